@@ -1,0 +1,74 @@
+"""Export PyTorch feed-forward and LayerNorm modules to ONNX, fuse them, prove that they are the same.
+
+Importing the package is light: torch and onnxruntime load when a function first needs them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ffn_export._lazy import attach
+
+if TYPE_CHECKING:
+    from ffn_export.api import bench, build, create, export, fuse, verify
+    from ffn_export.bundle.build import Build
+    from ffn_export.bundle.load import Session, load
+    from ffn_export.errors import (
+        ExportError,
+        FfnExportError,
+        GateError,
+        IntegrityError,
+        RuntimeUnavailableError,
+        UsageError,
+    )
+    from ffn_export.fusion.report import FusionReport, Site
+    from ffn_export.latency.result import LatencyResult
+    from ffn_export.modules.presets import PRESETS
+    from ffn_export.parity.result import ParityResult
+    from ffn_export.parity.tolerances import Tolerances
+
+_ORIGINS = {
+    **dict.fromkeys(("bench", "build", "create", "export", "fuse", "verify"), "api"),
+    "load": "bundle.load",  # not by way of api: an application that embeds a bundle needs no torch
+    "Build": "bundle.build",
+    "Session": "bundle.load",
+    "FusionReport": "fusion.report",
+    "Site": "fusion.report",
+    "LatencyResult": "latency.result",
+    "PRESETS": "modules.presets",
+    "ParityResult": "parity.result",
+    "Tolerances": "parity.tolerances",
+    **dict.fromkeys(
+        ("ExportError", "FfnExportError", "GateError", "IntegrityError", "RuntimeUnavailableError", "UsageError"),
+        "errors",
+    ),
+}
+
+__all__ = [
+    "PRESETS",
+    "Build",
+    "ExportError",
+    "FfnExportError",
+    "FusionReport",
+    "GateError",
+    "IntegrityError",
+    "LatencyResult",
+    "ParityResult",
+    "RuntimeUnavailableError",
+    "Session",
+    "Site",
+    "Tolerances",
+    "UsageError",
+    "bench",
+    "build",
+    "create",
+    "export",
+    "fuse",
+    "load",
+    "verify",
+]
+__version__ = "0.1.0"
+
+# Hidden from type checkers, which would otherwise take any misspelt name for an object.
+if not TYPE_CHECKING:
+    __getattr__ = attach(__name__, _ORIGINS)

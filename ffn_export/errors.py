@@ -1,0 +1,56 @@
+"""Errors that a user can act on, and the exit status that each one means.
+
+Every message is one line that says what to do. The command line prints it without a traceback and
+exits with ``exit_status``; in Python they are ordinary exceptions.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FfnExportError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+    exit_status = 2
+
+
+class UsageError(FfnExportError, ValueError):
+    """Bad usage or bad input: a misspelt name, a missing file, an option that does not parse."""
+
+
+class ExportError(FfnExportError):
+    """The module cannot be exported as asked: a specialised axis, an opset that cannot be had."""
+
+
+class IntegrityError(FfnExportError):
+    """A bundle is not what its manifest says: a hash differs, a file is missing or outside of it."""
+
+    exit_status = 1
+
+
+class GateError(FfnExportError):
+    """A gate failed: parity, fusion or latency.
+
+    Attributes:
+        result: What was measured, where the raiser has it.
+    """
+
+    exit_status = 1
+
+    def __init__(self, message: str, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class RuntimeUnavailableError(FfnExportError):
+    """A runtime that was asked for by name is not available here."""
+
+    exit_status = 3
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `` did you mean 'bert-ffn'?`` for the nearest known name, or an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" did you mean {close[0]!r}?" if close else ""

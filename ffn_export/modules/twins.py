@@ -1,0 +1,191 @@
+"""From a torch reference module to its NumPy float64 twin, weights included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from ffn_export.errors import UsageError
+from ffn_export.modules import activations, numpy_twin
+from ffn_export.modules.add_norm import AddNorm
+from ffn_export.modules.block import AddNormFeedForward, FeedForwardBlock
+from ffn_export.modules.conv import ConvFeedForward
+from ffn_export.modules.feed_forward import FeedForward
+from ffn_export.modules.gated import GatedFeedForward
+from ffn_export.modules.norms import OffsetRMSNorm
+from ffn_export.modules.numpy_twin import FloatArray
+
+Twin = Callable[..., FloatArray]
+
+
+def twin_of(module: nn.Module) -> Twin:
+    """Return the NumPy function that a reference module is in eval mode.
+
+    The weights are copied now, in float64; later changes of the module do not reach the twin.
+
+    Args:
+        module: One of this package's modules, or a Linear, LayerNorm, RMSNorm or activation of theirs.
+
+    Returns:
+        A function of as many arrays as ``forward`` takes, any dtype, to one float64 array.
+
+    Raises:
+        UsageError: The module's type has no twin. Subclasses have none either: their ``forward`` may
+            be another function.
+    """
+    make = _TWINS.get(type(module))
+    if make is None:
+        known = ", ".join(sorted(each.__name__ for each in _TWINS))
+        raise UsageError(f"{type(module).__name__} has no NumPy twin; there is one for: {known}")
+    return make(module)
+
+
+def _array(parameter: Tensor) -> FloatArray:
+    return parameter.detach().cpu().double().numpy().astype(np.float64, copy=True)
+
+
+def _optional(parameter: Tensor | None) -> FloatArray | None:
+    return None if parameter is None else _array(parameter)
+
+
+def _linear(module: nn.Linear) -> Twin:
+    return partial(numpy_twin.linear, weight=_array(module.weight), bias=_optional(module.bias))
+
+
+def _layer_norm(module: nn.LayerNorm) -> Twin:
+    return partial(
+        numpy_twin.layer_norm,
+        normalized_shape=module.normalized_shape,
+        weight=1.0 if module.weight is None else _array(module.weight),
+        bias=0.0 if module.bias is None else _array(module.bias),
+        eps=module.eps,
+    )
+
+
+def _rms_norm(module: nn.RMSNorm) -> Twin:
+    if module.eps is None:
+        raise UsageError("this RMSNorm takes its epsilon from the input's dtype: give eps explicitly")
+    return partial(
+        numpy_twin.rms_norm,
+        normalized_shape=module.normalized_shape,
+        weight=1.0 if module.weight is None else _array(module.weight),
+        eps=module.eps,
+    )
+
+
+def _offset_rms_norm(module: OffsetRMSNorm) -> Twin:
+    return partial(_rms_norm(module), offset=1.0)
+
+
+def _feed_forward(module: FeedForward) -> Twin:
+    return partial(
+        numpy_twin.feed_forward,
+        weight_1=_array(module.linear_1.weight),
+        bias_1=_optional(module.linear_1.bias),
+        weight_2=_array(module.linear_2.weight),
+        bias_2=_optional(module.linear_2.bias),
+        activation=twin_of(module.activation),
+    )
+
+
+def _conv_feed_forward(module: ConvFeedForward) -> Twin:
+    return partial(
+        numpy_twin.conv_feed_forward,
+        weight_1=_array(module.conv_1.weight),
+        bias_1=_optional(module.conv_1.bias),
+        weight_2=_array(module.conv_2.weight),
+        bias_2=_optional(module.conv_2.bias),
+        activation=twin_of(module.activation),
+    )
+
+
+def _gated_feed_forward(module: GatedFeedForward) -> Twin:
+    activation = twin_of(module.activation)
+    down, down_bias = _array(module.down.weight), _optional(module.down.bias)
+    if module.packed:
+        return partial(
+            numpy_twin.packed_gated_feed_forward,
+            gate_up=_array(module.gate_up.weight),
+            down=down,
+            gate_up_bias=_optional(module.gate_up.bias),
+            down_bias=down_bias,
+            activation=activation,
+        )
+    return partial(
+        numpy_twin.gated_feed_forward,
+        gate=_array(module.gate.weight),
+        up=_array(module.up.weight),
+        down=down,
+        gate_bias=_optional(module.gate.bias),
+        up_bias=_optional(module.up.bias),
+        down_bias=down_bias,
+        activation=activation,
+    )
+
+
+def _add_norm(module: AddNorm) -> Twin:
+    return partial(numpy_twin.add_norm, norm=twin_of(module.norm))
+
+
+def _block(module: FeedForwardBlock) -> Twin:
+    return partial(
+        numpy_twin.block,
+        feed_forward=twin_of(module.feed_forward),
+        norm=None if module.norm is None else twin_of(module.norm),
+        norm_position=module.norm_position,
+    )
+
+
+def _add_norm_feed_forward(module: AddNormFeedForward) -> Twin:
+    feed_forward, add_norm = twin_of(module.feed_forward), twin_of(module.add_norm)
+
+    def twin(x: ArrayLike) -> FloatArray:
+        return add_norm(x, feed_forward(x))
+
+    return twin
+
+
+def _gelu(module: nn.GELU) -> Twin:
+    return numpy_twin.gelu_tanh if module.approximate == "tanh" else numpy_twin.gelu
+
+
+def _plain(function: Twin, **constants: float) -> Callable[[nn.Module], Twin]:
+    """A maker for an activation whose twin has these constants written into its formula."""
+
+    def make(module: nn.Module) -> Twin:
+        for name, value in constants.items():
+            if getattr(module, name) != value:
+                raise UsageError(f"{type(module).__name__} has a NumPy twin for {name}={value} only")
+        return function
+
+    return make
+
+
+# One entry a type, looked up exactly: an OffsetRMSNorm must never be taken for the RMSNorm it extends.
+_TWINS: dict[type[nn.Module], Callable[[Any], Twin]] = {
+    FeedForward: _feed_forward,
+    GatedFeedForward: _gated_feed_forward,
+    ConvFeedForward: _conv_feed_forward,
+    AddNorm: _add_norm,
+    FeedForwardBlock: _block,
+    AddNormFeedForward: _add_norm_feed_forward,
+    OffsetRMSNorm: _offset_rms_norm,
+    nn.Linear: _linear,
+    nn.LayerNorm: _layer_norm,
+    nn.RMSNorm: _rms_norm,
+    nn.GELU: _gelu,
+    activations.QuickGELU: _plain(numpy_twin.quick_gelu),
+    activations.SquaredReLU: _plain(numpy_twin.relu2),
+    nn.ReLU: _plain(numpy_twin.relu),
+    nn.SiLU: _plain(numpy_twin.silu),
+    nn.Tanh: _plain(numpy_twin.tanh),
+    nn.ELU: _plain(numpy_twin.elu, alpha=1.0),
+    nn.Mish: _plain(numpy_twin.mish),
+    nn.Hardswish: _plain(numpy_twin.hardswish),
+    nn.LeakyReLU: _plain(numpy_twin.leaky_relu, negative_slope=0.01),
+}
