@@ -1,0 +1,1 @@
+"""Module -> ONNX with dynamic axes, and the checks of what came out."""

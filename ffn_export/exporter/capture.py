@@ -1,0 +1,173 @@
+"""Module -> ONNX: ``torch.export`` with named axes, then ``torch.onnx.export(dynamo=True)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import PurePath
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+import torch
+
+from ffn_export.errors import ExportError
+from ffn_export.exporter import pointwise_conv
+from ffn_export.exporter.checks import check_inference_only, specialised
+from ffn_export.exporter.module_state import evaluation_mode
+from ffn_export.exporter.one_line import first_line, root_cause
+from ffn_export.exporter.outputs import check_result, output_names, register_dataclasses
+from ffn_export.exporter.quiet import quiet, silent
+from ffn_export.exporter.source import Source
+from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
+from ffn_export.exporter.torch_inputs import to_torch
+
+__all__ = ["DEFAULT_OPSET", "capture", "evaluation_mode", "first_line", "to_torch"]
+
+DEFAULT_OPSET = 20
+LOWEST_OPSET = 18  # torch's exporter writes 18 when asked for less, with no more than a log line
+
+
+def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, ir.Model]:
+    """Trace the source and translate it.
+
+    Returns:
+        The exported program, and the ONNX model with the input, output and axis names of the source.
+
+    Raises:
+        ExportError: If ``forward`` fails, an axis is specialised, or the opset cannot be had.
+    """
+    highest = onnx.defs.onnx_opset_version()
+    if not LOWEST_OPSET <= opset <= highest:
+        raise ExportError(
+            f"opset {opset} cannot be had from torch's exporter and this onnx: use --opset {LOWEST_OPSET} to {highest}"
+        )
+    with evaluation_mode(source.module), quiet(), torch.no_grad():
+        result = _run(source)
+        check_result(result)
+        register_dataclasses(result)
+        names = source.outputs or output_names(result, [spec.name for spec in source.inputs])
+        del result
+        program = source.program or _trace(source)
+        check_inference_only(program)
+        program = pointwise_conv.as_matrix_products(program)
+        model = _translate(program, source, names, opset)
+    _rename_axes(model, source.inputs)
+    return program, model
+
+
+def _run(source: Source) -> Any:
+    """Run the module on the example that it will be traced with: its own error is the clearest."""
+    sizes = source.traced_sizes()
+    args, kwargs = source.arguments(sizes)
+    try:
+        return source.module(*args, **kwargs)
+    except Exception as error:
+        shapes = ", ".join(f"{spec.name}:{spec.dtype}{list(spec.shape(sizes))}" for spec in source.inputs)
+        tied = _tied_axes(source, sizes)
+        hint = f"; it works where {tied} are equal: give them one name in --input" if tied else ""
+        raise ExportError(f"forward failed on {shapes}: {first_line(error)}{hint}") from error
+
+
+def _tied_axes(source: Source, sizes: Mapping[str, int]) -> str | None:
+    """Find the axes that have to be equal for ``forward`` to run: a pair of them, or all."""
+    pairs = list(combinations(sizes, 2))
+    for group in [*pairs, tuple(sizes)] if pairs else []:
+        # At two sizes, so that axes which only have to be even are not taken for equal ones.
+        if all(_runs(source, {**sizes, **dict.fromkeys(group, sizes[name])}) for name in group[:2]):
+            return " and ".join(map(repr, group))
+    return None
+
+
+def _runs(source: Source, sizes: Mapping[str, int]) -> bool:
+    args, kwargs = source.arguments(sizes)
+    try:
+        source.module(*args, **kwargs)
+    except Exception:  # noqa: BLE001 - whatever it raises, it does not accept these sizes
+        return False
+    return True
+
+
+def _trace(source: Source) -> torch.export.ExportedProgram:
+    args, kwargs = source.arguments(source.traced_sizes())
+    # Hints and not torch.export.Dim objects: those turn harmless layout guards (`seq != 1`) into errors.
+    hints = {
+        name: torch.export.Dim.DYNAMIC(min=dim.minimum, max=dim.maximum)
+        for name, dim in merge_dims(source.inputs).items()
+    }
+    axes = {spec.name: {axis: hints[dim.name] for axis, dim in spec.symbolic.items()} for spec in source.inputs}
+    try:
+        # backed_size_oblivious: branches on `size == 0` or `size == 1` are not taken as guards.
+        oblivious = torch.fx.experimental._config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
+        with oblivious, silent(), source.call.spelled_out(source.module):
+            return torch.export.export(
+                source.module, args, kwargs=kwargs, dynamic_shapes=source.call.by_parameter(axes), strict=False
+            )
+    except Exception as error:
+        raise _explained(error, source) from error
+
+
+def _explained(error: Exception, source: Source) -> ExportError:
+    """Turn torch.export's page of constraint violations into one line that says what to do."""
+    text = str(error)
+    fixed = re.search(r"marked L(\[.*?\])\.size\(\)\[(\d+)\] as dynamic but .* constant \((\d+)\)", text)
+    if fixed:
+        axis, size = int(fixed[2]), fixed[3]
+        spec: Any = source.specs_by_parameter()
+        for name, index in re.findall(r"\['(.*?)'\]|\[(\d+)\]", fixed[1]):
+            spec = spec[name or int(index)]
+        return specialised(spec.symbolic[axis].name, spec.name, size)
+    if "data-dependent" in text:
+        line = re.search(r'File "([^"]*)", line (\d+), in .*\n\s*(.+)', text)
+        where = f" ({PurePath(line[1]).name}, line {line[2]}: {line[3].strip()})" if line else ""
+        return ExportError(
+            f"forward decides by the values of a tensor{where}, a graph cannot: use torch.where or torch.cond"
+        )
+    reasons = [line.strip(" -") for line in text.splitlines() if line.lstrip().startswith("- ")]
+    return ExportError(f"torch.export cannot trace the module: {reasons[0] if reasons else first_line(error)}")
+
+
+def _translate(program: torch.export.ExportedProgram, source: Source, names: tuple[str, ...], opset: int) -> ir.Model:
+    try:
+        onnx_program = torch.onnx.export(
+            program,
+            dynamo=True,
+            input_names=[spec.name for spec in source.inputs],
+            output_names=list(names),
+            opset_version=opset,
+            verbose=False,
+        )
+    except Exception as error:
+        operator = re.search(r"target=torch\.ops\.([\w.]+)", str(error.__cause__))
+        raise ExportError(
+            f"torch.onnx cannot translate {operator[1] if operator else 'the module'} to opset {opset}: "
+            f"{first_line(root_cause(error))}; write it with other operators"
+        ) from error
+    assert onnx_program is not None
+    return onnx_program.model
+
+
+def _rename_axes(model: ir.Model, specs: tuple[TensorSpec, ...]) -> None:
+    """Give torch's symbols (``s77``) the names that the user gave to the axes."""
+    names: dict[str, str] = {}
+    inputs = {value.name: value for value in model.graph.inputs}
+    for spec in specs:
+        shape = inputs[spec.name].shape if spec.name in inputs else None
+        for axis, dim in spec.symbolic.items():
+            symbol = shape[axis] if shape is not None else None
+            if isinstance(symbol, ir.SymbolicDim) and symbol.value is not None:
+                names.setdefault(str(symbol.value), dim.name)
+    pattern = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in names) or r"(?!)")
+
+    def rename(value: ir.Value) -> None:
+        if value.shape is not None and not value.shape.is_static():
+            value.shape = ir.Shape(
+                pattern.sub(lambda m: names[m[0]], str(dim.value))
+                if isinstance(dim, ir.SymbolicDim) and dim.value is not None
+                else dim
+                for dim in value.shape
+            )
+
+    for value in (*model.graph.inputs, *(out for node in model.graph.all_nodes() for out in node.outputs)):
+        rename(value)

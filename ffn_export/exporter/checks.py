@@ -1,0 +1,165 @@
+"""What must hold of an exported model before anyone sees it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from onnx_ir.passes.common import CheckerPass
+
+from ffn_export.errors import ExportError
+from ffn_export.exporter.drawing import numpy_dtype
+from ffn_export.exporter.tensor_spec import Dim, TensorSpec
+from ffn_export.exporter.traced import user_inputs, user_outputs
+
+# What operators call the switch between training and inference, and the one that has only a rate.
+_TRAINING_SWITCHES = ("train", "training")
+_DROPOUT_RATE = "dropout_p"
+
+
+def check_export(
+    model: ir.Model, specs: Sequence[TensorSpec], program: torch.export.ExportedProgram, opset: int
+) -> None:
+    """Check opset, inputs and axes, and run the ONNX checker with shape inference.
+
+    Raises:
+        ExportError: On the first thing that does not hold.
+    """
+    check_opset(model, opset)
+    check_inputs(model, specs)
+    check_ranges(program, specs)
+    check_output_axes(model, program)
+    check_valid(model)
+
+
+def check_opset(model: ir.Model, opset: int) -> None:
+    """The default domain's opset is the one asked for."""
+    actual = model.opset_imports.get("")
+    if actual != opset:
+        raise ExportError(
+            f"opset {opset} cannot be had for this module, torch's exporter stayed at {actual}: use a lower --opset"
+        )
+
+
+def check_inputs(model: ir.Model, specs: Sequence[TensorSpec]) -> None:
+    """Every input is there with its dtype, and every axis asked for is symbolic under its name."""
+    actual = {value.name: value for value in model.graph.inputs}
+    for spec in specs:
+        value = actual.pop(spec.name, None)
+        if value is None:
+            raise ExportError(
+                f"input {spec.name!r} does not reach any output and is not in the graph: leave it out of --input"
+            )
+        if value.dtype != ir.DataType.from_numpy(numpy_dtype(spec.dtype)):
+            raise ExportError(f"input {spec.name!r} was asked for as {spec.dtype}, the graph has {value.dtype}")
+        if value.shape is None or len(value.shape) != len(spec.dims):
+            raise ExportError(f"input {spec.name!r} was asked for as {spec}, the graph has {value.shape}")
+        for wanted, got in zip(spec.dims, value.shape, strict=True):
+            if isinstance(wanted, Dim) and not isinstance(got, ir.SymbolicDim):
+                raise specialised(wanted.name, spec.name, got)
+    if actual:
+        raise ExportError(f"the graph has inputs that were not asked for: {', '.join(map(str, actual))}")
+
+
+def check_ranges(program: torch.export.ExportedProgram, specs: Sequence[TensorSpec]) -> None:
+    """The module accepts every size that was asked for, and ties no two axes of different names.
+
+    A branch on a size, or a table of positions, narrows the range for which the trace is valid.
+    """
+    owners: dict[str, Dim] = {}
+    for spec, value in zip(specs, user_inputs(program), strict=True):
+        for axis, dim in spec.symbolic.items():
+            size: Any = value.shape[axis]
+            symbol = size.node.expr
+            other = owners.setdefault(str(symbol), dim)
+            if other.name != dim.name:
+                raise ExportError(f"the module ties axis {dim.name!r} to {other.name!r}: give both one name in --input")
+            bounds = program.range_constraints.get(symbol)
+            if bounds is None:
+                continue
+            # 2 is what torch notes for every axis that was traced with a size above 1.
+            low = dim.minimum if bounds.lower <= 2 else max(dim.minimum, int(bounds.lower))
+            high = dim.maximum if bounds.upper > sys.maxsize // 2 else int(bounds.upper)
+            if (low, high) != (dim.minimum, dim.maximum):
+                raise out_of_bounds(Dim(dim.name, low, high))
+
+
+def specialised(axis: str, input_name: str, size: int | str) -> ExportError:
+    """The error for an axis that was asked for with a name and has one size only."""
+    return ExportError(
+        f"axis {axis!r} of input {input_name!r} is specialised to {size} by the module: write {size} instead of the "
+        "name in --input, or take the size from the input in forward"
+    )
+
+
+def out_of_bounds(dim: Dim) -> ExportError:
+    """The error for an axis that was asked for with more sizes than the module takes."""
+    return ExportError(f"the module bounds axis {dim.name!r}: write {dim} for it in --input")
+
+
+def check_output_axes(model: ir.Model, program: torch.export.ExportedProgram) -> None:
+    """An output axis that depends on a symbolic axis in PyTorch is symbolic in the graph too."""
+    for value, tensor in zip(model.graph.outputs, user_outputs(program), strict=True):
+        if value.shape is None:
+            continue
+        if len(tensor.shape) != len(value.shape):
+            raise ExportError(f"output {value.name!r} has rank {tensor.ndim}, the graph gives it {len(value.shape)}")
+        for axis, (size, got) in enumerate(zip(tensor.shape, value.shape, strict=True)):
+            if not isinstance(size, int) and isinstance(got, int):
+                raise ExportError(f"axis {axis} of output {value.name!r} was specialised to {got} in the graph")
+
+
+def check_inference_only(program: torch.export.ExportedProgram) -> None:
+    """No operator runs in training mode, draws random numbers, or keeps something for the next call.
+
+    The program is looked at and not the graph: a translation may drop a training flag, and may fold
+    a random number into a constant.
+    """
+    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    calls = [n for graph in graphs for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
+    if any(node.target._schema.is_mutable for node in calls):
+        # Which of the writes reach a buffer is known once they have been made functional.
+        changed = [*program.run_decompositions({}).graph_signature.buffers_to_mutate.values()]
+        if changed:
+            raise ExportError(
+                f"forward changes buffer {changed[0]!r}, a graph keeps nothing for the next call: compute it anew in "
+                "forward"
+            )
+    for node in calls:
+        operator = node.target
+        arguments = _arguments(node)
+        switches = [bool(arguments[name]) for name in _TRAINING_SWITCHES if name in arguments]
+        where = f"{operator.overloadpacket.__name__}{_scope(node)}"
+        if any(switches):
+            raise ExportError(
+                f"{where} runs in training mode: pass training=self.training to it, so that .eval() turns it off"
+            )
+        is_off = bool(switches) or arguments.get(_DROPOUT_RATE) == 0
+        if torch.Tag.nondeterministic_seeded in operator.tags and not is_off:
+            raise ExportError(f"{where} draws random numbers, a graph must not: do it only if self.training")
+
+
+def _arguments(node: torch.fx.Node) -> dict[str, Any]:
+    """Return the arguments of an operator call by name, defaults included."""
+    operator: Any = node.target
+    schema = operator._schema.arguments
+    defaults = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
+    return {**defaults, **dict(zip((a.name for a in schema), node.args, strict=False)), **node.kwargs}
+
+
+def _scope(node: torch.fx.Node) -> str:
+    """Return `` in layers.0.dropout``, the submodule that a call comes from."""
+    paths = [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
+    return f" in {paths[-1]}" if paths and paths[-1] else ""
+
+
+def check_valid(model: ir.Model) -> None:
+    """The ONNX checker, with full shape inference, accepts the model."""
+    try:
+        CheckerPass(full_check=True)(model)
+    except Exception as error:
+        lines = str(error.__cause__ or error).strip().splitlines()
+        raise ExportError(f"the ONNX checker rejects the exported model: {lines[0] if lines else error}") from error

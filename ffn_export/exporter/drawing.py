@@ -1,0 +1,57 @@
+"""Sizes for symbolic dimensions and seeded values for inputs.
+
+The exporter traces with what is drawn here, parity and latency run on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ffn_export.exporter.tensor_spec import Dim, TensorSpec, merge_dims
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Distinct, so that a module that ties two axes cannot hide it, and none is 0 or 1, the sizes that
+# broadcast or hold nothing.
+_TRACE_SIZES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return the NumPy dtype of a name in ``tensor_spec.DTYPES``; bfloat16 comes from ml_dtypes."""
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+
+
+def trace_sizes(specs: Iterable[TensorSpec]) -> dict[str, int]:
+    """Return distinct sizes to trace with, one for each symbolic dimension, within its bounds."""
+    sizes: dict[str, int] = {}
+    for dim in merge_dims(specs).values():
+        candidates = (dim.clamp(size) for size in (*_TRACE_SIZES, *range(max(dim.minimum, 2), dim.minimum + 64)))
+        sizes[dim.name] = next((size for size in candidates if size not in sizes.values()), dim.clamp(2))
+    return sizes
+
+
+def fit_sizes(dims: Iterable[Dim], wanted: Mapping[str, int]) -> dict[str, int]:
+    """Return a size for each dimension: the wanted one, moved into its bounds."""
+    return {dim.name: dim.clamp(wanted[dim.name]) for dim in dims}
+
+
+def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
+    """Draw one input: standard normal floats, fair booleans, integers uniform over ``value_range``.
+
+    Integers without a range are drawn from {0, 1}, which every table and every mask allows.
+    """
+    shape = spec.shape(sizes)
+    if spec.is_floating:
+        return rng.standard_normal(shape).astype(numpy_dtype(spec.dtype))
+    low, high = spec.value_range or (0, 1)
+    return rng.integers(low, high, shape, endpoint=True).astype(numpy_dtype(spec.dtype))
+
+
+def draw_all(specs: Iterable[TensorSpec], sizes: Mapping[str, int], seed: int) -> dict[str, Array]:
+    """Draw every input from one seed: name -> array."""
+    rng = np.random.default_rng(seed)
+    return {spec.name: draw(spec, sizes, rng) for spec in specs}

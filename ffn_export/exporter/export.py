@@ -1,0 +1,32 @@
+"""The export as one call: capture, clean, check."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ffn_export.exporter import shared_weights, weight_layout
+from ffn_export.exporter.capture import DEFAULT_OPSET, capture
+from ffn_export.exporter.checks import check_export
+from ffn_export.exporter.onnx_file import strip_machine_metadata
+from ffn_export.exporter.size_guards import check_sizes
+from ffn_export.exporter.source import Source
+
+
+def export_source(source: Source, opset: int = DEFAULT_OPSET) -> ir.Model:
+    """Export a source to a checked ONNX model.
+
+    Args:
+        source: What to export, from :func:`ffn_export.exporter.source.resolve` or ``from_module``.
+        opset: Version of the default operator set, 18 or higher.
+
+    Raises:
+        ExportError: If the module cannot be exported as asked; the message says what to do.
+    """
+    program, model = capture(source, opset)
+    weight_layout.fold(model)
+    shared_weights.merge(model)
+    strip_machine_metadata(model)
+    model.graph.name = source.name
+    check_export(model, source.inputs, program, opset)
+    check_sizes(program, source)
+    return model

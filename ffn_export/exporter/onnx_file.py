@@ -1,0 +1,138 @@
+"""ONNX files: read with one clear line on failure, written atomically and always as the same bytes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import onnx_ir as ir
+from onnx_ir.external_data import convert_tensors_from_external
+
+from ffn_export.errors import UsageError
+
+# A protobuf message ends at 2 GiB; the graph itself needs some of that.
+EXTERNAL_ABOVE_BYTES = 2**31 - 2**26
+
+# torch notes source lines and the traced node: they hold absolute paths, so the same export from
+# another directory would differ. The module scopes stay: they name a node in PyTorch's terms.
+_MACHINE_METADATA = ("pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node")
+
+
+def load(path: Path | str) -> ir.Model:
+    """Read an ONNX model; external data stays on disk until it is needed.
+
+    Raises:
+        UsageError: If the file is missing or is no ONNX model, or its external data is not all there.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise UsageError(f"{path} is a directory, not an ONNX file")
+    if not path.is_file():
+        raise UsageError(f"no such file: {path}")
+    try:
+        model = ir.load(path)
+    except Exception as error:
+        raise UsageError(f"{path} is no ONNX model: it does not parse as protobuf") from error
+    if not model.opset_imports and not len(model.graph):
+        raise UsageError(f"{path} is no ONNX model: it holds no opset and no node")
+    for value in _initializers(model):
+        if isinstance(value.const_value, ir.ExternalTensor):
+            _check_present(path, value.const_value)
+    return model
+
+
+def _check_present(path: Path, tensor: ir.ExternalTensor) -> None:
+    data = Path(tensor.path)
+    if not data.is_file():
+        raise UsageError(f"{path} keeps its weights in {data.name!r}, which is not beside it: copy both files")
+    if data.stat().st_size < (tensor.offset or 0) + (tensor.length or 0):
+        raise UsageError(f"{path} keeps its weights in {data.name!r}, which is cut off: copy or export it again")
+
+
+def weight_bytes(model: ir.Model) -> int:
+    """Return the size of all initialisers, in bytes."""
+    return sum(value.const_value.nbytes for value in _initializers(model) if value.const_value is not None)
+
+
+def _initializers(model: ir.Model) -> list[ir.Value]:
+    return [value for graph in model.graphs() for value in graph.initializers.values()]
+
+
+def strip_machine_metadata(model: ir.Model) -> None:
+    """Remove what ties a model to the machine and directory that it was exported in."""
+    for node in model.graph.all_nodes():
+        for key in _MACHINE_METADATA:
+            node.metadata_props.pop(key, None)
+
+
+def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_ABOVE_BYTES) -> None:
+    """Write a model, and ``<name>.data`` beside it where its weights exceed ``external_above`` bytes.
+
+    Both are complete under a temporary name in the same directory before they get their own.
+
+    Raises:
+        UsageError: If the path is no file, or the directory cannot be written to.
+    """
+    path = Path(path)
+    _refuse_other_than_file(path)
+    external = f"{path.name}.data" if weight_bytes(model) > external_above else None
+    with writing(path.parent) as scratch, nullcontext() if external else _read_in(model):
+        ir.save(model, scratch / path.name, external_data=external)
+        if external is not None:
+            (scratch / external).replace(path.parent / external)
+        (scratch / path.name).replace(path)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse an output path before any work is done for it.
+
+    Raises:
+        UsageError: If it is a directory, or its directory cannot be written to.
+    """
+    _refuse_other_than_file(path)
+    with writing(path.parent):
+        pass
+
+
+def _refuse_other_than_file(path: Path) -> None:
+    """A file is replaced, not written through: that would take a device such as /dev/null away."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a directory: name the ONNX file to write")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no regular file: name the ONNX file to write")
+
+
+@contextmanager
+def _read_in(model: ir.Model) -> Iterator[None]:
+    """Hold external weights in memory: written inline, they must not point to where they were read."""
+    external = {v: v.const_value for v in _initializers(model) if isinstance(v.const_value, ir.ExternalTensor)}
+    for value, tensor in zip(external, convert_tensors_from_external(list(external.values())), strict=True):
+        value.const_value = tensor
+    try:
+        yield
+    finally:
+        for value, original in external.items():
+            value.const_value = original
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[Path]:
+    """Give a temporary directory inside ``directory``, on the same file system, gone afterwards.
+
+    Raises:
+        UsageError: If ``directory`` cannot be made or written to.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".ffn-export-", dir=directory))
+    except OSError as error:
+        raise UsageError(f"cannot write to {directory}: {error.strerror or error}") from error
+    try:
+        yield scratch
+    except OSError as error:
+        raise UsageError(f"cannot write to {directory}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

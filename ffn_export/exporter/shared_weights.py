@@ -1,0 +1,50 @@
+"""One initialiser for a weight that the exporter folded once per use.
+
+torch's exporter transposes a weight for each layer call. Where it folds the result, a layer that is
+called twelve times leaves twelve equal weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_SAMPLED = 64
+
+
+def merge(model: ir.Model) -> int:
+    """Merge equal folded weights of the main graph in place; return how many went.
+
+    Parameters themselves are left alone: two that are equal by chance, such as biases of zeros, keep
+    their names.
+    """
+    kept: dict[object, list[ir.Value]] = {}
+    merged = 0
+    for value in list(model.graph.initializers.values()):
+        if type(value.const_value) is not ir.Tensor or value.is_graph_input() or value.is_graph_output():
+            continue
+        array = value.const_value.numpy()
+        alike = kept.setdefault((array.dtype.name, array.shape, _sample(array)), [])
+        twin = next((v for v in alike if v.const_value is not None and _is_equal(v.const_value.numpy(), array)), None)
+        if twin is None:
+            alike.append(value)
+            continue
+        ir.convenience.replace_all_uses_with(value, twin)
+        del model.graph.initializers[str(value.name)]
+        merged += 1
+    return merged
+
+
+def _sample(array: Array) -> bytes:
+    """Return a few elements as bytes, so that a weight is read in full only next to a likely twin."""
+    return array.flat[:: max(array.size // _SAMPLED, 1)].tobytes()
+
+
+def _is_equal(one: Array, other: Array) -> bool:
+    """Whether all bits are equal; one row at a time, since a transposed weight has to be copied for it."""
+    rows = zip(np.atleast_1d(one), np.atleast_1d(other), strict=True)
+    return all(a.tobytes() == b.tobytes() for a, b in rows)

@@ -1,0 +1,181 @@
+"""Which graph input feeds which parameter of ``forward``."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import keyword
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ffn_export.errors import UsageError
+from ffn_export.exporter.outputs import output_names, tensors_of
+
+__all__ = ["SLOT", "CallSignature", "bind", "output_names", "tensors_of"]
+
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
+
+
+SLOT = object()
+"""Stands for an input among the leaves of :attr:`CallSignature.structure`."""
+
+
+@dataclass(frozen=True)
+class CallSignature:
+    """How named values become the arguments of ``forward``.
+
+    Attributes:
+        positional: Input names passed by position, in order.
+        keywords: Parameter of ``forward`` -> input name, passed by keyword.
+        positional_parameters: The parameters that the first of ``positional`` go to.
+        variadic: Name of the ``*args`` parameter where the rest of ``positional`` goes to it.
+        extra_keywords: Keyword -> input name, for what lands in ``**kwargs``.
+        structure: For an exported program, the tree of ``(args, kwargs)`` and its leaves: ``SLOT``
+            where the next input goes, else a constant that the program was made with.
+    """
+
+    positional: tuple[str, ...] = ()
+    keywords: Mapping[str, str] = field(default_factory=dict)
+    positional_parameters: tuple[str, ...] = ()
+    variadic: str | None = None
+    extra_keywords: Mapping[str, str] = field(default_factory=dict)
+    structure: tuple[pytree.TreeSpec, tuple[Any, ...]] | None = None
+
+    @property
+    def input_order(self) -> tuple[str, ...]:
+        """Input names in the order in which ``forward`` receives them."""
+        return (*self.positional, *self.keywords.values(), *self.extra_keywords.values())
+
+    def arguments(self, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return ``(args, kwargs)`` for a call, from values by input name."""
+        args = tuple(values[name] for name in self.positional)
+        if self.structure is not None:
+            inputs = iter(args)
+            leaves = [next(inputs) if leaf is SLOT else leaf for leaf in self.structure[1]]
+            args, kwargs = pytree.tree_unflatten(leaves, self.structure[0])
+            return args, kwargs
+        keywords = {**self.keywords, **self.extra_keywords}
+        return args, {parameter: values[name] for parameter, name in keywords.items()}
+
+    def by_parameter(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values keyed by parameter, in the layout of torch.export's ``dynamic_shapes``.
+
+        What lands in ``**kwargs`` is keyed by its own name, as :meth:`spelled_out` makes it.
+        """
+        named = len(self.positional_parameters)
+        result: dict[str, Any] = {
+            parameter: values[name]
+            for parameter, name in zip(self.positional_parameters, self.positional, strict=False)
+        }
+        if self.variadic is not None:
+            result[self.variadic] = tuple(values[name] for name in self.positional[named:])
+        keywords = {**self.keywords, **self.extra_keywords}
+        return result | {parameter: values[name] for parameter, name in keywords.items()}
+
+    @contextlib.contextmanager
+    def spelled_out(self, module: torch.nn.Module) -> Iterator[None]:
+        """Let ``forward`` name each input that lands in ``**kwargs`` as a parameter of its own.
+
+        torch.export (2.13) cannot pair dynamic shapes with what goes through ``**kwargs``.
+        """
+        if not self.extra_keywords:
+            yield
+            return
+        original, own = module.forward, module.__dict__.get("forward")
+
+        @functools.wraps(original)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return original(*args, **kwargs)
+
+        signature = inspect.signature(original)
+        named = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        named += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self.extra_keywords]
+        forward.__signature__ = signature.replace(parameters=named)  # type: ignore[attr-defined]
+        module.forward = forward
+        try:
+            yield
+        finally:
+            del module.forward
+            if own is not None:
+                module.forward = own
+
+
+def bind(forward: Callable[..., Any], names: Sequence[str]) -> CallSignature:
+    """Match input names to the parameters of ``forward``: by name where one fits, else by position.
+
+    Raises:
+        UsageError: If a required parameter is left without an input, or an input without a parameter.
+    """
+    parameters = inspect.signature(forward).parameters
+    by_name = [name for name in names if name in parameters and parameters[name].kind in _NAMED]
+    unnamed = [name for name in names if name not in by_name]
+    open_slots = [p.name for p in parameters.values() if p.kind in _BY_POSITION and p.name not in by_name]
+    assigned = {name: name for name in by_name} | dict(zip(open_slots, unnamed, strict=False))
+    left_over = unnamed[len(open_slots) :]
+
+    variadic = next((p.name for p in parameters.values() if p.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    extra = next((p.name for p in parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD), None)
+    missing = [
+        p.name
+        for p in parameters.values()
+        if p.kind in _NAMED and p.default is inspect.Parameter.empty and p.name not in assigned
+    ]
+    if missing:
+        raise UsageError(
+            f"forward needs {', '.join(map(repr, missing))}: add --input '{missing[0]}:DTYPE[DIM,...]' "
+            f"(given: {', '.join(names) or 'no input'})"
+        )
+    if left_over and variadic is None and extra is None:
+        takes = ", ".join(parameters) or "no parameter"
+        raise UsageError(f"input {left_over[0]!r} fits no parameter of forward, which takes: {takes}")
+
+    if variadic is None:
+        _check_keywords(left_over, extra)
+    _check_no_gap(parameters.values(), assigned)
+
+    # *args can only be reached when everything before it goes by position as well.
+    to_variadic = variadic is not None and bool(left_over)
+    positional_kinds = _BY_POSITION if to_variadic else (inspect.Parameter.POSITIONAL_ONLY,)
+    positional_parameters = tuple(
+        p.name for p in parameters.values() if p.kind in positional_kinds and p.name in assigned
+    )
+    keywords = {
+        p.name: assigned[p.name]
+        for p in parameters.values()
+        if p.name in assigned and p.name not in positional_parameters
+    }
+    positional = tuple(assigned[p] for p in positional_parameters)
+    if to_variadic:
+        return CallSignature((*positional, *left_over), keywords, positional_parameters, variadic=variadic)
+    return CallSignature(
+        positional,
+        keywords,
+        positional_parameters,
+        extra_keywords={name: name for name in left_over},
+    )
+
+
+def _check_keywords(names: Sequence[str], extra: str | None) -> None:
+    for name in names:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise UsageError(f"input {name!r} cannot be passed in **{extra}: write a name that is a Python identifier")
+
+
+def _check_no_gap(parameters: Iterable[inspect.Parameter], assigned: Mapping[str, str]) -> None:
+    """What goes by position only is reached through everything that stands before it."""
+    gap = None
+    for parameter in parameters:
+        if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY:
+            return
+        if parameter.name not in assigned:
+            gap = gap or parameter.name
+        elif gap is not None:
+            raise UsageError(
+                f"forward takes {parameter.name!r} by position only, after {gap!r}: add an --input for {gap!r} too"
+            )

@@ -1,0 +1,234 @@
+"""What a trace takes for granted of the sizes, and whether the graph is the module without it.
+
+``torch.export`` follows one branch where ``forward`` compares sizes, and notes the comparison as a
+guard. A graph has no guards: beyond them it computes the branch that was traced. So each guard is
+looked at within the sizes that were asked for:
+
+- An axis that may have no other size than the traced one is refused as specialised.
+- A guard that only bounds one axis is refused, with the bound to write.
+- Any other is tried at sizes that break it: the module must refuse them, or agree with the trace.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any
+
+import torch
+
+from ffn_export.errors import ExportError
+from ffn_export.exporter.checks import out_of_bounds, specialised
+from ffn_export.exporter.module_state import evaluation_mode
+from ffn_export.exporter.outputs import tensors_of
+from ffn_export.exporter.position_tables import position_limits
+from ffn_export.exporter.quiet import quiet
+from ffn_export.exporter.source import Source
+from ffn_export.exporter.tensor_spec import Dim, TensorSpec, merge_dims
+
+_SIZE = re.compile(r"L((?:\['\w+'\]|\[\d+\])+)\.size\(\)\[(\d+)\]")
+_FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "abs": abs, "int": int, "math": math}
+_LARGEST = 2**31 - 1
+_MOST_SAMPLES = 20_000
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition on sizes.
+
+    Attributes:
+        text: The condition, in the names of the axes.
+        dims: The axes that it speaks of.
+        holds: Whether it holds at given sizes.
+    """
+
+    text: str
+    dims: tuple[str, ...]
+    holds: Callable[[Sizes], bool]
+
+
+def check_sizes(program: torch.export.ExportedProgram, source: Source) -> None:
+    """The graph is the module at every size that was asked for, also where a guard is broken.
+
+    Raises:
+        ExportError: With the bounds to write, or the sizes at which the module takes another branch.
+    """
+    dims, traced = merge_dims(source.inputs), source.traced_sizes()
+    guards = [*_noted(program, source), *_positions(program, source)]
+    for spec in source.inputs:
+        for dim in spec.symbolic.values():
+            if not _is_free(dim, guards, traced):
+                raise specialised(dim.name, spec.name, traced[dim.name])
+    for guard in guards:
+        bounds = _bounds(guard, dims, traced)
+        # Sizes 0 and 1 are left to the trial below: most guards on them are about memory layout.
+        if bounds is not None and (bounds.minimum > max(2, dims[bounds.name].minimum) or _is_capped(bounds, dims)):
+            raise out_of_bounds(bounds)
+    plain: torch.nn.Module | None = None
+    for guard in guards:
+        for sizes in _violations(guard, dims, traced):
+            plain = plain or _without_guards(program)
+            if not _agree(source, plain, sizes):
+                bounds = _bounds(guard, dims, traced)
+                if bounds is not None:
+                    raise out_of_bounds(bounds)
+                where = ", ".join(f"{name}={sizes[name]}" for name in guard.dims)
+                raise ExportError(
+                    f"forward takes another branch at {where} than the graph, which holds only where {guard.text}: "
+                    "write one function for all sizes, or bounds in --input that keep to one branch"
+                )
+
+
+def _is_free(dim: Dim, guards: Sequence[Guard], traced: Sizes) -> bool:
+    """Whether an axis may have another size, as far as can be told from some of them."""
+    about = [guard for guard in guards if dim.name in guard.dims]
+    size = traced[dim.name]
+    near = {*range(size - 8, size + 65), *(size * factor for factor in range(2, 9))}
+    others = [other for other in near if other != size and other == dim.clamp(other)]
+    if not about or not others or not all(guard.holds(traced) for guard in about):
+        return True
+    return any(all(guard.holds({**traced, dim.name: other}) for guard in about) for other in others)
+
+
+def _is_capped(bounds: Dim, dims: Mapping[str, Dim]) -> bool:
+    return bounds.maximum is not None and bounds.maximum != dims[bounds.name].maximum
+
+
+def _noted(program: torch.export.ExportedProgram, source: Source) -> Iterator[Guard]:
+    """The guards that torch.export noted, such as ``L['x'].size()[1] > 2``."""
+    parameters = source.specs_by_parameter()
+    for code in dict.fromkeys(getattr(program, "_guards_code", ())):
+        names: list[str] = []
+
+        def variable(match: re.Match[str], names: list[str] = names) -> str:
+            dim = _spec_at(parameters, match[1]).dims[int(match[2])]
+            if isinstance(dim, int):
+                return str(dim)
+            if dim.name not in names:
+                names.append(dim.name)
+            return f"_{names.index(dim.name)}"
+
+        expression = _SIZE.sub(variable, code)
+        # What speaks of strides, types or constants has nothing to do with the sizes asked for.
+        if "L[" in expression or not names:
+            continue
+        text = re.sub(r"\b_(\d+)\b", lambda m, names=names: names[int(m[1])], expression)  # type: ignore[misc]
+        yield Guard(text, tuple(names), _evaluator(expression, tuple(names)))
+
+
+def _spec_at(parameters: Mapping[str, Any], path: str) -> TensorSpec:
+    """Return the input at a path such as ``['args'][0]``; a program from a file calls it ``args_0``."""
+    keys = [key or int(index) for key, index in re.findall(r"\['(\w+)'\]|\[(\d+)\]", path)]
+    entry: Any = parameters.get("_".join(map(str, keys)), parameters)
+    for key in keys if entry is parameters else ():
+        entry = entry[key]
+    assert isinstance(entry, TensorSpec)
+    return entry
+
+
+def _evaluator(expression: str, names: tuple[str, ...]) -> Callable[[Sizes], bool]:
+    code = compile(expression, "<guard>", "eval")
+
+    def evaluate(sizes: Sizes) -> bool:
+        try:
+            values = {f"_{i}": sizes[name] for i, name in enumerate(names)}
+            holds = bool(eval(code, dict(_FUNCTIONS), values))
+        except (NameError, ArithmeticError):  # a function unknown here, or a division by a size of 0
+            return True
+        return holds
+
+    return evaluate
+
+
+def _positions(program: torch.export.ExportedProgram, source: Source) -> Iterator[Guard]:
+    for name, largest_position, rows in position_limits(program, source.inputs):
+
+        def holds(sizes: Sizes, name: str = name, largest: Any = largest_position, rows: int = rows) -> bool:
+            return bool(largest(sizes[name]) < rows)
+
+        yield Guard(f"positions over {name} stay below {rows}", (name,), holds)
+
+
+def _bounds(guard: Guard, dims: Mapping[str, Dim], traced: Sizes) -> Dim | None:
+    """Return the axis with its bounds, if the guard is about one axis and no more than bounds."""
+    if len(guard.dims) != 1:
+        return None
+    dim = dims[guard.dims[0]]
+    start, limit = traced[dim.name], _LARGEST if dim.maximum is None else dim.maximum
+
+    def holds(size: int) -> bool:
+        return guard.holds({dim.name: size})
+
+    if not holds(start):
+        return None
+    low = start
+    while low > dim.minimum and holds(low - 1):
+        low -= 1
+    high = _last(holds, start, limit)
+    beyond = (*range(dim.minimum, low), *range(high + 1, min(high + 16, limit + 1)), limit)
+    if any(holds(size) for size in beyond if not low <= size <= high):
+        return None
+    bounds = Dim(dim.name, low, dim.maximum if high == limit else high)
+    # Some sizes in between may break it, but those are no bounds.
+    return None if bounds == dim else bounds
+
+
+def _last(holds: Callable[[int], bool], start: int, limit: int) -> int:
+    """Return the last size in a row that holds, found by doubling and then halving the step."""
+    good, step = start, 1
+    while good < limit and holds(min(good + step, limit)):
+        good, step = min(good + step, limit), step * 2
+    bad = min(good + step, limit + 1)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return good
+
+
+def _violations(guard: Guard, dims: Mapping[str, Dim], traced: Sizes) -> list[Sizes]:
+    """Return the smallest sizes that break the guard: all at least 2, all at least 1, and any."""
+    near = {n + d for n in map(int, re.findall(r"\b\d{1,4}\b", guard.text)) for d in (-1, 0, 1)} | set(range(9))
+    choices = [sorted(size for size in near if size == dims[name].clamp(size)) or [traced[name]] for name in guard.dims]
+    samples = [{**traced, **dict(zip(guard.dims, s, strict=True))} for s in islice(product(*choices), _MOST_SAMPLES)]
+    broken = [s for s in sorted(samples, key=lambda s: math.prod(s.values())) if not guard.holds(s)]
+    found: list[Sizes] = []
+    for least in (2, 1, 0):
+        sizes = next((s for s in broken if all(s[name] >= least for name in guard.dims)), None)
+        if sizes is not None and sizes not in found:
+            found.append(sizes)
+    return found
+
+
+def _without_guards(program: torch.export.ExportedProgram) -> torch.nn.Module:
+    module: torch.nn.Module = program.module(check_guards=False)
+    module._forward_pre_hooks.clear()  # they check the ranges of the sizes
+    return module
+
+
+def _agree(source: Source, plain: torch.nn.Module, sizes: Sizes) -> bool:
+    """Whether module and trace agree at these sizes, or the module itself refuses them."""
+    with evaluation_mode(source.module), torch.no_grad(), quiet():
+        try:
+            args, kwargs = source.arguments(sizes)
+            expected = tensors_of(source.module(*args, **kwargs))
+        except Exception:  # noqa: BLE001 - whatever it raises, it does not accept these sizes
+            return True
+        try:
+            args, kwargs = source.arguments(sizes)
+            actual = tensors_of(plain(*args, **kwargs))
+        except Exception:  # noqa: BLE001 - the module runs and the trace does not
+            return False
+    return len(expected) == len(actual) and all(map(_close, expected, actual))
+
+
+def _close(expected: torch.Tensor, actual: torch.Tensor) -> bool:
+    if expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return False
+    # For float32 7e-5: rounding differs where a convolution became a matrix product, a branch by more.
+    tolerance = torch.finfo(expected.dtype).eps ** 0.6 if expected.is_floating_point() else 0.0
+    return torch.allclose(actual.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True)

@@ -1,0 +1,245 @@
+"""How a user names what to export: a preset, ``package.module:factory``, or an exported program.
+
+Resolving a SPEC seeds every generator, calls the factory and puts the module into evaluation mode.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import random
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from ffn_export.errors import UsageError, did_you_mean
+from ffn_export.exporter.drawing import Array, draw_all, numpy_dtype, trace_sizes
+from ffn_export.exporter.exported_program import load_program, program_inputs
+from ffn_export.exporter.integer_ranges import with_ranges
+from ffn_export.exporter.one_line import first_line
+from ffn_export.exporter.signature import CallSignature, bind
+from ffn_export.exporter.tensor_spec import Dim, InputSpecs, TensorSpec, parse_inputs
+from ffn_export.exporter.torch_inputs import to_torch
+from ffn_export.modules.presets import PRESETS, create, get_preset
+
+Kind = Literal["preset", "factory", "exported_program", "module"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is to be exported, with everything that is needed to call it.
+
+    Attributes:
+        spec: What the user wrote; resolving it again with ``seed`` gives the same weights.
+        name: Default name of the bundle.
+        kind: What sort of SPEC it is.
+        module: The module, in evaluation mode.
+        program: The exported program, where the SPEC is a ``.pt2`` file.
+        inputs: The graph inputs, in the order of ``forward``.
+        call: How the inputs become arguments.
+        outputs: Output names where the source fixes them (presets), else None.
+        seed: Seed of the weights.
+        reference: Where the module comes from, for the manifest.
+        example: Preferred sizes of symbolic dimensions for test vectors and latency.
+        samples: The user's own arrays by input name: the module is traced with them instead of drawn ones.
+    """
+
+    spec: str
+    name: str
+    kind: Kind
+    module: torch.nn.Module
+    inputs: tuple[TensorSpec, ...]
+    call: CallSignature
+    program: torch.export.ExportedProgram | None = None
+    outputs: tuple[str, ...] | None = None
+    seed: int = 0
+    reference: str = ""
+    example: Mapping[str, int] = field(default_factory=dict)
+    samples: Mapping[str, Array] | None = None
+
+    def traced_sizes(self) -> dict[str, int]:
+        """Return the sizes of the symbolic dimensions to trace with."""
+        if self.samples is None:
+            return trace_sizes(self.inputs)
+        symbolic = ((s.name, axis, dim) for s in self.inputs for axis, dim in s.symbolic.items())
+        return {dim.name: self.samples[name].shape[axis] for name, axis, dim in symbolic}
+
+    def arguments(self, sizes: Mapping[str, int]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return new ``(args, kwargs)`` of these sizes: the samples where they fit, else drawn."""
+        if self.samples is not None and dict(sizes) == self.traced_sizes():
+            return self.call.arguments(to_torch(self.samples))
+        return self.call.arguments(to_torch(draw_all(self.inputs, sizes, seed=0)))
+
+    def specs_by_parameter(self) -> dict[str, Any]:
+        """Return the inputs in the places of ``forward``'s arguments, as torch.export names them."""
+        args, kwargs = self.call.arguments({spec.name: spec for spec in self.inputs})
+        return {**inspect.signature(self.module.forward).bind(*args, **kwargs).arguments, **kwargs}
+
+
+def resolve(spec: str, inputs: InputSpecs | None = None, seed: int | None = None) -> Source:
+    """Resolve a SPEC from the command line.
+
+    Args:
+        spec: Preset name, ``package.module:factory``, or path of a ``.pt2`` file.
+        inputs: Input specs; needed for a factory, optional elsewhere.
+        seed: Seed of the weights; None means the preset's own, else 0.
+
+    Raises:
+        UsageError: If there is no such preset, file, module or factory, if the factory fails or
+            returns no module, or if the inputs do not fit ``forward``.
+    """
+    parsed = parse_inputs(inputs) if inputs else None
+    if spec in PRESETS:
+        return _from_preset(spec, parsed, seed)
+    if spec.endswith(".pt2"):
+        return _from_program(Path(spec), parsed, seed or 0)
+    if ":" in spec:
+        return _from_factory(spec, parsed, seed or 0)
+    raise UsageError(
+        f"no preset is named {spec!r};{did_you_mean(spec, PRESETS)} run `ffn-export list` for all, "
+        "or write package.module:factory or a .pt2 file"
+    )
+
+
+def from_module(module: torch.nn.Module, inputs: InputSpecs, name: str | None = None) -> Source:
+    """Wrap a module that the caller holds.
+
+    Raises:
+        UsageError: If the inputs do not parse or do not fit ``forward``.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(f"expected a torch.nn.Module, got {type(module).__name__}")
+    specs, call = _bind(module, parse_inputs(inputs))
+    kind = f"{type(module).__module__}.{type(module).__qualname__}"
+    return Source(kind, name or type(module).__name__, "module", module, with_ranges(module, specs, call), call)
+
+
+def with_samples(source: Source, samples: Mapping[str, Array]) -> Source:
+    """Return the source with the user's own arrays.
+
+    Raises:
+        UsageError: As :func:`check_samples`.
+    """
+    check_samples(source.inputs, samples)
+    return replace(source, samples=dict(samples))
+
+
+def check_samples(specs: tuple[TensorSpec, ...], samples: Mapping[str, Array]) -> None:
+    """Check the user's arrays against the inputs.
+
+    Raises:
+        UsageError: If they are not one for each input, in its dtype, rank and static sizes, with one
+            size for each symbolic dimension.
+    """
+    if set(samples) != {spec.name for spec in specs}:
+        wanted = ", ".join(spec.name for spec in specs)
+        raise UsageError(f"the arrays given are {', '.join(samples) or 'none'}, the inputs are {wanted}")
+    sizes: dict[str, int] = {}
+    for spec in specs:
+        array = samples[spec.name]
+        expected = tuple(
+            sizes.setdefault(dim.name, dim.clamp(size)) if isinstance(dim, Dim) else dim
+            for dim, size in zip(spec.dims, array.shape, strict=False)
+        )
+        if array.dtype != numpy_dtype(spec.dtype) or array.ndim != len(spec.dims) or array.shape != expected:
+            shape = ",".join(map(str, array.shape))
+            raise UsageError(f"the array of input {spec.name!r} is {array.dtype}[{shape}], expected {spec}")
+
+
+def specs_of(samples: Mapping[str, Array]) -> tuple[TensorSpec, ...]:
+    """Return static input specs that fit arrays, for when nothing else says what the inputs are."""
+    return tuple(TensorSpec(name, array.dtype.name, array.shape) for name, array in samples.items())
+
+
+def _from_preset(name: str, inputs: tuple[TensorSpec, ...] | None, seed: int | None) -> Source:
+    preset = get_preset(name)
+    seed = preset.seed if seed is None else seed
+    module = create(name, seed)
+    specs, call = _bind(module, inputs or parse_inputs(preset.inputs))
+    return Source(
+        name, name, "preset", module, specs, call,
+        outputs=preset.outputs, seed=seed, reference=preset.source, example=preset.example,
+    )  # fmt: skip
+
+
+def _from_factory(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: int) -> Source:
+    seed_everything(seed)
+    target = _import_factory(spec)
+    # Again: an import that draws, and that is made once only, must not change the weights.
+    seed_everything(seed)
+    if isinstance(target, torch.nn.Module):
+        module: Any = target
+    else:
+        try:
+            module = target()
+        except (Exception, SystemExit) as error:
+            raise UsageError(f"factory {spec!r} raised {first_line(error)}") from error
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(f"factory {spec!r} returned {type(module).__name__}, not a torch.nn.Module")
+    module.eval()
+    if inputs is None:
+        raise UsageError(f"{spec!r} needs its inputs: add --input NAME:DTYPE[DIM,...] for each")
+    specs, call = _bind(module, inputs)
+    name = spec.rpartition(":")[2].rpartition(".")[2]
+    return Source(spec, name, "factory", module, with_ranges(module, specs, call), call, seed=seed)
+
+
+def _import_factory(spec: str) -> Any:
+    module_name, _, attribute = spec.partition(":")
+    if not all(part.isidentifier() for part in module_name.split(".")) or module_name.endswith(".py"):
+        raise UsageError(f"{module_name!r} in {spec!r} is no module: write package.module:factory, without a path")
+    here = str(Path.cwd())
+    if here not in sys.path:  # as `python -m` has it, and the console script has not
+        sys.path.insert(0, here)
+    try:
+        target: Any = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"cannot import {module_name!r} ({first_line(error)}); the current directory and PYTHONPATH are searched"
+        ) from error
+    for part in attribute.split("."):
+        if not hasattr(target, part):
+            public = [name for name in dir(target) if not name.startswith("_")]
+            hint = did_you_mean(part, public) or " write package.module:factory"
+            raise UsageError(f"{module_name!r} has no {attribute!r};{hint}")
+        target = getattr(target, part)
+    if not callable(target):
+        raise UsageError(f"{spec!r} is not callable; name a function or class that returns a torch.nn.Module")
+    return target
+
+
+def _from_program(path: Path, inputs: tuple[TensorSpec, ...] | None, seed: int) -> Source:
+    program = load_program(path)
+    specs, call = program_inputs(program, inputs)
+    module = program.module()
+    return Source(
+        str(path), path.stem, "exported_program", module, with_ranges(module, specs, call), call,
+        program=program, seed=seed,
+    )  # fmt: skip
+
+
+def _bind(module: torch.nn.Module, specs: tuple[TensorSpec, ...]) -> tuple[tuple[TensorSpec, ...], CallSignature]:
+    """Bind the inputs to ``forward`` and put them into its order."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UsageError("torch.export takes no TorchScript: give the torch.nn.Module that it was made from")
+    call = bind(module.forward, [spec.name for spec in specs])
+    by_name = {spec.name: spec for spec in specs}
+    return tuple(by_name[name] for name in call.input_order), call
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python's, NumPy's and torch's global generators, before a factory is called.
+
+    Raises:
+        UsageError: If the seed is not a 64-bit whole number.
+    """
+    if not isinstance(seed, int) or not -(2**63) <= seed < 2**64:
+        raise UsageError(f"seed must be a whole number of 64 bits, got {seed!r}")
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 - factories draw from the global generator
+    torch.manual_seed(seed)

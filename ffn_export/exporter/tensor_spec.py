@@ -1,0 +1,219 @@
+"""How a user writes down one input: ``x:float32[batch,seq<=512,768]``.
+
+Grammar (blanks around names, numbers and signs are ignored)::
+
+    NAME:DTYPE[DIM,...]{LOW..HIGH}
+    DIM = 768 | seq | seq<=512 | 2<=seq<=512 | seq>=2
+
+A number is a static dimension, a name a symbolic one, with optional inclusive bounds. The range in
+braces is optional and gives the inclusive bounds that integer values are drawn from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ffn_export.errors import UsageError, did_you_mean
+
+DTYPES = (
+    "float32", "float64", "float16", "bfloat16",
+    "int64", "int32", "int16", "int8", "uint8", "bool",
+)  # fmt: skip
+
+_NAME = r"[A-Za-z_]\w*(?:\.\w+)*"
+_TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<dims>[^\[\]]*)\](?:\{(?P<low>-?\d+)\.\.(?P<high>-?\d+)\})?", re.ASCII)
+_DIM = re.compile(rf"(?:(?P<low>\d+)<=)?(?P<name>{_NAME})(?:<=(?P<high>\d+)|>=(?P<low2>\d+))?", re.ASCII)
+_BLANKS = re.compile(r"\s*(<=|>=|\.\.|[\[\],{}])\s*")
+
+# Beyond it, no tensor fits any memory, and the libraries below fail in words of their own.
+_LARGEST_SIZE = 2**31 - 1
+
+EXAMPLE = "x:float32[batch,seq,768]"
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A symbolic dimension with inclusive bounds; ``maximum`` None means unbounded."""
+
+    name: str
+    minimum: int = 0
+    maximum: int | None = None
+
+    def clamp(self, size: int) -> int:
+        """Return the size nearest to ``size`` within the bounds."""
+        size = max(size, self.minimum)
+        return size if self.maximum is None else min(size, self.maximum)
+
+    def __str__(self) -> str:
+        low = f"{self.minimum}<=" if self.minimum else ""
+        high = "" if self.maximum is None else f"<={self.maximum}"
+        return f"{low}{self.name}{high}"
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, element type and shape of one graph input.
+
+    Attributes:
+        name: The graph input's name.
+        dtype: One of :data:`DTYPES`.
+        dims: One entry an axis: a static size or a :class:`Dim`.
+        value_range: Inclusive bounds of drawn integer values, or None to derive them.
+    """
+
+    name: str
+    dtype: str
+    dims: tuple[int | Dim, ...]
+    value_range: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise UsageError(
+                f"input {self.name!r} has unknown dtype {self.dtype!r};{did_you_mean(self.dtype, DTYPES)} known: "
+                f"{', '.join(DTYPES)}"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> TensorSpec:
+        """Parse ``NAME:DTYPE[DIM,...]``.
+
+        Raises:
+            UsageError: If the text does not follow the grammar; the message shows an example.
+        """
+        name, colon, tensor = text.partition(":")
+        if not colon:
+            raise UsageError(f"input {text!r} does not parse: write NAME:DTYPE[DIM,...], as in '{EXAMPLE}'")
+        return cls.parse_tensor(name.strip(), tensor)
+
+    @classmethod
+    def parse_tensor(cls, name: str, text: str) -> TensorSpec:
+        """Parse the part after the colon, ``DTYPE[DIM,...]{LOW..HIGH}``.
+
+        Raises:
+            UsageError: As :meth:`parse`.
+        """
+        if not re.fullmatch(_NAME, name, re.ASCII):
+            raise UsageError(
+                f"input name {name!r} does not parse: write NAME:DTYPE[DIM,...] with letters, digits, '_' and '.' "
+                f"in the name, as in '{EXAMPLE}'"
+            )
+        match = _TENSOR.fullmatch(_BLANKS.sub(r"\1", text.strip()))
+        if not match:
+            raise UsageError(
+                f"type {text!r} of input {name!r} does not parse: write DTYPE[DIM,...], as in 'float32[batch,seq,768]'"
+            )
+        dtype = match["dtype"]
+        dims = tuple(_parse_dim(name, dim) for dim in match["dims"].split(",")) if match["dims"] else ()
+        value_range = None if match["low"] is None else (int(match["low"]), int(match["high"]))
+        spec = cls(name, dtype, dims, value_range)
+        if value_range:
+            _check_value_range(name, dtype, *value_range)
+        return spec
+
+    @property
+    def symbolic(self) -> dict[int, Dim]:
+        """Axis -> symbolic dimension, for the symbolic axes."""
+        return {axis: dim for axis, dim in enumerate(self.dims) if isinstance(dim, Dim)}
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether the elements are floating-point numbers."""
+        return "float" in self.dtype
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the concrete shape for the given sizes of the symbolic dimensions."""
+        return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in self.dims)
+
+    def __str__(self) -> str:
+        value_range = "" if self.value_range is None else f"{{{self.value_range[0]}..{self.value_range[1]}}}"
+        return f"{self.dtype}[{','.join(map(str, self.dims))}]{value_range}"
+
+
+def _check_value_range(name: str, dtype: str, low: int, high: int) -> None:
+    written = f"value range {{{low}..{high}}} of input {name!r}"
+    if low > high:
+        raise UsageError(f"{written} is empty: write the smaller number first")
+    if "float" in dtype:
+        raise UsageError(f"{written} is for integers only, the input is {dtype}: leave the braces out")
+    bits = 1 if dtype == "bool" else int(re.sub(r"\D", "", dtype))
+    lowest, highest = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.startswith("int") else (0, 2**bits - 1)
+    if low < lowest or high > highest:
+        raise UsageError(f"{written} does not fit {dtype}: stay within {{{lowest}..{highest}}}")
+
+
+def _parse_dim(input_name: str, text: str) -> int | Dim:
+    if any(int(number) > _LARGEST_SIZE for number in re.findall(r"[0-9]+", re.sub(_NAME, "", text))):
+        raise UsageError(f"dimension {text!r} of input {input_name!r} is too large: write at most {_LARGEST_SIZE}")
+    if re.fullmatch(r"[0-9]+", text):
+        return int(text)
+    match = _DIM.fullmatch(text)
+    if not match:
+        raise UsageError(
+            f"dimension {text!r} of input {input_name!r} does not parse: write a size, a name, or a bounded name "
+            "such as seq<=512"
+        )
+    low = int(match["low"] or match["low2"] or 0)
+    high = None if match["high"] is None else int(match["high"])
+    if high is not None and high < low:
+        raise UsageError(f"dimension {text!r} of input {input_name!r} has no size within its bounds")
+    return Dim(match["name"], low, high)
+
+
+InputSpecs = Mapping[str, "str | TensorSpec"] | Iterable["str | TensorSpec"]
+
+
+def parse_inputs(inputs: InputSpecs) -> tuple[TensorSpec, ...]:
+    """Parse inputs given as a mapping name -> type, or as ``NAME:TYPE`` strings.
+
+    Bounds that one input gives for a symbolic dimension hold for every input that names it.
+
+    Raises:
+        UsageError: If one does not parse, a name is given twice, or a name stands for one size only.
+    """
+    if isinstance(inputs, Mapping):
+        specs = [
+            replace(spec, name=name)
+            if isinstance(spec, TensorSpec)
+            else TensorSpec.parse_tensor(name, _text(spec, f"input {name!r}"))
+            for name, spec in inputs.items()
+        ]
+    else:
+        given = [inputs] if isinstance(inputs, str) or not isinstance(inputs, Iterable) else inputs
+        specs = [spec if isinstance(spec, TensorSpec) else TensorSpec.parse(_text(spec, "an input")) for spec in given]
+    names = [spec.name for spec in specs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"input {name!r} is given twice")
+    dims = merge_dims(specs)
+    for dim in dims.values():
+        if dim.minimum == dim.maximum:
+            raise UsageError(f"dimension '{dim}' has one size only: write {dim.minimum} instead of the name")
+    return tuple(
+        replace(spec, dims=tuple(dims[d.name] if isinstance(d, Dim) else d for d in spec.dims)) for spec in specs
+    )
+
+
+def _text(spec: object, what: str) -> str:
+    if not isinstance(spec, str):
+        raise UsageError(f"{what} is given as {type(spec).__name__}: write its type as text, as in '{EXAMPLE}'")
+    return spec
+
+
+def merge_dims(specs: Iterable[TensorSpec]) -> dict[str, Dim]:
+    """Return every symbolic dimension by name, its bounds intersected over all inputs.
+
+    Raises:
+        UsageError: If the bounds of one name exclude each other.
+    """
+    dims: dict[str, Dim] = {}
+    for spec in specs:
+        for dim in spec.symbolic.values():
+            seen = dims.get(dim.name, dim)
+            highs = [d.maximum for d in (seen, dim) if d.maximum is not None]
+            merged = Dim(dim.name, max(seen.minimum, dim.minimum), min(highs) if highs else None)
+            if merged.maximum is not None and merged.maximum < merged.minimum:
+                raise UsageError(f"dimension {dim.name!r} has no size within all of its bounds")
+            dims[dim.name] = merged
+    return dims

@@ -1,0 +1,84 @@
+"""Weights that a node only turns around, stored turned around.
+
+``Squeeze``, ``Transpose`` and ``Identity`` of an initialiser move no number; the exporter folds most
+of them and leaves some. They are replaced by views, so no weight is copied before it is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_LAYOUT = frozenset({"Squeeze", "Transpose", "Identity"})
+
+
+def fold(model: ir.Model) -> int:
+    """Fold layout nodes on initialisers of the main graph in place; return how many went.
+
+    A weight that is also used as it is, such as an embedding tied to an output layer, stays behind its
+    ``Transpose``: folded, the file would hold it twice.
+    """
+    graph = model.graph
+    folded = 0
+    for node in graph:
+        source = node.inputs[0] if _is_layout(node) else None
+        if source is None or not _is_fixed_initializer(source):
+            continue
+        nodes = [node] if node.op_type == "Identity" else [usage.node for usage in source.uses()]
+        views = [_view(user, source) if _is_layout(user) and user.graph is graph else None for user in nodes]
+        first = views[0]
+        if first is None or not all(_is_same(first, view) for view in views):
+            continue
+        weight = source if node.op_type == "Identity" else _initializer(graph, node.outputs[0], first)
+        for user in nodes:
+            ir.convenience.replace_all_uses_with(user.outputs[0], weight)
+            graph.remove(user, safe=True)
+        if not source.uses() and weight is not source:
+            del graph.initializers[str(source.name)]
+        folded += len(nodes)
+    return folded
+
+
+def _is_layout(node: ir.Node) -> bool:
+    return node.op_type in _LAYOUT and node.domain == "" and not node.outputs[0].is_graph_output()
+
+
+def _is_fixed_initializer(value: ir.Value) -> bool:
+    is_interface = value.is_graph_input() or value.is_graph_output()
+    return value.is_initializer() and not is_interface and value.const_value is not None
+
+
+def _is_same(one: Array, other: Array | None) -> bool:
+    """Whether two views of one weight show it in the same way."""
+    return other is not None and one.shape == other.shape and one.strides == other.strides
+
+
+def _initializer(graph: ir.Graph, value: ir.Value, array: Array) -> ir.Value:
+    """Register a weight that takes the place of a value."""
+    tensor = ir.Tensor(array, name=value.name)
+    weight = ir.Value(
+        name=value.name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor
+    )
+    graph.register_initializer(weight)
+    return weight
+
+
+def _view(node: ir.Node, source: ir.Value) -> Array | None:
+    """Return the weight as the node gives it, or None where it is no view or the node is not valid."""
+    assert source.const_value is not None
+    array = source.const_value.numpy()
+    try:
+        if node.op_type == "Transpose":
+            return array.transpose(node.attributes.get_ints("perm", range(array.ndim)[::-1]))
+        if node.op_type == "Squeeze":
+            if len(node.inputs) < 2 or node.inputs[1] is None:
+                return array.squeeze()
+            axes = ir.convenience.get_const_tensor(node.inputs[1])
+            return None if axes is None else array.squeeze(tuple(int(axis) for axis in axes.numpy().reshape(-1)))
+    except ValueError:
+        return None
+    return array

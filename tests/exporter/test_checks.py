@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ffn_export.errors import ExportError
+from ffn_export.exporter.capture import capture
+from ffn_export.exporter.checks import check_inputs, check_opset, check_output_axes, check_valid
+from ffn_export.exporter.source import from_module
+from ffn_export.exporter.tensor_spec import parse_inputs
+from tests.exporter.helpers import X, assert_same_function, exported, module_of, ops, refusal
+
+
+def graph(text: str) -> ir.Model:
+    return ir.from_proto(onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 20]>\n' + text))
+
+
+def relu(shape: str) -> ir.Model:
+    return graph(f"g (float[{shape}] x) => (float[{shape}] y) {{ y = Relu(x) }}")
+
+
+# --- the graph ----------------------------------------------------------------------------------------
+
+
+def test_a_graph_that_is_what_was_asked_for() -> None:
+    model = relu("batch,seq,4")
+    check_opset(model, 20)
+    check_inputs(model, parse_inputs(X))
+    check_valid(model)
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ("2,seq,4", "axis 'batch' of input 'x' is specialised to 2 by the module: write 2 instead of the name"),
+        ("batch,4", "input 'x' was asked for as float32[batch,seq,4], the graph has [batch,4]"),
+    ],
+)
+def test_an_input_of_another_shape(shape: str, words: str) -> None:
+    assert words in refusal(ExportError, check_inputs, relu(shape), parse_inputs(X))
+
+
+def test_an_input_of_another_name_or_dtype() -> None:
+    model = relu("n")
+    assert "input 'z' does not reach any output" in refusal(
+        ExportError, check_inputs, model, parse_inputs("z:float32[n]")
+    )
+    assert "asked for as float64, the graph has FLOAT" in refusal(
+        ExportError, check_inputs, model, parse_inputs("x:float64[n]")
+    )
+    assert refusal(ExportError, check_inputs, model, ()) == "the graph has inputs that were not asked for: x"
+
+
+def test_another_opset() -> None:
+    message = refusal(ExportError, check_opset, relu("n"), 23)
+    assert message == "opset 23 cannot be had for this module, torch's exporter stayed at 20: use a lower --opset"
+
+
+def test_an_output_axis_that_lost_its_symbol() -> None:
+    source = from_module(module_of(lambda self, x: (None, x.relu(), x.mean(1))), X)
+    program, model = capture(source, 20)
+    check_output_axes(model, program)
+    model.graph.outputs[1].shape = ir.Shape([2, 4])
+    message = refusal(ExportError, check_output_axes, model, program)
+    assert message == "axis 0 of output 'output_2' was specialised to 2 in the graph"
+    model.graph.outputs[1].shape = ir.Shape([4])
+    assert "output 'output_2' has rank 2" in refusal(ExportError, check_output_axes, model, program)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[n] x) => (float[n] y) { y = Reluu(x) }",
+        "g (float[n,4] x) => (float[n,4] y) { y = Concat<axis = 7>(x, x) }",
+        "g (float[n] x) => (float[n] y) { y = Relu(z) }",
+    ],
+)
+def test_a_graph_that_the_onnx_checker_rejects(text: str) -> None:
+    assert "the ONNX checker rejects the exported model: " in refusal(ExportError, check_valid, graph(text))
+
+
+# --- what is for training only ------------------------------------------------------------------------
+
+
+def batch_statistics(self: nn.Module, x: Tensor) -> Tensor:
+    return F.batch_norm(x, None, None, training=True)
+
+
+@pytest.mark.parametrize(
+    ("forward", "words"),
+    [
+        (lambda self, x: F.dropout(x, 0.5), "dropout runs in training mode: pass training=self.training to it"),
+        (lambda self, x: F.dropout(x, 0.5, training=True), "dropout runs in training mode"),
+        (lambda self, x: F.alpha_dropout(x, 0.5, training=True), "alpha_dropout runs in training mode"),
+        (batch_statistics, "batch_norm runs in training mode"),
+        (lambda self, x: x + torch.randn_like(x), "randn_like draws random numbers, a graph must not"),
+        (lambda self, x: x + torch.rand(4), "rand draws random numbers"),
+        # Folded to a constant by the translation, so that no graph shows it.
+        (lambda self, x: x * torch.bernoulli(torch.full((4,), 0.5)), "bernoulli draws random numbers"),
+        (
+            lambda self, x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.1),
+            "scaled_dot_product_attention draws random numbers",
+        ),
+    ],
+)
+def test_dropout_left_active_and_other_chance(forward: Callable[..., Any], words: str) -> None:
+    assert words in refusal(ExportError, exported, module_of(forward), {"x": "float32[batch,heads,seq,4]"})
+
+
+def test_the_submodule_is_named() -> None:
+    class Noisy(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.dropout(x)
+
+    module = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), Noisy()))
+    assert "dropout in 1.1 runs in training mode" in refusal(ExportError, exported, module, {"x": "float32[n,4]"})
+
+
+def test_a_buffer_that_changes_from_call_to_call() -> None:
+    def forward(self: Any, x: Tensor) -> Any:
+        self.calls.add_(1)
+        return x * self.calls
+
+    module = module_of(forward, calls=nn.Buffer(torch.zeros(())))
+    assert "forward changes buffer 'calls'" in refusal(ExportError, exported, module, X)
+
+
+def test_writes_that_stay_within_a_call_are_fine() -> None:
+    def forward(self: Any, x: Tensor) -> Any:
+        x.add_(1)
+        y = x.clone()
+        y[:, 0] = 0
+        return y + self.offset
+
+    source = from_module(module_of(forward, offset=nn.Buffer(torch.ones(4))), X)
+    assert_same_function(source, exported(source.module, X), {"batch": 2, "seq": 1}, {"batch": 1, "seq": 5})
+
+
+def test_dropout_that_is_off_is_no_trouble() -> None:
+    def forward(self: Any, x: Tensor) -> Any:
+        return self.attention(x, x, x)[0] + F.dropout(x, 0.1, training=self.training) + self.dropout(x)
+
+    module = module_of(forward, attention=nn.MultiheadAttention(4, 2, 0.1, batch_first=True), dropout=nn.Dropout(0.1))
+    source = from_module(module.eval(), X)
+    model = exported(module, X)
+    assert "Dropout" not in ops(model)
+    assert_same_function(source, model, {"batch": 2, "seq": 7})

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import from_module
+from tests.exporter.helpers import assert_same_function, module_of, ops, run
+
+BATCHED = {"input": "float32[batch,4,length]"}
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        nn.Conv1d(4, 6, 1),
+        nn.Conv1d(4, 6, 1, bias=False),
+        nn.Conv1d(4, 6, 1, dilation=3),  # means nothing for one tap
+        weight_norm(nn.Conv1d(4, 6, 1)),
+    ],
+)
+def test_a_kernel_of_1_is_a_matrix_product(conv: nn.Module) -> None:
+    source = from_module(conv, BATCHED)
+    model = export_source(source)
+    assert "MatMul" in ops(model)
+    assert "Conv" not in ops(model)
+    assert_same_function(source, model, *({"batch": b, "length": n} for b, n in ((1, 1), (3, 5), (0, 2))))
+    # Neither torch's convolution nor ONNX Runtime's takes an empty sequence, a matrix product does.
+    assert run(model, {"input": np.zeros((2, 4, 0), np.float32)})[0].shape == (2, 6, 0)
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        nn.Conv1d(4, 6, 3, padding=1),
+        nn.Conv1d(4, 6, 1, stride=2),
+        nn.Conv1d(4, 6, 1, padding=1),
+        nn.Conv1d(4, 6, 1, padding="same"),
+        nn.Conv1d(4, 6, 1, groups=2),
+    ],
+    ids=["kernel 3", "stride 2", "padding 1", "padding same", "groups 2"],
+)
+def test_any_other_stays_a_convolution(conv: nn.Module) -> None:
+    source = from_module(conv, BATCHED)
+    model = export_source(source)
+    assert ops(model) == ["Conv"]
+    assert_same_function(source, model, {"batch": 1, "length": 1}, {"batch": 3, "length": 6})
+
+
+def test_without_a_batch_axis() -> None:
+    source = from_module(nn.Conv1d(4, 6, 1), {"input": "float32[4,length]"})
+    model = export_source(source)
+    assert "Conv" not in ops(model)
+    assert_same_function(source, model, {"length": 1}, {"length": 5})
+
+
+def test_only_the_kernel_of_1_is_rewritten_and_the_rest_keeps_its_operators() -> None:
+    module = nn.Sequential(nn.Conv1d(4, 6, 1), nn.GELU(), nn.Conv1d(6, 4, 3, padding=1), nn.LayerNorm(8))
+    source = from_module(module, {"input": "float32[batch,4,8]"})
+    model = export_source(source)
+    assert [op for op in ops(model) if op not in ("Transpose", "Add")] == [
+        "MatMul",
+        "Gelu",
+        "Conv",
+        "LayerNormalization",
+    ]
+    assert_same_function(source, model, {"batch": 1}, {"batch": 3})
+
+
+def test_beside_integer_inputs_and_keywords() -> None:
+    module = module_of(
+        lambda self, ids, *, x: self.conv(x) + self.table(ids).mT, conv=nn.Conv1d(4, 6, 1), table=nn.Embedding(7, 6)
+    )
+    source = from_module(module, {"x": "float32[b,4,n]", "ids": "int64[b,n]"})
+    assert_same_function(source, export_source(source), {"b": 1, "n": 1}, {"b": 2, "n": 5})
+
+
+def test_in_another_precision() -> None:
+    source = from_module(nn.Conv1d(4, 6, 1).double(), {"input": "float64[b,4,n]"})
+    assert_same_function(source, export_source(source), {"b": 2, "n": 5}, tolerance=1e-12)
+    assert source.module.weight.dtype is torch.float64
