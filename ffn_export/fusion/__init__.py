@@ -1,0 +1,1 @@
+"""Sites, canonicalisation, fused forms, targets, the pipeline and its report."""

@@ -1,0 +1,145 @@
+"""The fusion as one call: fold weight layouts, write canonical and target's forms, report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import onnx_ir as ir
+from onnx_ir.passes.common import TopologicalSortPass
+
+from ffn_export.exporter import weight_layout
+from ffn_export.fusion import inference, opset, sites
+from ffn_export.fusion.engine import RULE_KEY, Log, Refusal, Sweep, scoped_name, sorted_nodes
+from ffn_export.fusion.report import FusionReport, Site, SiteKind
+from ffn_export.fusion.targets import Target, get_target
+
+
+def fuse(model: ir.Model, target: str = "ort-cpu") -> tuple[ir.Model, FusionReport]:
+    """Fuse the feed-forward and norm nodes of a model.
+
+    Args:
+        model: Any ONNX model; it is left unchanged, and the result shares its weights.
+        target: A name in ``targets.TARGETS``.
+
+    Returns:
+        The fused model, and what became of each site.
+
+    Raises:
+        UsageError: No target has this name.
+    """
+    chosen = get_target(target)
+    fused = _copy(model)
+    if fused is None:
+        size, version = node_count(model), model.opset_imports.get("", 0)
+        unchanged = FusionReport(
+            target, (), nodes={"before": size, "after": size}, opset={"before": version, "after": version}
+        )
+        return ir.from_proto(ir.to_proto(model)), unchanged
+    opset.normalise(fused)
+    before = node_count(fused), fused.opset_imports.get("", 0)
+    weight_layout.fold(fused)
+    inference.fill_types(fused)
+    log = Log()
+    Sweep(chosen.rules).apply(fused, log)
+    _remove_unused(fused)
+    opset.raise_to(fused, _opset_of_written(fused))
+    report = FusionReport(
+        target=target,
+        sites=_report_sites(fused, chosen, log),
+        rules=dict(sorted(log.applied.items())),
+        nodes={"before": before[0], "after": node_count(fused)},
+        opset={"before": before[1], "after": fused.opset_imports.get("", 0)},
+    )
+    return fused, report
+
+
+def fusion_failures(report: FusionReport, required: Mapping[SiteKind, int]) -> tuple[str, ...]:
+    """Return a line for each kind of site of which fewer are fused than required."""
+    return tuple(
+        f"{report.count(kind)} of {sum(s.kind == kind for s in report.sites)} {kind} sites are fused, {count} required"
+        for kind, count in required.items()
+        if report.count(kind) < count
+    )
+
+
+def node_count(model: ir.Model) -> int:
+    """Return the number of nodes, subgraphs included and constants left out."""
+    return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
+
+
+def _copy(model: ir.Model) -> ir.Model | None:
+    """Copy the graph and share the weights; None where the nodes have no order, so that nothing can run it."""
+    try:
+        return model.clone()
+    except (RuntimeError, ValueError):
+        # Nodes in another order than that of the data: onnxruntime takes them, onnx-ir clones them sorted.
+        copied = ir.from_proto(ir.to_proto(model))
+    try:
+        TopologicalSortPass()(copied)
+        return copied.clone()
+    except (RuntimeError, ValueError):
+        return None
+
+
+def _remove_unused(model: ir.Model) -> None:
+    """Remove nodes and initialisers that nothing reads; onnx-ir's own pass takes nodes without outputs too."""
+    for graph in reversed((model.graph, *model.graph.subgraphs())):  # a subgraph before what it reads
+        for node in reversed(graph):
+            if node.outputs and not any(map(_is_read, node.outputs)):
+                graph.remove(node, safe=True)
+        for name, value in list(graph.initializers.items()):
+            if not _is_read(value) and not value.is_graph_input():
+                del graph.initializers[name]
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def _opset_of_written(model: ir.Model) -> int:
+    """Return the opset that the operators need that rules wrote; others need what they came with."""
+    written = (n for n in model.graph.all_nodes() if RULE_KEY in n.metadata_props and n.domain == "")
+    return max((opset.introduced(node.op_type) for node in written), default=0)
+
+
+def _report_sites(model: ir.Model, target: Target, log: Log) -> tuple[Site, ...]:
+    counts: Counter[str] = Counter()
+
+    def numbered(kind: str) -> str:
+        counts[kind] += 1
+        return f"{kind}:{counts[kind] - 1}"
+
+    found = [_site(site, target, numbered(site.kind)) for site in sites.find(model)]
+    return (*found, *(_refused(refusal, numbered(refusal.kind)) for refusal in log.refusals))
+
+
+def _site(site: sites.FoundSite, target: Target, identifier: str) -> Site:
+    made_by = [n.metadata_props[RULE_KEY] for n in site.nodes if RULE_KEY in n.metadata_props]
+    rule = "+".join(dict.fromkeys(made_by)) or None
+    kept = target.kept.get(site.kind) or site.in_pieces
+    return Site(
+        id=identifier,
+        kind=site.kind,
+        name=scoped_name(site.nodes[-1]),
+        status="kept" if kept else "fused",
+        form=" ".join(node.op_type for node in sorted_nodes(site.nodes)),
+        rule=rule,
+        reason=kept or (None if rule else "came in this form"),
+        activation=site.activation,
+        gated=site.gated,
+        d_model=site.d_model,
+        d_ff=site.d_ff,
+    )
+
+
+def _refused(refusal: Refusal, identifier: str) -> Site:
+    return Site(
+        identifier,
+        refusal.kind,
+        refusal.name,
+        "refused",
+        refusal.form,
+        rule=refusal.rule,
+        reason=refusal.reason,
+    )

@@ -1,0 +1,62 @@
+"""What a fused graph is for, and which forms that asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ffn_export.errors import UsageError, did_you_mean
+from ffn_export.fusion import canonicalise, rules
+from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.rule import Rule
+
+
+@dataclass(frozen=True)
+class Target:
+    """A purpose of a graph.
+
+    Attributes:
+        name: What the command line calls it.
+        summary: In a few words.
+        kept: Kind of site -> why it is left as it is, where the target has no better form for it.
+    """
+
+    name: str
+    summary: str
+    kept: Mapping[SiteKind, str] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> tuple[type[Rule], ...]:
+        """The rules that raise spellings to standard operators, and those for this target's own forms."""
+        forms = tuple(rule for rule in rules.RULES if rule.targets is None or self.name in rule.targets)
+        replaced = {rule.instead_of for rule in forms}
+        return (*(rule for rule in canonicalise.RULES if rule not in replaced), *forms)
+
+
+TARGETS: Mapping[str, Target] = {
+    target.name: target
+    for target in (
+        Target(
+            "portable",
+            "standard operators only, for any runtime",
+            {"residual_norm": "the standard has no operator for a residual sum and its norm"},
+        ),
+        Target(
+            "ort-cpu",
+            "ONNX Runtime on CPU, the fastest form of each site",
+            # Measured, docs/architecture.md: SkipLayerNormalization costs more than both nodes together.
+            {"residual_norm": "Add and the norm apart are faster on CPU than ONNX Runtime's Skip operator"},
+        ),
+    )
+}
+
+
+def get_target(name: str) -> Target:
+    """Return the target of this name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in TARGETS:
+        raise UsageError(f"unknown target {name!r};{did_you_mean(name, TARGETS)} known are {', '.join(TARGETS)}")
+    return TARGETS[name]

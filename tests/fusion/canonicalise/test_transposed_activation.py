@@ -1,0 +1,77 @@
+"""An activation between two transposes that undo each other is the activation alone."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+
+from ffn_export.fusion.canonicalise.transposed_activation import ELEMENTWISE
+from ffn_export.fusion.pipeline import fuse
+from tests.fusion.graphs import assert_fuses, assert_refuses, cast, model
+
+
+def sandwich(activation: str = "Relu", there: str = "[0,2,1]", back: str = "[0,2,1]") -> str:
+    return f"t = Transpose<perm = {there}>(x) a = {activation}(t) y = Transpose<perm = {back}>(a)"
+
+
+@pytest.mark.parametrize(("domain", "operator"), ELEMENTWISE)
+def test_every_element_wise_operator(domain: str, operator: str) -> None:
+    of = model(sandwich(f"{domain}.{operator}" if domain else operator), domains=["com.microsoft"])
+    fused, report = assert_fuses(of, [operator])
+    assert fused.graph[0].domain == domain
+    assert report.rules == {"transposed-activation": 1}
+    assert fused.opset_imports == {"": 24, "com.microsoft": 1}
+
+
+def test_float64_keeps_its_operator_and_loses_the_transposes() -> None:
+    assert_fuses(cast(model(sandwich("Tanh")), ir.DataType.DOUBLE), ["Tanh"])
+
+
+@pytest.mark.parametrize(
+    "activation",
+    ['Gelu<approximate = "tanh">', "Swish<alpha = 1.702>", "Elu<alpha = 0.5>", "LeakyRelu<alpha = 0.3>"],
+)
+def test_keeps_the_attributes(activation: str) -> None:
+    before = model(sandwich(activation))
+    fused, _ = assert_fuses(before, [activation.split("<")[0]])
+    expected = {name: attribute.value for name, attribute in before.graph[1].attributes.items()}
+    assert {name: attribute.value for name, attribute in fused.graph[0].attributes.items()} == expected
+
+
+def test_perms_that_are_not_their_own_inverse() -> None:
+    assert_fuses(model(sandwich("Relu", "[1,2,0]", "[2,0,1]")), ["Relu"])
+    again = model(sandwich("Relu", "[1,2,0]", "[1,2,0]"), inputs="float[3,3,3] x", outputs="float[3,3,3] y")
+    assert_refuses(again, None)
+
+
+def test_a_gelu_in_pieces_is_raised_first() -> None:
+    pieces = """
+        t = Transpose<perm = [0,2,1]>(x) d = Div(t, root) e = Erf(d) g = Add(e, one) h = Mul(t, half) a = Mul(h, g)
+        y = Transpose<perm = [0,2,1]>(a)
+    """
+    constants = "float half = {0.5}, float one = {1}, float root = {1.4142135623730951}"
+    _, report = assert_fuses(model(pieces, constants, opset=20), ["Gelu"])
+    assert report.rules == {"gelu-erf": 1, "transposed-activation": 1}
+
+
+def test_transposes_that_do_not_undo_each_other() -> None:
+    outputs = "float[seq,8,batch] y"
+    assert_refuses(model(sandwich("Relu", "[0,2,1]", "[2,1,0]"), outputs=outputs), None)
+
+
+@pytest.mark.parametrize(("there", "back"), [("[0,2,1]", "[1,0]"), ("[5,6]", "[5,6]"), ("[1,0]", "[0,2,1]")])
+def test_perms_that_are_none(there: str, back: str) -> None:
+    fused, report = fuse(model(sandwich("Relu", there, back)), "portable")
+    assert len(fused.graph) == 3
+    assert report.rules == {}
+
+
+def test_an_operator_that_sees_axes() -> None:
+    assert_refuses(model(sandwich("Softmax")), None)
+
+
+def test_transposed_value_that_is_read_elsewhere() -> None:
+    read = model(sandwich() + " z = Neg(t)", outputs="float[batch,seq,8] y, float[batch,8,seq] z")
+    assert_refuses(read, "intermediate 't' is also read by Neg")
+    written = model(sandwich(), outputs="float[batch,seq,8] y, float[batch,8,seq] a")
+    assert_refuses(written, "intermediate 'a' is a graph output")

@@ -1,0 +1,32 @@
+"""Exports are made once: a module's graph is what the fusion of several tests starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+import pytest
+
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import resolve
+from ffn_export.modules.presets import PRESETS
+
+OPSETS = (18, 20, 23)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A preset's graph as torch's exporter wrote it."""
+
+    preset: str
+    opset: int
+    model: ir.Model
+
+
+# A parametrised session fixture: pytest runs all tests of one export, then lets go of its weights.
+@pytest.fixture(
+    scope="session", params=[(name, opset) for name in PRESETS for opset in OPSETS], ids="{0[0]}-{0[1]}".format
+)
+def exported(request: pytest.FixtureRequest) -> Exported:
+    name, opset = request.param
+    return Exported(name, opset, export_source(resolve(name), opset))

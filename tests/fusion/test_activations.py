@@ -1,0 +1,114 @@
+"""Every activation of the reference modules, in every form of feed-forward, becomes its shortest form."""
+
+from __future__ import annotations
+
+import functools
+
+import onnx_ir as ir
+import pytest
+from torch import Tensor, nn
+
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import from_module
+from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.targets import TARGETS
+from ffn_export.modules import ACTIVATIONS, ConvFeedForward, FeedForward, GatedFeedForward
+from tests.fusion.graphs import assert_interface_kept, assert_same_function, operators
+
+SHORTEST = {
+    "relu": "Relu",
+    "gelu": "Gelu",
+    "gelu_tanh": "Gelu",
+    "quick_gelu": "Swish",
+    "silu": "Swish",
+    "relu2": "Relu Pow",
+    "tanh": "Tanh",
+    "elu": "Elu",
+    "mish": "Mish",
+    "hardswish": "HardSwish",
+    "leaky_relu": "LeakyRelu",
+}
+
+# Form -> as written for inputs of rank 2, where a linear layer is one Gemm, and of rank 3.
+FORMS = {
+    "plain": ("Gemm {} Gemm", "MatMul Add {} MatMul Add"),
+    "plain, no biases": ("Gemm {} Gemm", "MatMul {} MatMul"),
+    "gated": ("Gemm Gemm {} Mul Gemm", "MatMul MatMul {} Mul MatMul"),
+    "gated, biases": ("Gemm Gemm {} Mul Gemm", "MatMul Add MatMul Add {} Mul MatMul Add"),
+    "packed": ("Gemm Split {} Mul Gemm", "MatMul Split {} Mul MatMul"),
+    "convolutions": ("", "MatMul Add {} MatMul Add"),
+}
+
+
+def make(form: str, activation: str) -> nn.Module:
+    if form == "convolutions":
+        return ConvFeedForward(16, 32, activation)
+    if form.startswith("plain"):
+        return FeedForward(16, 32, activation, bias=form == "plain")
+    return GatedFeedForward(16, 32, activation, bias=form == "gated, biases", packed=form == "packed")
+
+
+class SideBySide(nn.Module):
+    """One feed-forward for each activation, on the same input: an export of all costs little more than of one."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        # relu2 between convolutions: its two nodes stand between two transposes that no rule moves yet.
+        self.names = [name for name in ACTIVATIONS if (form, name) != ("convolutions", "relu2")]
+        self.branches = nn.ModuleList(make(form, name) for name in self.names)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return tuple(branch(x) for branch in self.branches)
+
+
+@functools.cache
+def exported(form: str, rank: int, opset: int) -> tuple[ir.Model, list[str]]:
+    module = SideBySide(form).eval()
+    spec = "float32[tokens,16]" if rank == 2 else "float32[batch,seq,16]"
+    return export_source(from_module(module, {"x": spec}), opset), module.names
+
+
+def test_the_table_is_complete() -> None:
+    assert set(SHORTEST) == set(ACTIVATIONS)
+
+
+def check(form: str, rank: int, opset: int, target: str) -> None:
+    model, names = exported(form, rank, opset)
+    fused, report = fuse(model, target)
+    shortest = SHORTEST | ({"silu": "QuickGelu", "quick_gelu": "QuickGelu"} if target == "ort-cpu" else {})
+    expected = [FORMS[form][rank - 2].format(shortest[name]) for name in names]
+    assert " ".join(operators(fused)) == " ".join(expected)
+    assert [site.activation for site in report.sites] == names
+    for site in report.sites:
+        assert (site.kind, site.status, site.d_model, site.d_ff) == ("feed_forward", "fused", 16, 32)
+        assert site.gated is (form.startswith("gated") or form == "packed")
+    assert_interface_kept(model, fused)
+    assert_same_function(model, fused)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("form", [form for form, (rank_2, _) in FORMS.items() if rank_2])
+def test_rank_2(form: str, target: str) -> None:
+    check(form, 2, 20, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("form", FORMS)
+def test_rank_3(form: str, target: str) -> None:
+    check(form, 3, 20, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("opset", [18, 22, 24])
+def test_every_opset(opset: int, target: str) -> None:
+    check("plain", 3, opset, target)
+
+
+def test_highest_opset_that_torch_exports() -> None:
+    check("plain", 3, 25, "ort-cpu")
+    model, names = exported("plain", 3, 25)
+    fused, report = fuse(model, "portable")
+    pieces = SHORTEST | {"silu": "Sigmoid Mul", "quick_gelu": "Mul Sigmoid Mul"}  # onnxruntime runs no Swish there
+    assert " ".join(operators(fused)) == " ".join(f"MatMul Add {pieces[name]} MatMul Add" for name in names)
+    assert {site.activation for site in report.sites if site.status == "kept"} == {"silu", "quick_gelu"}
+    assert_same_function(model, fused)

@@ -1,0 +1,101 @@
+"""The report says what became of each site and why, and survives JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ffn_export.errors import UsageError
+from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.report import KINDS, FusionReport, Site
+from ffn_export.fusion.targets import TARGETS, get_target
+from tests.fusion.graphs import model
+
+WEIGHTS = (
+    f"float[8,16] w1 = {{{','.join(['0.1'] * 128)}}}, float[16,8] w2 = {{{','.join(['0.1'] * 128)}}}, "
+    "float[8] g = {1,1,1,1,1,1,1,1}, float[16] b1 = {0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}"
+)
+BLOCK = """
+    m = MatMul(x, w1) h = Add(m, b1) s = Sigmoid(h) a = Mul(h, s) o = MatMul(a, w2) r = Add(x, o)
+    y = LayerNormalization(r, g)
+"""
+
+
+@pytest.fixture
+def report() -> FusionReport:
+    return fuse(model(BLOCK, WEIGHTS, opset=20), "ort-cpu")[1]
+
+
+def test_sites(report: FusionReport) -> None:
+    feed_forward, norm, residual = report.sites
+    assert feed_forward == Site(
+        "feed_forward:0", "feed_forward", "MatMul", "fused", "MatMul Add QuickGelu MatMul",
+        rule="quick-gelu", activation="silu", gated=False, d_model=8, d_ff=16,
+    )  # fmt: skip
+    assert (norm.id, norm.status, norm.reason, norm.d_model) == ("norm:0", "fused", "came in this form", 8)
+    assert (residual.id, residual.kind, residual.status) == ("residual_norm:0", "residual_norm", "kept")
+    assert residual.reason == TARGETS["ort-cpu"].kept["residual_norm"]
+    assert residual.form == "Add LayerNormalization"
+
+
+def test_counts(report: FusionReport) -> None:
+    assert report.nodes == {"before": 7, "after": 6}
+    assert report.opset == {"before": 20, "after": 20}
+    assert report.rules == {"quick-gelu": 1}
+    assert [report.count(kind) for kind in KINDS] == [1, 1, 0]
+    assert report.count("residual_norm", "kept") == 1
+
+
+def test_explain(report: FusionReport) -> None:
+    assert report.explain().splitlines()[:2] == [
+        "feed_forward:0 fused: MatMul Add QuickGelu MatMul",
+        "norm:0 fused: LayerNormalization (came in this form)",
+    ]
+
+
+def test_json_and_back(report: FusionReport) -> None:
+    data = json.loads(json.dumps(report.to_dict()))
+    assert FusionReport.from_dict(data) == report
+    assert set(data) == {"target", "sites", "rules", "nodes", "opset"}
+    assert set(data["sites"][0]) == {
+        "id", "kind", "name", "status", "form", "rule", "reason", "activation", "gated", "d_model", "d_ff",
+    }  # fmt: skip
+
+
+def test_refusal_is_numbered_after_the_sites_of_its_kind() -> None:
+    refused = BLOCK + " k = Sigmoid(y) z = Mul(y, k)"
+    outputs = "float[batch,seq,8] z, float[batch,seq,8] k"
+    _, report = fuse(model(refused, WEIGHTS, outputs=outputs), "portable")
+    assert [site.id for site in report.sites] == ["feed_forward:0", "norm:0", "residual_norm:0", "feed_forward:1"]
+    refusal = report.sites[-1]
+    assert (refusal.status, refusal.form, refusal.rule) == ("refused", "Sigmoid Mul", "swish")
+    assert report.explain().endswith("feed_forward:1 refused: Sigmoid Mul (intermediate 'k' is a graph output)")
+
+
+@pytest.mark.parametrize(
+    ("argument", "activation", "pieces"),
+    [("h", "silu", 2), ("Mul(h, k)", "quick_gelu", 3), ("Mul(k, h)", "quick_gelu", 3)],
+)
+def test_activation_that_stays_in_pieces_is_kept_and_its_refusal_says_why(
+    argument: str, activation: str, pieces: int
+) -> None:
+    sigmoid = "s = Sigmoid(h)" if argument == "h" else f"t = {argument} s = Sigmoid(t)"
+    of = model(BLOCK.replace("s = Sigmoid(h)", sigmoid), WEIGHTS + ", float k = {1.702}", opset=25)
+    _, report = fuse(of, "portable")
+    feed_forward, refusal = report.sites[0], report.sites[-1]
+    assert (feed_forward.status, feed_forward.activation) == ("kept", activation)
+    assert feed_forward.reason == f"{activation} is in {pieces} pieces"
+    assert (refusal.status, refusal.reason) == ("refused", "onnxruntime runs no Swish in a graph of opset 25")
+
+
+def test_nothing_found() -> None:
+    _, report = fuse(model("y = Neg(x)"), "portable")
+    assert report.explain() == "no feed-forward, norm or residual + norm was found"
+    assert report.sites == ()
+
+
+def test_unknown_target() -> None:
+    with pytest.raises(UsageError, match=r"unknown target 'portabel'; did you mean 'portable'\? known are portable"):
+        fuse(model("y = Neg(x)"), "portabel")
+    assert get_target("ort-cpu").name == "ort-cpu"
