@@ -1,0 +1,1 @@
+"""What can run a model, one file each, behind one small interface."""

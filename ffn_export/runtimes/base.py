@@ -1,0 +1,60 @@
+"""The interface of a runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ffn_export.runtimes.session_options import SessionSettings
+
+if TYPE_CHECKING:
+    from ffn_export.exporter.source import Source
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What a runtime may be asked to run: the ONNX file, and the PyTorch source where there is one."""
+
+    model_path: Path | None = None
+    source: Source | None = None
+    settings: SessionSettings = field(default_factory=SessionSettings)
+
+
+class Runner(Protocol):
+    """A loaded model, ready to run."""
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once: name -> array in, name -> array out."""
+        ...
+
+    def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+        """Return a call that runs once on inputs which are already in place: what latency times."""
+        ...
+
+    def placement(self) -> dict[str, int]:
+        """Return device or execution provider -> number of nodes that run there."""
+        ...
+
+
+class Runtime(Protocol):
+    """Something that can run a model."""
+
+    name: str
+
+    def unavailable(self, artifact: Artifact) -> str | None:
+        """Return why it cannot run this artifact here, or None when it can."""
+        ...
+
+    def load(self, artifact: Artifact, threads: int) -> Runner:
+        """Load an artifact with a number of intra-op threads.
+
+        Raises:
+            RuntimeUnavailableError: If it cannot run the artifact here.
+        """
+        ...

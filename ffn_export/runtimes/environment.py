@@ -1,0 +1,69 @@
+"""What a number was measured on: versions, processor, threads."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = ("torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "onnxruntime-gpu", "numpy")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The environment of a measurement.
+
+    Attributes:
+        versions: Package -> version, of those that are installed, with ``python``.
+        processor: The processor's own name.
+        system: Operating system and architecture.
+        threads: Intra-op threads of every competitor.
+    """
+
+    versions: Mapping[str, str]
+    processor: str
+    system: str
+    threads: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Environment:
+        """Read what :meth:`to_dict` wrote."""
+        return cls(dict(data["versions"]), data["processor"], data["system"], data["threads"])
+
+
+def current(threads: int) -> Environment:
+    """Describe this machine."""
+    return Environment(
+        versions={"python": platform.python_version(), **installed(_PACKAGES)},
+        processor=processor_name(),
+        system=f"{platform.system()} {platform.machine()}",
+        threads=threads,
+    )
+
+
+def installed(packages: tuple[str, ...]) -> dict[str, str]:
+    """Return package -> version for those that are installed, without importing any."""
+    versions = {}
+    for package in packages:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the model name from /proc/cpuinfo, else what Python knows."""
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"

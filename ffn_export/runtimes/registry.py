@@ -1,0 +1,23 @@
+"""All runtimes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ffn_export.errors import UsageError, did_you_mean
+from ffn_export.runtimes.base import Runtime
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.torch_eager import TorchEager
+
+RUNTIMES: Mapping[str, Runtime] = {runtime.name: runtime for runtime in (OrtCpu(), TorchEager())}
+
+
+def get_runtime(name: str) -> Runtime:
+    """Return the runtime of this name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in RUNTIMES:
+        raise UsageError(f"unknown runtime {name!r};{did_you_mean(name, RUNTIMES)} known are {', '.join(RUNTIMES)}")
+    return RUNTIMES[name]

@@ -1,0 +1,33 @@
+"""How many processors this process may use."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_threads(cgroup: Path = _CGROUP) -> int:
+    """Return the processors that this process may run on: its affinity, limited by its cgroup quota.
+
+    ONNX Runtime's own default of 0 counts the machine's cores, also those that a container may not use.
+    """
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _cgroup_quota(cgroup)
+    return max(1, affinity if quota is None else min(affinity, math.ceil(quota)))
+
+
+def _cgroup_quota(cgroup: Path) -> float | None:
+    """Return the quota in processors, from cgroup v2's ``cpu.max`` or v1's ``cfs`` files."""
+    try:
+        quota, period = (cgroup / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError):
+        pass
+    try:
+        microseconds = int((cgroup / "cpu" / "cpu.cfs_quota_us").read_text())
+        return None if microseconds < 0 else microseconds / int((cgroup / "cpu" / "cpu.cfs_period_us").read_text())
+    except (OSError, ValueError):
+        return None

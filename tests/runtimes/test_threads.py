@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ffn_export.runtimes.threads import available_threads
+
+NO_CGROUP = Path("/nonexistent")
+
+
+def test_affinity_is_the_number_without_a_quota() -> None:
+    assert available_threads(NO_CGROUP) == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(("text", "threads"), [("max 100000", None), ("100000 100000", 1), ("50000 100000", 1)])
+def test_cgroup_v2_quota_limits_it(tmp_path: Path, text: str, threads: int | None) -> None:
+    (tmp_path / "cpu.max").write_text(text + "\n")
+    assert available_threads(tmp_path) == (threads or len(os.sched_getaffinity(0)))
+
+
+def test_cgroup_v1_quota_limits_it(tmp_path: Path) -> None:
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("100000\n")
+    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
+    assert available_threads(tmp_path) == 1
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
+    assert available_threads(tmp_path) == len(os.sched_getaffinity(0))
