@@ -1,0 +1,95 @@
+"""The cases that a model is verified on: sizes of the symbolic axes, and kinds of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ffn_export.exporter.drawing import Array, draw_all, fit_sizes
+from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
+
+# Odd and prime sizes break vector loops; 0 and 1 are what exporters specialise.
+_ODD = (3, 5, 7, 11, 13)
+_LARGE = 257
+
+VALUES: Mapping[str, Callable[[Array], Array]] = {
+    "normal": lambda x: x,
+    # Variance 1e-6: below every usual epsilon of a norm, so a wrong epsilon shows.
+    "small": lambda x: x * x.dtype.type(1e-3),
+    "large": lambda x: x * x.dtype.type(30),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs.
+
+    Attributes:
+        name: What reports call it.
+        sizes: Size of each symbolic dimension.
+        values: A key of :data:`VALUES`, or ``given`` for the user's own arrays.
+        seed: Seed that draws them.
+        given: The user's arrays, where they are not drawn.
+    """
+
+    name: str
+    sizes: Mapping[str, int]
+    values: str
+    seed: int
+    given: Mapping[str, Array] | None = field(default=None, repr=False)
+
+    def feeds(self, specs: Sequence[TensorSpec]) -> dict[str, Array]:
+        """Return input name -> array."""
+        if self.given is not None:
+            return dict(self.given)
+        drawn = draw_all(specs, self.sizes, self.seed)
+        scale = VALUES[self.values]
+        return {
+            s.name: scale(drawn[s.name]).astype(drawn[s.name].dtype) if s.is_floating else drawn[s.name] for s in specs
+        }
+
+
+def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None, seed: int = 0) -> list[Case]:
+    """Return the default cases for a model's inputs.
+
+    Sizes: an odd base; then each symbolic axis at 0, 1 and a large size with the others at their base;
+    all at 1; the example's sizes where they are known. Values: normal on all of them, small and large
+    on the base. Every size is moved into its axis' bounds, and what becomes equal is run once.
+    """
+    dims = list(merge_dims(specs).values())
+    base = {dim.name: odd for dim, odd in zip(dims, _cycle(_ODD), strict=False)}
+    wanted: list[dict[str, int]] = [base]
+    wanted += [{**base, dim.name: size} for dim in dims for size in (0, 1, _LARGE)]
+    wanted.append(dict.fromkeys(base, 1))
+    if example:
+        wanted.append({**base, **{name: size for name, size in example.items() if name in base}})
+    sizes = [fit_sizes(dims, w) for w in wanted]
+    unique = [s for index, s in enumerate(sizes) if s not in sizes[:index]]
+    cases = [_case(s, "normal", seed + index) for index, s in enumerate(unique)]
+    if any(spec.is_floating for spec in specs):
+        cases += [_case(unique[0], values, seed) for values in VALUES if values != "normal"]
+    return cases
+
+
+def given(arrays: Mapping[str, Array], specs: Sequence[TensorSpec]) -> Case:
+    """Return the case of the user's own arrays."""
+    sizes = {dim.name: int(arrays[spec.name].shape[axis]) for spec in specs for axis, dim in spec.symbolic.items()}
+    return Case("given inputs", sizes, "given", 0, given=arrays)
+
+
+def _case(sizes: Mapping[str, int], values: str, seed: int) -> Case:
+    where = ",".join(f"{name}={size}" for name, size in sizes.items()) or "static"
+    return Case(f"{where} {values}", dict(sizes), values, seed)
+
+
+def _cycle(sizes: Sequence[int]) -> Iterator[int]:
+    """Yield the sizes, then ever larger odd ones, so that no two axes share a size."""
+    yield from sizes
+    yield from iter(range(sizes[-1] + 4, 2**31, 4))
+
+
+def as_feeds(arrays: Mapping[str, object]) -> dict[str, Array]:
+    """Return arrays of an ``.npz`` or the user's mapping as NumPy arrays."""
+    return {name: np.asarray(array) for name, array in arrays.items()}

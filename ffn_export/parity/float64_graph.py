@@ -1,0 +1,72 @@
+"""A float64 copy of an ONNX graph, for ONNX's reference evaluator: the truth where there is no module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.exporter.drawing import Array
+
+_WORKING = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+
+
+class GraphOracle:
+    """A graph evaluated in float64.
+
+    Raises:
+        NotImplementedError: If the reference evaluator does not know one of its operators.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from onnx.reference import ReferenceEvaluator
+
+        model = ir.load(path)
+        foreign = sorted({n.domain for n in model.graph.all_nodes() if n.domain not in ("", "ai.onnx")})
+        if foreign:
+            raise NotImplementedError(f"the reference evaluator has no operators of {', '.join(foreign)}")
+        promote(model)
+        self.outputs = [str(value.name) for value in model.graph.outputs]
+        self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model))
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Return the outputs in order, floating-point ones in float64."""
+        wide = {n: a.astype(np.float64) if _is_float(a) else a for n, a in feeds.items()}
+        results: Any = self._evaluator.run(self.outputs, wide)
+        return list(results)
+
+
+def promote(model: ir.Model) -> None:
+    """Turn every working float dtype of a model into float64, in place."""
+    for value in model.graph.initializers.values():
+        if value.const_value is not None and value.const_value.dtype in _WORKING:
+            value.const_value = _wide(value.const_value)
+            value.dtype = ir.DataType.DOUBLE
+    for value in (*model.graph.inputs, *(v for node in model.graph.all_nodes() for v in node.outputs)):
+        if value.dtype in _WORKING:
+            value.dtype = ir.DataType.DOUBLE
+    for node in model.graph.all_nodes():
+        for attribute in list(node.attributes.values()):
+            node.attributes[attribute.name] = _promoted(node, attribute)
+
+
+def _promoted(node: ir.Node, attribute: ir.Attr) -> ir.Attr:
+    if attribute.type == ir.AttributeType.TENSOR and attribute.value.dtype in _WORKING:
+        return ir.AttrTensor(attribute.name, _wide(attribute.value))
+    names_dtype = attribute.name in ("to", "dtype", "stash_type") and attribute.type == ir.AttributeType.INT
+    if names_dtype and ir.DataType(attribute.value) in _WORKING:
+        return ir.AttrInt64(attribute.name, ir.DataType.DOUBLE.value)
+    if node.op_type == "Constant" and attribute.name == "value_float":
+        return ir.AttrTensor("value", ir.Tensor(np.asarray(attribute.value, np.float64)))
+    return attribute
+
+
+def _wide(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    return ir.Tensor(tensor.numpy().astype(np.float64), name=tensor.name)
+
+
+def _is_float(array: np.ndarray[Any, Any]) -> bool:
+    return bool(array.dtype.kind == "f" or array.dtype.name == "bfloat16")

@@ -1,0 +1,123 @@
+"""What a model is verified against: a PyTorch source, or another ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import onnx_ir as ir
+
+from ffn_export.errors import UsageError
+from ffn_export.exporter import onnx_file
+from ffn_export.exporter.drawing import Array
+from ffn_export.exporter.source import Source
+from ffn_export.exporter.tensor_spec import Dim, TensorSpec
+from ffn_export.parity.cases import given
+from ffn_export.parity.float64_graph import GraphOracle
+from ffn_export.parity.oracle import TorchOracle
+from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.session_options import NO_OPTIMIZER
+from ffn_export.runtimes.torch_eager import TorchRunner
+
+
+class Reference(Protocol):
+    """Truth and baseline for a set of inputs."""
+
+    name: str
+    inputs: Sequence[TensorSpec]
+    source: Source | None
+    example: Mapping[str, int]
+
+    def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
+        """Return output name -> (oracle in float64, baseline in the working dtype).
+
+        Raises:
+            Exception: Whatever the reference itself raises on inputs that it refuses.
+        """
+        ...
+
+
+class TorchReference:
+    """A PyTorch module: oracle in float64, baseline in its own dtype."""
+
+    def __init__(self, source: Source, threads: int) -> None:
+        self.name = source.spec
+        self.source: Source | None = source
+        self.inputs: Sequence[TensorSpec] = source.inputs
+        self.example = source.example
+        self._oracle = TorchOracle(source)
+        self._baseline = TorchRunner(source, threads)
+
+    def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
+        """Run the module twice."""
+        baseline = self._baseline.run(feeds)
+        oracle = self._oracle.run(feeds)
+        return {name: (truth, own) for truth, (name, own) in zip(oracle, baseline.items(), strict=True)}
+
+
+class OnnxReference:
+    """Another ONNX model: oracle by ONNX's reference evaluator in float64, baseline as written in ORT."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        self.name = str(path)
+        self.source: Source | None = None
+        self.inputs: Sequence[TensorSpec] = graph_inputs(onnx_file.load(path))
+        self.example: Mapping[str, int] = {}
+        self._baseline = OrtCpu().load(Artifact(path, settings=NO_OPTIMIZER), threads)
+        try:
+            self._oracle: GraphOracle | None = GraphOracle(path)
+        except NotImplementedError:
+            self._oracle = None  # a vendor's operators: the model as written is all the truth there is
+
+    def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
+        """Run both evaluations; without an oracle the baseline counts as exact."""
+        baseline = self._baseline.run(feeds)
+        oracle = self._oracle.run(feeds) if self._oracle is not None else list(baseline.values())
+        return {name: (truth, own) for truth, (name, own) in zip(oracle, baseline.items(), strict=True)}
+
+
+class VectorReference:
+    """A bundle's test vectors: the oracle's values for one set of inputs, rounded to the working dtype."""
+
+    def __init__(
+        self,
+        name: str,
+        tensors: Sequence[Mapping[str, Any]],
+        inputs: Mapping[str, Array],
+        outputs: Mapping[str, Array],
+    ) -> None:
+        self.name = name
+        self.source: Source | None = None
+        self.example: Mapping[str, int] = {}
+        self.inputs: Sequence[TensorSpec] = tuple(
+            TensorSpec.parse_tensor(t["name"], f"{t['dtype']}[{','.join(map(str, t['shape']))}]") for t in tensors
+        )
+        self._outputs = outputs
+        self.case = given(inputs, self.inputs)
+
+    def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
+        """Return the recorded outputs; PyTorch's own error was not recorded and counts as none."""
+        del feeds
+        return {name: (array, array) for name, array in self._outputs.items()}
+
+
+def graph_inputs(model: ir.Model) -> tuple[TensorSpec, ...]:
+    """Read input specs off a graph; an axis without a name gets one of its own.
+
+    Raises:
+        UsageError: If an input has no known dtype or rank.
+    """
+    specs = []
+    for value in model.graph.inputs:
+        if value.name in model.graph.initializers:
+            continue  # has a default
+        if value.dtype is None or value.shape is None:
+            raise UsageError(f"input {value.name!r} of the model has no dtype or no rank: name it with --input")
+        dims = tuple(
+            dim if isinstance(dim, int) else Dim(str(dim.value) if dim.value else f"{value.name}_{axis}")
+            for axis, dim in enumerate(value.shape)
+        )
+        specs.append(TensorSpec(str(value.name), value.dtype.numpy().name, dims))
+    return tuple(specs)

@@ -1,0 +1,130 @@
+"""The verification as one call: interface, weights, then every case on every runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ffn_export.errors import FfnExportError, RuntimeUnavailableError
+from ffn_export.exporter import onnx_file
+from ffn_export.exporter.one_line import first_line
+from ffn_export.parity import interface, weights
+from ffn_export.parity.cases import Case, sweep
+from ffn_export.parity.metrics import compare
+from ffn_export.parity.references import Reference
+from ffn_export.parity.result import CaseResult, ParityResult
+from ffn_export.parity.tolerances import Tolerances
+from ffn_export.runtimes import environment
+from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.registry import RUNTIMES, get_runtime
+from ffn_export.runtimes.session_options import SessionSettings
+
+BASELINE = "torch"
+Progress = Callable[[str], None]
+
+
+def verify(
+    path: Path,
+    reference: Reference,
+    *,
+    runtimes: Sequence[str] | None = None,
+    settings: SessionSettings | None = None,
+    cases: Sequence[Case] | None = None,
+    tolerances: Tolerances | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    progress: Progress = lambda line: None,
+) -> ParityResult:
+    """Verify an ONNX file against its reference.
+
+    Args:
+        path: The ONNX file.
+        reference: What it should compute.
+        runtimes: Names of runtimes that must judge it; None means every one that can run it here.
+        settings: Session options to run under.
+        cases: Inputs; None means the default sweep.
+        tolerances: What is allowed.
+        seed: Seed of the drawn inputs.
+        threads: Intra-op threads of every runtime.
+        progress: Called with a line for each case.
+
+    Raises:
+        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+        UsageError: If a runtime's name is unknown or the file is no ONNX model.
+    """
+    model = onnx_file.load(path)
+    artifact = Artifact(path, reference.source, settings or SessionSettings())
+    loaded, broken, unavailable = _load(artifact, runtimes, threads)
+    outputs = reference.source.outputs if reference.source else None
+    mismatches = interface.differences(model, reference.inputs, outputs)
+    results = list(broken)
+    cases = cases if cases is not None else sweep(reference.inputs, reference.example, seed)
+    for index, case in enumerate(cases):
+        progress(f"verifying {case.name} ({index + 1} of {len(cases)})")
+        results.extend(_judge(case, reference, loaded))
+    return ParityResult(
+        model=path.name,
+        against=reference.name,
+        tolerances=tolerances or Tolerances(),
+        cases=tuple(results),
+        unavailable=unavailable,
+        interface=mismatches,
+        weights=weights.compare_weights(model, reference.source.module) if reference.source else (),
+        placement={name: runner.placement() for name, runner in loaded.items()},
+        environment=environment.current(threads),
+    )
+
+
+def _load(
+    artifact: Artifact, names: Sequence[str] | None, threads: int
+) -> tuple[dict[str, Runner], list[CaseResult], dict[str, str]]:
+    """Load each runtime: those that run, those that fail on this model, those that are not here.
+
+    A model that a runtime was named for and does not load has failed; unnamed, the runtime is noted.
+    """
+    loaded: dict[str, Runner] = {}
+    broken: list[CaseResult] = []
+    unavailable: dict[str, str] = {}
+    for name in RUNTIMES if names is None else names:
+        runtime = get_runtime(name)
+        if names is None and runtime.name == BASELINE:
+            continue  # it is what the others are judged by
+        reason = runtime.unavailable(artifact)
+        if reason is not None and names is not None:
+            raise RuntimeUnavailableError(f"runtime {name!r} is not available here: {reason}")
+        if reason is not None:
+            unavailable[name] = reason
+            continue
+        try:
+            loaded[name] = runtime.load(artifact, threads)
+        except FfnExportError as error:
+            if names is None:
+                unavailable[name] = str(error)
+            else:
+                broken.append(CaseResult(name, "loading the model", {}, "none", 0, error=str(error)))
+    return loaded, broken, unavailable
+
+
+def _judge(case: Case, reference: Reference, loaded: Mapping[str, Runner]) -> list[CaseResult]:
+    """Run one case on the reference and on every runtime."""
+
+    def result(runtime: str, **outcome: Any) -> CaseResult:
+        return CaseResult(runtime, case.name, case.sizes, case.values, case.seed, **outcome)
+
+    feeds = case.feeds(reference.inputs)
+    try:
+        expected = reference.evaluate(feeds)
+    except Exception as error:  # noqa: BLE001 - whatever a user's module raises on a size that it refuses
+        reason = f"{reference.name} itself refuses these inputs: {first_line(error)}"
+        return [result(name, skipped=reason) for name in loaded]
+    results = []
+    for name, runner in loaded.items():
+        try:
+            actual = runner.run(feeds)
+        except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
+            results.append(result(name, error=f"the runtime failed: {first_line(error)}"))
+            continue
+        outputs = tuple(compare(o, actual.get(o), truth, own) for o, (truth, own) in expected.items())
+        results.append(result(name, outputs=outputs))
+    return results

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ffn_export.exporter.source import from_module, resolve
+from ffn_export.modules import twin_of
+from ffn_export.parity.oracle import TorchOracle
+
+
+class CastingNorm(nn.Module):
+    """Casts to float32 inside, as many norms do."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.to(torch.float32)
+        return (wide / wide.pow(2).mean(-1, keepdim=True).sqrt()).to(x.dtype) + torch.ones(x.shape[-1]).float()
+
+
+def test_casts_inside_forward_do_not_cost_the_oracle_its_precision() -> None:
+    source = from_module(CastingNorm(), {"x": "float32[batch,8]"})
+    x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
+    (y,) = TorchOracle(source).run({"x": x})
+    wide = x.astype(np.float64)
+    expected = wide / np.sqrt((wide**2).mean(-1, keepdims=True)) + 1
+    assert y.dtype == np.float64
+    assert np.abs(y - expected).max() < 1e-15 * 8
+
+
+@pytest.mark.parametrize("preset", ["bert-ffn", "gemma-ffn", "d2l-ffn-addnorm", "nlp-transformers-conv"])
+def test_oracle_is_the_numpy_twin_to_1e_12(preset: str) -> None:
+    source = resolve(preset)
+    x = np.random.default_rng(1).standard_normal((2, 3, source.inputs[0].shape({"batch": 2, "seq": 3})[-1]))
+    (y,) = TorchOracle(source).run({"x": x.astype(np.float32)})
+    module = resolve(preset).module.double()
+    expected = twin_of(module)(x.astype(np.float32).astype(np.float64))
+    assert np.abs(y - expected).max() <= 1e-12 * np.abs(expected).max()
+
+
+def test_the_module_itself_keeps_its_dtype() -> None:
+    source = resolve("d2l-ffn")
+    TorchOracle(source).run({"x": np.ones((1, 1, 4), np.float32)})
+    assert {p.dtype for p in source.module.parameters()} == {torch.float32}

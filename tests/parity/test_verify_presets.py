@@ -1,0 +1,47 @@
+"""Every preset, for both targets, agrees with the oracle over the whole sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ffn_export.exporter.source import Source
+from ffn_export.modules.presets import PRESETS
+from ffn_export.parity.references import TorchReference
+from ffn_export.parity.verify import verify
+from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["portable", "ort-cpu"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_pass_and_cover_empty_one_odd_and_large_sizes(
+    preset: str, target: str, fused_file: Callable[..., Path], source: Callable[[str], Source]
+) -> None:
+    # Our own graph is on trial for the portable target, what ships for the other.
+    settings = NO_OPTIMIZER if target == "portable" else SessionSettings()
+    result = verify(fused_file(preset, target), TorchReference(source(preset), 2), settings=settings, threads=2)
+    assert result.failures == ()
+    assert result.judged == ("ort-cpu",)
+    assert not [case for case in result.cases if case.skipped is not None]
+    sizes = {size for case in result.cases for size in case.sizes.values()}
+    assert {0, 1, 257} <= sizes
+    assert {"normal", "small", "large"} == {case.values for case in result.cases}
+    for case in result.cases:
+        for output in case.outputs:
+            assert output.ulps <= max(4 * output.baseline_ulps, 8), case.case
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", PRESETS)
+def test_weights_are_traced_to_the_parameters(
+    preset: str, fused_file: Callable[..., Path], source: Callable[[str], Source]
+) -> None:
+    reference = TorchReference(source(preset), 1)
+    result = verify(fused_file(preset), reference, cases=[], threads=1)
+    traced = {weight.parameter for weight in result.weights}
+    matrices = {name for name, p in source(preset).module.named_parameters() if p.squeeze().ndim == 2}
+    assert matrices <= traced
+    assert all(weight.differing == 0 for weight in result.weights)
