@@ -1,0 +1,1 @@
+"""Paired measurement of PyTorch and runtimes, and its statistics."""

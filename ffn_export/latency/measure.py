@@ -1,0 +1,155 @@
+"""Times PyTorch and runtimes in turn, in one process, with equal threads."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.exporter.drawing import draw_all, fit_sizes
+from ffn_export.exporter.one_line import first_line
+from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
+from ffn_export.latency.result import LatencyResult, Measurement
+from ffn_export.latency.statistics import paired_ratio, summarise
+from ffn_export.runtimes import environment
+from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.registry import RUNTIMES, get_runtime
+
+BASELINE = "torch"
+MIN_WARM_UP = 3
+MIN_ROUNDS = 10
+MAX_ROUNDS = 200
+
+Progress = Callable[[str], None]
+
+
+def measure(
+    artifact: Artifact,
+    specs: Sequence[TensorSpec],
+    sizes: Sequence[Mapping[str, int]],
+    *,
+    runtimes: Sequence[str] | None = None,
+    threads: int = 1,
+    budget: float = 1.5,
+    progress: Progress = lambda line: None,
+) -> LatencyResult:
+    """Time a model on runtimes, and its PyTorch source beside them where there is one.
+
+    Args:
+        artifact: The model, its source and its session options.
+        specs: Its inputs.
+        sizes: Sizes of the symbolic dimensions, one entry a measurement; moved into the axes' bounds.
+        runtimes: Names to time; None means every one that can run it here.
+        threads: Intra-op threads of every competitor.
+        budget: Seconds of timed runs for each competitor and set of sizes.
+        progress: Called with a line for each set of sizes.
+
+    Raises:
+        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+    """
+    competitors, unavailable = _load(artifact, runtimes, threads)
+    baseline = BASELINE if BASELINE in competitors else ""
+    dims = list(merge_dims(specs).values())
+    fitted = [fit_sizes(dims, {dim.name: wanted.get(dim.name, 1) for dim in dims}) for wanted in sizes]
+    measurements = []
+    for one in [s for index, s in enumerate(fitted) if s not in fitted[:index]]:
+        feeds = draw_all(specs, one, seed=0)
+        label = ",".join(f"{name}={size}" for name, size in one.items()) or "static sizes"
+        progress(f"timing {', '.join(competitors)} at {label}")
+        calls = {name: runner.prepare(feeds) for name, runner in competitors.items()}
+        refusals = {name: reason for name, call in calls.items() if (reason := _refusal(call)) is not None}
+        if refusals:
+            unavailable |= {f"{name} at {label}": reason for name, reason in refusals.items()}
+            continue
+        seconds = interleave(calls, budget)
+        measurements.append(
+            Measurement(
+                one,
+                tuple(summarise(name, times) for name, times in seconds.items()),
+                tuple(
+                    paired_ratio(name, times, baseline, seconds[baseline])
+                    for name, times in seconds.items()
+                    if baseline and name != baseline
+                ),
+            )
+        )
+    model = artifact.model_path.name if artifact.model_path else BASELINE
+    return LatencyResult(model, baseline, tuple(measurements), unavailable, environment.current(threads))
+
+
+def _load(artifact: Artifact, names: Sequence[str] | None, threads: int) -> tuple[dict[str, Runner], dict[str, str]]:
+    loaded: dict[str, Runner] = {}
+    unavailable: dict[str, str] = {}
+    wanted = list(RUNTIMES) if names is None else list(names)
+    for name in dict.fromkeys([BASELINE, *wanted]):
+        runtime = get_runtime(name)
+        reason = runtime.unavailable(artifact)
+        if reason is None:
+            loaded[name] = runtime.load(artifact, threads)
+        elif names is not None and name in names:
+            raise RuntimeUnavailableError(f"runtime {name!r} is not available here: {reason}")
+        else:
+            unavailable[name] = reason
+    return loaded, unavailable
+
+
+def _refusal(call: Callable[[], Any]) -> str | None:
+    """Run once and return what a competitor raises on these sizes, or None."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - whatever a user's module or a runtime raises
+        return first_line(error)
+    return None
+
+
+def interleave(calls: Mapping[str, Callable[[], Any]], budget: float) -> dict[str, list[float]]:
+    """Return seconds of each run, the competitors one after the other in every round.
+
+    The order turns by one each round, so that nobody always runs after the same neighbour. Warm-up
+    goes on until two rounds in a row agree, or half the budget is spent.
+    """
+    with _no_garbage_collection():
+        per_round = _warm_up(calls, budget / 2)
+        rounds = min(MAX_ROUNDS, max(MIN_ROUNDS, int(budget * len(calls) / max(per_round, 1e-9))))
+        seconds: dict[str, list[float]] = {name: [] for name in calls}
+        names = list(calls)
+        for turn in range(rounds):
+            start = turn % len(names)
+            for name in names[start:] + names[:start]:
+                seconds[name].append(_timed(calls[name]))
+    return seconds
+
+
+def _warm_up(calls: Mapping[str, Callable[[], Any]], budget: float) -> float:
+    """Run rounds until they are steady; return the seconds of the last round."""
+    started = time.perf_counter()
+    previous = float("inf")
+    turn = 0
+    while True:
+        current = sum(_timed(call) for call in calls.values())
+        turn += 1
+        steady = abs(current - previous) <= 0.1 * current
+        if turn >= MIN_WARM_UP and (steady or time.perf_counter() - started > budget):
+            return current
+        previous = current
+
+
+def _timed(call: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A collection in the middle of a run would be counted as that run's time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

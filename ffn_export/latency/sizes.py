@@ -1,0 +1,26 @@
+"""At which sizes a model is timed when nothing is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ffn_export.exporter.drawing import fit_sizes
+from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
+
+_EXAMPLE = (8, 128)
+
+
+def example_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Return one typical set of sizes: the source's example, else 8 for the first axis and 128 for others."""
+    dims = list(merge_dims(specs).values())
+    wanted = {dim.name: _EXAMPLE[min(index, 1)] for index, dim in enumerate(dims)}
+    return fit_sizes(dims, {**wanted, **(example or {})})
+
+
+def default_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None) -> list[dict[str, int]]:
+    """Return three sets: a single token, one sequence, and the example."""
+    typical = example_sizes(specs, example)
+    names = list(typical)
+    single = dict.fromkeys(names, 1)
+    one_sequence = {**typical, **dict.fromkeys(names[:1], 1)}
+    return [single, one_sequence, typical]
