@@ -1,0 +1,310 @@
+"""The Python API: each function one verb, for modules in memory as well as for files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from ffn_export.bundle import vectors
+from ffn_export.bundle.build import Build, BuildOptions, Progress
+from ffn_export.bundle.build import build as _build
+from ffn_export.bundle.integrity import check as check_integrity
+from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
+from ffn_export.errors import GateError, UsageError
+from ffn_export.exporter import onnx_file
+from ffn_export.exporter.capture import DEFAULT_OPSET, evaluation_mode
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import Source, check_samples, from_module, resolve, specs_of, with_samples
+from ffn_export.exporter.tensor_spec import InputSpecs
+from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.report import SiteKind
+from ffn_export.latency.measure import measure
+from ffn_export.latency.result import LatencyResult
+from ffn_export.latency.sizes import default_sizes
+from ffn_export.modules.presets import create
+from ffn_export.parity.cases import as_feeds, given, sweep
+from ffn_export.parity.references import OnnxReference, Reference, TorchReference, VectorReference, graph_inputs
+from ffn_export.parity.result import ParityResult
+from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.verify import verify as _verify
+from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.session_options import SessionSettings
+from ffn_export.runtimes.threads import available_threads
+
+__all__ = ["bench", "build", "create", "export", "fuse", "verify"]
+
+Subject = torch.nn.Module | str
+Model = ir.Model | Path | str
+
+
+def export(
+    module: Subject,
+    inputs: InputSpecs | None = None,
+    *,
+    samples: Mapping[str, Any] | None = None,
+    opset: int = DEFAULT_OPSET,
+    name: str | None = None,
+    seed: int | None = None,
+) -> ir.Model:
+    """Export a module, or what a SPEC names, to a checked ONNX model with dynamic axes.
+
+    Args:
+        module: A ``torch.nn.Module``, or a SPEC: a preset's name, ``package.module:factory``, a ``.pt2`` file.
+        inputs: Input name -> ``"float32[batch,seq,768]"``; a preset and a ``.pt2`` file know their own.
+        samples: Arrays by input name to trace with, where drawn ones would not do.
+        opset: Version of the default operator set, 18 or higher.
+        name: Name of the graph.
+        seed: Seed of the weights of a SPEC; None means the preset's own, else 0.
+
+    Raises:
+        UsageError: If the SPEC or the inputs do not parse or do not fit.
+        ExportError: If the module cannot be exported as asked.
+    """
+    return export_source(as_source(module, inputs, samples, name=name, seed=seed), opset)
+
+
+def verify(
+    model: Model,
+    against: Subject | Path | None = None,
+    *,
+    inputs: InputSpecs | None = None,
+    samples: Mapping[str, Any] | None = None,
+    runtimes: Sequence[str] | None = None,
+    tolerances: Tolerances | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    progress: Progress = lambda line: None,
+) -> ParityResult:
+    """Verify that a model computes what its reference does, over a sweep of sizes and values.
+
+    Args:
+        model: An ONNX model in memory, an ``.onnx`` file, or a bundle.
+        against: A module, a SPEC, or another ``.onnx`` file; None for a bundle means its source, or its
+            test vectors where that cannot be imported.
+        inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
+        samples: Arrays by input name, verified besides what is drawn.
+        runtimes: Names of runtimes that must judge it; None means every one that can run it here.
+        tolerances: What is allowed; None means the defaults.
+        seed: Seed of the weights of a SPEC and of the drawn inputs.
+        threads: Intra-op threads; None means the processors that this process may run on.
+        progress: Called with a line for each case.
+
+    Raises:
+        UsageError: If something named does not exist or does not parse.
+        IntegrityError: If a bundle's files are not those of its manifest.
+        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+    """
+    threads = threads or available_threads()
+    with _opened(model) as file:
+        reference = _reference(file, against, inputs, seed, threads)
+        cases = sweep(reference.inputs, reference.example, seed or 0)
+        if isinstance(reference, VectorReference):
+            cases = [reference.case]
+        if samples is not None:
+            check_samples(tuple(reference.inputs), as_feeds(samples))
+            cases.append(given(as_feeds(samples), reference.inputs))
+        with _evaluating(reference.source):
+            return _verify(
+                file.path,
+                reference,
+                runtimes=runtimes,
+                settings=file.settings,
+                cases=cases,
+                tolerances=tolerances,
+                threads=threads,
+                progress=progress,
+            )
+
+
+def bench(
+    model: Model,
+    against: Subject | None = None,
+    *,
+    inputs: InputSpecs | None = None,
+    sizes: Sequence[Mapping[str, int]] | None = None,
+    runtimes: Sequence[str] | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    progress: Progress = lambda line: None,
+) -> LatencyResult:
+    """Time a model on runtimes, in turn with its PyTorch module where there is one.
+
+    Args:
+        model: An ONNX model in memory, an ``.onnx`` file, or a bundle.
+        against: The module or SPEC that it comes from; None for a bundle means its source.
+        inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
+        sizes: Sizes of the symbolic axes, one mapping a measurement; None means three typical ones.
+        runtimes: Names of runtimes to time; None means every one that can run it here.
+        seed: Seed of the weights of a SPEC.
+        threads: Intra-op threads of every competitor.
+        progress: Called with a line for each set of sizes.
+
+    Raises:
+        UsageError: If something named does not exist or does not parse.
+        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+    """
+    with _opened(model) as file:
+        source = _source_of(file, against, inputs, seed)
+        specs = source.inputs if source else graph_inputs(onnx_file.load(file.path))
+        with _evaluating(source):
+            return measure(
+                Artifact(file.path, source, file.settings),
+                specs,
+                sizes if sizes is not None else default_sizes(specs, source.example if source else None),
+                runtimes=runtimes,
+                threads=threads or available_threads(),
+                progress=progress,
+            )
+
+
+def build(
+    module: Subject,
+    inputs: InputSpecs | None = None,
+    *,
+    samples: Mapping[str, Any] | None = None,
+    directory: Path | str = "exported",
+    name: str | None = None,
+    target: str = "ort-cpu",
+    opset: int = DEFAULT_OPSET,
+    runtimes: Sequence[str] | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+    max_ratio: float | None = None,
+    require_fusion: Mapping[SiteKind, int] | None = None,
+    progress: Progress = lambda line: None,
+) -> Build:
+    """Export, fuse, verify, time, and write a bundle to ``directory/name``.
+
+    Args:
+        module: A ``torch.nn.Module`` or a SPEC.
+        inputs: As for :func:`export`.
+        samples: Arrays by input name, to trace with and to verify on besides what is drawn.
+        directory: Where bundles go.
+        name: Name of the bundle; None means the preset's, factory's or class's.
+        target: What to fuse for.
+        opset: Opset of the export; fusing may raise it.
+        runtimes: Runtimes that must judge it; None means all that can.
+        threads: Intra-op threads; None means the processors that this process may run on.
+        seed: Seed of the weights of a SPEC and of the drawn inputs.
+        max_ratio: Largest allowed median time over PyTorch's; None means latency is no gate.
+        require_fusion: Kind of site -> how many must be fused.
+        progress: Called with a line for each step.
+
+    Raises:
+        GateError: If fusion, parity or latency fails its gate; a bundle that was there stays.
+        ExportError: If the module cannot be exported as asked.
+        UsageError: If the destination cannot be written, or something named does not exist.
+    """
+    source = as_source(module, inputs, samples, name=name, seed=seed)
+    options = BuildOptions(target, opset, runtimes, threads, seed or 0, max_ratio, require_fusion or {})
+    with _evaluating(source):
+        result = _build(source, Path(directory) / (name or source.name), options, progress)
+    if not result.passed:
+        raise GateError(f"{source.name} was not built: {result.failures[0]}", result)
+    return result
+
+
+def as_source(
+    subject: Subject,
+    inputs: InputSpecs | None = None,
+    samples: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+    seed: int | None = None,
+) -> Source:
+    """Resolve a SPEC, or wrap a module that the caller holds.
+
+    Raises:
+        UsageError: If it does not resolve, or a module comes without inputs.
+    """
+    arrays = None if samples is None else as_feeds(samples)
+    knows_its_inputs = isinstance(subject, str) and ":" not in subject
+    if inputs is None and arrays is not None and not knows_its_inputs:
+        inputs = specs_of(arrays)
+    if isinstance(subject, str):
+        source = resolve(subject, inputs, seed)
+    elif inputs is None:
+        raise UsageError('a module needs its inputs: pass inputs={"x": "float32[batch,seq,768]"}')
+    else:
+        source = from_module(subject, inputs, name)
+    return source if arrays is None else with_samples(source, arrays)
+
+
+@dataclass(frozen=True)
+class _OpenModel:
+    """An ONNX file, with the settings and the manifest that came with it."""
+
+    path: Path
+    settings: SessionSettings
+    directory: Path | None = None
+    manifest: Manifest | None = None
+
+
+@contextmanager
+def _opened(model: Model) -> Iterator[_OpenModel]:
+    """Give a model as a file: a bundle's checked one, a file as it is, a model in memory for the while."""
+    if isinstance(model, ir.Model):
+        with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
+            path = Path(scratch) / MODEL
+            onnx_file.save(model, path)
+            yield _OpenModel(path, SessionSettings())
+        return
+    path = Path(model)
+    if path.is_dir():
+        manifest = read_manifest(path)
+        check_integrity(path, manifest)
+        yield _OpenModel(path / MODEL, manifest.session_options, path, manifest)
+        return
+    onnx_file.load(path)
+    yield _OpenModel(path, SessionSettings())
+
+
+@contextmanager
+def _evaluating(source: Source | None) -> Iterator[None]:
+    if source is None:
+        yield
+        return
+    with evaluation_mode(source.module):
+        yield
+
+
+def _reference(
+    file: _OpenModel, against: Subject | Path | None, inputs: InputSpecs | None, seed: int | None, threads: int
+) -> Reference:
+    if isinstance(against, Path) or (isinstance(against, str) and against.endswith(".onnx")):
+        return OnnxReference(Path(against), threads)
+    try:
+        source = _source_of(file, against, inputs, seed)
+    except UsageError:
+        if against is not None or file.directory is None:
+            raise
+        source = None  # the factory is not importable here: its test vectors are what there is
+    if source is not None:
+        return TorchReference(source, threads)
+    if file.directory is None or file.manifest is None:
+        raise UsageError("name what to verify against: --against a preset, package.module:factory or other.onnx")
+    expected = vectors.read(file.directory)
+    return VectorReference(f"{file.directory.name}'s test vectors", file.manifest.inputs, *expected)
+
+
+def _source_of(
+    file: _OpenModel, against: Subject | Path | None, inputs: InputSpecs | None, seed: int | None
+) -> Source | None:
+    """Resolve what was named, else what a bundle says of its source; None where there is neither."""
+    if against is None:
+        if file.manifest is None or file.manifest.source["kind"] == "module":
+            return None
+        recorded = file.manifest.source
+        return resolve(recorded["spec"], inputs or recorded["inputs"], recorded["seed"] if seed is None else seed)
+    if isinstance(against, Path):
+        raise UsageError(f"{against} is no PyTorch source")
+    if inputs is None and (isinstance(against, torch.nn.Module) or ":" in against):
+        inputs = graph_inputs(onnx_file.load(file.path))
+    return as_source(against, inputs, seed=seed)

@@ -1,0 +1,1 @@
+"""The directory that ships: model, manifest, test vectors, reports."""

@@ -1,0 +1,190 @@
+"""The main job as one call: export, fuse, verify, time, and put the bundle in its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from ffn_export.bundle import describe, integrity, publish, vectors
+from ffn_export.bundle.manifest import MODEL, Manifest
+from ffn_export.exporter import onnx_file
+from ffn_export.exporter.capture import DEFAULT_OPSET
+from ffn_export.exporter.drawing import draw_all
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import Source
+from ffn_export.fusion.pipeline import fuse, fusion_failures
+from ffn_export.fusion.report import FusionReport, SiteKind
+from ffn_export.fusion.targets import get_target
+from ffn_export.latency.measure import measure
+from ffn_export.latency.result import LatencyResult
+from ffn_export.latency.sizes import default_sizes, example_sizes
+from ffn_export.parity.cases import given, sweep
+from ffn_export.parity.references import TorchReference
+from ffn_export.parity.result import ParityResult
+from ffn_export.parity.verify import verify
+from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.ort_cpu import PROVIDER
+from ffn_export.runtimes.session_options import SessionSettings
+from ffn_export.runtimes.threads import available_threads
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Build:
+    """What a build found, and where its bundle is.
+
+    Attributes:
+        directory: The bundle, or where it would be.
+        fusion: What became of each site.
+        parity: The verification; None where fusion failed its gate.
+        latency: The timing; None where an earlier gate failed.
+        manifest: The manifest of the bundle; None where a gate failed and nothing was written.
+        failures: Why gates failed, one line each.
+    """
+
+    directory: Path
+    fusion: FusionReport
+    parity: ParityResult | None = None
+    latency: LatencyResult | None = None
+    manifest: Manifest | None = None
+    failures: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every gate passed and the bundle is in its place."""
+        return not self.failures
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """Options of a build.
+
+    Attributes:
+        target: What to fuse for.
+        opset: Opset of the export; fusing may raise it.
+        runtimes: Runtimes that must judge it; None means all that can.
+        threads: Intra-op threads; None means the processors that this process may run on.
+        seed: Seed of the drawn inputs.
+        max_ratio: Largest allowed median time over PyTorch's; None means latency is no gate.
+        require_fusion: Kind of site -> how many must be fused.
+    """
+
+    target: str = "ort-cpu"
+    opset: int = DEFAULT_OPSET
+    runtimes: Sequence[str] | None = None
+    threads: int | None = None
+    seed: int = 0
+    max_ratio: float | None = None
+    require_fusion: Mapping[SiteKind, int] = field(default_factory=dict)
+
+
+def build(source: Source, destination: Path, options: BuildOptions, progress: Progress = lambda line: None) -> Build:
+    """Build a bundle at ``destination``, replacing one that is there and nothing else.
+
+    When a gate fails, nothing is written, and a bundle that was there stays.
+
+    Raises:
+        ExportError: If the module cannot be exported as asked.
+        UsageError: If the destination cannot be written or holds something else, or a name is unknown.
+        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+    """
+    get_target(options.target)
+    publish.check_destination(destination)
+    with publish.staging(destination) as stage:
+        result = _build_in(stage.directory, source, destination, options, progress)
+        if result.passed:
+            stage.publish()
+    return result
+
+
+def _build_in(stage: Path, source: Source, destination: Path, options: BuildOptions, progress: Progress) -> Build:
+    threads = options.threads or available_threads()
+    settings = SessionSettings()
+    progress(f"exporting {source.spec} to opset {options.opset}")
+    exported = export_source(source, options.opset)
+    progress(f"fusing for {options.target}")
+    model, fusion = fuse(exported, options.target)
+    onnx_file.save(model, stage / MODEL)
+    failures = fusion_failures(fusion, options.require_fusion)
+    if failures:
+        return Build(destination, fusion, failures=failures)
+
+    reference = TorchReference(source, threads)
+    cases = sweep(source.inputs, source.example, options.seed)
+    if source.samples is not None:
+        cases.append(given(source.samples, source.inputs))
+    parity = verify(
+        stage / MODEL,
+        reference,
+        runtimes=options.runtimes,
+        settings=settings,
+        cases=cases,
+        threads=threads,
+        progress=progress,
+    )
+    if not parity.passed:
+        return Build(destination, fusion, parity, failures=parity.failures)
+
+    latency = measure(
+        Artifact(stage / MODEL, source, settings),
+        source.inputs,
+        default_sizes(source.inputs, source.example),
+        runtimes=options.runtimes,
+        threads=threads,
+        progress=progress,
+    )
+    failures = latency_failures(latency, options.max_ratio)
+    if failures:
+        return Build(destination, fusion, parity, latency, failures=failures)
+
+    _write_vectors(stage, source, reference, parity, options.seed)
+    for title, result in (("fusion", fusion), ("parity", parity), ("latency", latency)):
+        (stage / f"{title}.json").write_text(json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
+    manifest = Manifest(
+        name=destination.name,
+        source=describe.describe_source(source),
+        inputs=tuple(map(describe.describe_value, model.graph.inputs)),
+        outputs=tuple(map(describe.describe_value, model.graph.outputs)),
+        opset_imports=dict(model.opset_imports),
+        target=options.target,
+        provider=PROVIDER,
+        operators_outside_standard=describe.foreign_operators(model),
+        weights_bytes=onnx_file.weight_bytes(model),
+        fusion=describe.summarise_fusion(fusion),
+        parity=describe.summarise_parity(parity),
+        latency=describe.summarise_latency(latency),
+        session_options=settings,
+        tolerances=asdict(parity.tolerances),
+        environment=parity.environment.to_dict() if parity.environment else None,
+        files=integrity.hash_files(stage),
+    )
+    manifest.write(stage)
+    return Build(destination, fusion, parity, latency, manifest)
+
+
+def _write_vectors(stage: Path, source: Source, reference: TorchReference, parity: ParityResult, seed: int) -> None:
+    """Write test vectors at the example's sizes, or at the first that the module took where it refuses those."""
+    passed = [case.sizes for case in parity.cases if case.skipped is None]
+    for sizes in (example_sizes(source.inputs, source.example), *passed):
+        inputs = draw_all(source.inputs, sizes, seed)
+        try:
+            evaluated = reference.evaluate(inputs)
+        except Exception:  # noqa: BLE001 - a user's module refuses these sizes; it took others
+            continue
+        vectors.write(stage, inputs, {name: truth.astype(own.dtype) for name, (truth, own) in evaluated.items()})
+        return
+
+
+def latency_failures(result: LatencyResult, max_ratio: float | None) -> tuple[str, ...]:
+    """Return a line for each measurement that is slower than allowed, beyond its confidence interval."""
+    if max_ratio is None:
+        return ()
+    return tuple(
+        f"{ratio.runtime} takes {ratio.value:.2f} x {ratio.baseline} at {m.label}, allowed {max_ratio:g}"
+        for m in result.measurements
+        for ratio in m.ratios
+        if ratio.low > max_ratio
+    )

@@ -1,0 +1,73 @@
+"""What a manifest says of a model and of the results, read off them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from ffn_export.exporter.source import Source
+from ffn_export.fusion.report import KINDS, FusionReport
+from ffn_export.latency.result import LatencyResult
+from ffn_export.parity.result import ParityResult
+from ffn_export.parity.tolerances import allowed_ulps
+
+
+def describe_source(source: Source) -> dict[str, Any]:
+    """How to make the module again."""
+    return {
+        "spec": source.spec,
+        "kind": source.kind,
+        "seed": source.seed,
+        "reference": source.reference,
+        "inputs": {spec.name: str(spec) for spec in source.inputs},
+    }
+
+
+def describe_value(value: ir.Value) -> dict[str, Any]:
+    """Name, dtype and symbolic shape of a graph input or output."""
+    dims = None if value.shape is None else [d if isinstance(d, int) else str(d.value) for d in value.shape]
+    return {"name": value.name, "dtype": value.dtype.numpy().name if value.dtype else "unknown", "shape": dims}
+
+
+def foreign_operators(model: ir.Model) -> tuple[str, ...]:
+    """``domain::Operator`` of each operator outside the standard domain."""
+    foreign = {f"{n.domain}::{n.op_type}" for n in model.graph.all_nodes() if n.domain not in ("", "ai.onnx")}
+    return tuple(sorted(foreign))
+
+
+def summarise_fusion(report: FusionReport) -> dict[str, Any]:
+    """Sites by kind and status, rules and node counts."""
+    statuses = ("fused", "kept", "refused", "rolled_back")
+    sites = {kind: {s: n for s in statuses if (n := report.count(kind, s))} for kind in KINDS}  # type: ignore[arg-type]
+    return {"sites": sites, "rules": dict(report.rules), "nodes": dict(report.nodes)}
+
+
+def summarise_parity(result: ParityResult) -> dict[str, Any]:
+    """Verdict, and for each runtime its worst case."""
+    runtimes = {}
+    for name in result.judged:
+        cases = [case for case in result.cases if case.runtime == name and case.skipped is None]
+        worst = max((o for case in cases for o in case.outputs), key=lambda o: o.ulps, default=None)
+        runtimes[name] = {
+            "cases": len(cases),
+            "worst_ulps": worst.ulps if worst else None,
+            "allowed_ulps": allowed_ulps(worst.baseline_ulps, result.tolerances) if worst else None,
+            "baseline_ulps": max((o.baseline_ulps for case in cases for o in case.outputs), default=0.0),
+        }
+    return {"passed": result.passed, "runtimes": runtimes, "weights_traced": len(result.weights)}
+
+
+def summarise_latency(result: LatencyResult) -> dict[str, Any]:
+    """Median milliseconds and ratios for each set of sizes."""
+    return {
+        "baseline": result.baseline,
+        "measurements": [
+            {
+                "sizes": dict(m.sizes),
+                "median_ms": {t.runtime: t.median * 1e3 for t in m.timings},
+                "ratio": {r.runtime: {"value": r.value, "low": r.low, "high": r.high} for r in m.ratios},
+            }
+            for m in result.measurements
+        ],
+    }

@@ -1,0 +1,78 @@
+"""Loads a bundle for use: the session that was verified, with its options and its provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ffn_export.bundle import integrity
+from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
+from ffn_export.errors import UsageError
+from ffn_export.runtimes.base import Array
+from ffn_export.runtimes.ort_cpu import OrtRunner, make_session
+
+
+class Session:
+    """A loaded bundle.
+
+    Attributes:
+        manifest: What the bundle says of itself.
+        directory: Where it lies.
+    """
+
+    def __init__(self, directory: Path, manifest: Manifest, runner: OrtRunner) -> None:
+        self.directory = directory
+        self.manifest = manifest
+        self._runner = runner
+        self._dtypes = {tensor["name"]: tensor["dtype"] for tensor in manifest.inputs}
+
+    @property
+    def providers(self) -> list[str]:
+        """The execution providers of the session."""
+        providers: list[str] = self._runner.session.get_providers()
+        return providers
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Run the model.
+
+        Args:
+            inputs: Input name -> array of the shape and dtype that the manifest gives.
+
+        Returns:
+            Output name -> array.
+
+        Raises:
+            UsageError: If an input is missing, unknown, or of another dtype.
+        """
+        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        missing = [name for name in self._dtypes if name not in arrays]
+        unknown = [name for name in arrays if name not in self._dtypes]
+        if missing or unknown:
+            raise UsageError(f"the model takes {', '.join(self._dtypes)}; got {', '.join(arrays) or 'nothing'}")
+        for name, array in arrays.items():
+            if array.dtype.name != self._dtypes[name]:
+                raise UsageError(f"input {name!r} is {array.dtype.name}, the model takes {self._dtypes[name]}")
+        return self._runner.run(arrays)
+
+
+def load(directory: Path | str, *, threads: int | None = None) -> Session:
+    """Load a bundle, after checking that its files are those that were verified.
+
+    Args:
+        directory: The bundle.
+        threads: Intra-op threads; None means the processors that this process may run on.
+
+    Raises:
+        IntegrityError: If it is no bundle, a file differs, or the model reads from outside of it.
+        UsageError: If there is no such directory.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise UsageError(f"no such bundle: {directory}")
+    manifest = read_manifest(directory)
+    integrity.check(directory, manifest, only=())
+    session = make_session(directory / MODEL, manifest.session_options, threads)
+    return Session(directory, manifest, OrtRunner(session))

@@ -1,0 +1,112 @@
+"""``manifest.json``: what a bundle is, read and written under its JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ffn_export.errors import IntegrityError
+from ffn_export.runtimes.session_options import SessionSettings
+
+SCHEMA_VERSION = 1
+MANIFEST = "manifest.json"
+MODEL = "model.onnx"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A bundle's manifest.
+
+    Attributes:
+        name: The bundle's name.
+        source: Spec, kind, seed of the weights, reference and input specs: how to make the module again.
+        inputs: Name, dtype and symbolic shape of each graph input.
+        outputs: The same of each output.
+        opset_imports: Domain -> version.
+        target: What the graph was fused for.
+        provider: Execution provider of ONNX Runtime that it was verified on.
+        operators_outside_standard: ``domain::Operator`` of each that the standard does not have.
+        weights_bytes: Size of all initialisers.
+        fusion: Sites by kind and status, rules, node counts.
+        parity: Verdict, and a summary for each runtime.
+        latency: Baseline and medians.
+        session_options: Under which all of that holds.
+        tolerances: Of the verdict.
+        environment: Where it was verified.
+        files: Path inside the bundle -> sha256.
+    """
+
+    name: str
+    source: Mapping[str, Any]
+    inputs: tuple[Mapping[str, Any], ...]
+    outputs: tuple[Mapping[str, Any], ...]
+    opset_imports: Mapping[str, int]
+    target: str
+    provider: str
+    operators_outside_standard: tuple[str, ...]
+    weights_bytes: int
+    fusion: Mapping[str, Any]
+    parity: Mapping[str, Any]
+    latency: Mapping[str, Any]
+    session_options: SessionSettings
+    tolerances: Mapping[str, float]
+    environment: Mapping[str, Any] | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        data = {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        return {**data, "session_options": self.session_options.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
+        """Read what :meth:`to_dict` wrote."""
+        fields = {key: value for key, value in data.items() if key != "schema_version"}
+        return cls(
+            **{
+                **fields,
+                "inputs": tuple(fields["inputs"]),
+                "outputs": tuple(fields["outputs"]),
+                "operators_outside_standard": tuple(fields["operators_outside_standard"]),
+                "session_options": SessionSettings.from_dict(fields["session_options"]),
+            }
+        )
+
+    def write(self, directory: Path) -> None:
+        """Validate and write ``manifest.json``."""
+        data = json.loads(json.dumps(self.to_dict()))
+        _validator().validate(data)
+        (directory / MANIFEST).write_text(json.dumps(data, indent=2) + "\n")
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Read and validate a bundle's manifest.
+
+    Raises:
+        IntegrityError: If it is missing, is no JSON, or does not follow the schema.
+    """
+    path = directory / MANIFEST
+    try:
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise IntegrityError(f"{directory} is no bundle: it has no readable {MANIFEST}") from error
+    except ValueError as error:
+        raise IntegrityError(f"{path} is no JSON: {error}") from error
+    problem = next(iter(sorted(_validator().iter_errors(data), key=lambda e: list(map(str, e.path)))), None)
+    if problem is not None:
+        where = "/".join(map(str, problem.path)) or "the manifest"
+        raise IntegrityError(f"{path} does not follow the manifest schema: {where}: {problem.message[:200]}")
+    return Manifest.from_dict(data)
+
+
+@cache
+def _validator() -> Any:
+    import jsonschema
+
+    text = resources.files("ffn_export.bundle").joinpath("manifest.schema.json").read_text()
+    return jsonschema.Draft202012Validator(json.loads(text))

@@ -1,0 +1,102 @@
+"""Puts a finished directory in its place at once: a bundle is there whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ffn_export.bundle.manifest import MANIFEST
+from ffn_export.errors import UsageError
+
+_PREFIX = ".building-"
+
+
+def check_destination(destination: Path) -> None:
+    """Refuse, before any work is done, a place that cannot be written or holds something else.
+
+    Raises:
+        UsageError: If the directory is not writable, or what is there is no bundle.
+    """
+    if destination.is_symlink() or (destination.exists() and not destination.is_dir()):
+        raise UsageError(f"{destination} is in the way and is no bundle: remove it or choose another --name")
+    if destination.is_dir() and any(destination.iterdir()) and not (destination / MANIFEST).is_file():
+        raise UsageError(f"{destination} is no bundle and is not replaced: remove it or choose another --name")
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(prefix=_PREFIX, dir=destination.parent):
+            pass
+    except OSError as error:
+        raise UsageError(f"cannot write to {destination.parent}: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A directory beside the destination, in which a bundle is made."""
+
+    directory: Path
+    destination: Path
+
+    def publish(self) -> None:
+        """Take the destination's place."""
+        _swap(self.directory, self.destination)
+
+
+@contextmanager
+def staging(destination: Path) -> Iterator[Stage]:
+    """Give a stage, gone afterwards unless it was published.
+
+    Until then the old bundle stays, whatever happens. What a killed run left behind is cleared away
+    by the next one.
+
+    Raises:
+        UsageError: If the file system refuses.
+    """
+    _clear_leftovers(destination)
+    try:
+        directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{destination.name}-{os.getpid()}-", dir=destination.parent))
+    except OSError as error:
+        raise UsageError(f"cannot write to {destination.parent}: {error.strerror or error}") from error
+    try:
+        yield Stage(directory, destination)
+    except OSError as error:
+        raise UsageError(f"cannot write to {destination.parent}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _swap(stage: Path, destination: Path) -> None:
+    """Move the old bundle aside and the new one in; between the two there is none for a moment."""
+    mask = os.umask(0)
+    os.umask(mask)
+    stage.chmod(0o777 & ~mask)  # mkdtemp's own permissions shut everybody else out
+    if destination.exists():
+        old = stage.with_name(f"{stage.name}.old")
+        destination.rename(old)
+        stage.rename(destination)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        stage.rename(destination)
+
+
+def _clear_leftovers(destination: Path) -> None:
+    """Remove staging directories of this bundle whose process is gone."""
+    for leftover in destination.parent.glob(f"{_PREFIX}{destination.name}-*"):
+        pid = leftover.name.removeprefix(f"{_PREFIX}{destination.name}-").partition("-")[0]
+        if pid.isdigit() and not _alive(int(pid)):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return True
+    with suppress(PermissionError):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+    return True

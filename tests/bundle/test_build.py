@@ -1,0 +1,180 @@
+"""A bundle is whole or absent, says what it holds, and runs as it was verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import ffn_export as fx
+from ffn_export.bundle.manifest import read_manifest
+from ffn_export.errors import GateError, IntegrityError, UsageError
+from ffn_export.runtimes.ort_cpu import executed_kernels
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fx.build("d2l-ffn-addnorm", directory=tmp_path_factory.mktemp("exported")).directory
+
+
+def test_bundle_holds_model_manifest_vectors_and_reports(bundle: Path) -> None:
+    files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
+    vectors = {"test_data_set_0/input_0.pb", "test_data_set_0/output_0.pb"}
+    assert files == {"manifest.json", "model.onnx", "fusion.json", "parity.json", "latency.json"} | vectors
+    manifest = read_manifest(bundle)
+    assert set(manifest.files) == files - {"manifest.json"}
+    assert manifest.source["spec"] == "d2l-ffn-addnorm"
+    assert manifest.inputs[0] == {"name": "x", "dtype": "float32", "shape": ["batch", "seq", 4]}
+    assert manifest.parity["passed"] is True
+    assert manifest.operators_outside_standard == ()
+    assert manifest.environment is not None
+    assert not [name for name in os.listdir(bundle.parent) if name.startswith(".")]
+
+
+def test_the_models_reports_read_back_as_results(bundle: Path) -> None:
+    parity = fx.ParityResult.from_dict(json.loads((bundle / "parity.json").read_text()))
+    assert parity.passed
+    assert not parity.rejudged(fx.Tolerances(baseline_factor=0, floor_ulps=0)).passed
+    fusion = fx.FusionReport.from_dict(json.loads((bundle / "fusion.json").read_text()))
+    assert fusion.count("feed_forward") == 1
+    assert fx.LatencyResult.from_dict(json.loads((bundle / "latency.json").read_text())).baseline == "torch"
+
+
+def test_loaded_session_runs_the_vectors_under_the_recorded_options(bundle: Path) -> None:
+    session = fx.load(bundle)
+    assert session.providers == ["CPUExecutionProvider"]
+    x, y = (_vector(bundle, kind) for kind in ("input", "output"))
+    assert np.abs(session.run({"x": x})["y"] - y).max() < 1e-6
+    kernels = executed_kernels(bundle / "model.onnx", session.manifest.session_options, {"x": x})
+    assert [k.operator for k in kernels] == [
+        "MatMul", "Add", "Relu", "MatMul", "Add", "Add", "LayerNormalization",
+    ]  # fmt: skip
+
+
+def test_session_names_what_it_takes(bundle: Path) -> None:
+    session = fx.load(bundle)
+    with pytest.raises(UsageError, match="the model takes x; got z"):
+        session.run({"z": np.zeros((1, 1, 4), np.float32)})
+    with pytest.raises(UsageError, match="float64, the model takes float32"):
+        session.run({"x": np.zeros((1, 1, 4))})
+
+
+def test_loading_a_bundle_needs_no_torch(bundle: Path) -> None:
+    code = f"import sys, ffn_export as fx; fx.load({str(bundle)!r}); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def _vector(bundle: Path, kind: str) -> np.ndarray:
+    proto = onnx.load_tensor(bundle / "test_data_set_0" / f"{kind}_0.pb")
+    return onnx.numpy_helper.to_array(proto)
+
+
+def _copy(bundle: Path, to: Path) -> Path:
+    subprocess.run(["cp", "-r", str(bundle), str(to)], check=True)
+    return to
+
+
+def test_a_changed_model_is_refused(bundle: Path, tmp_path: Path) -> None:
+    copy = _copy(bundle, tmp_path / "copy")
+    data = bytearray((copy / "model.onnx").read_bytes())
+    data[-40] ^= 1
+    (copy / "model.onnx").write_bytes(bytes(data))
+    with pytest.raises(IntegrityError, match=r"model\.onnx is not the file that was verified"):
+        fx.load(copy)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"), [("{", "is no JSON"), ('{"schema_version": 1}', "does not follow the manifest schema")]
+)
+def test_a_broken_manifest_is_refused(bundle: Path, tmp_path: Path, text: str, word: str) -> None:
+    copy = _copy(bundle, tmp_path / "copy")
+    (copy / "manifest.json").write_text(text)
+    with pytest.raises(IntegrityError, match=word) as caught:
+        fx.load(copy)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("location", ["../outside.bin", "/etc/hostname", "unlisted.bin"])
+def test_external_data_outside_the_bundle_or_its_manifest_is_refused(
+    bundle: Path, tmp_path: Path, location: str
+) -> None:
+    copy = _copy(bundle, tmp_path / "copy")
+    for name in ("unlisted.bin", "../outside.bin"):
+        (copy / name).write_bytes(bytes(1024))
+    model = onnx.load(copy / "model.onnx")
+    weight = next(t for t in model.graph.initializer if list(t.dims) == [4, 8])
+    weight.ClearField("raw_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    (copy / "model.onnx").write_bytes(model.SerializeToString())
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["files"]["model.onnx"] = hashlib.sha256((copy / "model.onnx").read_bytes()).hexdigest()
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(IntegrityError, match=r"outside the bundle|does not list"):
+        fx.load(copy)
+
+
+def test_a_failed_gate_leaves_the_old_bundle(bundle: Path, tmp_path: Path) -> None:
+    copy = _copy(bundle, tmp_path / "d2l-ffn-addnorm")
+    before = (copy / "manifest.json").read_bytes()
+    with pytest.raises(GateError, match=r"1 of 1 feed_forward sites are fused, 2 required") as caught:
+        fx.build("d2l-ffn-addnorm", directory=tmp_path, require_fusion={"feed_forward": 2})
+    assert isinstance(caught.value.result, fx.Build)
+    with pytest.raises(GateError, match=r"takes .* x torch"):
+        fx.build("d2l-ffn-addnorm", directory=tmp_path, max_ratio=1e-6)
+    assert (copy / "manifest.json").read_bytes() == before
+    assert os.listdir(tmp_path) == ["d2l-ffn-addnorm"]
+
+
+def test_what_is_no_bundle_is_never_replaced(tmp_path: Path) -> None:
+    mine = tmp_path / "d2l-ffn"
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="is no bundle and is not replaced"):
+        fx.build("d2l-ffn", directory=tmp_path)
+    assert (mine / "thesis.tex").read_text() == "years of work"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="in the way"):
+        fx.build("d2l-ffn", directory=tmp_path, name="file")
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write to"):
+        fx.build("d2l-ffn", directory=tmp_path / "file" / "exported")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("old", [False, True], ids=["none before", "one before"])
+def test_killed_at_any_point_it_leaves_the_old_bundle_or_none(bundle: Path, tmp_path: Path, old: bool) -> None:
+    """Kill real builds at moments spread over a whole one, and look at what is there."""
+    destination = tmp_path / "d2l-ffn-addnorm"
+    if old:
+        _copy(bundle, destination)
+    command = [sys.executable, "-m", "ffn_export.cli.main", "build", "d2l-ffn-addnorm", "-o", str(tmp_path), "--quiet"]
+    started = time.monotonic()
+    subprocess.run([*command, "--name", "whole"], check=True)
+    whole = time.monotonic() - started
+    killed = 0
+    for step in range(10):
+        process = subprocess.Popen(command)
+        # Most moments fall into the second half, where files are written and moved.
+        time.sleep(whole * (0.3 + 0.08 * step))
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        if destination.exists():
+            session = fx.load(destination)  # checks every hash of what it loads
+            assert session.run({"x": np.zeros((1, 1, 4), np.float32)})["y"].shape == (1, 1, 4)
+    assert killed >= 3
+    subprocess.run(command, check=True)
+    fx.load(destination)
+    assert sorted(os.listdir(tmp_path)) == ["d2l-ffn-addnorm", "whole"], "leftovers of killed builds are cleared"
