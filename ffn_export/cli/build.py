@@ -1,0 +1,110 @@
+"""``ffn-export build``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ffn_export.cli.options import (
+    common,
+    opset_option,
+    read_npz,
+    require_fusion_option,
+    runtime_option,
+    spec_options,
+    target_option,
+    threads_option,
+)
+from ffn_export.cli.state import State
+
+
+@click.command("build")
+@click.argument("spec")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("exported"), show_default=True,
+    help="Where bundles go; this one is written to a directory of its name in it.",
+)  # fmt: skip
+@click.option("--name", help="Name of the bundle. [default: the preset's or factory's]")
+@click.option(
+    "--max-ratio", type=click.FloatRange(0, min_open=True), help="Fail if it takes longer than this times PyTorch."
+)
+@target_option
+@opset_option
+@runtime_option
+@require_fusion_option
+@threads_option
+@spec_options
+@common
+@click.pass_obj
+def command(
+    state: State,
+    /,
+    spec: str,
+    output: Path,
+    name: str | None,
+    samples: Path | None,
+    inputs: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Export SPEC, fuse it, verify it, time it, and write the bundle.
+
+    SPEC is a preset, package.module:factory, or a .pt2 file.
+
+    Example: ffn-export build bert-ffn
+    """
+    from ffn_export import api
+    from ffn_export.cli.progress import progress
+    from ffn_export.errors import GateError
+    from ffn_export.reports.console import stderr_console
+
+    arrays = read_npz(samples)
+    console = stderr_console(quiet=state.quiet)
+    failed: GateError | None = None
+    with progress(console, quiet=state.quiet) as report:
+        try:
+            result: Any = api.build(
+                spec,
+                inputs or None,
+                samples=arrays,
+                directory=output,
+                name=name,
+                target=options["target"],
+                opset=options["opset"],
+                runtimes=options["runtimes"] or None,
+                threads=options["threads"],
+                seed=options["seed"],
+                max_ratio=options["max_ratio"],
+                require_fusion=options["required"],
+                progress=report,
+            )
+        except GateError as error:
+            failed, result = error, error.result
+    _show(console, result)
+    if failed is not None:
+        raise failed
+    console.print(f"bundle: {result.directory}", markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+def _show(console: Any, result: Any) -> None:
+    from ffn_export.reports.tables import export_table, fusion_table, latency_table, parity_table
+
+    if result.manifest is not None:
+        m = result.manifest
+        console.print(
+            export_table(
+                m.name,
+                source=f"{m.source['spec']}: {m.source['reference']}".rstrip(": "),
+                inputs=[f"{name}:{spec}" for name, spec in m.source["inputs"].items()],
+                outputs=[f"{t['name']}:{t['dtype']}[{','.join(map(str, t['shape']))}]" for t in m.outputs],
+                opset=m.opset_imports[""],
+                weights_bytes=m.weights_bytes,
+                nodes=m.fusion["nodes"]["after"],
+                target=m.target,
+            )
+        )
+    for table, part in ((fusion_table, result.fusion), (parity_table, result.parity), (latency_table, result.latency)):
+        if part is not None:
+            console.print(table(part))

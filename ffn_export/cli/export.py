@@ -1,0 +1,52 @@
+"""``ffn-export export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ffn_export.cli.options import common, opset_option, read_npz, spec_options
+from ffn_export.cli.state import State
+
+
+@click.command("export")
+@click.argument("spec")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
+@click.option("--name", help="Name of the graph.")
+@opset_option
+@spec_options
+@common
+@click.pass_obj
+def command(
+    state: State,
+    /,
+    spec: str,
+    output: Path,
+    name: str | None,
+    opset: int,
+    inputs: tuple[str, ...],
+    samples: Path | None,
+    seed: int | None,
+) -> int:
+    """Export SPEC to an ONNX file with dynamic axes, and check it.
+
+    SPEC is a preset, package.module:factory, or a .pt2 file.
+
+    Example: ffn-export export my.models:encoder --input "ids:int64[batch,seq<=512]" -o encoder.onnx
+    """
+    from ffn_export import api
+    from ffn_export.cli.progress import progress
+    from ffn_export.exporter import onnx_file
+    from ffn_export.reports.console import stderr_console
+
+    arrays = read_npz(samples)
+    onnx_file.check_writable(output)
+    console = stderr_console(quiet=state.quiet)
+    with progress(console, quiet=state.quiet) as report:
+        report(f"exporting {spec} to opset {opset}")
+        model = api.export(spec, inputs or None, samples=arrays, opset=opset, name=name, seed=seed)
+        onnx_file.save(model, output)
+    nodes = ", ".join(node.op_type for node in model.graph)
+    console.print(f"wrote {output}: opset {opset}, {nodes}", markup=False, highlight=False)
+    return 0

@@ -1,0 +1,50 @@
+"""``ffn-export fuse``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ffn_export.cli.options import common, require_fusion_option, target_option
+from ffn_export.cli.state import State
+
+if TYPE_CHECKING:
+    from ffn_export.fusion.report import SiteKind
+
+
+@click.command("fuse")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
+@click.option("--report", "report_path", metavar="FILE", help="Write the fusion report as JSON; - for standard output.")
+@target_option
+@require_fusion_option
+@common
+@click.pass_obj
+def command(
+    state: State, /, model: Path, output: Path, report_path: str | None, target: str, required: dict[SiteKind, int]
+) -> int:
+    """Fuse the feed-forward and norm nodes of an ONNX model.
+
+    The output is always written; --require-fusion makes the exit status a gate.
+
+    Example: ffn-export fuse model.onnx -o fused.onnx --target portable --require-fusion feed_forward=12
+    """
+    from ffn_export.exporter import onnx_file
+    from ffn_export.fusion.pipeline import fuse, fusion_failures
+    from ffn_export.reports.console import stderr_console
+    from ffn_export.reports.json_report import write_json
+    from ffn_export.reports.tables import fusion_table
+
+    onnx_file.check_writable(output)
+    fused, report = fuse(onnx_file.load(model), target)
+    onnx_file.save(fused, output)
+    console = stderr_console(quiet=state.quiet)
+    console.print(fusion_table(report))
+    if report_path is not None:
+        write_json(report.to_dict(), report_path)
+    failures = fusion_failures(report, required)
+    for failure in failures:
+        click.echo(f"ffn-export: {failure}", err=True)
+    return 1 if failures else 0

@@ -1,0 +1,105 @@
+"""``ffn-export``: finds the command, and turns errors into one line and the right exit status.
+
+Exit status: 0 all good; 1 a gate failed; 2 bad usage or bad input; 3 a runtime that was asked for by
+name is not available; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from ffn_export.cli.state import State
+from ffn_export.errors import FfnExportError, did_you_mean
+
+# Command -> the module that defines it, in the order of the help.
+COMMANDS = {
+    "list": "list_presets",
+    "build": "build",
+    "export": "export",
+    "fuse": "fuse",
+    "verify": "verify",
+    "doctor": "doctor",
+}
+INTERRUPTED = 130
+
+
+class Commands(click.Group):
+    """Commands that are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"ffn_export.cli.{COMMANDS[cmd_name]}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Say which command was probably meant."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(
+                f"no such command: {args[0]};{did_you_mean(args[0], COMMANDS)} commands are {', '.join(COMMANDS)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=Commands, no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ffn-export", prog_name="ffn-export")
+def commands() -> None:
+    """Export PyTorch feed-forward and LayerNorm modules to ONNX, fuse them, and verify the result.
+
+    Example: ffn-export build bert-ffn
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its status."""
+    # Like `python -m`: a factory in the current directory can be named.
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - sys.path holds strings
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line and return its exit status."""
+    state = State()
+    try:
+        status = commands.main(arguments, prog_name="ffn-export", standalone_mode=False, obj=state)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        return _fail(state, error, error.format_message(), 2)
+    except FfnExportError as error:
+        return _fail(state, error, str(error), error.exit_status)
+    except (KeyboardInterrupt, click.Abort) as error:
+        return _fail(state, error, "interrupted; what was there before is unchanged", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of a pipe has gone (`ffn-export list | head`): not our failure.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - a fault of ours: one line for the user, all of it with --debug
+        return _fail(state, error, f"unexpected {type(error).__name__}: {error}; --debug shows where", 2)
+    return int(status or 0)
+
+
+def _fail(state: State, error: BaseException, message: str, status: int) -> int:
+    if state.debug:
+        traceback.print_exception(error)
+    click.echo(f"ffn-export: {' '.join(message.split())}", err=True)
+    return status
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Options that several commands share, and what their values parse to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ffn_export.cli.state import State
+from ffn_export.errors import UsageError, did_you_mean
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def common(command: Command) -> Command:
+    """``--quiet`` and ``--debug``."""
+
+    def remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and param.name is not None:
+            setattr(ctx.ensure_object(State), param.name, True)
+
+    for flag, text in (("--debug", "Show the traceback of an error."), ("--quiet", "Print no progress and no tables.")):
+        command = click.option(flag, is_flag=True, expose_value=False, is_eager=True, callback=remember, help=text)(
+            command
+        )
+    return command
+
+
+def spec_options(command: Command) -> Command:
+    """How a SPEC is made: its inputs and its seed."""
+    command = click.option(
+        "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the weights and of the drawn inputs."
+    )(command)
+    command = click.option(
+        "--inputs", "samples", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays to verify on as well."
+    )(command)
+    return click.option(
+        "--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIM,...]",
+        help="An input, such as x:float32[batch,seq,768]; once for each. Presets know their own.",
+    )(command)  # fmt: skip
+
+
+def opset_option(command: Command) -> Command:
+    """``--opset``."""
+    return click.option(
+        "--opset", type=click.IntRange(1, 99), default=20, show_default=True, help="Opset of the export, 18 or higher."
+    )(command)
+
+
+def target_option(command: Command) -> Command:
+    """``--target``."""
+    return click.option("--target", default="ort-cpu", show_default=True, help="What to fuse for.")(command)
+
+
+def runtime_option(command: Command) -> Command:
+    """``--runtime``."""
+    return click.option(
+        "--runtime", "runtimes", multiple=True, metavar="NAME",
+        help="A runtime that must judge it; once for each. Without it: all that can run here.",
+    )(command)  # fmt: skip
+
+
+def threads_option(command: Command) -> Command:
+    """``--threads``."""
+    return click.option(
+        "--threads", type=click.IntRange(1), help="Intra-op threads. [default: the processors of this process]"
+    )(command)
+
+
+def require_fusion_option(command: Command) -> Command:
+    """``--require-fusion``."""
+    return click.option(
+        "--require-fusion", "required", multiple=True, metavar="KIND=N", callback=_parse_required,
+        help="Fail unless N sites of a kind are fused: feed_forward, norm or residual_norm.",
+    )(command)  # fmt: skip
+
+
+def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    from ffn_export.fusion.report import KINDS
+
+    required: dict[str, int] = {}
+    for value in values:
+        kind, _, count = value.partition("=")
+        if kind not in KINDS:
+            raise UsageError(
+                f"--require-fusion {value}: unknown kind {kind!r};{did_you_mean(kind, KINDS)} "
+                f"known are {', '.join(KINDS)}"
+            )
+        if not count.isdigit():
+            raise UsageError(f"--require-fusion {value}: write KIND=N, as in feed_forward=12")
+        required[kind] = int(count)
+    return required
+
+
+def read_npz(path: Path | None) -> dict[str, Any] | None:
+    """Read the arrays of ``--inputs``.
+
+    Raises:
+        UsageError: If the file is missing or is no ``.npz`` of plain arrays.
+    """
+    if path is None:
+        return None
+    import numpy as np
+
+    if not path.is_file():
+        raise UsageError(f"no such file: {path}")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as error:
+        raise UsageError(f"{path} is no .npz file of plain arrays") from error

@@ -1,0 +1,49 @@
+"""The one place that makes rich consoles.
+
+A console here never reads markup, highlights or emoji codes in what it prints: ``[batch,seq,512]``
+is a shape, not a style. On a terminal, text that is too long folds; anywhere else nothing is
+wrapped, cut or coloured, so that a name can be found by ``grep`` whatever its length.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+
+from rich.console import Console
+
+# Rich lays a table out for some width; no name reaches this one.
+_UNBOUNDED = 1_000_000
+
+
+def stdout_console() -> Console:
+    """Return the console for what a command was asked for."""
+    return _console(stderr=False, quiet=False)
+
+
+def stderr_console(quiet: bool = False) -> Console:
+    """Return the console for progress, logs and the tables of the main jobs.
+
+    Args:
+        quiet: Print nothing at all.
+    """
+    return _console(stderr=True, quiet=quiet)
+
+
+def _console(stderr: bool, quiet: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        # A name that the stream's encoding lacks is shown escaped, as Python does on stderr.
+        stream.reconfigure(errors="backslashreplace")
+    # Asked of the stream itself: FORCE_COLOR makes rich take a pipe for a terminal of 80 columns.
+    terminal = stream.isatty()
+    return Console(
+        stderr=stderr,
+        quiet=quiet,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        force_terminal=None if terminal else False,
+        soft_wrap=not terminal,
+        width=None if terminal else _UNBOUNDED,
+    )

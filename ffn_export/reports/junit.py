@@ -1,0 +1,89 @@
+"""A verification as JUnit XML, which CI systems show test by test.
+
+One suite a runtime, with its cases; one for the interface; one for the weights; and one that fails
+where no runtime judged the model, for a run of nothing but skipped tests would look green.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from ffn_export.parity.result import ParityResult
+from ffn_export.reports.text_file import write_text
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+Outcome = Failure | Skipped | None
+
+
+def junit_xml(result: ParityResult) -> str:
+    """Return the verification as a JUnit XML document; it holds a failure exactly where the result failed."""
+    root = JUnitXml(_legal(f"{result.model} against {result.against}"))
+    for runtime in dict.fromkeys(case.runtime for case in result.cases):
+        root.add_testsuite(_suite(result, runtime, _runtime_outcomes(result, runtime)))
+    for runtime, reason in result.unavailable.items():
+        root.add_testsuite(_suite(result, runtime, [("loading the model", Skipped(_legal(reason)))]))
+    root.add_testsuite(_suite(result, "interface", [("inputs, outputs and axes", _interface_outcome(result))]))
+    root.add_testsuite(_suite(result, "weights", _weight_outcomes(result)))
+    nobody = None if result.judged else Failure("no runtime could judge the model")
+    root.add_testsuite(_suite(result, "runtimes", [("at least one runtime judged the model", nobody)]))
+    root.update_statistics()  # type: ignore[no-untyped-call]
+    buffer = io.BytesIO()
+    root.write(buffer, pretty=True)
+    return buffer.getvalue().decode()
+
+
+def write_junit(result: ParityResult, destination: Path | str) -> None:
+    """Write the verification as JUnit XML to a path, or to standard output for ``-``.
+
+    Raises:
+        UsageError: If the path cannot be written to.
+    """
+    write_text(junit_xml(result), destination)
+
+
+def _suite(result: ParityResult, name: str, outcomes: Iterable[tuple[str, Outcome]]) -> TestSuite:
+    suite = TestSuite(_legal(name))
+    tests = []
+    for test_name, outcome in outcomes:
+        test = TestCase(_legal(test_name), classname=_legal(f"{result.model}.{name}"))
+        if outcome is not None:
+            test.result = [outcome]
+        tests.append(test)
+    suite.add_testcases(tests)
+    return suite
+
+
+def _runtime_outcomes(result: ParityResult, runtime: str) -> Iterator[tuple[str, Outcome]]:
+    for case in result.cases:
+        if case.runtime != runtime:
+            continue
+        if case.skipped is not None:
+            yield case.case, Skipped(_legal(case.skipped))
+        else:
+            yield case.case, _failure(case.failure(result.tolerances))
+
+
+def _interface_outcome(result: ParityResult) -> Outcome:
+    return _failure("; ".join(result.interface) or None)
+
+
+def _weight_outcomes(result: ParityResult) -> Iterator[tuple[str, Outcome]]:
+    for weight in result.weights:
+        yield weight.initializer, _failure(weight.failure)
+    if not result.weights:
+        yield "initializers", Skipped("no initializer was traced to a parameter")
+
+
+def _failure(message: str | None) -> Outcome:
+    return None if message is None else Failure(_legal(message), "parity")
+
+
+def _legal(text: str) -> str:
+    """Return text with the characters that XML cannot hold written as escapes."""
+    return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

@@ -1,0 +1,55 @@
+"""What was timed, beside the baseline."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ffn_export.latency.result import LatencyResult, Ratio
+from ffn_export.reports.tables.environment import environment_line
+from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
+
+
+def latency_table(result: LatencyResult) -> RenderableType:
+    """Return one row for each set of sizes and runtime, and what they were measured on.
+
+    A ratio below 1 is faster than the baseline; where its interval holds 1 the row says ``tie``.
+    """
+    ratio = f"time over {result.baseline or 'baseline'}\n(ratio)"
+    numbers = ("median\n(ms)", "p90\n(ms)", ratio, "95 % interval\n(ratio)", "rounds\n(runs)")
+    table = new_table("sizes", "runtime", *numbers, "verdict", numbers=numbers)
+    for measurement in result.measurements:
+        ratios = {r.runtime: r for r in measurement.ratios}
+        for timing in measurement.timings:
+            add_row(
+                table,
+                measurement.label,
+                timing.runtime,
+                _milliseconds(timing.median),
+                _milliseconds(timing.p90),
+                *_ratio_cells(ratios.get(timing.runtime)),
+                str(timing.rounds),
+                _verdict(ratios.get(timing.runtime), is_baseline=timing.runtime == result.baseline),
+            )
+    missing = [Text(f"{runtime} unavailable: {reason}", UNSURE) for runtime, reason in result.unavailable.items()]
+    return Group(Text(f"latency of {result.model}"), table, *missing, environment_line(result.environment))
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:,.3f}"
+
+
+def _ratio_cells(ratio: Ratio | None) -> tuple[str, str]:
+    if ratio is None:
+        return "", ""
+    return f"{ratio.value:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}"
+
+
+def _verdict(ratio: Ratio | None, is_baseline: bool) -> Text:
+    if ratio is None:
+        return Text("baseline" if is_baseline else "", QUIET)
+    if ratio.is_tie:
+        return Text("tie", UNSURE)
+    if ratio.high < 1:
+        return Text("faster", GOOD)
+    return Text("slower", BAD)

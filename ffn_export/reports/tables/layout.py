@@ -1,0 +1,29 @@
+"""How every table looks. Cells are ``Text``, which rich never parses for markup, on any console."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+GOOD, BAD, UNSURE, QUIET = "green", "bold red", "yellow", "dim"
+
+
+def new_table(*headers: str, numbers: Collection[str] = ()) -> Table:
+    """Return an empty table.
+
+    Args:
+        headers: Title of each column, with the unit of its numbers.
+        numbers: The headers of the columns that are aligned right.
+    """
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for header in headers:
+        table.add_column(Text(header), justify="right" if header in numbers else "left", overflow="fold")
+    return table
+
+
+def add_row(table: Table, *cells: str | Text) -> None:
+    """Add a row; a string is taken literally."""
+    table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))

@@ -1,0 +1,49 @@
+"""A report's text, put where the user wants it: a file, complete or not at all, or standard output."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+
+from ffn_export.errors import UsageError
+
+STANDARD_OUTPUT = "-"
+
+
+def write_text(text: str, destination: Path | str) -> None:
+    """Write text as UTF-8.
+
+    A file gets its name only when it is complete, and missing directories are made. What exists and
+    is no regular file, such as ``/dev/null`` or a named pipe, is written to and never replaced; a
+    symbolic link keeps pointing to the file that is written.
+
+    Args:
+        text: What to write.
+        destination: A path, or ``-`` for standard output.
+
+    Raises:
+        UsageError: If the path cannot be written to.
+    """
+    if str(destination) == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        return
+    path = Path(destination)
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8", newline="\n")
+        else:
+            _replace(path.resolve(), text)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Made by open(), not by tempfile, so that it gets the permissions of any new file.
+    scratch = path.with_name(f".ffn-export-{secrets.token_hex(8)}")
+    try:
+        scratch.write_text(text, encoding="utf-8", newline="\n")
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)

@@ -1,0 +1,285 @@
+"""The command line as a user meets it: what it prints where, and its exit status."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from ffn_export.cli.main import COMMANDS, run
+from ffn_export.modules.presets import PRESETS
+
+Capture = pytest.CaptureFixture[str]
+_COUNT = itertools.count()
+
+
+def fails(capfd: Capture, status: int, *arguments: str) -> str:
+    """Run a command that must fail and return its one line."""
+    assert run(list(arguments)) == status
+    lines = capfd.readouterr().err.strip().splitlines()
+    assert lines, "nothing was said"
+    assert lines[-1].startswith("ffn-export: ")
+    assert "Traceback" not in "\n".join(lines)
+    return lines[-1]
+
+
+@pytest.fixture
+def factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Write a module with a ``make`` factory into the current directory and return its SPEC."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(code: str) -> str:
+        name = f"user_module_{next(_COUNT)}"  # a name that this process has not imported yet
+        (tmp_path / f"{name}.py").write_text("import torch\nfrom torch import nn\n" + code)
+        return f"{name}:make"
+
+    return write
+
+
+def test_help_shows_every_command_with_an_example(capfd: Capture) -> None:
+    assert run(["--help"]) == 0
+    text = capfd.readouterr().out
+    for name in COMMANDS:
+        assert f"  {name} " in text
+        assert run([name, "--help"]) == 0
+        assert "Example: ffn-export" in capfd.readouterr().out
+
+
+def test_help_and_import_load_nothing_heavy() -> None:
+    heavy = "{'torch', 'onnx', 'onnx_ir', 'onnxruntime', 'numpy', 'scipy'}"
+    for code in (
+        "import sys, ffn_export",
+        "import sys; from ffn_export.cli.main import run; run(['--help']); run(['build', '--help'])",
+    ):
+        check = f"{code}; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
+        result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+
+
+def test_list_prints_every_preset_whole_to_standard_output(capfd: Capture) -> None:
+    assert run(["list"]) == 0
+    captured = capfd.readouterr()
+    assert captured.err == ""
+    for preset in PRESETS.values():
+        assert preset.name in captured.out
+        assert preset.source in captured.out
+    assert "x:float32[batch,seq,768]" in captured.out
+
+
+def test_build_prints_what_was_exported_fused_verified_and_timed(tmp_path: Path, capfd: Capture) -> None:
+    assert run(["build", "d2l-ffn", "-o", str(tmp_path)]) == 0
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    for words in (
+        "x:float32[batch,seq,4]", "feed_forward:0", "MatMul Add Relu MatMul Add", "passed", "torch", "ort-cpu",
+        f"bundle: {tmp_path / 'd2l-ffn'}",
+    ):  # fmt: skip
+        assert words in captured.err
+    assert run(["verify", str(tmp_path / "d2l-ffn")]) == 0
+
+
+def test_quiet_is_silent(tmp_path: Path, capfd: Capture) -> None:
+    assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet"]) == 0
+    assert run(["verify", str(tmp_path / "d2l-ffn"), "--quiet"]) == 0
+    assert capfd.readouterr() == ("", "")
+
+
+def test_export_fuse_verify_by_hand(tmp_path: Path, capfd: Capture) -> None:
+    plain, fused, report = tmp_path / "plain.onnx", tmp_path / "fused.onnx", tmp_path / "report.json"
+    assert run(["export", "llama-ffn", "-o", str(plain), "--opset", "18"]) == 0
+    assert run(["fuse", str(plain), "-o", str(fused), "--report", str(report), "--require-fusion", "norm=1"]) == 0
+    data = json.loads(report.read_text())
+    assert data["rules"] == {"quick-gelu": 1, "rms-norm": 1, "swish": 1}
+    assert [site["status"] for site in data["sites"]] == ["fused", "fused"]
+    junit, result = tmp_path / "parity.xml", tmp_path / "parity.json"
+    arguments = ["verify", str(fused), "--against", "llama-ffn", "--junit", str(junit), "--json", str(result)]
+    assert run(arguments) == 0
+    suites = ET.parse(junit).getroot()
+    assert int(suites.attrib["tests"]) >= 11
+    assert int(suites.attrib["failures"]) == 0
+    assert json.loads(result.read_text())["passed"] is True
+    capfd.readouterr()
+    assert run(["verify", str(fused), "--against", str(plain)]) == 0, capfd.readouterr().err
+
+
+def test_json_goes_to_standard_output_alone(tmp_path: Path, capfd: Capture) -> None:
+    run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
+    capfd.readouterr()
+    assert run(["verify", str(tmp_path / "m.onnx"), "--against", "d2l-ffn", "--json", "-"]) == 0
+    assert json.loads(capfd.readouterr().out)["passed"] is True
+
+
+def test_fuse_always_writes_and_the_gate_decides_the_status(tmp_path: Path, capfd: Capture) -> None:
+    run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
+    line = fails(
+        capfd, 1, "fuse", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "f.onnx"), "--require-fusion", "norm=1"
+    )
+    assert "0 of 0 norm sites are fused, 1 required" in line
+    onnx.checker.check_model(onnx.load(tmp_path / "f.onnx"))
+
+
+def test_misspelt_names_are_answered_with_the_nearest(tmp_path: Path, capfd: Capture) -> None:
+    assert "did you mean 'bert-ffn'?" in fails(capfd, 2, "build", "bert-fnn", "-o", str(tmp_path))
+    assert "did you mean 'build'?" in fails(capfd, 2, "biuld", "bert-ffn")
+    assert "did you mean 'ort-cpu'?" in fails(capfd, 2, "build", "d2l-ffn", "-o", str(tmp_path), "--target", "ort-cup")
+    assert "did you mean 'ort-cpu'?" in fails(capfd, 2, "build", "d2l-ffn", "-o", str(tmp_path), "--runtime", "ort-cup")
+    assert "did you mean 'feed_forward'?" in fails(capfd, 2, "build", "d2l-ffn", "--require-fusion", "feedforward=1")
+    assert "--opset" in fails(capfd, 2, "build", "d2l-ffn", "--opsett", "20")
+    assert os.listdir(tmp_path) == []
+
+
+def test_bad_files_are_bad_input(tmp_path: Path, capfd: Capture) -> None:
+    text = tmp_path / "text.onnx"
+    text.write_text("this is no model\n")
+    assert "no such file" in fails(capfd, 2, "fuse", str(tmp_path / "gone.onnx"), "-o", str(tmp_path / "f.onnx"))
+    assert "is no ONNX model" in fails(capfd, 2, "fuse", str(text), "-o", str(tmp_path / "f.onnx"))
+    assert "is no ONNX model" in fails(capfd, 2, "verify", str(text), "--against", "bert-ffn")
+    (tmp_path / "empty").mkdir()
+    assert "is no bundle" in fails(capfd, 1, "verify", str(tmp_path / "empty"))
+    assert not (tmp_path / "f.onnx").exists()
+
+
+def test_a_bare_model_needs_something_to_be_verified_against(tmp_path: Path, capfd: Capture) -> None:
+    run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
+    assert "--against" in fails(capfd, 2, "verify", str(tmp_path / "m.onnx"))
+
+
+def test_a_model_that_differs_from_its_spec_is_a_failed_gate(tmp_path: Path, capfd: Capture) -> None:
+    run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
+    assert "parity failed" in fails(capfd, 1, "verify", str(tmp_path / "m.onnx"), "--against", "bert-ffn")
+
+
+def test_an_unwritable_place_is_refused(tmp_path: Path, capfd: Capture) -> None:
+    (tmp_path / "file").write_text("")
+    inside = str(tmp_path / "file" / "x")
+    assert "cannot write to" in fails(capfd, 2, "build", "d2l-ffn", "-o", inside)
+    assert "cannot write to" in fails(capfd, 2, "export", "d2l-ffn", "-o", f"{inside}/m.onnx")
+    assert "is a directory" in fails(capfd, 2, "export", "d2l-ffn", "-o", str(tmp_path))
+
+
+def test_a_runtime_named_but_not_able_to_run_is_status_3(tmp_path: Path, capfd: Capture) -> None:
+    run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
+    arguments = ("verify", str(tmp_path / "m.onnx"), "--against", str(tmp_path / "m.onnx"), "--runtime", "torch")
+    assert "runtime 'torch' is not available here" in fails(capfd, 3, *arguments)
+
+
+def test_users_modules(factory: Callable[[str], str], tmp_path: Path, capfd: Capture) -> None:
+    spec = factory(
+        "class Pair(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.a, self.b = nn.Linear(6, 8), nn.Linear(8, 6)\n"
+        "    def forward(self, x, mask=None, *, scale=None):\n"
+        "        h = torch.nn.functional.silu(self.a(x))\n"
+        "        h = h if scale is None else h * scale\n"
+        "        y = self.b(h)\n"
+        "        return {'hidden': h, 'result': y if mask is None else y * mask}\n"
+        "def make():\n"
+        "    return Pair()\n"
+    )
+    inputs = ["--input", "x:float32[batch,seq,6]", "--input", "scale:float32[8]"]
+    assert run(["build", spec, "-o", "out", *inputs]) == 0, capfd.readouterr().err
+    session = onnx.load("out/make/model.onnx").graph
+    assert [v.name for v in session.input] == ["x", "scale"]
+    assert [v.name for v in session.output] == ["hidden", "result"]
+    assert run(["verify", "out/make"]) == 0
+    # The factory is gone: the bundle is still verified, by its test vectors.
+    (tmp_path / f"{spec.partition(':')[0]}.py").unlink()
+    sys.modules.pop(spec.partition(":")[0])
+    assert run(["verify", "out/make"]) == 0
+    assert "test vectors" in capfd.readouterr().err
+
+
+def test_faulty_factories_are_one_line(factory: Callable[[str], str], capfd: Capture) -> None:
+    line = fails(capfd, 2, "build", "no_such_package.models:make", "--input", "x:float32[batch,4]")
+    assert "cannot import 'no_such_package.models'" in line
+    spec = factory("def make():\n    raise ValueError('no weights here')\n")
+    assert "raised ValueError: no weights here" in fails(capfd, 2, "build", spec, "--input", "x:float32[batch,4]")
+    spec = factory("def make():\n    return nn.Linear(4, 4)\n")
+    assert "add --input" in fails(capfd, 2, "build", spec)
+    assert "does not parse" in fails(capfd, 2, "build", spec, "--input", "x=float32[batch,4]")
+    assert "unknown dtype 'float'" in fails(capfd, 2, "build", spec, "--input", "x:float[batch,4]")
+    assert "forward failed" in fails(capfd, 2, "build", spec, "--input", "x:float32[batch,5]")
+    assert "forward failed" in fails(capfd, 2, "build", spec, "--input", "x:float64[batch,4]")
+    assert "opset 17 cannot be had" in fails(capfd, 2, "build", spec, "--input", "x:float32[batch,4]", "--opset", "17")
+    spec = factory("class M(nn.Module):\n    def forward(self, x):\n        return x + torch.ones(3, 4)\nmake = M\n")
+    assert "specialised to 3" in fails(capfd, 2, "build", spec, "--input", "x:float32[batch,seq,4]")
+
+
+def test_sizes_that_the_module_itself_refuses_are_shown_and_no_failure(
+    factory: Callable[[str], str], capfd: Capture
+) -> None:
+    spec = factory("class M(nn.Module):\n    def forward(self, x):\n        return x.reshape(3, -1) * 2\nmake = M\n")
+    assert run(["build", spec, "-o", "out", "--input", "x:float32[batch,seq,4]"]) == 0
+    assert "invalid for input of size 4" in capfd.readouterr().err
+
+
+def test_debug_shows_the_traceback(capfd: Capture) -> None:
+    assert run(["build", "no_such:make", "--input", "x:float32[batch,4]", "--debug"]) == 2
+    assert "Traceback" in capfd.readouterr().err
+
+
+def test_inputs_of_an_npz_are_verified_as_well(tmp_path: Path, capfd: Capture) -> None:
+    run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
+    np.savez(tmp_path / "x.npz", x=np.ones((3, 7, 4), np.float32))
+    arguments = ["verify", str(tmp_path / "m.onnx"), "--against", "d2l-ffn", "--json", "-"]
+    capfd.readouterr()
+    assert run([*arguments, "--inputs", str(tmp_path / "x.npz")]) == 0
+    cases = json.loads(capfd.readouterr().out)["cases"]
+    assert cases[-1]["case"] == "given inputs"
+    assert cases[-1]["sizes"] == {"batch": 3, "seq": 7}
+    np.savez(tmp_path / "y.npz", y=np.ones((3, 7, 4), np.float32))
+    assert "the inputs are x" in fails(capfd, 2, *arguments, "--inputs", str(tmp_path / "y.npz"))
+    (tmp_path / "z.npz").write_text("no archive")
+    assert "is no .npz file" in fails(capfd, 2, *arguments, "--inputs", str(tmp_path / "z.npz"))
+
+
+def test_the_same_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        command = [sys.executable, "-m", "ffn_export.cli.main", "export", "d2l-ffn", "-o", "m.onnx"]
+        subprocess.run(command, cwd=tmp_path / name, check=True, capture_output=True)
+    assert (tmp_path / "a" / "m.onnx").read_bytes() == (tmp_path / "b" / "m.onnx").read_bytes()
+
+
+@pytest.mark.slow
+def test_ctrl_c_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ffn_export.cli.main", "build", "transformer-big", "-o", str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("verifying"):
+            break
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    assert process.wait(60) == 130
+    assert "ffn-export: interrupted" in rest
+    assert "Traceback" not in rest
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m ffn_export.cli.main list | head -1"
+    result = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_doctor_tries_the_runtimes(capfd: Capture) -> None:
+    assert run(["doctor"]) == 0
+    out = capfd.readouterr().out
+    for words in ("ort-cpu", "ran a model", "torch", "onnxruntime wheels", "cuda"):
+        assert words in out

@@ -1,0 +1,129 @@
+"""Results made by hand, as the parts that measure would give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ffn_export.fusion.report import FusionReport, Site
+from ffn_export.latency.result import LatencyResult, Measurement, Ratio, Timing
+from ffn_export.parity.result import CaseResult, OutputMetrics, ParityResult, WeightMetrics
+from ffn_export.parity.tolerances import Tolerances
+from ffn_export.runtimes.environment import Environment
+
+ENVIRONMENT = Environment(
+    {"python": "3.11.9", "torch": "2.11.0", "onnxruntime": "1.23.2"},
+    "AMD EPYC 9654 96-Core Processor",
+    "Linux x86_64",
+    8,
+)
+
+MakeCase = Callable[..., CaseResult]
+MakeParity = Callable[..., ParityResult]
+
+
+@pytest.fixture
+def case() -> MakeCase:
+    """Make a case of one float32 output: its name, its error in ulps, and PyTorch's own."""
+
+    def make(name: str, ulps: float, baseline: float = 1.3) -> CaseResult:
+        output = OutputMetrics("y", "float32", 3.5, ulps * 2e-7, 1e-7, ulps, (1, 4), 0, 0, baseline * 2e-7, baseline)
+        return CaseResult("ort-cpu", name, {"batch": 3, "seq": 5}, "normal", 0, (output,))
+
+    return make
+
+
+@pytest.fixture
+def parity() -> MakeParity:
+    """Make a verification of nothing but these cases."""
+
+    def make(*cases: CaseResult) -> ParityResult:
+        return ParityResult("bert-ffn.onnx", "bert-ffn", Tolerances(), cases, environment=ENVIRONMENT)
+
+    return make
+
+
+@pytest.fixture
+def passed(case: MakeCase, parity: MakeParity) -> ParityResult:
+    return parity(case("batch=3,seq=5 normal", 1.9), case("batch=0,seq=5 normal", 0.0))
+
+
+@pytest.fixture
+def failed(case: MakeCase) -> ParityResult:
+    """A result that has one of everything."""
+    refused = CaseResult(
+        "ort-cpu", "batch=0,seq=5 normal", {}, "normal", 0, skipped="bert-ffn itself refuses these inputs"
+    )
+    raised = CaseResult("openvino", "loading the model", {}, "none", 0, error="openvino cannot load the model: no Gelu")
+    return ParityResult(
+        model="bert-ffn.onnx",
+        against="bert-ffn",
+        tolerances=Tolerances(),
+        cases=(case("batch=3,seq=5 normal", 1.9), case("batch=3,seq=5 large", 292.4), refused, raised),
+        unavailable={"ort-cuda": "the GPU wheel of onnxruntime is not installed"},
+        interface=("output 'y' has axes [batch, 5, 768], the spec says [batch, seq, 768]",),
+        weights=(
+            WeightMetrics("w1", "linear1.weight", 0, 0.0, ()),
+            WeightMetrics("w2", "linear2.weight", 3, 0.01, (0, 7)),
+        ),
+        placement={"ort-cpu": {"CPUExecutionProvider": 9}},
+        environment=ENVIRONMENT,
+    )
+
+
+@pytest.fixture
+def fusion() -> FusionReport:
+    return FusionReport(
+        target="ort-cpu",
+        sites=(
+            Site(
+                "feed_forward:0",
+                "feed_forward",
+                "encoder.layer.0.output.dense/node_linear_1",
+                "fused",
+                "MatMul BiasGelu MatMul Add",
+                rule="gelu_erf+bias_gelu",
+                activation="gelu",
+                gated=False,
+                d_model=768,
+                d_ff=3072,
+            ),
+            Site(
+                "norm:0",
+                "norm",
+                "encoder.norm[0]/node_layer_norm",
+                "kept",
+                "LayerNormalization",
+                reason="came in this form",
+            ),
+            Site(
+                "norm:1", "norm", "node_Div_7", "refused", "Sub Pow Div", rule="rms_norm", reason="epsilon is no scalar"
+            ),
+        ),
+        rules={"bias_gelu": 1, "gelu_erf": 1},
+        nodes={"before": 50, "after": 31},
+        opset={"before": 18, "after": 20},
+    )
+
+
+@pytest.fixture
+def latency() -> LatencyResult:
+    return LatencyResult(
+        model="bert-ffn.onnx",
+        baseline="torch",
+        measurements=(
+            Measurement(
+                {"batch": 8, "seq": 128},
+                (Timing("torch", 0.0213, 0.0221, 0.0240, 50), Timing("ort-cpu", 0.0152, 0.0158, 0.0171, 50)),
+                (Ratio("ort-cpu", "torch", 0.714, 0.702, 0.731),),
+            ),
+            Measurement(
+                {"batch": 1, "seq": 1},
+                (Timing("torch", 0.00021, 0.00023, 0.00031, 50), Timing("ort-cpu", 0.000208, 0.00022, 0.0003, 50)),
+                (Ratio("ort-cpu", "torch", 0.99, 0.96, 1.02),),
+            ),
+        ),
+        unavailable={"openvino": "openvino is not installed"},
+        environment=ENVIRONMENT,
+    )

@@ -1,0 +1,78 @@
+"""What reaches a pipe is whole and literal; what reaches a terminal may fold, and is literal too."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+from rich.console import Console
+
+from ffn_export.reports.console import stderr_console, stdout_console
+from ffn_export.reports.tables import export_table
+from ffn_export.reports.tables.layout import add_row, new_table
+
+SPEC = "x:float32[batch,seq,512]"
+LONG = "encoder/" + "layer." * 60
+
+
+def test_pipe_gets_whole_names_in_text_and_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    table = new_table("name", "value")
+    add_row(table, LONG, LONG)
+    console = stdout_console()
+    console.print(f"a {LONG} b")
+    console.print(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"a {LONG} b"
+    assert [line for line in lines[1:] if line.count(LONG) == 2]
+
+
+@pytest.mark.parametrize("variable", ["FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"])
+def test_no_variable_makes_a_pipe_a_terminal(
+    variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    stdout_console().print(LONG, style="bold red")
+    assert capsys.readouterr().out == LONG + "\n"
+
+
+@pytest.mark.parametrize("text", [SPEC, "[bold]x[/bold]", "[/]", ":warning:", "<not> & markup"])
+def test_user_text_is_literal(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table = new_table("name")
+    add_row(table, text)
+    stdout_console().print(text)
+    stdout_console().print(table)
+    assert capsys.readouterr().out.count(text) == 2
+
+
+def test_tables_are_literal_on_any_console() -> None:
+    stream = io.StringIO()
+    table = export_table("m", source="preset", inputs=[SPEC], outputs=["[red]y"], opset=20, weights_bytes=18_898_944)
+    Console(file=stream, width=100, force_terminal=False).print(table)  # one that reads markup
+    assert SPEC in stream.getvalue()
+    assert "[red]y" in stream.getvalue()
+    assert "18.90 MB (18,898,944 bytes)" in stream.getvalue()
+
+
+def test_terminal_folds_but_never_cuts() -> None:
+    stream = io.StringIO()
+    table = new_table("name")
+    add_row(table, LONG)
+    Console(file=stream, width=40, force_terminal=True, no_color=True).print(table)
+    assert "…" not in stream.getvalue()
+    assert LONG in "".join(line.strip() for line in stream.getvalue().splitlines())
+
+
+def test_quiet_is_silent_and_streams_are_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    stderr_console(quiet=True).print("nothing")
+    stderr_console().print("progress")
+    stdout_console().print("answer")
+    assert capsys.readouterr() == ("answer\n", "progress\n")
+
+
+def test_name_that_the_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    stdout_console().print("schicht_größe")
+    sys.stdout.flush()
+    assert raw.getvalue() == b"schicht_gr\\xf6\\xdfe\n"

@@ -1,0 +1,72 @@
+"""What a CI system reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from junitparser import JUnitXml
+
+from ffn_export.parity.result import CaseResult, ParityResult
+from ffn_export.reports.junit import junit_xml, write_junit
+
+MakeCase = Callable[..., CaseResult]
+MakeParity = Callable[..., ParityResult]
+
+
+def test_suites_counts_and_messages(failed: ParityResult, tmp_path: Path) -> None:
+    write_junit(failed, tmp_path / "junit.xml")
+    root = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    assert (root.tests, root.failures, root.errors, root.skipped) == (9, 4, 0, 2)
+    assert [suite.name for suite in root] == ["ort-cpu", "openvino", "ort-cuda", "interface", "weights", "runtimes"]
+    tests = ElementTree.fromstring(junit_xml(failed)).iter("testcase")
+    messages = {t.get("name"): t[0].get("message") for t in tests if len(t)}
+    assert messages == {
+        "batch=3,seq=5 large": failed.cases[1].failure(failed.tolerances),
+        "batch=0,seq=5 normal": "bert-ffn itself refuses these inputs",
+        "loading the model": "the GPU wheel of onnxruntime is not installed",
+        "inputs, outputs and axes": failed.interface[0],
+        "w2": failed.weights[1].failure,
+    }
+
+
+def test_holds_a_failure_exactly_where_the_result_failed(
+    passed: ParityResult, failed: ParityResult, case: MakeCase, parity: MakeParity
+) -> None:
+    skipped = CaseResult("ort-cpu", "c", {}, "normal", 0, skipped="refused")
+    results = [
+        passed,
+        failed,
+        parity(),
+        parity(skipped),
+        parity(case("c", math.nan)),
+        replace(passed, interface=("x",)),
+    ]
+    for result in results:
+        assert (ElementTree.fromstring(junit_xml(result)).find(".//failure") is None) == result.passed
+
+
+@pytest.mark.parametrize(
+    ("name", "readable"),
+    [
+        ("a\x00b", r"a\x00b"),
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("\ud800", r"\ud800"),
+        ("\ufffe", r"\ufffe"),
+        ("<&>\"'", "<&>\"'"),
+        ("größe 🙂", "größe 🙂"),
+    ],
+)
+def test_names_that_xml_cannot_hold_are_escaped(name: str, readable: str, parity: MakeParity) -> None:
+    result = parity(CaseResult("ort-cpu", name, {}, "normal", 0, error=f"failed on {name}"))
+    test = next(ElementTree.fromstring(junit_xml(result).encode()).iter("testcase"))
+    assert test.get("name") == readable
+    assert test[0].get("message") == f"failed on {readable}"
+
+
+def test_same_result_gives_the_same_bytes(failed: ParityResult) -> None:
+    assert junit_xml(failed) == junit_xml(ParityResult.from_dict(failed.to_dict()))

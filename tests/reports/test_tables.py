@@ -1,0 +1,117 @@
+"""Each table says what its result says."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from rich.console import Console, RenderableType
+
+from ffn_export.fusion.report import FusionReport
+from ffn_export.latency.result import LatencyResult
+from ffn_export.parity.result import CaseResult, OutputMetrics, ParityResult
+from ffn_export.parity.tolerances import Tolerances
+from ffn_export.reports.tables import fusion_table, latency_table, parity_table
+
+MakeCase = Callable[..., CaseResult]
+MakeParity = Callable[..., ParityResult]
+
+
+def printed(renderable: RenderableType) -> list[str]:
+    """Return the lines that a pipe gets."""
+    stream = io.StringIO()
+    Console(file=stream, width=10_000, force_terminal=False).print(renderable)
+    return stream.getvalue().splitlines()
+
+
+def row(renderable: RenderableType, start: str) -> list[str]:
+    """Return the cells of the first row that starts with a word."""
+    line = next(line for line in printed(renderable) if line.startswith(start + " "))
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def test_parity_shows_one_row_a_runtime(failed: ParityResult) -> None:
+    table = parity_table(failed)
+    assert row(table, "ort-cpu") == [
+        "ort-cpu",
+        "failed",
+        "1",
+        "1",
+        "1",
+        "292.40",
+        "8.00",
+        "1.30",
+        "batch=3,seq=5 large",
+    ]
+    assert row(table, "openvino") == ["openvino", "failed", "0", "1", "0", "raised", "loading the model"]
+    assert row(table, "ort-cuda") == ["ort-cuda", "unavailable", "the GPU wheel of onnxruntime is not installed"]
+    assert row(table, "interface") == ["interface", "failed", "differences from the spec: 1"]
+    assert row(table, "weights") == ["weights", "failed", "initializers traced to parameters: 2, differing: 1"]
+
+
+def test_parity_headline_and_failures(passed: ParityResult, failed: ParityResult) -> None:
+    assert printed(parity_table(passed))[0] == "parity of bert-ffn.onnx against bert-ffn: passed"
+    lines = printed(parity_table(failed))
+    assert lines[0].endswith("FAILED")
+    assert set(failed.failures) <= set(lines)
+
+
+def test_parity_worst_is_the_nearest_to_its_own_bound(case: MakeCase, parity: MakeParity) -> None:
+    table = parity_table(parity(case("far from it", 30, baseline=20), case("over it", 9, baseline=1)))
+    assert row(table, "ort-cpu")[-4:] == ["9.00", "8.00", "1.00", "over it"]
+
+
+def test_parity_nan_error_is_failed(case: MakeCase, parity: MakeParity) -> None:
+    table = parity_table(parity(case("bad", math.nan), case("good", 1.0)))
+    assert row(table, "ort-cpu")[:6] == ["ort-cpu", "failed", "1", "1", "0", "NaN"]
+
+
+def test_parity_unexpected_nan_and_wrong_shape_are_failed(parity: MakeParity) -> None:
+    surprise = CaseResult("a", "c", {}, "normal", 0, (OutputMetrics("y", "float32", unexpected=2),))
+    problem = CaseResult("b", "c", {}, "normal", 0, (OutputMetrics("y", problem="shape [1], expected [2]"),))
+    table = parity_table(parity(surprise, problem))
+    assert row(table, "a")[1:6] == ["failed", "0", "1", "0", "NaN or infinite"]
+    assert row(table, "b")[1:6] == ["failed", "0", "1", "0", "not comparable"]
+
+
+def test_parity_exact_tolerances_do_not_divide_by_zero(case: MakeCase, parity: MakeParity) -> None:
+    result = parity(case("c", 0.0, baseline=0.0)).rejudged(Tolerances(floor_ulps=0.0))
+    assert row(parity_table(result), "ort-cpu")[1] == "passed"
+
+
+def test_parity_lists_ten_failures_and_counts_the_rest(case: MakeCase, parity: MakeParity) -> None:
+    lines = printed(parity_table(parity(*(case(f"case {i}", 100.0) for i in range(13)))))
+    assert sum(line.startswith("ort-cpu, case") for line in lines) == 10
+    assert "… and 3 more" in lines
+
+
+def test_parity_nothing_judged_says_so(passed: ParityResult) -> None:
+    lines = printed(parity_table(replace(passed, cases=())))
+    assert lines[0].endswith("FAILED")
+    assert "no runtime could judge the model (none was asked)" in lines
+
+
+def test_fusion_says_why(fusion: FusionReport) -> None:
+    lines = printed(fusion_table(fusion))
+    assert lines[0] == ("target ort-cpu; nodes 50 -> 31; opset 18 -> 20; feed_forward 1 fused; norm 1 kept, 1 refused")
+    assert row(fusion_table(fusion), "feed_forward:0")[1:5] == ["fused", "768", "3072", "MatMul BiasGelu MatMul Add"]
+    assert row(fusion_table(fusion), "norm:0")[-1] == "encoder.norm[0]/node_layer_norm"
+    assert row(fusion_table(fusion), "norm:1")[-2] == "rms_norm: epsilon is no scalar"
+
+
+def test_fusion_without_sites() -> None:
+    assert "no feed-forward, norm or residual + norm was found" in printed(fusion_table(FusionReport("ort", ())))
+
+
+def test_latency_names_units_ties_and_machine(latency: LatencyResult) -> None:
+    lines = printed(latency_table(latency))
+    assert sum("(ms)" in line for line in lines) == 1
+    rows = [line for line in lines if "ort-cpu" in line]
+    assert " ".join(rows[0].split()) == "batch=8,seq=128 ort-cpu 15.200 15.800 0.714 0.702 to 0.731 50 faster"
+    assert rows[1].split()[-1] == "tie"
+    assert next(line for line in lines if "openvino" in line).endswith(
+        "openvino unavailable: openvino is not installed"
+    )
+    assert lines[-1].startswith("AMD EPYC 9654 96-Core Processor, 8 threads, Linux x86_64")
