@@ -20,8 +20,10 @@ from ffn_export.runtimes.registry import RUNTIMES, get_runtime
 
 BASELINE = "torch"
 MIN_WARM_UP = 3
-MIN_ROUNDS = 10
-MAX_ROUNDS = 200
+MIN_ROUNDS = 4
+MAX_ROUNDS = 60
+BLOCK = 3  # timed runs in a row, after one that is not timed
+SETTLE = 0.01  # seconds, more than either thread pool spins
 
 Progress = Callable[[str], None]
 
@@ -112,15 +114,27 @@ def interleave(calls: Mapping[str, Callable[[], Any]], budget: float) -> dict[st
     goes on until two rounds in a row agree, or half the budget is spent.
     """
     with _no_garbage_collection():
-        per_round = _warm_up(calls, budget / 2)
-        rounds = min(MAX_ROUNDS, max(MIN_ROUNDS, int(budget * len(calls) / max(per_round, 1e-9))))
+        per_run = _warm_up(calls, budget / 2) / len(calls)
+        rounds = min(MAX_ROUNDS, max(MIN_ROUNDS, int(budget / max(per_run * BLOCK, 1e-9))))
         seconds: dict[str, list[float]] = {name: [] for name in calls}
         names = list(calls)
         for turn in range(rounds):
             start = turn % len(names)
             for name in names[start:] + names[:start]:
-                seconds[name].append(_timed(calls[name]))
+                seconds[name].extend(_block(calls[name]))
     return seconds
+
+
+def _block(call: Callable[[], Any]) -> list[float]:
+    """Time a few runs in a row, once the neighbour's threads have gone to sleep.
+
+    The thread pools of torch and onnxruntime spin for a while after a run, waiting for the next one.
+    Without the pause they take the processors from whoever runs then: on two cores that made each of
+    two competitors up to twice as slow as it is alone.
+    """
+    time.sleep(SETTLE)
+    call()
+    return [_timed(call) for _ in range(BLOCK)]
 
 
 def _warm_up(calls: Mapping[str, Callable[[], Any]], budget: float) -> float:

@@ -11,7 +11,7 @@ import pytest
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import parse_inputs
-from ffn_export.latency.measure import MIN_ROUNDS, MIN_WARM_UP, interleave, measure
+from ffn_export.latency.measure import BLOCK, MIN_ROUNDS, MIN_WARM_UP, interleave, measure
 from ffn_export.latency.result import LatencyResult, Ratio
 from ffn_export.latency.sizes import default_sizes
 from ffn_export.latency.statistics import paired_ratio, summarise
@@ -46,12 +46,12 @@ def test_what_slows_both_at_once_does_not_widen_the_interval() -> None:
 def test_competitors_run_in_turn_after_a_warm_up() -> None:
     order: list[str] = []
     seconds = interleave({name: partial(order.append, name) for name in ("a", "b", "c")}, budget=0.0)
-    assert all(len(times) == MIN_ROUNDS for times in seconds.values())
-    timed = order[-3 * MIN_ROUNDS :]
-    assert len(order) - len(timed) >= 3 * MIN_WARM_UP
-    rounds = [tuple(timed[i : i + 3]) for i in range(0, len(timed), 3)]
-    assert all(sorted(r) == ["a", "b", "c"] for r in rounds)
-    assert rounds[:3] == [("a", "b", "c"), ("b", "c", "a"), ("c", "a", "b")]
+    assert all(len(times) == BLOCK * MIN_ROUNDS for times in seconds.values())
+    in_blocks = order[-3 * (BLOCK + 1) * MIN_ROUNDS :]
+    assert len(order) - len(in_blocks) >= 3 * MIN_WARM_UP
+    blocks = [in_blocks[i : i + BLOCK + 1] for i in range(0, len(in_blocks), BLOCK + 1)]
+    assert all(len(set(block)) == 1 for block in blocks)
+    assert [block[0] for block in blocks[:9]] == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
 
 
 def test_a_slower_competitor_is_seen() -> None:
