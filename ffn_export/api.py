@@ -19,8 +19,9 @@ from ffn_export.bundle.integrity import check as check_integrity
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
 from ffn_export.errors import GateError, UsageError
 from ffn_export.exporter import onnx_file
-from ffn_export.exporter.capture import DEFAULT_OPSET, evaluation_mode
+from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
+from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.source import Source, check_samples, from_module, resolve, specs_of, with_samples
 from ffn_export.exporter.tensor_spec import InputSpecs
 from ffn_export.fusion.pipeline import fuse

@@ -21,9 +21,6 @@ from ffn_export.exporter.outputs import check_result, output_names, register_dat
 from ffn_export.exporter.quiet import quiet, silent
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
-from ffn_export.exporter.torch_inputs import to_torch
-
-__all__ = ["DEFAULT_OPSET", "capture", "evaluation_mode", "first_line", "to_torch"]
 
 DEFAULT_OPSET = 20
 LOWEST_OPSET = 18  # torch's exporter writes 18 when asked for less, with no more than a log line

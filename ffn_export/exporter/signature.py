@@ -14,9 +14,6 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ffn_export.errors import UsageError
-from ffn_export.exporter.outputs import output_names, tensors_of
-
-__all__ = ["SLOT", "CallSignature", "bind", "output_names", "tensors_of"]
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)

@@ -231,4 +231,7 @@ def _close(expected: torch.Tensor, actual: torch.Tensor) -> bool:
         return False
     # For float32 7e-5: rounding differs where a convolution became a matrix product, a branch by more.
     tolerance = torch.finfo(expected.dtype).eps ** 0.6 if expected.is_floating_point() else 0.0
-    return torch.allclose(actual.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+    # Where the module gives NaN it says nothing: torch's fused attention does for rows that see no key,
+    # which drawn masks have.
+    said = ~expected.isnan()
+    return torch.allclose(actual[said].double(), expected[said].double(), rtol=tolerance, atol=tolerance)

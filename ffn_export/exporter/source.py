@@ -161,9 +161,11 @@ def _from_preset(name: str, inputs: tuple[TensorSpec, ...] | None, seed: int | N
     seed = preset.seed if seed is None else seed
     module = create(name, seed)
     specs, call = _bind(module, inputs or parse_inputs(preset.inputs))
+    # An input of the user's may have the output's name; the exporter then finds another.
+    is_free = not any(spec.name in preset.outputs for spec in specs)
     return Source(
         name, name, "preset", module, specs, call,
-        outputs=preset.outputs, seed=seed, reference=preset.source, example=preset.example,
+        outputs=preset.outputs if is_free else None, seed=seed, reference=preset.source, example=preset.example,
     )  # fmt: skip
 
 

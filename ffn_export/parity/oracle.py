@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ffn_export.exporter.capture import to_torch
 from ffn_export.exporter.drawing import Array
-from ffn_export.exporter.signature import tensors_of
+from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
+from ffn_export.exporter.torch_inputs import to_torch
 
 _WORKING = frozenset({torch.float32, torch.float16, torch.bfloat16})
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.exporter.capture import to_torch
 from ffn_export.exporter.drawing import numpy_dtype
-from ffn_export.exporter.signature import output_names, tensors_of
+from ffn_export.exporter.outputs import output_names, tensors_of
 from ffn_export.exporter.source import Source
+from ffn_export.exporter.torch_inputs import to_torch
 from ffn_export.runtimes.base import Array, Artifact, Runner
 
 

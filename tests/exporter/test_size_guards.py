@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import torch
 
-from ffn_export.exporter.size_guards import Guard, _bounds, _is_free, _violations
+from ffn_export.exporter.size_guards import Guard, _bounds, _close, _is_free, _violations
 from ffn_export.exporter.tensor_spec import Dim
 
 TRACED = {"n": 3, "m": 5}
@@ -56,3 +57,15 @@ def test_the_smallest_sizes_that_break_a_guard() -> None:
 )
 def test_an_axis_with_one_size_only(condition: Callable[[int], bool], dim: Dim, is_free: bool) -> None:
     assert _is_free(dim, [about_n(condition)], TRACED) is is_free
+
+
+def test_agreement_is_about_what_the_module_says() -> None:
+    x = torch.tensor([1.0, float("inf"), float("nan")])
+    assert _close(x, torch.tensor([1.0 + 1e-6, float("inf"), 7.0]))
+    assert not _close(x, torch.tensor([1.001, float("inf"), 7.0]))
+    assert not _close(x, torch.tensor([1.0, 5.0, 7.0]))
+    assert not _close(x, torch.tensor([float("nan"), float("inf"), 7.0]))
+    assert not _close(x, x[:2])
+    assert not _close(x, x.double())
+    assert not _close(torch.tensor([1, 2]), torch.tensor([1, 3]))
+    assert not _close(torch.tensor([True]), torch.tensor([False]))

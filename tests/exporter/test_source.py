@@ -168,6 +168,7 @@ def test_a_preset_brings_its_inputs_and_takes_others() -> None:
     assert {spec.name: str(spec) for spec in preset.inputs} == {"x": "float32[batch,seq,4]"}
     assert "Zhang" in preset.reference
     assert [str(spec) for spec in resolve("d2l-ffn", ["h:float32[n,4]"]).inputs] == ["float32[n,4]"]
+    assert shapes(export_source(resolve("d2l-ffn", ["y:float32[n,4]"])).graph.outputs) == {"y_out": "[n,4]"}
 
 
 def test_a_module_that_the_caller_holds_keeps_its_mode() -> None:

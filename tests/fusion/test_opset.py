@@ -35,6 +35,7 @@ def test_operators_that_only_gained_types(version: int) -> None:
         ("y, m = Dropout(x)", 7, 9),  # the mask became boolean
         ("y = GridSample(x, x)", 16, 19),  # the modes have other names
         ("y = DequantizeLinear(x, one)", 13, 20),
+        ("y = Attention(x, x, x)", 23, 23),  # another input
         ("y = NoSuchOperator(x)", 18, 18),
         ("y = SimplifiedLayerNormalization(x, one)", 18, 18),  # in the standard domain by mistake
         ("y = RoiAlign(x, x, x)", 16, 21),  # onnxruntime has no kernel of 22
