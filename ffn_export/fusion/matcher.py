@@ -58,9 +58,7 @@ class AnyOrderMatcher(SimplePatternMatcher):
 
     def _swapped(self, pattern_node: Any) -> bool:
         """Whether to swap the operands of a pattern node this time; a new choice starts as no."""
-        if pattern_node.op_identifier() not in COMMUTATIVE or self._match.lookup_node(pattern_node) is not None:
-            return False
-        if pattern_node.inputs[0] is pattern_node.inputs[1]:
+        if pattern_node.op_identifier() not in COMMUTATIVE or pattern_node.inputs[0] is pattern_node.inputs[1]:
             return False
         if self._met == len(self._orders):
             self._orders.append(False)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import onnx_ir as ir
 import pytest
 
+from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import resolve
 from ffn_export.modules.presets import PRESETS
-
-OPSETS = (18, 20, 23)
 
 
 @dataclass(frozen=True)
@@ -23,10 +22,15 @@ class Exported:
     model: ir.Model
 
 
+EXPORTS = [
+    pytest.param((name, opset), id=f"{name}-{opset}", marks=[] if opset == DEFAULT_OPSET else pytest.mark.slow)
+    for name in PRESETS
+    for opset in (18, DEFAULT_OPSET, 23)
+]
+
+
 # A parametrised session fixture: pytest runs all tests of one export, then lets go of its weights.
-@pytest.fixture(
-    scope="session", params=[(name, opset) for name in PRESETS for opset in OPSETS], ids="{0[0]}-{0[1]}".format
-)
+@pytest.fixture(scope="session", params=EXPORTS)
 def exported(request: pytest.FixtureRequest) -> Exported:
     name, opset = request.param
     return Exported(name, opset, export_source(resolve(name), opset))

@@ -86,6 +86,7 @@ def check(form: str, rank: int, opset: int, target: str) -> None:
     assert_same_function(model, fused)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("form", [form for form, (rank_2, _) in FORMS.items() if rank_2])
 def test_rank_2(form: str, target: str) -> None:
@@ -98,12 +99,14 @@ def test_rank_3(form: str, target: str) -> None:
     check(form, 3, 20, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("opset", [18, 22, 24])
 def test_every_opset(opset: int, target: str) -> None:
     check("plain", 3, opset, target)
 
 
+@pytest.mark.slow
 def test_highest_opset_that_torch_exports() -> None:
     check("plain", 3, 25, "ort-cpu")
     model, names = exported("plain", 3, 25)

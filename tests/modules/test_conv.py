@@ -31,9 +31,7 @@ def test_is_the_linear_form_once_it_has_its_weights(bias: bool) -> None:
 
 
 def test_from_config() -> None:
-    conv = ConvFeedForward.from_config(
-        SimpleNamespace(hidden_size=4, intermediate_size=8, hidden_dropout_prob=0.2)
-    )
+    conv = ConvFeedForward.from_config(SimpleNamespace(hidden_size=4, intermediate_size=8, hidden_dropout_prob=0.2))
     assert conv.conv_1.weight.shape == (8, 4, 1)
     assert (conv.activation_name, conv.dropout.p) == ("gelu", 0.2)
 

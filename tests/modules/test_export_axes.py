@@ -40,10 +40,7 @@ def dynamic_axes(program: torch.export.ExportedProgram, kind: str) -> list[list[
     else:
         names = program.graph_signature.user_inputs
         nodes = [node for node in nodes if node.name in names]
-    return [
-        [i for i, size in enumerate(node.meta["val"].shape) if isinstance(size, torch.SymInt)]
-        for node in nodes
-    ]
+    return [[i for i, size in enumerate(node.meta["val"].shape) if isinstance(size, torch.SymInt)] for node in nodes]
 
 
 @pytest.mark.parametrize("name", PRESETS)

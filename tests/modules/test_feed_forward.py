@@ -56,9 +56,7 @@ def test_config_errors_say_what_is_missing() -> None:
         FeedForward.from_config(SimpleNamespace(hidden_size=4))
     with pytest.raises(UsageError, match="hidden_act must be the name of an activation"):
         FeedForward.from_config(
-            SimpleNamespace(
-                hidden_size=4, intermediate_size=8, hidden_dropout_prob=0.1, hidden_act=torch.relu
-            )
+            SimpleNamespace(hidden_size=4, intermediate_size=8, hidden_dropout_prob=0.1, hidden_act=torch.relu)
         )
 
 

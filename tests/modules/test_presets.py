@@ -119,9 +119,7 @@ def test_activations(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gpt2-ffn", "t5-ffn", "llama-ffn", "gemma-ffn"])
 def test_pre_norm_presets_register_the_norm_first(name: str) -> None:
-    kinds = [
-        each for each in create(name).modules() if isinstance(each, (nn.Linear, nn.LayerNorm, nn.RMSNorm))
-    ]
+    kinds = [each for each in create(name).modules() if isinstance(each, (nn.Linear, nn.LayerNorm, nn.RMSNorm))]
     assert isinstance(kinds[0], (nn.LayerNorm, nn.RMSNorm))
     assert all(isinstance(each, nn.Linear) for each in kinds[1:])
 
@@ -151,9 +149,7 @@ def test_same_seed_same_weights_other_seed_others(name: str) -> None:
 def test_the_factory_after_seeding_makes_the_same_module() -> None:
     torch.manual_seed(11)
     by_hand = PRESETS["d2l-ffn-addnorm"].factory().state_dict()
-    torch.testing.assert_close(
-        dict(by_hand), dict(create("d2l-ffn-addnorm", 11).state_dict()), rtol=0, atol=0
-    )
+    torch.testing.assert_close(dict(by_hand), dict(create("d2l-ffn-addnorm", 11).state_dict()), rtol=0, atol=0)
 
 
 def test_create_is_in_eval_mode_float32_on_the_cpu() -> None:
