@@ -44,7 +44,8 @@ def fold(model: ir.Model) -> int:
 
 
 def _is_layout(node: ir.Node) -> bool:
-    return node.op_type in _LAYOUT and node.domain == "" and not node.outputs[0].is_graph_output()
+    known = node.op_type in _LAYOUT and node.domain == "" and bool(node.inputs) and len(node.outputs) == 1
+    return known and not node.outputs[0].is_graph_output()
 
 
 def _is_fixed_initializer(value: ir.Value) -> bool:
@@ -75,10 +76,18 @@ def _view(node: ir.Node, source: ir.Value) -> Array | None:
         if node.op_type == "Transpose":
             return array.transpose(node.attributes.get_ints("perm", range(array.ndim)[::-1]))
         if node.op_type == "Squeeze":
-            if len(node.inputs) < 2 or node.inputs[1] is None:
-                return array.squeeze()
-            axes = ir.convenience.get_const_tensor(node.inputs[1])
-            return None if axes is None else array.squeeze(tuple(int(axis) for axis in axes.numpy().reshape(-1)))
+            return _squeezed(node, array)
     except ValueError:
         return None
     return array
+
+
+def _squeezed(node: ir.Node, array: Array) -> Array | None:
+    """Squeeze the axes of the attribute (before opset 13) or of the second input; all that are 1 without either."""
+    if "axes" in node.attributes:
+        return array.squeeze(tuple(node.attributes.get_ints("axes", ())))
+    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    if axes is None:
+        return array.squeeze()
+    tensor = None if axes.is_graph_input() else ir.convenience.get_const_tensor(axes)
+    return None if tensor is None else array.squeeze(tuple(int(axis) for axis in tensor.numpy().reshape(-1)))

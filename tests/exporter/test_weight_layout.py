@@ -132,3 +132,28 @@ def test_the_sign_of_zero_and_nan_count() -> None:
     model = with_folded(zero, minus, nan, nan.copy())
     assert shared_weights.merge(model) == 1
     assert list(model.graph.initializers) == ["val_0", "val_1", "val_2"]
+
+
+def test_squeeze_before_opset_13_says_its_axes_in_an_attribute() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 11]>
+        g (float[n,8] x) => (float[1,n,8] y) <float[1,1,8] k = {1,2,3,4,5,6,7,8}>
+        { s = Squeeze<axes = [0]>(k) y = Add(x, s) }"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    assert weight_layout.fold(model) == 1
+    (weight,) = (v for v in model.graph.initializers.values() if v.uses())
+    assert weight.shape == ir.Shape([1, 8])
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["s = Squeeze(k, axes) t = Transpose(s) y = MatMul(x, t)", "i = Identity() y = MatMul(x, w)"],
+    ids=["axes that a caller may override", "a node without inputs"],
+)
+def test_what_is_not_fixed_or_not_valid_stays(body: str) -> None:
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[n,4] x, int64[1] axes) => (float[n,3] y)
+        <float[4,3] w, float[3,4,1] k, int64[1] axes = {{2}}> {{ {body} }}"""
+    values = np.arange(12, dtype=np.float32)
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    model = with_weights(model, {"w": values.reshape(4, 3), "k": values.reshape(3, 4, 1)})
+    assert weight_layout.fold(model) == 0
