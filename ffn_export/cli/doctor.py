@@ -10,7 +10,9 @@ from ffn_export.cli.options import common
 @click.command("doctor")
 @common
 def command() -> int:
-    """Say what works here: versions that fit, runtimes, onnxruntime wheels, GPU libraries.
+    """Say what works on this machine.
+
+    Versions that fit, runtimes, both onnxruntime wheels at once, GPU libraries.
 
     Exit status 1 if something needs mending.
 

@@ -33,7 +33,9 @@ def command(
     samples: Path | None,
     seed: int | None,
 ) -> int:
-    """Verify that MODEL, an ONNX file or a bundle, computes what its PyTorch source does.
+    """Verify that MODEL computes what its source does.
+
+    MODEL is an ONNX file or a bundle.
 
     Example: ffn-export verify model.onnx --against bert-ffn --junit parity.xml
     """
