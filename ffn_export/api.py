@@ -22,6 +22,7 @@ from ffn_export.exporter import onnx_file
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.module_state import evaluation_mode
+from ffn_export.exporter.precision import convert
 from ffn_export.exporter.source import Source, check_samples, from_module, resolve, specs_of, with_samples
 from ffn_export.exporter.tensor_spec import InputSpecs
 from ffn_export.fusion.pipeline import fuse
@@ -51,6 +52,8 @@ def export(
     *,
     samples: Mapping[str, Any] | None = None,
     opset: int = DEFAULT_OPSET,
+    dtype: str = "float32",
+    keep_io: bool = False,
     name: str | None = None,
     seed: int | None = None,
 ) -> ir.Model:
@@ -61,6 +64,8 @@ def export(
         inputs: Input name -> ``"float32[batch,seq,768]"``; a preset and a ``.pt2`` file know their own.
         samples: Arrays by input name to trace with, where drawn ones would not do.
         opset: Version of the default operator set, 18 or higher.
+        dtype: ``float32``, ``float16``, ``bfloat16`` or ``mixed``, which computes matrix products in float16.
+        keep_io: Keep the graph's inputs and outputs in float32.
         name: Name of the graph.
         seed: Seed of the weights of a SPEC; None means the preset's own, else 0.
 
@@ -68,7 +73,8 @@ def export(
         UsageError: If the SPEC or the inputs do not parse or do not fit.
         ExportError: If the module cannot be exported as asked.
     """
-    return export_source(as_source(module, inputs, samples, name=name, seed=seed), opset)
+    source = as_source(module, inputs, samples, name=name, seed=seed, dtype=dtype, keep_io=keep_io)
+    return export_source(source, opset)
 
 
 def verify(
@@ -179,6 +185,9 @@ def build(
     seed: int | None = None,
     max_ratio: float | None = None,
     require_fusion: Mapping[SiteKind, int] | None = None,
+    dtype: str = "float32",
+    keep_io: bool = False,
+    bench_budget: float = 1.5,
     progress: Progress = lambda line: None,
 ) -> Build:
     """Export, fuse, verify, time, and write a bundle to ``directory/name``.
@@ -196,6 +205,9 @@ def build(
         seed: Seed of the weights of a SPEC and of the drawn inputs.
         max_ratio: Largest allowed median time over PyTorch's; None means latency is no gate.
         require_fusion: Kind of site -> how many must be fused.
+        dtype: As for :func:`export`.
+        keep_io: As for :func:`export`.
+        bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 leaves the timing out.
         progress: Called with a line for each step.
 
     Raises:
@@ -203,8 +215,10 @@ def build(
         ExportError: If the module cannot be exported as asked.
         UsageError: If the destination cannot be written, or something named does not exist.
     """
-    source = as_source(module, inputs, samples, name=name, seed=seed)
-    options = BuildOptions(target, opset, runtimes, threads, seed or 0, max_ratio, require_fusion or {})
+    source = as_source(module, inputs, samples, name=name, seed=seed, dtype=dtype, keep_io=keep_io)
+    options = BuildOptions(
+        target, opset, runtimes, threads, seed or 0, max_ratio, require_fusion or {}, bench_budget=bench_budget
+    )
     with _evaluating(source):
         result = _build(source, Path(directory) / (name or source.name), options, progress)
     if not result.passed:
@@ -219,6 +233,8 @@ def as_source(
     *,
     name: str | None = None,
     seed: int | None = None,
+    dtype: str = "float32",
+    keep_io: bool = False,
 ) -> Source:
     """Resolve a SPEC, or wrap a module that the caller holds.
 
@@ -235,7 +251,9 @@ def as_source(
         raise UsageError('a module needs its inputs: pass inputs={"x": "float32[batch,seq,768]"}')
     else:
         source = from_module(subject, inputs, name)
-    return source if arrays is None else with_samples(source, arrays)
+    if arrays is not None:
+        source = with_samples(source, arrays)
+    return convert(source, dtype, keep_io=keep_io)
 
 
 @dataclass(frozen=True)
@@ -303,7 +321,10 @@ def _source_of(
         if file.manifest is None or file.manifest.source["kind"] == "module":
             return None
         recorded = file.manifest.source
-        return resolve(recorded["spec"], inputs or recorded["inputs"], recorded["seed"] if seed is None else seed)
+        seed = recorded["seed"] if seed is None else seed
+        # The inputs are recorded as they were before a conversion to another precision.
+        source = resolve(recorded["spec"], inputs or recorded["inputs"], seed)
+        return convert(source, recorded["dtype"], keep_io=recorded["keep_io"])
     if isinstance(against, Path):
         raise UsageError(f"{against} is no PyTorch source")
     if inputs is None and (isinstance(against, torch.nn.Module) or ":" in against):

@@ -70,6 +70,7 @@ class BuildOptions:
         seed: Seed of the drawn inputs.
         max_ratio: Largest allowed median time over PyTorch's; None means latency is no gate.
         require_fusion: Kind of site -> how many must be fused.
+        bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 leaves the timing out.
     """
 
     target: str = "ort-cpu"
@@ -79,6 +80,7 @@ class BuildOptions:
     seed: int = 0
     max_ratio: float | None = None
     require_fusion: Mapping[SiteKind, int] = field(default_factory=dict)
+    bench_budget: float = 1.5
 
 
 def build(source: Source, destination: Path, options: BuildOptions, progress: Progress = lambda line: None) -> Build:
@@ -131,9 +133,10 @@ def _build_in(stage: Path, source: Source, destination: Path, options: BuildOpti
     latency = measure(
         Artifact(stage / MODEL, source, settings),
         source.inputs,
-        default_sizes(source.inputs, source.example),
+        default_sizes(source.inputs, source.example) if options.bench_budget else (),
         runtimes=options.runtimes,
         threads=threads,
+        budget=options.bench_budget,
         progress=progress,
     )
     failures = latency_failures(latency, options.max_ratio)

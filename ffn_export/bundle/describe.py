@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
 
 from ffn_export.exporter.source import Source
+from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.report import KINDS, FusionReport
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.result import ParityResult
@@ -20,8 +22,15 @@ def describe_source(source: Source) -> dict[str, Any]:
         "kind": source.kind,
         "seed": source.seed,
         "reference": source.reference,
-        "inputs": {spec.name: str(spec) for spec in source.inputs},
+        "inputs": {spec.name: _as_given(spec, source) for spec in source.inputs},
+        "dtype": source.dtype,
+        "keep_io": source.keep_io,
     }
+
+
+def _as_given(spec: TensorSpec, source: Source) -> str:
+    """Return an input as it was before the source was converted to another precision."""
+    return str(replace(spec, dtype="float32") if spec.dtype == source.dtype else spec)
 
 
 def describe_value(value: ir.Value) -> dict[str, Any]:

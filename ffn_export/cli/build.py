@@ -10,6 +10,7 @@ import click
 from ffn_export.cli.options import (
     common,
     opset_option,
+    precision_options,
     read_npz,
     require_fusion_option,
     runtime_option,
@@ -32,6 +33,7 @@ from ffn_export.cli.state import State
 )
 @target_option
 @opset_option
+@precision_options
 @runtime_option
 @require_fusion_option
 @threads_option
@@ -72,6 +74,8 @@ def command(
                 name=name,
                 target=options["target"],
                 opset=options["opset"],
+                dtype=options["dtype"],
+                keep_io=options["keep_io"],
                 runtimes=options["runtimes"] or None,
                 threads=options["threads"],
                 seed=options["seed"],

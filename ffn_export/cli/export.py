@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ffn_export.cli.options import common, opset_option, read_npz, spec_options
+from ffn_export.cli.options import common, opset_option, precision_options, read_npz, spec_options
 from ffn_export.cli.state import State
 
 
@@ -15,6 +15,7 @@ from ffn_export.cli.state import State
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
 @click.option("--name", help="Name of the graph.")
 @opset_option
+@precision_options
 @spec_options
 @common
 @click.pass_obj
@@ -25,6 +26,8 @@ def command(
     output: Path,
     name: str | None,
     opset: int,
+    dtype: str,
+    keep_io: bool,
     inputs: tuple[str, ...],
     samples: Path | None,
     seed: int | None,
@@ -45,7 +48,9 @@ def command(
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
         report(f"exporting {spec} to opset {opset}")
-        model = api.export(spec, inputs or None, samples=arrays, opset=opset, name=name, seed=seed)
+        model = api.export(
+            spec, inputs or None, samples=arrays, opset=opset, dtype=dtype, keep_io=keep_io, name=name, seed=seed
+        )
         onnx_file.save(model, output)
     nodes = ", ".join(node.op_type for node in model.graph)
     console.print(f"wrote {output}: opset {opset}, {nodes}", markup=False, highlight=False)

@@ -42,6 +42,15 @@ def spec_options(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
+def precision_options(command: Command) -> Command:
+    """``--dtype`` and ``--keep-io``."""
+    command = click.option("--keep-io", is_flag=True, help="Keep the graph's inputs and outputs in float32.")(command)
+    return click.option(
+        "--dtype", default="float32", show_default=True, metavar="float32|float16|bfloat16|mixed",
+        help="Precision; mixed computes matrix products in float16 and the rest in float32.",
+    )(command)  # fmt: skip
+
+
 def opset_option(command: Command) -> Command:
     """``--opset``."""
     return click.option(

@@ -47,6 +47,8 @@ class Source:
         reference: Where the module comes from, for the manifest.
         example: Preferred sizes of symbolic dimensions for test vectors and latency.
         samples: The user's own arrays by input name: the module is traced with them instead of drawn ones.
+        dtype: The precision that the module was converted to, ``float32`` where it was not.
+        keep_io: Whether inputs and outputs stayed in float32.
     """
 
     spec: str
@@ -61,6 +63,8 @@ class Source:
     reference: str = ""
     example: Mapping[str, int] = field(default_factory=dict)
     samples: Mapping[str, Array] | None = None
+    dtype: str = "float32"
+    keep_io: bool = False
 
     def traced_sizes(self) -> dict[str, int]:
         """Return the sizes of the symbolic dimensions to trace with."""

@@ -74,10 +74,13 @@ class Sweep:
         """Rewrite every graph and subgraph of the model in place."""
         highest = opset.ceiling(model)
         for graph in (model.graph, *model.graph.subgraphs()):
-            for node in graph:
-                self._rewrite(model, graph, node, highest, log)
+            replaced = [self._rewrite(model, graph, node, highest, log) for node in graph]
+            # A node with several outputs stands where the last of them was; who read the first may come before it.
+            if max(replaced, default=0) > 1:
+                graph.sort()
 
-    def _rewrite(self, model: ir.Model, graph: ir.Graph, node: ir.Node, highest: int, log: Log) -> None:
+    def _rewrite(self, model: ir.Model, graph: ir.Graph, node: ir.Node, highest: int, log: Log) -> int:
+        """Apply the first rule that matches and may; return how many values it replaced."""
         refused: Refusal | None = None
         for kind, rule in self._by_operator.get((node.domain, node.op_type), ()):
             tracer = _LastFailure()
@@ -87,12 +90,13 @@ class Sweep:
                 if reason is None:
                     _replace(model, graph, node, rule)
                     log.applied[rule.name or kind.__name__] += 1
-                    return
+                    return len(match.outputs)
                 refused = _refusal(kind, rule, node, match, reason)
             elif tracer.failed is not None and tracer.failed.reason:
                 refused = _refusal(kind, rule, node, tracer.failed, tracer.failed.reason)
         if refused is not None:
             log.refusals.append(refused)
+        return 0
 
 
 def _refusal(kind: type[Rule], rule: RewriteRule, node: ir.Node, match: MatchResult, reason: str) -> Refusal:
@@ -126,9 +130,26 @@ def _replace(model: ir.Model, graph: ir.Graph, root: ir.Node, rule: RewriteRule)
     for old, new in zip(delta.match.outputs, delta.new_outputs, strict=True):
         new.metadata_props.update(old.metadata_props)
         new.doc_string = old.doc_string
+    nodes = _with_constants_as_initializers(graph, str(root.name), delta.new_nodes)
     ir.convenience.replace_nodes_and_values(
-        graph, root, delta.match.nodes, delta.new_nodes, delta.match.outputs, delta.new_outputs
+        graph, root, delta.match.nodes, nodes, delta.match.outputs, delta.new_outputs
     )
+
+
+def _with_constants_as_initializers(graph: ir.Graph, prefix: str, nodes: Sequence[ir.Node]) -> list[ir.Node]:
+    """Return the nodes without their Constants, which are stored as the exporter stores its own."""
+    constants = [node for node in nodes if node.op_type == "Constant" and node.domain == ""]
+    for index, node in enumerate(constants):
+        tensor = node.attributes["value"].as_tensor()
+        value = ir.Value(
+            name=f"{prefix}_constant_{index}",
+            type=ir.TensorType(tensor.dtype),
+            shape=ir.Shape(tensor.shape.numpy()),
+            const_value=tensor,
+        )
+        ir.convenience.replace_all_uses_with(node.outputs[0], value)
+        graph.register_initializer(value)
+    return [node for node in nodes if node not in constants]
 
 
 def _inherit(old: Sequence[ir.Node], root: ir.Node, new: Sequence[ir.Node], rule: RewriteRule) -> None:

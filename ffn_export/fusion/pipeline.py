@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
@@ -104,14 +105,23 @@ def _opset_of_written(model: ir.Model) -> int:
 
 
 def _report_sites(model: ir.Model, target: Target, log: Log) -> tuple[Site, ...]:
+    """Number the sites of the graph; one that a rule refused says so, a refusal without a site stands alone."""
     counts: Counter[str] = Counter()
 
     def numbered(kind: str) -> str:
         counts[kind] += 1
         return f"{kind}:{counts[kind] - 1}"
 
-    found = [_site(site, target, numbered(site.kind)) for site in sites.find(model)]
-    return (*found, *(_refused(refusal, numbered(refusal.kind)) for refusal in log.refusals))
+    open_refusals = list(log.refusals)
+    reported = []
+    for found in sites.find(model):
+        site = _site(found, target, numbered(found.kind))
+        refusal = next((r for r in open_refusals if (r.kind, r.name) == (site.kind, site.name)), None)
+        if refusal is not None and site.status == "kept":
+            open_refusals.remove(refusal)
+            site = replace(site, status="refused", rule=refusal.rule, reason=refusal.reason)
+        reported.append(site)
+    return (*reported, *(_refused(refusal, numbered(refusal.kind)) for refusal in open_refusals))
 
 
 def _site(site: sites.FoundSite, target: Target, identifier: str) -> Site:

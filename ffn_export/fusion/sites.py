@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ffn_export.fusion import constants
 from ffn_export.fusion.report import SiteKind
 
+SKIP_NORMS = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 _LAYOUT = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Identity")
 # An operator of another domain may have a known name and mean another thing.
@@ -53,10 +54,17 @@ class _Linear:
 
 @dataclass(frozen=True)
 class _Activation:
+    """An activation, and the linear layer before it where one node holds both."""
+
     name: str
     nodes: tuple[ir.Node, ...]
     source: ir.Value
     in_pieces: bool = False
+    fused_with: _Linear | None = None
+
+    def linear(self) -> _Linear | None:
+        """Return the linear layer that it is the activation of."""
+        return self.fused_with or _linear_before(self.source)
 
 
 def find(model: ir.Model) -> list[FoundSite]:
@@ -73,7 +81,11 @@ def _sites_ending_at(node: ir.Node) -> Iterator[FoundSite]:
         yield FoundSite("norm", (node,), d_model=_last_dim(_input(node)))
         add = _producer(_through_layout(_input(node)))
         if add is not None and _is(add, "Add") and not any(map(constants.is_constant, add.inputs)):
-            yield FoundSite("residual_norm", (add, node), d_model=_last_dim(_input(node)))
+            apart = "the sum and its norm are two nodes"
+            yield FoundSite("residual_norm", (add, node), d_model=_last_dim(_input(node)), in_pieces=apart)
+    if _is(node, *SKIP_NORMS):
+        yield FoundSite("norm", (node,), d_model=_last_dim(_input(node)))
+        yield FoundSite("residual_norm", (node,), d_model=_last_dim(_input(node)))
     site = _feed_forward(node)
     if site is not None:
         yield site
@@ -89,7 +101,7 @@ def _feed_forward(product: ir.Node) -> FoundSite | None:
     hidden = _through_layout(second.source)
     plain = _activation(hidden)
     if plain is not None:
-        first = _linear_before(plain.source)
+        first = plain.linear()
         if first is not None and first.d_in == second.d_out:
             nodes = (*first.nodes, *plain.nodes, *ending)
             pieces = _pieces(plain)
@@ -101,11 +113,15 @@ def _feed_forward(product: ir.Node) -> FoundSite | None:
         gated = _activation(_through_layout(activated))
         if gated is None:
             continue
-        first, up = _linear_before(gated.source), _linear_before(other)
-        if first is not None and up is not None and first.d_in == second.d_out and first.source is up.source:
+        first, up = gated.linear(), _linear_before(other)
+        if first is not None and up is not None and first.d_in == second.d_out and _have_one_source(first, up):
             nodes = tuple(dict.fromkeys((*first.nodes, *gated.nodes, *up.nodes, gate, *ending)))
             return FoundSite("feed_forward", nodes, gated.name, True, first.d_in, second.d_in, _pieces(gated))
     return None
+
+
+def _have_one_source(gate: _Linear, up: _Linear) -> bool:
+    return _through_layout(gate.source) is _through_layout(up.source)
 
 
 def _pieces(activation: _Activation) -> str | None:
@@ -113,7 +129,12 @@ def _pieces(activation: _Activation) -> str | None:
 
 
 def _linear(node: ir.Node | None) -> _Linear | None:
-    if node is None or not _is(node, "MatMul", "Gemm") or node.attributes.get_int("transA", False):
+    return _product(node) if node is not None and _is(node, "MatMul", "Gemm") else None
+
+
+def _product(node: ir.Node) -> _Linear | None:
+    """Recognise a product with a constant matrix."""
+    if node.attributes.get_int("transA", False):
         return None
     source, weight = _input(node), _input(node, 1)
     if source is None or weight is None or not constants.is_constant(weight) or weight.shape is None:
@@ -121,7 +142,7 @@ def _linear(node: ir.Node | None) -> _Linear | None:
     if len(weight.shape) != 2 or not all(isinstance(d, int) for d in weight.shape):
         return None
     d_in, d_out = weight.shape.numpy()
-    if node.op_type == "Gemm" and node.attributes.get_int("transB", False):
+    if node.op_type != "MatMul" and node.attributes.get_int("transB", False):
         d_in, d_out = d_out, d_in
     return _Linear((node,), source, d_in, d_out)
 
@@ -159,6 +180,12 @@ def _activation(value: ir.Value | None) -> _Activation | None:
         return None
     if _is(node, *_SINGLE):
         return _Activation(_SINGLE[node.op_type], (node,), source)
+    if _is(node, "BiasGelu", "FastGelu"):
+        return _Activation("gelu" if node.op_type == "BiasGelu" else "gelu_tanh", (node,), source)
+    if _is(node, "FusedGemm"):
+        name = _SINGLE.get(node.attributes.get_string("activation", ""))
+        linear = _product(node)
+        return None if name is None or linear is None else _Activation(name, (), source, fused_with=linear)
     if _is(node, "Gelu"):
         kind = node.attributes.get_string("approximate", "none")
         return _Activation("gelu_tanh" if kind == "tanh" else "gelu", (node,), source)
@@ -172,11 +199,10 @@ def _squared_relu(node: ir.Node) -> _Activation | None:
     squared = (_is(node, "Pow") and constants.equals(_input(node, 1), 2.0)) or (
         _is(node, "Mul") and _input(node) is _input(node, 1)
     )
-    relu = _producer(_input(node))
-    source = None if relu is None else _input(relu)
-    if not squared or relu is None or source is None or not _is(relu, "Relu"):
+    relu = _activation(_through_layout(_input(node))) if squared else None
+    if relu is None or relu.name != "relu":
         return None
-    return _Activation("relu2", (relu, node), source)
+    return _Activation("relu2", (*relu.nodes, node), relu.source, fused_with=relu.fused_with)
 
 
 def _swish_in_pieces(node: ir.Node) -> _Activation | None:

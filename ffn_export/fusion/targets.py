@@ -41,12 +41,14 @@ TARGETS: Mapping[str, Target] = {
             "standard operators only, for any runtime",
             {"residual_norm": "the standard has no operator for a residual sum and its norm"},
         ),
+        Target("ort", "ONNX Runtime on CPU, the fewest nodes that it has kernels for"),
         Target(
             "ort-cpu",
             "ONNX Runtime on CPU, the fastest form of each site",
             # Measured, docs/architecture.md: SkipLayerNormalization costs more than both nodes together.
             {"residual_norm": "Add and the norm apart are faster on CPU than ONNX Runtime's Skip operator"},
         ),
+        Target("ort-cuda", "ONNX Runtime on CUDA, the fused operators that its provider has kernels for"),
     )
 }
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from ffn_export.fusion.rule import Rule
+from ffn_export.fusion.rules.bias_gelu import BiasGelu, FastGelu
+from ffn_export.fusion.rules.fused_gemm import FusedGemm
 from ffn_export.fusion.rules.quick_gelu import QuickGelu
+from ffn_export.fusion.rules.skip_norm import SkipLayerNorm, SkipRmsNorm
 
-RULES: tuple[type[Rule], ...] = (QuickGelu,)
+RULES: tuple[type[Rule], ...] = (QuickGelu, BiasGelu, FastGelu, FusedGemm, SkipLayerNorm, SkipRmsNorm)

@@ -20,7 +20,7 @@ class QuickGelu(Swish):
     """Swish as ONNX Runtime's QuickGelu."""
 
     writes: ClassVar[str | None] = "com.microsoft::QuickGelu"
-    targets: ClassVar[frozenset[str] | None] = frozenset({"ort-cpu"})
+    targets: ClassVar[frozenset[str] | None] = frozenset({"ort-cpu", "ort", "ort-cuda"})
     instead_of: ClassVar[type[Rule] | None] = Swish
     spellings: ClassVar[tuple[str, ...]] = (*Swish.spellings, "Swish")
 

@@ -1,0 +1,77 @@
+"""Product, bias and activation in one node, for matrices and for what has to be reshaped to rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.fusion.graphs import assert_fuses, assert_refuses, assert_same_function, model, operators
+
+CONSTANTS = "float[8,2] w = {1,-2,3,-4,5,-6,7,-8,8,7,-6,5,-4,3,-2,1}, float[2] b = {0.5,-0.5}"
+OUT = "float[batch,seq,2] y"
+ROWS = ["Reshape", "FusedGemm", "Shape", "Concat", "Reshape"]
+ACTIVATIONS = ["Relu(s)", "Tanh(s)", "LeakyRelu(s)", "LeakyRelu<alpha = 0.3>(s)", "Elu(s)", "Elu<alpha = 0.5>(s)"]
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize(
+    "linear", ["m = MatMul(x, w) s = Add(m, b)", "m = MatMul(x, w) s = Add(b, m)", "s = MatMul(x, w)"]
+)
+def test_rank_3_goes_through_rows(linear: str, activation: str) -> None:
+    of = model(f"{linear} y = {activation}", CONSTANTS, outputs=OUT)
+    fused, _ = assert_fuses(of, ROWS, "ort")
+    for shape in [(0, 3, 8), (3, 0, 8), (1, 1, 8)]:
+        assert_same_function(of, fused, {"x": np.ones(shape, np.float32)})
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize(
+    "linear",
+    [
+        "m = MatMul(x, w) s = Add(m, b)",
+        "s = Gemm(x, w, b)",
+        "s = Gemm<alpha = 2.0, beta = 3.0>(x, w, b)",
+        "s = Gemm(x, w)",
+    ],
+)
+def test_a_matrix_needs_no_reshape(linear: str, activation: str) -> None:
+    of = model(f"{linear} y = {activation}", CONSTANTS, inputs="float[n,8] x", outputs="float[n,2] y")
+    assert_fuses(of, ["FusedGemm"], "ort")
+
+
+def test_transposed_weight_of_a_gemm() -> None:
+    constants = "float[2,8] w = {1,-2,3,-4,5,-6,7,-8,8,7,-6,5,-4,3,-2,1}, float[2] b = {0.5,-0.5}"
+    of = model("s = Gemm<transB = 1>(x, w, b) y = Relu(s)", constants, inputs="float[n,8] x", outputs="float[n,2] y")
+    assert_fuses(of, ["FusedGemm"], "ort")
+
+
+@pytest.mark.parametrize("target", ["portable", "ort-cpu", "ort-cuda"])
+def test_other_targets_keep_their_nodes(target: str) -> None:
+    of = model("m = MatMul(x, w) s = Add(m, b) y = Relu(s)", CONSTANTS, outputs=OUT)
+    assert_fuses(of, ["MatMul", "Add", "Relu"], target)
+
+
+def test_a_weight_that_is_computed_or_may_be_overridden_stays() -> None:
+    of = model("y = MatMul(x, w) z = Relu(y)", inputs="float[n,4,8] x, float[8,2] w", outputs="float[n,4,2] z")
+    assert_refuses(of, None, "ort")
+
+
+def test_a_bias_that_is_no_row_is_refused() -> None:
+    constants = "float[8,2] w = {1,-2,3,-4,5,-6,7,-8,8,7,-6,5,-4,3,-2,1}, float[1] b = {0.5}"
+    of = model("m = MatMul(x, w) s = Add(m, b) y = Relu(s)", constants, outputs=OUT)
+    assert_refuses(of, "not one number for each feature", "ort")
+
+
+def test_a_product_that_is_read_elsewhere_is_refused() -> None:
+    of = model("m = MatMul(x, w) r = Relu(m) y = Sub(r, m)", CONSTANTS, outputs=OUT)
+    assert_refuses(of, "'m' is also read by Sub", "ort")
+
+
+def test_before_opset_15_the_shape_cannot_be_cut() -> None:
+    of = model("m = MatMul(x, w) s = Add(m, b) y = Relu(s)", CONSTANTS, outputs=OUT, opset=14)
+    assert_refuses(of, "needs opset 15", "ort")
+
+
+def test_an_activation_that_the_kernel_lacks_stays() -> None:
+    of = model("m = MatMul(x, w) s = Add(m, b) y = Softplus(s)", CONSTANTS, outputs=OUT)
+    assert operators(assert_fuses(of, ["MatMul", "Add", "Softplus"], "ort")[0]) == ["MatMul", "Add", "Softplus"]

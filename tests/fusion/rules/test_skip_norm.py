@@ -1,0 +1,131 @@
+"""A residual sum and its norm in one node, with the bias folded and the sum as an output where it goes on."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+
+from tests.fusion.graphs import assert_fuses, assert_refuses, cast, model
+
+ROW = "{1,2,3,4,5,6,7,8}"
+CONSTANTS = f"float[8] g = {ROW}, float[8] b = {ROW}, float[8] c = {ROW}, float[3] three = {{1,2,3}}"
+XS = "float[batch,seq,8] x, float[batch,seq,8] r"
+BOTH = "float[batch,seq,8] y, float[batch,seq,8] z"
+NORMS = [
+    ("LayerNormalization(t, g, b)", "SkipLayerNormalization"),
+    ("LayerNormalization(t, g)", "SkipLayerNormalization"),
+    ("LayerNormalization<axis = 2, epsilon = 0.001>(t, g, b)", "SkipLayerNormalization"),
+    ("RMSNormalization(t, g)", "SkipSimplifiedLayerNormalization"),
+    ("RMSNormalization<epsilon = 0.01>(t, g)", "SkipSimplifiedLayerNormalization"),
+]
+SUMS = [
+    "t = Add(x, r)",
+    "s = Add(x, c) t = Add(s, r)",
+    "s = Add(c, x) t = Add(s, r)",
+    "s = Add(x, c) t = Add(r, s)",
+    "s = Add(c, x) t = Add(r, s)",
+]
+
+
+@pytest.mark.parametrize("target", ["ort", "ort-cuda"])
+@pytest.mark.parametrize(("norm", "written"), NORMS)
+@pytest.mark.parametrize("total", SUMS)
+def test_sum_bias_and_norm_are_one_node(total: str, norm: str, written: str, target: str) -> None:
+    fused, report = assert_fuses(model(f"{total} y = {norm}", CONSTANTS, inputs=XS), [written], target)
+    assert report.count("residual_norm") == report.count("norm") == 1
+    assert len(fused.graph[0].outputs) == 1
+
+
+def test_an_absent_epsilon_is_onnxs_default_and_not_the_operators() -> None:
+    fused, _ = assert_fuses(
+        model("t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=XS), ["SkipLayerNormalization"], "ort"
+    )
+    assert fused.graph[0].attributes.get_float("epsilon") == pytest.approx(1e-5)
+
+
+@pytest.mark.parametrize(("norm", "written"), NORMS)
+@pytest.mark.parametrize("total", SUMS)
+def test_a_sum_that_goes_on_is_the_fourth_output(total: str, norm: str, written: str) -> None:
+    # The reader of the sum stands before the norm: the fused node has to come before it.
+    of = model(f"{total} z = Neg(t) y = {norm}", CONSTANTS, inputs=XS, outputs=BOTH)
+    fused, _ = assert_fuses(of, [written, "Neg"], "ort")
+    assert [bool(output.name) for output in fused.graph[0].outputs] == [True, False, False, True]
+
+
+def test_a_sum_that_is_a_graph_output() -> None:
+    of = model("t = Add(x, r) y = RMSNormalization(t, g)", CONSTANTS, inputs=XS, outputs=BOTH.replace(" z", " t"))
+    assert_fuses(of, ["SkipSimplifiedLayerNormalization"], "ort")
+
+
+def test_a_sum_of_three() -> None:
+    of = model("s = Add(x, r) t = Add(s, x) y = RMSNormalization(t, g)", CONSTANTS, inputs=XS)
+    assert_fuses(of, ["Add", "SkipSimplifiedLayerNormalization"], "ort")
+
+
+def test_both_addends_may_be_one_value() -> None:
+    of = model("t = Add(x, x) y = LayerNormalization(t, g, b)", CONSTANTS)
+    assert_fuses(of, ["SkipLayerNormalization"], "ort")
+
+
+def test_two_blocks_of_a_stack() -> None:
+    body = "t = Add(x, r) n = RMSNormalization(t, g) u = Add(t, n) y = RMSNormalization(u, g)"
+    skip = "SkipSimplifiedLayerNormalization"
+    assert_fuses(model(body, CONSTANTS, inputs=XS), [skip, skip], "ort")
+
+
+def test_rank_2() -> None:
+    inputs, outputs = "float[n,8] x, float[n,8] r", "float[n,8] y"
+    of = model("t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=inputs, outputs=outputs)
+    assert_fuses(of, ["SkipLayerNormalization"], "ort")
+
+
+def test_float16() -> None:
+    of = cast(model("t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=XS), ir.DataType.FLOAT16)
+    assert_fuses(of, ["SkipLayerNormalization"], "ort")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "norm", "reason"),
+    [
+        ("float[batch,seq,8] x, float[batch,1,8] r", NORMS[0][0], "the addends have shapes"),
+        ("float[batch,seq,8] x, float[seq,8] r", NORMS[0][0], "the addends have shapes"),
+        ("float[batch,seq,8] x, float[batch,s2,8] r", NORMS[0][0], "the addends have shapes"),
+        (XS, "LayerNormalization<axis = 1>(t, k)", "over more than the last axis"),
+        (XS, "RMSNormalization(t, one)", "scale is not one number for each feature"),
+        (XS, "LayerNormalization(t, g, one)", "the norm's bias is not one number for each feature"),
+        (XS, "LayerNormalization<stash_type = 11>(t, g)", "statistics are not in float32"),
+        ("float[a,b,c,8] x, float[a,b,c,8] r", NORMS[0][0], "takes rank 2 or 3"),
+    ],
+)
+def test_what_the_kernel_does_not_compute_is_refused(inputs: str, norm: str, reason: str) -> None:
+    constants = f"{CONSTANTS}, float[1] one = {{2}}, float[seq,8] k"
+    inputs = inputs.replace("batch,seq", "batch,2") if "k" in norm else inputs
+    constants = constants.replace("float[seq,8] k", "float[2,8] k = {" + ",".join("1" * 16) + "}")
+    rank = inputs.split("]")[0].count(",") + 1
+    outputs = "float[a,b,c,8] y" if rank == 4 else "float[batch,seq,8] y"
+    of = model(f"t = Add(x, r) y = {norm}", constants, inputs=inputs, outputs=outputs)
+    assert_refuses(of, reason, "ort", runs=False)
+
+
+def test_statistics_that_are_read_are_refused() -> None:
+    of = model(
+        "t = Add(x, r) y, m = LayerNormalization(t, g, b)",
+        CONSTANTS,
+        inputs=XS,
+        outputs="float[batch,seq,8] y, float[batch,seq,1] m",
+    )
+    assert_refuses(of, "the mean or the inverse deviation of the norm is read", "ort")
+
+
+def test_a_bias_before_a_norm_is_no_residual() -> None:
+    of = model("t = Add(x, c) y = LayerNormalization(t, g, b)", CONSTANTS)
+    assert_refuses(of, None, "ort")
+
+
+@pytest.mark.parametrize("target", ["portable", "ort-cpu"])
+def test_other_targets_keep_the_two_apart_and_say_why(target: str) -> None:
+    of = model("t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=XS)
+    _, report = assert_fuses(of, ["Add", "LayerNormalization"], target)
+    (site,) = (s for s in report.sites if s.kind == "residual_norm")
+    assert site.status == "kept"
+    assert site.reason
