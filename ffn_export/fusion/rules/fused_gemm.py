@@ -60,6 +60,8 @@ class FusedGemm(Rule):
         """Refuse what is no linear layer, or a bias that is not one number for each feature."""
         if not constants.is_constant(weight) or weight.shape is None or len(weight.shape) != 2:
             return MatchResult().fail()
+        if x.dtype == ir.DataType.BFLOAT16:
+            return MatchResult().fail()  # the operator's schema has no bfloat16: plain nodes are the form
         if gemm is not None:
             return MatchResult()  # the kernel is Gemm's own, with an activation after it
         if x.shape is None or len(x.shape) < 2:

@@ -1,0 +1,56 @@
+"""The catalogue of rules as a page, read off the rules themselves: ``docs/fusion.md``.
+
+``python -m ffn_export.fusion.catalogue`` prints it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+
+from ffn_export.fusion import canonicalise, rules
+from ffn_export.fusion.rule import Rule
+from ffn_export.fusion.targets import TARGETS, Target
+
+_INTRODUCTION = """# Fusion catalogue
+
+Made by `python -m ffn_export.fusion.catalogue` from the rules' own docstrings; a test keeps it up to date.
+
+A rule is applied where its pattern matches, its own conditions hold, and the safety gate has nothing against
+it: no intermediate that is a graph output or is read elsewhere, a dtype with a kernel, an opset that the graph
+can be raised to. Otherwise the site is left alone, and the report says why.
+"""
+
+
+def page() -> str:
+    """Return the whole page as Markdown."""
+    parts = [_INTRODUCTION, "## Targets\n", *map(_target, TARGETS.values())]
+    parts += ["\n## Canonical operators\n", *map(_section, canonicalise.RULES)]
+    parts += ["## Forms of targets\n", *map(_section, rules.RULES)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _target(target: Target) -> str:
+    kept = "".join(f" A {kind} is kept: {reason}." for kind, reason in target.kept.items())
+    return f"- `{target.name}`: {target.summary}.{kept}"
+
+
+def _section(rule: type[Rule]) -> str:
+    return "\n".join(_lines(rule))
+
+
+def _lines(rule: type[Rule]) -> Iterator[str]:
+    users = [name for name, target in TARGETS.items() if rule in target.rules]
+    yield f"### {rule.variants()[0].name}\n"
+    # A rule that stands beside another in its file is described there, and has a line of its own.
+    own = inspect.getdoc(rule) or ""
+    yield f"{own}\n"
+    yield f"{inspect.getdoc(sys.modules[rule.__module__]) or ''}\n"
+    yield f"- Site: `{rule.site}`"
+    yield f"- Writes: `{rule.writes or 'the operators that are there'}`"
+    yield f"- Targets: {', '.join(f'`{name}`' for name in users)}\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,106 @@
+"""Modules in half precision: what is in half, what stays in float32, and how far it is from the truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+import torch
+from torch import nn
+
+import ffn_export as fx
+from ffn_export.errors import UsageError
+from ffn_export.exporter.precision import HALVES, convert
+from ffn_export.exporter.source import from_module, resolve
+from ffn_export.parity.oracle import TorchOracle
+
+X = {"x": "float32[batch,seq,4]"}
+
+
+def dtypes(model: ir.Model) -> tuple[str, str]:
+    """Dtype of the input, and of the output."""
+    value = (model.graph.inputs[0].dtype, model.graph.outputs[0].dtype)
+    return tuple(str(dtype) for dtype in value)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_weights_inputs_and_outputs_are_in_half(dtype: str) -> None:
+    model = fx.export("d2l-ffn-addnorm", dtype=dtype)
+    assert dtypes(model) == (dtype.upper(), dtype.upper())
+    assert {str(v.dtype) for v in model.graph.initializers.values()} == {dtype.upper()}
+    norm = next(node for node in model.graph if node.op_type == "LayerNormalization")
+    assert norm.attributes.get_int("stash_type", 1) == ir.DataType.FLOAT.value
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_kept_io_is_cast_at_the_border(dtype: str) -> None:
+    model = fx.export("d2l-ffn", dtype=dtype, keep_io=True)
+    assert dtypes(model) == ("FLOAT", "FLOAT")
+    assert [node.op_type for node in model.graph] == ["Cast", "MatMul", "Add", "Relu", "MatMul", "Add", "Cast"]
+
+
+def test_mixed_has_its_products_in_half_and_the_rest_in_float32() -> None:
+    model = fx.export("d2l-ffn-addnorm", dtype="mixed")
+    assert dtypes(model) == ("FLOAT", "FLOAT")
+    for node in model.graph:
+        wanted = "FLOAT16" if node.op_type == "MatMul" else "FLOAT"
+        if node.op_type != "Cast":
+            assert {str(v.dtype) for v in node.inputs if v is not None} == {wanted}, node.op_type
+
+
+def test_mixed_convolutions_add_their_bias_to_the_channels() -> None:
+    result = fx.verify(
+        fx.export("nlp-transformers-conv", dtype="mixed"), convert_module("nlp-transformers-conv", "mixed")
+    )
+    assert result.passed, result.failures[:3]
+
+
+def convert_module(preset: str, dtype: str) -> nn.Module:
+    return convert(resolve(preset), dtype).module
+
+
+def test_the_statistics_of_an_rms_norm_stay_in_float32() -> None:
+    model = fx.export("t5-ffn", dtype="float16")
+    assert {str(n.outputs[0].dtype) for n in model.graph if n.op_type in ("ReduceMean", "Sqrt", "Reciprocal")} == {
+        "FLOAT"
+    }
+
+
+def test_the_callers_module_stays_in_float32() -> None:
+    module = nn.Linear(4, 4)
+    for dtype in (*HALVES, "mixed"):
+        convert(from_module(module, X), dtype)
+    assert module.weight.dtype is torch.float32
+    assert module.bias is not None
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, "mixed"])
+def test_the_oracle_is_the_converted_module_without_its_rounding(dtype: str) -> None:
+    source = convert(resolve("d2l-ffn"), dtype, keep_io=True)
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    (y,) = TorchOracle(source).run({"x": x})
+    half = torch.float16 if dtype == "mixed" else HALVES[dtype]
+    weights = [p.detach().double().numpy() for p in resolve("d2l-ffn").module.to(half).parameters()]
+    if dtype == "mixed":  # biases are not part of a product
+        weights[1::2] = [p.detach().double().numpy() for p in list(resolve("d2l-ffn").module.parameters())[1::2]]
+    hidden = np.maximum(x.astype(np.float64) @ weights[0].T + weights[1], 0)
+    assert np.abs(y - (hidden @ weights[2].T + weights[3])).max() < 1e-12
+
+
+def test_unknown_precisions_and_fixed_programs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean 'float16'"):
+        fx.export("d2l-ffn", dtype="flaot16")
+    torch.export.save(torch.export.export(nn.Linear(4, 4), (torch.ones(2, 4),)), tmp_path / "m.pt2")
+    with pytest.raises(UsageError, match="its dtypes are fixed"):
+        fx.export(str(tmp_path / "m.pt2"), dtype="float16")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "mixed"])
+def test_a_bundle_remembers_its_precision(dtype: str, tmp_path: Path) -> None:
+    built = fx.build("d2l-ffn", directory=tmp_path, dtype=dtype, bench_budget=0)
+    assert built.manifest is not None
+    assert built.manifest.source["dtype"] == dtype
+    assert fx.verify(built.directory).passed
