@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.errors import FfnExportError, RuntimeUnavailableError
 from ffn_export.exporter.drawing import draw_all, fit_sizes
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
@@ -44,7 +44,7 @@ def measure(
         artifact: The model, its source and its session options.
         specs: Its inputs.
         sizes: Sizes of the symbolic dimensions, one entry a measurement; moved into the axes' bounds.
-        runtimes: Names to time; None means every one that can run it here.
+        runtimes: Names to time; None means every one that is timed by default and can run it here.
         threads: Intra-op threads of every competitor.
         budget: Seconds of timed runs for each competitor and set of sizes.
         progress: Called with a line for each set of sizes.
@@ -57,7 +57,7 @@ def measure(
     dims = list(merge_dims(specs).values())
     fitted = [fit_sizes(dims, {dim.name: wanted.get(dim.name, 1) for dim in dims}) for wanted in sizes]
     measurements = []
-    for one in [s for index, s in enumerate(fitted) if s not in fitted[:index]]:
+    for one in [s for index, s in enumerate(fitted) if competitors and s not in fitted[:index]]:
         feeds = draw_all(specs, one, seed=0)
         label = ",".join(f"{name}={size}" for name, size in one.items()) or "static sizes"
         progress(f"timing {', '.join(competitors)} at {label}")
@@ -83,18 +83,20 @@ def measure(
 
 
 def _load(artifact: Artifact, names: Sequence[str] | None, threads: int) -> tuple[dict[str, Runner], dict[str, str]]:
+    """Load the baseline and what was asked for; only what was not asked for may be missing or refuse the model."""
     loaded: dict[str, Runner] = {}
     unavailable: dict[str, str] = {}
-    wanted = list(RUNTIMES) if names is None else list(names)
+    wanted = [name for name, runtime in RUNTIMES.items() if runtime.by_default] if names is None else names
     for name in dict.fromkeys([BASELINE, *wanted]):
-        runtime = get_runtime(name)
-        reason = runtime.unavailable(artifact)
-        if reason is None:
-            loaded[name] = runtime.load(artifact, threads)
-        elif names is not None and name in names:
-            raise RuntimeUnavailableError(f"runtime {name!r} is not available here: {reason}")
-        else:
-            unavailable[name] = reason
+        try:
+            loaded[name] = get_runtime(name).load(artifact, threads)
+        except FfnExportError as error:
+            if names is None or name not in names:
+                unavailable[name] = str(error)
+            elif isinstance(error, RuntimeUnavailableError):
+                raise RuntimeUnavailableError(f"runtime {name!r} is not available here: {error}") from error
+            else:
+                raise
     return loaded, unavailable
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import onnx_ir as ir
 
-from ffn_export.errors import UsageError
+from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.source import Source
@@ -18,6 +18,7 @@ from ffn_export.parity.float64_graph import GraphOracle
 from ffn_export.parity.oracle import TorchOracle
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.reference import OnnxEvaluator
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
 from ffn_export.runtimes.torch_eager import TorchRunner
 
@@ -58,14 +59,21 @@ class TorchReference:
 
 
 class OnnxReference:
-    """Another ONNX model: oracle by ONNX's reference evaluator in float64, baseline as written in ORT."""
+    """Another ONNX model: oracle by ONNX's reference evaluator in float64, baseline as written.
+
+    The baseline runs in ONNX Runtime, or in the evaluator where that has no kernel, as for bfloat16.
+    """
 
     def __init__(self, path: Path, threads: int) -> None:
         self.name = str(path)
         self.source: Source | None = None
         self.inputs: Sequence[TensorSpec] = graph_inputs(onnx_file.load(path))
         self.example: Mapping[str, int] = {}
-        self._baseline = OrtCpu().load(Artifact(path, settings=NO_OPTIMIZER), threads)
+        artifact = Artifact(path, settings=NO_OPTIMIZER)
+        try:
+            self._baseline = OrtCpu().load(artifact, threads)
+        except RuntimeUnavailableError:
+            self._baseline = OnnxEvaluator().load(artifact, threads)
         try:
             self._oracle: GraphOracle | None = GraphOracle(path)
         except NotImplementedError:

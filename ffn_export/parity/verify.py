@@ -16,7 +16,7 @@ from ffn_export.parity.references import Reference
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes import environment
-from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.registry import RUNTIMES, get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
 
@@ -41,7 +41,8 @@ def verify(
     Args:
         path: The ONNX file.
         reference: What it should compute.
-        runtimes: Names of runtimes that must judge it; None means every one that can run it here.
+        runtimes: Names of runtimes that must judge it; None means every one that judges by default and can run
+            it here, and where there is none, the others.
         settings: Session options to run under.
         cases: Inputs; None means the default sweep.
         tolerances: What is allowed.
@@ -79,31 +80,43 @@ def verify(
 def _load(
     artifact: Artifact, names: Sequence[str] | None, threads: int
 ) -> tuple[dict[str, Runner], list[CaseResult], dict[str, str]]:
-    """Load each runtime: those that run, those that fail on this model, those that are not here.
+    """Load each runtime: those that run, those that fail on this model, those that cannot run it here."""
+    if names is not None:
+        return *_load_named(artifact, names, threads), {}
+    judges = [runtime for runtime in RUNTIMES.values() if runtime.name != BASELINE]  # it is what they are judged by
+    loaded, unavailable = _load_able(artifact, [r for r in judges if r.by_default], threads)
+    if not loaded:  # a slow judge is better than none
+        loaded, also = _load_able(artifact, [r for r in judges if not r.by_default], threads)
+        unavailable |= also
+    return loaded, [], unavailable
 
-    A model that a runtime was named for and does not load has failed; unnamed, the runtime is noted.
-    """
+
+def _load_named(artifact: Artifact, names: Sequence[str], threads: int) -> tuple[dict[str, Runner], list[CaseResult]]:
+    """Load what was asked for: a model that one of them refuses has failed, and one that is not here is an error."""
     loaded: dict[str, Runner] = {}
     broken: list[CaseResult] = []
-    unavailable: dict[str, str] = {}
-    for name in RUNTIMES if names is None else names:
-        runtime = get_runtime(name)
-        if names is None and runtime.name == BASELINE:
-            continue  # it is what the others are judged by
-        reason = runtime.unavailable(artifact)
-        if reason is not None and names is not None:
-            raise RuntimeUnavailableError(f"runtime {name!r} is not available here: {reason}")
-        if reason is not None:
-            unavailable[name] = reason
-            continue
+    for runtime in map(get_runtime, names):
         try:
-            loaded[name] = runtime.load(artifact, threads)
+            loaded[runtime.name] = runtime.load(artifact, threads)
+        except RuntimeUnavailableError as error:
+            raise RuntimeUnavailableError(f"runtime {runtime.name!r} is not available here: {error}") from error
         except FfnExportError as error:
-            if names is None:
-                unavailable[name] = str(error)
-            else:
-                broken.append(CaseResult(name, "loading the model", {}, "none", 0, error=str(error)))
-    return loaded, broken, unavailable
+            broken.append(CaseResult(runtime.name, "loading the model", {}, "none", 0, error=str(error)))
+    return loaded, broken
+
+
+def _load_able(
+    artifact: Artifact, runtimes: Sequence[Runtime], threads: int
+) -> tuple[dict[str, Runner], dict[str, str]]:
+    """Load those that can run the model here, and note why the others cannot."""
+    loaded: dict[str, Runner] = {}
+    unavailable: dict[str, str] = {}
+    for runtime in runtimes:
+        try:
+            loaded[runtime.name] = runtime.load(artifact, threads)
+        except FfnExportError as error:
+            unavailable[runtime.name] = str(error)
+    return loaded, unavailable
 
 
 def _judge(case: Case, reference: Reference, loaded: Mapping[str, Runner]) -> list[CaseResult]:

@@ -43,18 +43,25 @@ class Runner(Protocol):
 
 
 class Runtime(Protocol):
-    """Something that can run a model."""
+    """Something that can run a model.
+
+    Attributes:
+        name: What the command line calls it.
+        by_default: Whether it judges and is timed without being asked for by name.
+    """
 
     name: str
+    by_default: bool
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """Return why it cannot run this artifact here, or None when it can."""
+        """Return why it cannot run this artifact here, as far as is known without loading it, or None."""
         ...
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Load an artifact with a number of intra-op threads.
 
         Raises:
-            RuntimeUnavailableError: If it cannot run the artifact here.
+            RuntimeUnavailableError: If it cannot run the artifact here; the message is the reason alone.
+            UsageError: If it refuses the model.
         """
         ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import platform
 import re
 import sys
@@ -12,6 +11,7 @@ from importlib import metadata
 from typing import Literal
 
 from ffn_export.runtimes.environment import installed, processor_name
+from ffn_export.runtimes.ort_cuda import provider_problem
 from ffn_export.runtimes.threads import available_threads
 
 Verdict = Literal["ok", "note", "problem"]
@@ -98,14 +98,10 @@ def _runtimes() -> Iterator[Finding]:
 
 
 def _gpu() -> Iterator[Finding]:
-    """Whether the CUDA provider that the wheel names could run: the wheel lists it without any driver."""
+    """Start the CUDA provider: the wheel lists it without any driver."""
     try:
-        import onnxruntime
-
-        in_wheel = "CUDAExecutionProvider" in onnxruntime.get_available_providers()
+        import onnxruntime  # noqa: F401
     except ImportError:
         return
-    driver = ctypes.util.find_library("cuda") is not None
-    detail = "the wheel has the CUDA provider" if in_wheel else "the wheel has no CUDA provider"
-    detail += ", the NVIDIA driver is installed" if driver else ", there is no NVIDIA driver: nothing can run on a GPU"
-    yield Finding("cuda", "ok" if in_wheel and driver else "note", detail)
+    problem = provider_problem()
+    yield Finding("cuda", "note" if problem else "ok", problem or "ran a node, and on the GPU alone")

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.ort_cuda import OrtCuda
+from ffn_export.runtimes.reference import OnnxEvaluator
 from ffn_export.runtimes.torch_eager import TorchEager
 
-RUNTIMES: Mapping[str, Runtime] = {runtime.name: runtime for runtime in (OrtCpu(), TorchEager())}
+_ALL: tuple[Runtime, ...] = (OrtCpu(), OrtCuda(), OnnxEvaluator(), TorchEager())
+
+RUNTIMES: Mapping[str, Runtime] = {runtime.name: runtime for runtime in _ALL}
 
 
 def get_runtime(name: str) -> Runtime:

@@ -19,6 +19,7 @@ class TorchEager:
     """The runtime ``torch``."""
 
     name = "torch"
+    by_default = False  # it is what the others are judged by
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """It needs the module: a model alone does not hold it."""
@@ -28,7 +29,7 @@ class TorchEager:
         """Take the module and set torch's intra-op threads."""
         reason = self.unavailable(artifact)
         if reason is not None or artifact.source is None:
-            raise RuntimeUnavailableError(f"{self.name}: {reason}")
+            raise RuntimeUnavailableError(reason)
         return TorchRunner(artifact.source, threads)
 
 

@@ -10,7 +10,8 @@ from onnx import ModelProto, TensorProto, helper, save
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.ort_cpu import OrtCpu, executed_kernels, make_session
+from ffn_export.runtimes.ort_cpu import OrtCpu, executed_kernels
+from ffn_export.runtimes.ort_session import make_session
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 from ffn_export.runtimes.torch_eager import TorchEager

@@ -1,0 +1,37 @@
+"""bfloat16 in and out of ONNX Runtime, whose Python API converts only NumPy's own dtypes.
+
+The bits go in as 16-bit integers with the ONNX type named, and come out by their address.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ffn_export.exporter.drawing import Array, numpy_dtype
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+_BFLOAT16 = 16  # onnx.TensorProto.BFLOAT16
+
+
+def to_ort_value(array: Array) -> onnxruntime.OrtValue:
+    """Wrap an array; the value keeps it alive."""
+    import onnxruntime
+
+    array = np.asarray(array, order="C")
+    if array.dtype.name != "bfloat16":
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), _BFLOAT16)
+
+
+def to_array(value: onnxruntime.OrtValue) -> Array:
+    """Return a tensor in host memory as an array; bfloat16 becomes ml_dtypes' one."""
+    if value.element_type() != _BFLOAT16:
+        array: Array = value.numpy()
+        return array
+    bits = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return np.frombuffer(bits, numpy_dtype("bfloat16")).reshape(value.shape())

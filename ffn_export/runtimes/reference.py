@@ -1,0 +1,101 @@
+"""ONNX's reference evaluator: slow, and the standard's own word on what a graph computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.external_data import load_to_model
+
+from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.exporter import onnx_file
+from ffn_export.exporter.one_line import first_line
+from ffn_export.runtimes.base import Array, Artifact, Runner
+
+
+class OnnxEvaluator:
+    """The runtime ``reference``."""
+
+    name = "reference"
+    by_default = False  # it takes minutes where others take seconds
+
+    def unavailable(self, artifact: Artifact) -> str | None:
+        """No model, or one with operators of a vendor that have no body here."""
+        if artifact.model_path is None:
+            return "there is no ONNX model to run"
+        return _unknown_operator(onnx_file.load(artifact.model_path))
+
+    def load(self, artifact: Artifact, threads: int) -> Runner:
+        """Make an evaluator; NumPy's threads are its own."""
+        del threads
+        reason = self.unavailable(artifact)
+        if reason is not None or artifact.model_path is None:
+            raise RuntimeUnavailableError(reason)
+        return EvaluatorRunner(artifact.model_path)
+
+
+class EvaluatorRunner:
+    """An evaluator that takes and gives arrays by name.
+
+    Raises:
+        RuntimeUnavailableError: If the evaluator cannot run one of the operators.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from onnx.reference import ReferenceEvaluator
+
+        from ffn_export.runtimes import contrib_operators, half_precision
+
+        model = load_to_model(onnx_file.load(path))
+        _name_unused_outputs(model)
+        operators = [*contrib_operators.OPERATORS.values(), *half_precision.OPERATORS]
+        try:
+            self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
+        except Exception as error:  # it raises whatever it meets: NotImplementedError, RuntimeError, KeyError
+            raise RuntimeUnavailableError(f"ONNX's reference evaluator: {first_line(error)}") from error
+        self._nodes = len(model.graph)
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once."""
+        return dict(zip(self._evaluator.output_names, self.prepare(feeds)(), strict=True))
+
+    def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+        """Return a call of the evaluator."""
+        inputs = dict(feeds)
+
+        def call() -> Any:
+            with np.errstate(all="ignore"):  # an overflow shows in the numbers
+                return self._evaluator.run(None, inputs)
+
+        return call
+
+    def placement(self) -> dict[str, int]:
+        """Every node is in NumPy."""
+        return {"numpy": self._nodes}
+
+
+def _unknown_operator(model: ir.Model) -> str | None:
+    """Return a reason that names the first operator outside the standard without a body, or None."""
+    from ffn_export.runtimes import contrib_operators
+
+    for node in model.graph.all_nodes():
+        if node.domain in ("", "ai.onnx", "ai.onnx.ml") or node.op_identifier() in model.functions:
+            continue
+        if node.domain != contrib_operators.DOMAIN or node.op_type not in contrib_operators.OPERATORS:
+            return f"it has no operator {node.domain}::{node.op_type}"
+    return None
+
+
+def _name_unused_outputs(model: ir.Model) -> None:
+    """Name the outputs that are left out.
+
+    The evaluator stores such an output under the empty name, which is also that of an absent input: a
+    later node would take it for one that it was given.
+    """
+    for index, node in enumerate(model.graph.all_nodes()):
+        for position, output in enumerate(node.outputs):
+            if not output.name:
+                output.name = f"unused_{index}_{position}"

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.exporter import onnx_file
+from ffn_export.exporter.source import Source
+from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.reference import OnnxEvaluator
+from tests.runtimes.graphs import write
+
+DTYPES = {"float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+EPSILON = {"float": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+STANDARD = {
+    "Gelu": ("y = Gelu(x)", 20),
+    "Gelu-tanh": ('y = Gelu <approximate: string = "tanh"> (x)', 20),
+    "LayerNormalization": ("y = LayerNormalization(x, scale, scale)", 20),
+    "RMSNormalization": ("y = RMSNormalization(x, scale)", 24),
+    "Swish": ("y = Swish(x)", 24),
+    "MatMul": ("y = MatMul(x, w)", 20),
+    "Gemm": ("y = Gemm <transB: int = 1> (x, w, scale)", 20),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("operator", STANDARD)
+def test_standard_operators_in_every_dtype(operator: str, dtype: str, tmp_path: Path) -> None:
+    body, opset = STANDARD[operator]
+    names = [f"{dtype}[N,8] x", *(d for d in (f"{dtype}[8] scale", f"{dtype}[8,8] w") if d.split()[1] in body)]
+    rng = np.random.default_rng(0)
+    drawn = {"x": rng.standard_normal((5, 8)), "scale": rng.standard_normal(8), "w": rng.standard_normal((8, 8))}
+    feeds = {name.split()[1]: drawn[name.split()[1]].astype(DTYPES[dtype]) for name in names}
+    ours = OnnxEvaluator().load(write(tmp_path, f"({', '.join(names)}) => ({dtype}[N,8] y)", body, opset), 1).run(feeds)
+    assert ours["y"].dtype == DTYPES[dtype]
+    wide = write(tmp_path, f"({', '.join(n.replace(dtype, 'float', 1) for n in names)}) => (float[N,8] y)", body, opset)
+    kernel = OrtCpu().load(wide, 1).run({name: array.astype(np.float32) for name, array in feeds.items()})
+    assert np.abs(ours["y"].astype(np.float64) - kernel["y"]).max() <= 4 * EPSILON[dtype] * np.abs(kernel["y"]).max()
+
+
+def test_a_norm_of_halves_adds_up_in_float32(tmp_path: Path) -> None:
+    body = "y = LayerNormalization(x, scale)"
+    artifact = write(tmp_path, "(float16[N,64] x, float16[64] scale) => (float16[N,64] y)", body)
+    x = np.linspace(1000, 5000, 64).astype(np.float16)[None]  # the squares are beyond float16
+    (y,) = OnnxEvaluator().load(artifact, 1).run({"x": x, "scale": np.ones(64, np.float16)}).values()
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(y, (wide - wide.mean()) / wide.std(), 1e-3, 1e-3)
+
+
+def test_outputs_left_out_are_not_taken_for_inputs_left_out(tmp_path: Path) -> None:
+    body = """
+        first, , , total = com.microsoft.SkipLayerNormalization(x, x, gamma)
+        y = com.microsoft.SkipLayerNormalization(first, total, gamma, , bias)
+    """
+    artifact = write(tmp_path, "(float[N,8] x, float[8] gamma, float[8] bias) => (float[N,8] y)", body)
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((3, 8)), "gamma": rng.standard_normal(8), "bias": rng.standard_normal(8)}
+    feeds = {name: array.astype(np.float32) for name, array in feeds.items()}
+    ours, kernel = (runtime.load(artifact, 1).run(feeds)["y"] for runtime in (OnnxEvaluator(), OrtCpu()))
+    assert np.abs(ours - kernel).max() < 1e-5
+
+
+def test_weights_beside_the_model_are_read(fused_file: Callable[..., Path], tmp_path: Path) -> None:
+    inline, external = fused_file("d2l-ffn"), tmp_path / "external.onnx"
+    onnx_file.save(ir.load(inline), external, external_above=0)
+    assert (tmp_path / "external.onnx.data").is_file()
+    feeds = {"x": np.ones((2, 3, 4), np.float32)}
+    ours, theirs = (OnnxEvaluator().load(Artifact(path), 1).run(feeds)["y"] for path in (inline, external))
+    assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("y = com.microsoft.MoE(x, x, x)", "com.microsoft::MoE"),
+        ("y = NoSuchOperator(x)", "NoSuchOperator"),
+        ('y = com.microsoft.FusedGemm <activation: string = "Selu"> (x, x)', "Selu"),
+    ],
+)
+def test_unknown_operators_are_unavailable(body: str, reason: str, tmp_path: Path) -> None:
+    artifact = write(tmp_path, "(float[8,8] x) => (float[8,8] y)", body)
+    with pytest.raises(RuntimeUnavailableError, match=reason) as caught:
+        OnnxEvaluator().load(artifact, 1)
+    assert "\n" not in str(caught.value)
+
+
+def test_there_must_be_a_model(source: Callable[[str], Source]) -> None:
+    assert "no ONNX model" in str(OnnxEvaluator().unavailable(Artifact(source=source("d2l-ffn"))))
