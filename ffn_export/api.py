@@ -85,6 +85,8 @@ def verify(
     samples: Mapping[str, Any] | None = None,
     runtimes: Sequence[str] | None = None,
     tolerances: Tolerances | None = None,
+    dtype: str = "float32",
+    keep_io: bool = False,
     seed: int | None = None,
     threads: int | None = None,
     progress: Progress = lambda line: None,
@@ -99,6 +101,8 @@ def verify(
         samples: Arrays by input name, verified besides what is drawn.
         runtimes: Names of runtimes that must judge it; None means every one that can run it here.
         tolerances: What is allowed; None means the defaults.
+        dtype: The precision that the model was exported in, as for :func:`export`; a bundle knows its own.
+        keep_io: As for :func:`export`.
         seed: Seed of the weights of a SPEC and of the drawn inputs.
         threads: Intra-op threads; None means the processors that this process may run on.
         progress: Called with a line for each case.
@@ -110,7 +114,7 @@ def verify(
     """
     threads = threads or available_threads()
     with _opened(model) as file:
-        reference = _reference(file, against, inputs, seed, threads)
+        reference = _reference(file, _Named(against, inputs, seed, dtype, keep_io), threads)
         cases = sweep(reference.inputs, reference.example, seed or 0)
         if isinstance(reference, VectorReference):
             cases = [reference.case]
@@ -137,6 +141,8 @@ def bench(
     inputs: InputSpecs | None = None,
     sizes: Sequence[Mapping[str, int]] | None = None,
     runtimes: Sequence[str] | None = None,
+    dtype: str = "float32",
+    keep_io: bool = False,
     seed: int | None = None,
     threads: int | None = None,
     progress: Progress = lambda line: None,
@@ -149,6 +155,8 @@ def bench(
         inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
         sizes: Sizes of the symbolic axes, one mapping a measurement; None means three typical ones.
         runtimes: Names of runtimes to time; None means every one that can run it here.
+        dtype: As for :func:`verify`.
+        keep_io: As for :func:`verify`.
         seed: Seed of the weights of a SPEC.
         threads: Intra-op threads of every competitor.
         progress: Called with a line for each set of sizes.
@@ -158,7 +166,7 @@ def bench(
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
     with _opened(model) as file:
-        source = _source_of(file, against, inputs, seed)
+        source = _source_of(file, _Named(against, inputs, seed, dtype, keep_io))
         specs = source.inputs if source else graph_inputs(onnx_file.load(file.path))
         with _evaluating(source):
             return measure(
@@ -294,13 +302,23 @@ def _evaluating(source: Source | None) -> Iterator[None]:
         yield
 
 
-def _reference(
-    file: _OpenModel, against: Subject | Path | None, inputs: InputSpecs | None, seed: int | None, threads: int
-) -> Reference:
+@dataclass(frozen=True)
+class _Named:
+    """What a model is to be compared with, as the caller named it."""
+
+    against: Subject | Path | None
+    inputs: InputSpecs | None
+    seed: int | None
+    dtype: str
+    keep_io: bool
+
+
+def _reference(file: _OpenModel, named: _Named, threads: int) -> Reference:
+    against = named.against
     if isinstance(against, Path) or (isinstance(against, str) and against.endswith(".onnx")):
         return OnnxReference(Path(against), threads)
     try:
-        source = _source_of(file, against, inputs, seed)
+        source = _source_of(file, named)
     except UsageError:
         if against is not None or file.directory is None:
             raise
@@ -313,10 +331,9 @@ def _reference(
     return VectorReference(f"{file.directory.name}'s test vectors", file.manifest.inputs, *expected)
 
 
-def _source_of(
-    file: _OpenModel, against: Subject | Path | None, inputs: InputSpecs | None, seed: int | None
-) -> Source | None:
+def _source_of(file: _OpenModel, named: _Named) -> Source | None:
     """Resolve what was named, else what a bundle says of its source; None where there is neither."""
+    against, inputs, seed = named.against, named.inputs, named.seed
     if against is None:
         if file.manifest is None or file.manifest.source["kind"] == "module":
             return None
@@ -329,4 +346,4 @@ def _source_of(
         raise UsageError(f"{against} is no PyTorch source")
     if inputs is None and (isinstance(against, torch.nn.Module) or ":" in against):
         inputs = graph_inputs(onnx_file.load(file.path))
-    return as_source(against, inputs, seed=seed)
+    return as_source(against, inputs, seed=seed, dtype=named.dtype, keep_io=named.keep_io)

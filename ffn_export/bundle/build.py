@@ -17,6 +17,8 @@ from ffn_export.exporter.source import Source
 from ffn_export.fusion.pipeline import fuse, fusion_failures
 from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.targets import get_target
+from ffn_export.inspection import facts
+from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
@@ -149,12 +151,12 @@ def _build_in(stage: Path, source: Source, destination: Path, options: BuildOpti
     manifest = Manifest(
         name=destination.name,
         source=describe.describe_source(source),
-        inputs=tuple(map(describe.describe_value, model.graph.inputs)),
-        outputs=tuple(map(describe.describe_value, model.graph.outputs)),
+        inputs=tuple(map(facts.describe_value, model.graph.inputs)),
+        outputs=tuple(map(facts.describe_value, model.graph.outputs)),
         opset_imports=dict(model.opset_imports),
         target=options.target,
         provider=PROVIDER,
-        operators_outside_standard=describe.foreign_operators(model),
+        operators_outside_standard=facts.foreign_operators(model),
         weights_bytes=onnx_file.weight_bytes(model),
         fusion=describe.summarise_fusion(fusion),
         parity=describe.summarise_parity(parity),
@@ -179,15 +181,3 @@ def _write_vectors(stage: Path, source: Source, reference: TorchReference, parit
             continue
         vectors.write(stage, inputs, {name: truth.astype(own.dtype) for name, (truth, own) in evaluated.items()})
         return
-
-
-def latency_failures(result: LatencyResult, max_ratio: float | None) -> tuple[str, ...]:
-    """Return a line for each measurement that is slower than allowed, beyond its confidence interval."""
-    if max_ratio is None:
-        return ()
-    return tuple(
-        f"{ratio.runtime} takes {ratio.value:.2f} x {ratio.baseline} at {m.label}, allowed {max_ratio:g}"
-        for m in result.measurements
-        for ratio in m.ratios
-        if ratio.low > max_ratio
-    )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import onnx_ir as ir
-
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.report import KINDS, FusionReport
@@ -31,18 +29,6 @@ def describe_source(source: Source) -> dict[str, Any]:
 def _as_given(spec: TensorSpec, source: Source) -> str:
     """Return an input as it was before the source was converted to another precision."""
     return str(replace(spec, dtype="float32") if spec.dtype == source.dtype else spec)
-
-
-def describe_value(value: ir.Value) -> dict[str, Any]:
-    """Name, dtype and symbolic shape of a graph input or output."""
-    dims = None if value.shape is None else [d if isinstance(d, int) else str(d.value) for d in value.shape]
-    return {"name": value.name, "dtype": value.dtype.numpy().name if value.dtype else "unknown", "shape": dims}
-
-
-def foreign_operators(model: ir.Model) -> tuple[str, ...]:
-    """``domain::Operator`` of each operator outside the standard domain."""
-    foreign = {f"{n.domain}::{n.op_type}" for n in model.graph.all_nodes() if n.domain not in ("", "ai.onnx")}
-    return tuple(sorted(foreign))
 
 
 def summarise_fusion(report: FusionReport) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ffn_export.bundle import integrity
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
 from ffn_export.errors import UsageError
 from ffn_export.runtimes.base import Array
-from ffn_export.runtimes.ort_cpu import OrtRunner, make_session
+from ffn_export.runtimes.ort_session import OrtRunner, make_session
 
 
 class Session:

@@ -9,6 +9,7 @@ import click
 
 from ffn_export.cli.options import (
     common,
+    max_ratio_option,
     opset_option,
     precision_options,
     read_npz,
@@ -28,9 +29,7 @@ from ffn_export.cli.state import State
     help="Where bundles go; this one is written to a directory of its name in it.",
 )  # fmt: skip
 @click.option("--name", help="Name of the bundle. [default: the preset's or factory's]")
-@click.option(
-    "--max-ratio", type=click.FloatRange(0, min_open=True), help="Fail if it takes longer than this times PyTorch."
-)
+@max_ratio_option
 @target_option
 @opset_option
 @precision_options
@@ -94,6 +93,7 @@ def command(
 
 def _show(console: Any, result: Any) -> None:
     from ffn_export.reports.tables import export_table, fusion_table, latency_table, parity_table
+    from ffn_export.reports.tables.signature import signature
 
     if result.manifest is not None:
         m = result.manifest
@@ -102,7 +102,7 @@ def _show(console: Any, result: Any) -> None:
                 m.name,
                 source=f"{m.source['spec']}: {m.source['reference']}".rstrip(": "),
                 inputs=[f"{name}:{spec}" for name, spec in m.source["inputs"].items()],
-                outputs=[f"{t['name']}:{t['dtype']}[{','.join(map(str, t['shape']))}]" for t in m.outputs],
+                outputs=list(map(signature, m.outputs)),
                 opset=m.opset_imports[""],
                 weights_bytes=m.weights_bytes,
                 nodes=m.fusion["nodes"]["after"],

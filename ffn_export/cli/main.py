@@ -23,7 +23,10 @@ COMMANDS = {
     "build": "build",
     "export": "export",
     "fuse": "fuse",
+    "inspect": "inspect",
     "verify": "verify",
+    "bench": "bench",
+    "diff": "diff",
     "doctor": "doctor",
 }
 INTERRUPTED = 130

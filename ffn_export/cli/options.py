@@ -78,6 +78,13 @@ def threads_option(command: Command) -> Command:
     )(command)
 
 
+def max_ratio_option(command: Command) -> Command:
+    """``--max-ratio``."""
+    return click.option(
+        "--max-ratio", type=click.FloatRange(0, min_open=True), help="Fail if it takes longer than this times PyTorch."
+    )(command)
+
+
 def require_fusion_option(command: Command) -> Command:
     """``--require-fusion``."""
     return click.option(

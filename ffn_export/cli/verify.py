@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ffn_export.cli.options import common, read_npz, runtime_option, spec_options, threads_option
+from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
 from ffn_export.cli.state import State
 
 
@@ -17,6 +17,7 @@ from ffn_export.cli.state import State
 @click.option("--junit", "junit_path", metavar="FILE", help="Write the result as JUnit XML; - for standard output.")
 @runtime_option
 @threads_option
+@precision_options
 @spec_options
 @common
 @click.pass_obj
@@ -29,6 +30,8 @@ def command(
     junit_path: str | None,
     runtimes: tuple[str, ...],
     threads: int | None,
+    dtype: str,
+    keep_io: bool,
     inputs: tuple[str, ...],
     samples: Path | None,
     seed: int | None,
@@ -56,6 +59,8 @@ def command(
             samples=arrays,
             runtimes=runtimes or None,
             threads=threads,
+            dtype=dtype,
+            keep_io=keep_io,
             seed=seed,
             progress=report,
         )

@@ -1,4 +1,4 @@
-"""At which sizes a model is timed when nothing is said."""
+"""At which sizes a model is timed."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ def default_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None
     single = dict.fromkeys(names, 1)
     one_sequence = {**typical, **dict.fromkeys(names[:1], 1)}
     return [single, one_sequence, typical]
+
+
+def token_sizes(specs: Sequence[TensorSpec], tokens: int) -> dict[str, int]:
+    """Return the sizes of one sequence of so many tokens, moved into the axes' bounds.
+
+    The last symbolic axis is the sequence, and every other has one element; a single one is the sequence.
+    """
+    dims = list(merge_dims(specs).values())
+    wanted = {**dict.fromkeys((dim.name for dim in dims), 1), **{dim.name: tokens for dim in dims[-1:]}}
+    return fit_sizes(dims, wanted)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from ffn_export.parity.result import ParityResult
+from ffn_export.parity.tolerances import Tolerances
 from ffn_export.reports.text_file import write_text
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -23,15 +25,42 @@ Outcome = Failure | Skipped | None
 
 def junit_xml(result: ParityResult) -> str:
     """Return the verification as a JUnit XML document; it holds a failure exactly where the result failed."""
-    root = JUnitXml(_legal(f"{result.model} against {result.against}"))
+    return _document(f"{result.model} against {result.against}", _suites(result))
+
+
+def junit_xml_of_many(results: Mapping[str, ParityResult | str]) -> str:
+    """Return several verifications as one document.
+
+    Args:
+        results: Name of a model -> its verification, or why it could not be verified, which is a failure.
+    """
+    suites: list[TestSuite] = []
+    for name, result in results.items():
+        if isinstance(result, str):
+            unread = ParityResult(name, "", Tolerances(), ())
+            suites.append(_suite(unread, f"{name}: verification", [("could be verified", _failure(result))]))
+            continue
+        for suite in _suites(replace(result, model=name)):
+            suite.name = _legal(f"{name}: {suite.name}")
+            suites.append(suite)
+    return _document("parity", suites)
+
+
+def _suites(result: ParityResult) -> Iterator[TestSuite]:
     for runtime in dict.fromkeys(case.runtime for case in result.cases):
-        root.add_testsuite(_suite(result, runtime, _runtime_outcomes(result, runtime)))
+        yield _suite(result, runtime, _runtime_outcomes(result, runtime))
     for runtime, reason in result.unavailable.items():
-        root.add_testsuite(_suite(result, runtime, [("loading the model", Skipped(_legal(reason)))]))
-    root.add_testsuite(_suite(result, "interface", [("inputs, outputs and axes", _interface_outcome(result))]))
-    root.add_testsuite(_suite(result, "weights", _weight_outcomes(result)))
+        yield _suite(result, runtime, [("loading the model", Skipped(_legal(reason)))])
+    yield _suite(result, "interface", [("inputs, outputs and axes", _interface_outcome(result))])
+    yield _suite(result, "weights", _weight_outcomes(result))
     nobody = None if result.judged else Failure("no runtime could judge the model")
-    root.add_testsuite(_suite(result, "runtimes", [("at least one runtime judged the model", nobody)]))
+    yield _suite(result, "runtimes", [("at least one runtime judged the model", nobody)])
+
+
+def _document(name: str, suites: Iterable[TestSuite]) -> str:
+    root = JUnitXml(_legal(name))
+    for suite in suites:
+        root.add_testsuite(suite)
     root.update_statistics()  # type: ignore[no-untyped-call]
     buffer = io.BytesIO()
     root.write(buffer, pretty=True)

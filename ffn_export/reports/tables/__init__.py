@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from ffn_export.reports.tables.difference import difference_table
 from ffn_export.reports.tables.export import export_table
 from ffn_export.reports.tables.fusion import fusion_table
+from ffn_export.reports.tables.inspection import inspection_table
 from ffn_export.reports.tables.latency import latency_table
 from ffn_export.reports.tables.listing import findings_table, presets_table
 from ffn_export.reports.tables.parity import parity_table
+from ffn_export.reports.tables.summary import parity_summary_table
 
-__all__ = ["export_table", "findings_table", "fusion_table", "latency_table", "parity_table", "presets_table"]
+__all__ = [
+    "difference_table",
+    "export_table",
+    "findings_table",
+    "fusion_table",
+    "inspection_table",
+    "latency_table",
+    "parity_summary_table",
+    "parity_table",
+    "presets_table",
+]

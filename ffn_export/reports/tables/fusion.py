@@ -8,7 +8,7 @@ from rich.text import Text
 from ffn_export.fusion.report import KINDS, FusionReport, Site, SiteStatus
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
 
-_STYLES: dict[SiteStatus, str] = {"fused": GOOD, "kept": QUIET, "refused": UNSURE, "rolled_back": BAD}
+SITE_STYLES: dict[SiteStatus, str] = {"fused": GOOD, "kept": QUIET, "refused": UNSURE, "rolled_back": BAD}
 
 
 def fusion_table(report: FusionReport) -> RenderableType:
@@ -22,7 +22,7 @@ def fusion_table(report: FusionReport) -> RenderableType:
         add_row(
             table,
             site.id,
-            Text(site.status, _STYLES[site.status]),
+            Text(site.status, SITE_STYLES[site.status]),
             _width(site.d_model),
             _width(site.d_ff),
             site.form,
@@ -40,7 +40,7 @@ def _summary(report: FusionReport) -> str:
         if change
     ]
     for kind in KINDS:
-        counts = [f"{count} {status}" for status in _STYLES if (count := report.count(kind, status))]
+        counts = [f"{count} {status}" for status in SITE_STYLES if (count := report.count(kind, status))]
         if counts:
             parts.append(f"{kind} {', '.join(counts)}")
     return "; ".join(parts)

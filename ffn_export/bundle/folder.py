@@ -1,0 +1,129 @@
+"""A folder of bundles: which are in it, and ``index.json``, which says what each one is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ffn_export.bundle.build import Build
+from ffn_export.bundle.describe import summarise_parity
+from ffn_export.bundle.manifest import MANIFEST
+from ffn_export.parity.result import ParityResult
+
+INDEX = "index.json"
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """One bundle of the index, or one that could not be built.
+
+    Attributes:
+        name: Name of the bundle.
+        preset: What it was built from.
+        target: What it was fused for.
+        dtype: Its precision.
+        path: Its directory, as seen from the index; None where it was not built.
+        error: Why it was not built, in one line.
+        parity: Runtime -> verdict, worst error and what was allowed there.
+        unavailable: Runtime -> why it could not judge.
+        warnings: What is worth a look although every gate passed.
+        nodes: Number of nodes.
+        operators_outside_standard: ``domain::Operator`` of each that the standard does not have.
+        bytes: Size of the directory.
+        ratio: Runtime -> sizes -> median time over PyTorch's.
+    """
+
+    name: str
+    preset: str
+    target: str
+    dtype: str
+    path: str | None = None
+    error: str | None = None
+    parity: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    nodes: int | None = None
+    operators_outside_standard: tuple[str, ...] = ()
+    bytes: int | None = None
+    ratio: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
+
+
+def bundles_in(folder: Path) -> list[Path]:
+    """Return the bundles of a folder by name; those that are being built are none."""
+    manifests = sorted(folder.glob(f"*/{MANIFEST}"))
+    return [manifest.parent for manifest in manifests if not manifest.parent.name.startswith(".")]
+
+
+def index_entry(
+    name: str, preset: str, target: str, dtype: str, build: Build | None, error: str | None = None
+) -> IndexEntry:
+    """Return what an index says of a build, as far as it came."""
+    if build is None:
+        return IndexEntry(name, preset, target, dtype, error=error)
+    built = build.manifest is not None
+    return IndexEntry(
+        name=name,
+        preset=preset,
+        target=target,
+        dtype=dtype,
+        path=build.directory.name if built else None,
+        error=error,
+        parity={} if build.parity is None else _verdicts(build.parity),
+        unavailable={} if build.parity is None else dict(build.parity.unavailable),
+        warnings=_warnings(build),
+        nodes=build.fusion.nodes.get("after"),
+        operators_outside_standard=build.manifest.operators_outside_standard if build.manifest else (),
+        bytes=sum(p.stat().st_size for p in build.directory.rglob("*") if p.is_file()) if built else None,
+        ratio=_ratios(build),
+    )
+
+
+def index(entries: Iterable[IndexEntry], path: Path) -> dict[str, Any]:
+    """Return the index of these entries, beside those of an index that is there already for other bundles."""
+    listed = {entry["name"]: entry for entry in _listed(path)} | {entry.name: entry.to_dict() for entry in entries}
+    return {"bundles": [listed[name] for name in sorted(listed)]}
+
+
+def _listed(path: Path) -> list[dict[str, Any]]:
+    """Return the entries of an index whose bundles are still there."""
+    try:
+        entries = json.loads(path.read_text())["bundles"]
+        return [entry for entry in entries if entry["path"] and (path.parent / entry["path"] / MANIFEST).is_file()]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _verdicts(parity: ParityResult) -> dict[str, dict[str, Any]]:
+    summary = summarise_parity(parity)["runtimes"]
+    failed = {case.runtime for case in parity.cases if case.status(parity.tolerances) == "failed"}
+    return {name: {"verdict": "failed" if name in failed else "passed", **found} for name, found in summary.items()}
+
+
+def _warnings(build: Build) -> tuple[str, ...]:
+    sites = [
+        f"{site.id} {site.status}: {site.reason}"
+        for site in build.fusion.sites
+        if site.status in ("refused", "rolled_back")
+    ]
+    slower = [
+        f"{ratio.runtime} takes {ratio.value:.2f} x {ratio.baseline} at {measurement.label}"
+        for measurement in (build.latency.measurements if build.latency else ())
+        for ratio in measurement.ratios
+        if ratio.low > 1
+    ]
+    return (*sites, *slower)
+
+
+def _ratios(build: Build) -> dict[str, dict[str, float]]:
+    ratios: dict[str, dict[str, float]] = {}
+    for measurement in build.latency.measurements if build.latency else ():
+        for ratio in measurement.ratios:
+            ratios.setdefault(ratio.runtime, {})[measurement.label] = ratio.value
+    return ratios

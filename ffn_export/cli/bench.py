@@ -1,0 +1,97 @@
+"""``ffn-export bench``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ffn_export.cli.model_file import open_argument
+from ffn_export.cli.options import common, max_ratio_option, runtime_option, threads_option
+from ffn_export.cli.state import State
+from ffn_export.errors import UsageError
+
+if TYPE_CHECKING:
+    from ffn_export.exporter.tensor_spec import TensorSpec
+
+
+@click.command("bench", short_help="Time a model beside PyTorch.")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--against", metavar="SPEC", help="The PyTorch source to time it beside. A bundle knows its own.")
+@click.option(
+    "--tokens", multiple=True, type=click.IntRange(0), metavar="N",
+    help="Length of the one sequence to time; once for each. [default: three typical sizes]",
+)  # fmt: skip
+@click.option(
+    "--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIM,...]",
+    help="An input of --against, such as x:float32[batch,seq,768]; once for each. [default: the model's]",
+)  # fmt: skip
+@click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
+@max_ratio_option
+@runtime_option
+@threads_option
+@common
+@click.pass_obj
+def command(
+    state: State,
+    /,
+    model: Path,
+    against: str | None,
+    tokens: tuple[int, ...],
+    inputs: tuple[str, ...],
+    json_path: str | None,
+    max_ratio: float | None,
+    runtimes: tuple[str, ...],
+    threads: int | None,
+) -> int:
+    """Time MODEL on the runtimes of this machine, in turn with its PyTorch source.
+
+    MODEL is an ONNX file or a bundle. Ratios come with a 95 % confidence interval, and --max-ratio fails
+    where the whole interval lies above it.
+
+    Example: ffn-export bench exported/bert-ffn --tokens 1 --tokens 128 --max-ratio 1.0
+    """
+    from ffn_export import api
+    from ffn_export.cli.progress import progress
+    from ffn_export.latency.gate import latency_failures
+    from ffn_export.latency.sizes import token_sizes
+    from ffn_export.reports.console import stderr_console
+    from ffn_export.reports.json_report import write_json
+    from ffn_export.reports.tables import latency_table
+
+    specs = _input_specs(model, against, inputs) if tokens else ()
+    console = stderr_console(quiet=state.quiet)
+    with progress(console, quiet=state.quiet) as report:
+        result = api.bench(
+            model,
+            against,
+            inputs=inputs or None,
+            sizes=[token_sizes(specs, count) for count in tokens] or None,
+            runtimes=runtimes or None,
+            threads=threads,
+            progress=report,
+        )
+    console.print(latency_table(result))
+    if json_path is not None:
+        write_json(result.to_dict(), json_path)
+    if max_ratio is not None and not result.baseline:
+        raise UsageError("--max-ratio is over PyTorch's time: name the model's PyTorch source with --against SPEC")
+    failures = latency_failures(result, max_ratio)
+    for failure in failures:
+        click.echo(f"ffn-export: {failure}", err=True)
+    return 1 if failures else 0
+
+
+def _input_specs(model: Path, against: str | None, inputs: tuple[str, ...]) -> tuple[TensorSpec, ...]:
+    """Return the inputs that are timed; a preset and a ``.pt2`` file name the axes of their own inputs."""
+    from ffn_export import api
+    from ffn_export.exporter import onnx_file
+    from ffn_export.exporter.tensor_spec import parse_inputs
+    from ffn_export.parity.references import graph_inputs
+
+    if inputs:
+        return parse_inputs(inputs)
+    if against is not None and ":" not in against:
+        return api.as_source(against).inputs
+    return graph_inputs(onnx_file.load(open_argument(model)[0]))

@@ -1,0 +1,56 @@
+"""``ffn-export diff``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ffn_export.cli.model_file import open_argument
+from ffn_export.cli.options import common
+
+if TYPE_CHECKING:
+    from ffn_export.inspection.difference import Difference
+
+
+@click.command("diff", short_help="Show how two models differ: weights, nodes, interface.")
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@click.option(
+    "--json", "json_path", metavar="FILE", help="Write it as JSON; - for standard output, without the tables."
+)
+@click.option("--exit-code", is_flag=True, help="Exit with 1 where the models differ, as git diff does.")
+@common
+def command(a: Path, b: Path, json_path: str | None, exit_code: bool) -> int:
+    """Show how the models A and B differ.
+
+    Each is an ONNX file or a bundle. Weights are matched by content, so a new name or a transposed layout is
+    no difference. Neither model is run.
+
+    Example: ffn-export diff model.onnx fused.onnx --exit-code
+    """
+    from ffn_export.reports.console import stdout_console
+    from ffn_export.reports.json_report import write_json
+    from ffn_export.reports.tables import difference_table
+
+    difference = _compare(a, b)
+    if json_path is not None:
+        write_json(difference.to_dict(), json_path)
+    if json_path != "-":
+        stdout_console().print(difference_table(difference))
+    return 1 if exit_code and difference.differs else 0
+
+
+def _compare(a: Path, b: Path) -> Difference:
+    """Compare the graphs, under the names that were given, with what manifests say of measurements."""
+    from ffn_export.inspection.compare import compare
+
+    (file_a, manifest_a), (file_b, manifest_b) = open_argument(a), open_argument(b)
+    difference = compare(file_a, file_b)
+    side_a, side_b = (
+        replace(side, model=str(given), parity=m.parity if m else None, latency=m.latency if m else None)
+        for side, given, m in ((difference.a, a, manifest_a), (difference.b, b, manifest_b))
+    )
+    return replace(difference, a=side_a, b=side_b)

@@ -1,0 +1,38 @@
+"""``ffn-export inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ffn_export.cli.model_file import open_argument
+from ffn_export.cli.options import common, target_option
+
+
+@click.command("inspect", short_help="Show what a model holds, and why a site is not fused.")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--json", "json_path", metavar="FILE", help="Write it as JSON; - for standard output, without the tables."
+)
+@target_option
+@common
+def command(model: Path, json_path: str | None, target: str) -> int:
+    """Show what MODEL holds, and what fusing would make of its sites.
+
+    MODEL is an ONNX file or a bundle. It is not run, and it may be without its external data.
+
+    Example: ffn-export inspect model.onnx --target portable
+    """
+    from ffn_export.inspection.inspect import inspect
+    from ffn_export.reports.console import stdout_console
+    from ffn_export.reports.json_report import write_json
+    from ffn_export.reports.tables import inspection_table
+
+    path, _ = open_argument(model)
+    inspection = inspect(path, target)
+    if json_path is not None:
+        write_json(inspection.to_dict(), json_path)
+    if json_path != "-":
+        stdout_console().print(inspection_table(inspection))
+    return 0

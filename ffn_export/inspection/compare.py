@@ -1,0 +1,53 @@
+"""Sets two models side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ffn_export.inspection import facts, wiring
+from ffn_export.inspection.difference import Difference, Side
+from ffn_export.inspection.reading import OpenModel, file_bytes, read
+from ffn_export.inspection.weights import Paired, pair
+
+
+def compare(a: Path, b: Path) -> Difference:
+    """Compare two ONNX files; neither is run.
+
+    Raises:
+        UsageError: If one is missing or is no ONNX model.
+    """
+    left, right = read(a), read(b)
+    pairs = pair(left, right)
+    tokens_a = {one.a.value: _token(number, one) for number, one in enumerate(pairs) if one.a is not None}
+    tokens_b = {one.b.value: _token(number, one) for number, one in enumerate(pairs) if one.b is not None}
+    return Difference(
+        _side(left),
+        _side(right),
+        tuple(one.report for one in pairs),
+        wiring.fingerprint(left.model, tokens_a) == wiring.fingerprint(right.model, tokens_b),
+    )
+
+
+def _token(number: int, paired: Paired) -> str:
+    """Return what stands for both of a pair; weights that are equal among themselves may be paired in any order."""
+    if paired.a is not None and paired.report.status == "equal":
+        return repr(paired.a.content)
+    return str(number)
+
+
+def _side(opened: OpenModel) -> Side:
+    graph = opened.model.graph
+    return Side(
+        model=str(opened.path),
+        inputs=tuple(facts.describe_value(value) for value in graph.inputs),
+        outputs=tuple(facts.describe_value(value) for value in graph.outputs),
+        opset_imports=dict(opened.model.opset_imports),
+        operators=facts.operators(opened.model),
+        file_bytes=file_bytes(opened),
+        weights_bytes=sum(
+            facts.stored_bytes(value.const_value)
+            for value in facts.initializers(opened.model)
+            if value.const_value is not None
+        ),
+        note=opened.note,
+    )

@@ -1,0 +1,122 @@
+"""How two models differ. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+WeightStatus = Literal["equal", "changed", "only in A", "only in B", "not compared"]
+STATUSES: tuple[WeightStatus, ...] = ("equal", "changed", "only in A", "only in B", "not compared")
+
+
+@dataclass(frozen=True)
+class WeightPair:
+    """An initialiser of one model, and its counterpart in the other.
+
+    Attributes:
+        status: ``equal`` is bit for bit, under any name and turned around or not; ``changed`` has the same
+            name; ``not compared`` has missing data.
+        a: Its name in A.
+        b: Its name in B.
+        type_a: Dtype and shape in A, such as ``float32[768,3072]``.
+        type_b: The same in B.
+        transposed: Whether B holds it turned around.
+        max_relative: Largest difference over the largest magnitude in A, where it changed in value and not in shape.
+    """
+
+    status: WeightStatus
+    a: str | None = None
+    b: str | None = None
+    type_a: str | None = None
+    type_b: str | None = None
+    transposed: bool = False
+    max_relative: float | None = None
+
+    @property
+    def renamed(self) -> bool:
+        """Whether the two have different names."""
+        return None not in (self.a, self.b) and self.a != self.b
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two models.
+
+    Attributes:
+        model: The file or bundle.
+        inputs: Name, dtype and symbolic shape of each input.
+        outputs: The same of each output.
+        opset_imports: Domain -> version.
+        operators: Operator -> number of nodes.
+        file_bytes: Size of the file, with what it keeps beside it.
+        weights_bytes: Size of all initialisers.
+        note: What is missing of it.
+        parity: The parity summary of a bundle's manifest.
+        latency: The latency summary of a bundle's manifest.
+    """
+
+    model: str
+    inputs: tuple[Mapping[str, Any], ...]
+    outputs: tuple[Mapping[str, Any], ...]
+    opset_imports: Mapping[str, int]
+    operators: Mapping[str, int]
+    file_bytes: int
+    weights_bytes: int
+    note: str | None = None
+    parity: Mapping[str, Any] | None = None
+    latency: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two models side by side.
+
+    Attributes:
+        a: The first.
+        b: The second.
+        weights: Each initialiser with its counterpart.
+        same_wiring: Whether both have the same nodes with the same attributes, connected in the same way;
+            names and the order of nodes do not count.
+    """
+
+    a: Side
+    b: Side
+    weights: tuple[WeightPair, ...]
+    same_wiring: bool
+
+    def count(self, status: WeightStatus) -> int:
+        """Return how many weights have a status."""
+        return sum(pair.status == status for pair in self.weights)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two are different models, whatever their weights are called and how their files look."""
+        same_interface = (self.a.inputs, self.a.outputs, self.a.opset_imports) == (
+            self.b.inputs, self.b.outputs, self.b.opset_imports,
+        )  # fmt: skip
+        return not (same_interface and self.same_wiring and self.count("equal") == len(self.weights))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, with the verdict."""
+        return {**asdict(self), "differs": self.differs}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Difference:
+        """Read what :meth:`to_dict` wrote."""
+        return cls(
+            _side(data["a"]),
+            _side(data["b"]),
+            tuple(_pair(pair) for pair in data["weights"]),
+            data["same_wiring"],
+        )
+
+
+def _side(data: Mapping[str, Any]) -> Side:
+    return Side(**{**data, "inputs": tuple(data["inputs"]), "outputs": tuple(data["outputs"])})
+
+
+def _pair(data: Mapping[str, Any]) -> WeightPair:
+    # JSON has no NaN and no infinity: one may stand there as a string.
+    relative = data["max_relative"]
+    return WeightPair(**{**data, "max_relative": None if relative is None else float(relative)})

@@ -1,0 +1,137 @@
+"""Reads everything that ``ffn-export inspect`` shows off a model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import onnx_ir as ir
+
+from ffn_export.errors import UsageError
+from ffn_export.exporter.one_line import first_line
+from ffn_export.fusion import sites
+from ffn_export.fusion.engine import scoped_name, sorted_nodes
+from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.report import FusionReport, Site
+from ffn_export.inspection import facts, regions
+from ffn_export.inspection.reading import read
+from ffn_export.inspection.result import InspectedSite, Inspection, Part, Weight
+
+LARGEST = 10
+
+
+def inspect(path: Path, target: str = "ort-cpu") -> Inspection:
+    """Inspect an ONNX file; it is fused on a copy, and never run.
+
+    Args:
+        path: The file; its external data may be missing.
+        target: What to judge the sites for.
+
+    Raises:
+        UsageError: If there is no such file or target, or the file is no ONNX model.
+    """
+    opened = read(path)
+    model = opened.model
+    notes = [] if opened.note is None else [opened.note]
+    notes += [f"operator defined in the model itself: {_function(f)}" for f in model.functions.values()]
+    found, nodes = _Sites(model), {}
+    try:
+        fused, report = fuse(model, target)
+    except UsageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a graph that cannot be fused is inspected all the same
+        notes.append(f"sites are not known: fusing raised {first_line(error)}")
+    else:
+        found.add(fused, report)
+        nodes = dict(report.nodes)
+    stored = _weights(model, found.part_of)
+    return Inspection(
+        model=str(path),
+        producer=" ".join(filter(None, (model.producer_name, model.producer_version))),
+        ir_version=model.ir_version,
+        opset_imports=dict(model.opset_imports),
+        inputs=tuple(facts.describe_value(v) for v in model.graph.inputs),
+        outputs=tuple(facts.describe_value(v) for v in model.graph.outputs),
+        operators=facts.operators(model),
+        outside_standard=facts.foreign_operators(model),
+        parts=_parts(stored),
+        largest=tuple(sorted(stored, key=lambda w: -w.bytes)[:LARGEST]),
+        target=target,
+        sites=tuple(found.sites),
+        nodes=nodes,
+        notes=tuple(notes),
+    )
+
+
+class _Sites:
+    """The sites of a model, and which of its initialisers they read."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self.sites: list[InspectedSite] = []
+        self.part_of: dict[ir.Value, str] = {}
+        self._regions = regions.Regions(model)
+
+    def add(self, fused: ir.Model, report: FusionReport) -> None:
+        """Add the sites of a report, with their forms in the model before it was fused."""
+        nodes_of: dict[tuple[str, str], list[tuple[ir.Node, ...]]] = defaultdict(list)
+        for found in sites.find(fused):
+            nodes_of[found.kind, scoped_name(found.nodes[-1])].append(found.nodes)
+        for site in report.sites:
+            same = nodes_of[site.kind, site.name]
+            before = self._regions.before(same.pop(0)) if same else []
+            read_here = regions.weights(before)
+            for value in read_here:
+                self.part_of.setdefault(value, site.kind)
+            self.sites.append(
+                InspectedSite(
+                    id=site.id,
+                    kind=site.kind,
+                    name=site.name,
+                    status=site.status,
+                    form_now=_form_now(before, site),
+                    form_after=site.form,
+                    rule=site.rule,
+                    reason=site.reason,
+                    bytes=sum(facts.stored_bytes(v.const_value) for v in read_here if v.const_value is not None),
+                )
+            )
+
+
+def _form_now(nodes: list[ir.Node], site: Site) -> str | None:
+    """Return the operators of a site before fusing, in the report's order where they are the same ones."""
+    operators = [node.op_type for node in sorted_nodes(nodes)]
+    if site.status == "refused" or sorted(operators) == sorted(site.form.split()):
+        return site.form
+    return " ".join(operators) or None
+
+
+def _weights(model: ir.Model, part_of: Mapping[ir.Value, str]) -> list[Weight]:
+    return [
+        Weight(
+            name=str(value.name),
+            dtype=facts.dtype_name(tensor.dtype),
+            shape=tuple(tensor.shape.numpy()),
+            bytes=facts.stored_bytes(tensor),
+            part=part_of.get(value) or ("embedding" if _is_table(value) else "other"),
+        )
+        for value in facts.initializers(model)
+        if (tensor := value.const_value) is not None
+    ]
+
+
+def _is_table(value: ir.Value) -> bool:
+    """Whether rows are looked up in it."""
+    return any(usage.node.op_type == "Gather" and usage.idx == 0 for usage in value.uses())
+
+
+def _parts(weights: Iterable[Weight]) -> tuple[Part, ...]:
+    groups: dict[str, list[Weight]] = defaultdict(list)
+    for weight in weights:
+        groups[weight.part].append(weight)
+    parts = [Part(name, len(group), sum(w.bytes for w in group)) for name, group in groups.items()]
+    return tuple(sorted(parts, key=lambda part: -part.bytes))
+
+
+def _function(function: ir.Function) -> str:
+    return f"{function.domain}::{function.name}"

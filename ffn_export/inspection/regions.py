@@ -1,0 +1,61 @@
+"""Where the sites of a fused graph are in the graph that it was made from.
+
+Rules keep the names of the values that go into and come out of what they rewrite. So the nodes that a
+site had before are those between the values of these names: that holds for any rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx_ir as ir
+
+from ffn_export.fusion import constants
+
+# A site has a dozen nodes; a walk that finds more has left it.
+_LARGEST_SITE = 64
+
+
+class Regions:
+    """The graph before fusing, in which regions are looked up."""
+
+    def __init__(self, model: ir.Model) -> None:
+        nodes = list(model.graph.all_nodes())
+        self._place = {node: place for place, node in enumerate(nodes)}
+        self._producer_of = {str(value.name): node for node in nodes for value in node.outputs if value.name}
+
+    def before(self, site: Sequence[ir.Node]) -> list[ir.Node]:
+        """Return the nodes that a site of the fused graph had before, in graph order and without constants.
+
+        Args:
+            site: Its nodes in the fused graph; the last one ends it.
+
+        Returns:
+            None of them where the site had other borders.
+        """
+        borders = {v.name for n in site for v in n.inputs if v is not None and _comes_from_outside(v, site)}
+        last = self._producer_of.get(str(site[-1].outputs[0].name))
+        found: set[ir.Node] = set()
+        pending = [] if last is None else [last]
+        while pending:
+            node = pending.pop()
+            if node in found or node.op_type == "Constant":
+                continue
+            found.add(node)
+            for value in node.inputs:
+                if value is None or value.name in borders or value.is_initializer():
+                    continue
+                producer = value.producer()
+                if producer is None or len(found) > _LARGEST_SITE:
+                    return []
+                pending.append(producer)
+        return sorted(found, key=self._place.__getitem__)
+
+
+def weights(nodes: Iterable[ir.Node]) -> list[ir.Value]:
+    """Return the initialisers that nodes read, each once."""
+    return list(dict.fromkeys(v for node in nodes for v in node.inputs if v is not None and v.is_initializer()))
+
+
+def _comes_from_outside(value: ir.Value, site: Sequence[ir.Node]) -> bool:
+    return value.producer() not in site and not constants.is_constant(value)

@@ -1,0 +1,71 @@
+"""Verify every bundle of a folder again, each against its source.
+
+Exit status: 0 all passed; 1 one failed; 2 bad usage, or the folder holds no bundle; 3 a runtime that was
+named is not available here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ffn_export import api
+from ffn_export.bundle.folder import bundles_in
+from ffn_export.errors import FfnExportError, RuntimeUnavailableError
+from ffn_export.parity.result import ParityResult
+from ffn_export.reports.console import stdout_console
+from ffn_export.reports.junit import junit_xml_of_many
+from ffn_export.reports.tables import parity_summary_table
+from ffn_export.reports.text_file import write_text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    bundles = bundles_in(options.folder)
+    if not bundles:
+        print(f"verify_parity: {options.folder} holds no bundle; `make demo` builds one", file=sys.stderr)
+        return 2
+    results: dict[str, ParityResult | str] = {}
+    try:
+        for number, bundle in enumerate(bundles, 1):
+            print(f"[{number}/{len(bundles)}] verifying {bundle.name}", file=sys.stderr, flush=True)
+            results[bundle.name] = _verified(bundle, options.runtime, options.threads)
+        if options.junit is not None:
+            write_text(junit_xml_of_many(results), options.junit)
+    except FfnExportError as error:
+        print(f"verify_parity: {error}", file=sys.stderr)
+        return error.exit_status
+    if options.junit != "-":
+        stdout_console().print(parity_summary_table(results))
+    failed = sum(isinstance(result, str) or not result.passed for result in results.values())
+    print(f"{len(results) - failed} passed, {failed} failed", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Example: python scripts/verify_parity.py exported --junit parity.xml",
+    )
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("exported"), help="folder of bundles [exported]")
+    parser.add_argument("--junit", metavar="FILE", help="one JUnit file for all; - for standard output")
+    parser.add_argument("--runtime", action="append", metavar="NAME", help="a runtime that must judge; once for each")
+    parser.add_argument("--threads", type=int, metavar="N", help="intra-op threads [the processors of this process]")
+    return parser
+
+
+def _verified(bundle: Path, runtimes: Sequence[str] | None, threads: int | None) -> ParityResult | str:
+    """Return the verification, or why there is none: a damaged bundle is a failed one."""
+    try:
+        return api.verify(bundle, runtimes=runtimes, threads=threads)
+    except RuntimeUnavailableError:
+        raise
+    except FfnExportError as error:
+        return str(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,15 @@
+"""Files that several commands are tried on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ffn_export as fx
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small bundle, not to be changed."""
+    return fx.build("d2l-ffn-addnorm", directory=tmp_path_factory.mktemp("bundles"), bench_budget=0.001).directory

@@ -1,0 +1,137 @@
+"""Two models differ where they compute differently, and not where they are merely written differently."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from ffn_export.exporter import onnx_file
+from ffn_export.inspection.compare import compare
+from ffn_export.inspection.difference import Difference
+from tests.parity import faults
+
+Edit = Callable[[ir.Model], None]
+Compared = Callable[..., Difference]
+
+
+@pytest.fixture
+def compared(fused_file: Callable[..., Path], tmp_path: Path) -> Compared:
+    """Compare a preset with an edited copy of itself."""
+
+    def run(edit: Edit, spec: str = "d2l-ffn-addnorm") -> Difference:
+        path = fused_file(spec)
+        model = onnx_file.load(path)
+        edit(model)
+        onnx_file.save(model, tmp_path / "b.onnx")
+        return compare(path, tmp_path / "b.onnx")
+
+    return run
+
+
+def rename_everything(model: ir.Model) -> None:
+    for number, value in enumerate(list(model.graph.initializers.values())):
+        value.name = f"w{number}"
+    for number, node in enumerate(model.graph):
+        node.name = f"n{number}"
+
+
+def transpose_weights(model: ir.Model) -> None:
+    for value in list(model.graph.initializers.values()):
+        if value.const_value is None or len(value.const_value.shape) != 2:
+            continue
+        users = list(value.uses())
+        turned = np.ascontiguousarray(value.const_value.numpy().T)
+        value.const_value = ir.Tensor(turned, name=value.name)
+        value.shape = ir.Shape(turned.shape)
+        for user, index in users:
+            node = ir.node("Transpose", [value], {"perm": [1, 0]})
+            model.graph.insert_before(user, node)
+            user.replace_input_with(index, node.outputs[0])
+
+
+def test_the_same_model_under_other_names_is_the_same(compared: Compared) -> None:
+    found = compared(rename_everything)
+    assert not found.differs
+    assert found.count("equal") == 6
+    assert all(pair.renamed for pair in found.weights)
+
+
+def test_equal_weights_may_be_paired_in_any_order(compared: Compared) -> None:
+    def twins(model: ir.Model) -> None:
+        rename_everything(model)
+        for name, value in zip(("b", "a"), list(model.graph.initializers.values())[:2], strict=True):
+            value.name = name
+
+    assert not compared(twins).differs
+
+
+def test_a_transposed_weight_is_equal_and_its_node_is_a_difference(compared: Compared) -> None:
+    found = compared(transpose_weights)
+    assert found.count("equal") == 6
+    assert sum(pair.transposed for pair in found.weights) == 2
+    assert found.differs
+    assert not found.same_wiring
+    assert found.b.operators["Transpose"] == 2
+
+
+def test_a_changed_weight_is_named_with_its_size(compared: Compared) -> None:
+    found = compared(faults.scaled_weight(1.5))
+    (changed,) = [pair for pair in found.weights if pair.status == "changed"]
+    assert changed.max_relative == pytest.approx(0.5)
+    assert found.same_wiring
+    assert found.differs
+    nan = compared(faults.nan_weight)
+    assert [pair.max_relative for pair in nan.weights if pair.status == "changed"] == [float("inf")]
+
+
+@pytest.mark.parametrize("fault", [faults.negated_activation, faults.epsilon(1e-3), faults.static_batch])
+def test_other_faults_differ_without_any_weight(compared: Compared, fault: Edit) -> None:
+    found = compared(fault)
+    assert found.count("equal") == len(found.weights)
+    assert found.differs
+
+
+def test_swapped_inputs_are_another_wiring(tmp_path: Path) -> None:
+    for name, inputs in (("a", ["x", "y"]), ("b", ["y", "x"])):
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node("Sub", inputs, ["z"])],
+            "g",
+            [onnx.helper.make_tensor_value_info(v, onnx.TensorProto.FLOAT, [2]) for v in ("x", "y")],
+            [onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [2])],
+        )
+        onnx.save(onnx.helper.make_model(graph), tmp_path / f"{name}.onnx")
+    assert not compare(tmp_path / "a.onnx", tmp_path / "b.onnx").same_wiring
+
+
+def test_weights_of_another_precision_are_changed_by_their_rounding(compared: Compared) -> None:
+    def halve(model: ir.Model) -> None:
+        for value in model.graph.initializers.values():
+            assert value.const_value is not None
+            value.const_value = ir.Tensor(value.const_value.numpy().astype(np.float16), name=value.name)
+
+    found = compared(halve)
+    relative = [pair.max_relative for pair in found.weights if pair.status == "changed"]
+    assert len(relative) == 6
+    assert all(r is not None and r < 1e-3 for r in relative)
+
+
+def test_missing_data_is_not_compared_and_not_the_same(fused_file: Callable[..., Path], tmp_path: Path) -> None:
+    path = fused_file("bert-ffn")
+    onnx_file.save(onnx_file.load(path), tmp_path / "external.onnx", external_above=0)
+    assert not compare(path, tmp_path / "external.onnx").differs
+    (tmp_path / "external.onnx.data").unlink()
+    found = compare(path, tmp_path / "external.onnx")
+    assert found.count("not compared") == 6
+    assert found.differs
+    assert found.b.note is not None
+
+
+def test_it_reads_back(compared: Compared) -> None:
+    found = compared(faults.scaled_weight(1.5))
+    assert Difference.from_dict(json.loads(json.dumps(found.to_dict()))).to_dict() == found.to_dict()

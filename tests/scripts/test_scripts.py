@@ -1,0 +1,127 @@
+"""The scripts as CI runs them: what they write, and their exit status."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from ffn_export.exporter import onnx_file
+from tests.parity import faults
+
+ROOT = Path(__file__).parents[2]
+NAMES = {f"d2l-ffn-{target}-{dtype}" for target in ("portable", "ort-cpu") for dtype in ("float32", "float16")}
+
+
+def script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of bundles with their index."""
+    folder = tmp_path_factory.mktemp("exported")
+    done = script(
+        "export_presets", "-o", folder, "--only", "d2l-ffn", "--targets", "portable", "ort-cpu",
+        "--dtypes", "float32", "float16", "--no-bench",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "[4/4]" in done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("name", ["export_presets", "verify_parity", "benchmark"])
+def test_help_shows_an_example_and_the_exit_status(name: str) -> None:
+    done = script(name, "--help")
+    assert done.returncode == 0
+    assert f"Example: python scripts/{name}.py" in done.stdout
+    assert "Exit status: 0" in done.stdout
+    assert script(name, "--no-such-option").returncode == 2
+
+
+def test_the_index_lists_every_bundle(folder: Path) -> None:
+    entries = {entry["name"]: entry for entry in json.loads((folder / "index.json").read_text())["bundles"]}
+    assert set(entries) == NAMES
+    for name, entry in entries.items():
+        assert entry["error"] is None
+        assert (folder / entry["path"] / "manifest.json").is_file()
+        assert entry["parity"]["ort-cpu"]["verdict"] == "passed"
+        assert entry["parity"]["ort-cpu"]["worst_ulps"] <= entry["parity"]["ort-cpu"]["allowed_ulps"]
+        assert entry["nodes"] == 5
+        assert entry["bytes"] > 1000
+        assert name == f"{entry['preset']}-{entry['target']}-{entry['dtype']}"
+
+
+def test_a_build_that_fails_is_reported_and_the_others_go_on(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    in_the_way = tmp_path / "out" / "d2l-addnorm-ort-cpu-float32"
+    in_the_way.write_text("no bundle")
+    done = script(
+        "export_presets", "-o", tmp_path / "out", "--only", "d2l-addnorm", "--targets", "portable", "ort-cpu",
+        "--dtypes", "float32", "--jobs", "1",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"FAILED {in_the_way.name}: {in_the_way} is in the way" in done.stderr
+    entries = {e["name"]: e for e in json.loads((tmp_path / "out" / "index.json").read_text())["bundles"]}
+    assert set(entries) == NAMES | {in_the_way.name, "d2l-addnorm-portable-float32"}
+    assert "is in the way" in entries[in_the_way.name]["error"]
+    assert entries["d2l-addnorm-portable-float32"]["ratio"]["ort-cpu"]["batch=1"] > 0
+
+
+def test_a_misspelt_preset_is_bad_usage() -> None:
+    done = script("export_presets", "--only", "d2l-fnn")
+    assert done.returncode == 2
+    assert "did you mean 'd2l-ffn'?" in done.stderr
+
+
+def test_parity_of_a_folder_is_one_junit_file(folder: Path, tmp_path: Path) -> None:
+    done = script("verify_parity", folder, "--junit", tmp_path / "parity.xml")
+    assert done.returncode == 0, done.stderr
+    for name in NAMES:
+        assert name in done.stdout
+    root = ET.parse(tmp_path / "parity.xml").getroot()
+    assert root.attrib["failures"] == "0"
+    assert {suite.attrib["name"].partition(":")[0] for suite in root} == NAMES
+
+
+def test_a_fault_in_one_bundle_fails_the_folder(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    model = onnx_file.load(tmp_path / "out" / "d2l-ffn-portable-float32" / "model.onnx")
+    faults.scaled_weight(1.01)(model)
+    onnx_file.save(model, tmp_path / "out" / "d2l-ffn-portable-float32" / "model.onnx")
+    done = script("verify_parity", tmp_path / "out", "--junit", tmp_path / "parity.xml")
+    assert done.returncode == 1
+    assert "3 passed, 1 failed" in done.stderr
+    (failed,) = [suite for suite in ET.parse(tmp_path / "parity.xml").getroot() if int(suite.attrib["failures"])]
+    assert failed.attrib["name"].startswith("d2l-ffn-portable-float32")
+
+
+def test_a_folder_without_bundles_is_bad_usage(tmp_path: Path) -> None:
+    assert script("verify_parity", tmp_path).returncode == 2
+    assert script("verify_parity", tmp_path / "gone").returncode == 2
+
+
+def test_benchmark_writes_json_and_markdown(folder: Path, tmp_path: Path) -> None:
+    done = script(
+        "benchmark", folder / "d2l-ffn-ort-cpu-float32", "d2l-addnorm", "--tokens", "1", "4", "--threads", "1",
+        "--runtime", "ort-cpu", "--json", tmp_path / "times.json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("| model | sizes | threads | runtime |")
+    assert len(lines) == 2 + 4
+    results = json.loads((tmp_path / "times.json").read_text())["results"]
+    assert [(r["name"], r["threads"]) for r in results] == [("d2l-ffn-ort-cpu-float32", 1), ("d2l-addnorm", 1)]
+    assert results[0]["measurements"][1]["sizes"] == {"batch": 1, "seq": 4}
+
+
+def test_benchmark_of_nothing_known_is_bad_usage(tmp_path: Path) -> None:
+    assert script("benchmark", tmp_path).returncode == 2
+    assert script("benchmark", "d2l-fnn").returncode == 2
+    assert script("benchmark", "d2l-ffn", "--runtime", "ort-cup", "--threads", "1").returncode == 2
