@@ -13,14 +13,18 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from ffn_export import api
-from ffn_export.bundle.build import Build
+from ffn_export.bundle.build import Build, BuildOptions, build
 from ffn_export.bundle.folder import INDEX, IndexEntry, index, index_entry
-from ffn_export.errors import FfnExportError, GateError, did_you_mean
+from ffn_export.errors import FfnExportError, did_you_mean
+from ffn_export.exporter.capture import DEFAULT_OPSET
+from ffn_export.exporter.export import export_source
 from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.modules.presets import PRESETS
@@ -30,36 +34,47 @@ DTYPES = ("float32", "float16", "bfloat16")
 # Seconds: a few dozen runs of each competitor. `scripts/benchmark.py` times with care.
 BENCH_BUDGET = 0.005
 
-Variant = tuple[str, str, str]  # preset, target, dtype
+
+@dataclass(frozen=True)
+class Task:
+    """The bundles that share one export.
+
+    Attributes:
+        preset: What is exported.
+        dtype: In which precision.
+        targets: What it is fused for, one bundle each.
+        folder: Where the bundles go.
+        timed: Pattern of the names of those that are timed; empty for none.
+    """
+
+    preset: str
+    dtype: str
+    targets: tuple[str, ...]
+    folder: Path
+    timed: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    variants = list(itertools.product(options.only, options.targets, options.dtypes))
-    timed = () if options.no_bench else options.bench_dtypes
+    timed = "" if options.no_bench else options.bench
+    tasks = [
+        Task(preset, dtype, tuple(options.targets), options.output, timed)
+        for preset, dtype in itertools.product(options.only, options.dtypes)
+    ]
     started = time.monotonic()
-    entries: list[IndexEntry] = []
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # NumPy's threads, in the workers
-    # Spawned, for torch's threads do not survive a fork. Workers leave Ctrl-C to this process.
-    pool = ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn"), _leave_interrupts)
-    with pool:
-        try:
-            for done in as_completed(_submit(pool, variants, options.output, timed)):
-                entries.append(done.result())
-                print(f"[{len(entries)}/{len(variants)}] {_line(entries[-1])}", file=sys.stderr, flush=True)
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in multiprocessing.active_children():
-                worker.terminate()
-            print("interrupted; finished bundles stay, the index is as it was", file=sys.stderr)
-            return 130
-    path = options.output / INDEX
-    write_json(index(entries, path), path)
-    failed = [entry for entry in entries if entry.error is not None]
-    print(
-        f"{len(entries) - len(failed)} built, {len(failed)} failed in {time.monotonic() - started:.0f} s: {path}",
-        file=sys.stderr,
-    )
+    try:
+        entries = _run(tasks, options.jobs)
+        path = options.output / INDEX
+        write_json(index(entries, path), path)
+    except KeyboardInterrupt:
+        print("interrupted; finished bundles stay, the index is as it was", file=sys.stderr)
+        return 130
+    except FfnExportError as error:
+        print(f"export_presets: {error}", file=sys.stderr)
+        return error.exit_status
+    failed = sum(entry.error is not None for entry in entries)
+    took = time.monotonic() - started
+    print(f"{len(entries) - failed} built, {failed} failed in {took:.0f} s: {path}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -76,52 +91,89 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(
             option, nargs="+", type=_one_of(known), default=list(known), metavar="NAME", help=f"{what} [all]"
         )
-    # PyTorch on a CPU takes ten times as long in half precision, and the timing most of the whole run.
+    # PyTorch on a CPU takes ten times as long in half precision, and timing all of them longer than the rest.
     parser.add_argument(
-        "--bench-dtypes", nargs="+", choices=DTYPES, default=["float32"], metavar="NAME",
-        help="precisions that are timed [float32]",
+        "--bench", default="*-ort-cpu-float32", metavar="PATTERN",
+        help="bundles that are timed, roughly; '*' for all [*-ort-cpu-float32]",
     )  # fmt: skip
     parser.add_argument("--no-bench", action="store_true", help="leave the timing out")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes, each with one thread [2]")
+    parser.add_argument("--jobs", type=_count, default=2, metavar="N", help="processes, each with one thread [2]")
     return parser
 
 
-class _one_of:  # noqa: N801 - argparse shows it as a function
-    """A name out of those that are known; the nearest one is suggested."""
+def _one_of(known: Iterable[str]) -> Callable[[str], str]:
+    """Return a parser of names that suggests the nearest one; argparse's own lists them only."""
 
-    def __init__(self, known: Iterable[str]) -> None:
-        self._known = tuple(known)
-
-    def __call__(self, name: str) -> str:
-        if name not in self._known:
-            hint = did_you_mean(name, self._known)
-            raise argparse.ArgumentTypeError(f"unknown name {name!r};{hint} known are {', '.join(self._known)}")
+    def parse(name: str) -> str:
+        if name not in known:
+            raise argparse.ArgumentTypeError(
+                f"unknown name {name!r};{did_you_mean(name, known)} known are {', '.join(known)}"
+            )
         return name
 
-
-def _submit(
-    pool: ProcessPoolExecutor, variants: Iterable[Variant], folder: Path, timed: Sequence[str]
-) -> list[Future[IndexEntry]]:
-    return [pool.submit(_build, variant, folder, BENCH_BUDGET if variant[2] in timed else 0.0) for variant in variants]
+    return parse
 
 
-def _build(variant: Variant, folder: Path, budget: float) -> IndexEntry:
-    """Build one bundle in a worker; whatever goes wrong becomes its entry."""
-    preset, target, dtype = variant
-    name = f"{preset}-{target}-{dtype}"
-    built: Build | None = None
-    error: str | None = None
+def _count(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+    return int(text)
+
+
+def _run(tasks: Sequence[Task], jobs: int) -> list[IndexEntry]:
+    """Run the tasks in worker processes, and tell of each bundle as it comes."""
+    entries: list[IndexEntry] = []
+    total = sum(len(task.targets) for task in tasks)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # NumPy's threads, in the workers
+    # Spawned: torch's threads do not survive a fork.
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _leave_interrupts) as pool:
+        try:
+            for done in as_completed([pool.submit(_build_all, task) for task in tasks]):
+                for entry in done.result():
+                    entries.append(entry)
+                    print(f"[{len(entries)}/{total}] {_line(entry)}", file=sys.stderr, flush=True)
+        except KeyboardInterrupt:
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
+    return entries
+
+
+def _leave_interrupts() -> None:
+    """Leave Ctrl-C to the parent, which ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _build_all(task: Task) -> list[IndexEntry]:
+    """Export once, and build a bundle for each target; whatever goes wrong becomes the bundle's entry."""
     try:
-        built = api.build(
-            preset, directory=folder, name=name, target=target, dtype=dtype, threads=1, bench_budget=budget
-        )
-    except GateError as failed:
-        built, error = failed.result if isinstance(failed.result, Build) else None, str(failed)
-    except FfnExportError as failed:
-        error = str(failed)
-    except Exception as failed:  # noqa: BLE001 - a fault of ours must not keep the others from being built
-        error = f"unexpected {first_line(failed)}"
-    return index_entry(name, preset, target, dtype, built, error)
+        source = api.as_source(task.preset, dtype=task.dtype)
+        exported = export_source(source, DEFAULT_OPSET)
+    except Exception as error:  # noqa: BLE001 - what keeps one from being exported must not stop the others
+        return [_entry(task, target, None, _said(error)) for target in task.targets]
+    entries = []
+    for target in task.targets:
+        name = _name(task, target)
+        budget = BENCH_BUDGET if fnmatch(name, task.timed) else 0.0
+        try:
+            options = BuildOptions(target, threads=1, bench_budget=budget)
+            built = build(source, task.folder / name, options, exported=exported)
+            entries.append(_entry(task, target, built, next(iter(built.failures), None)))
+        except Exception as error:  # noqa: BLE001 - likewise
+            entries.append(_entry(task, target, None, _said(error)))
+    return entries
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, FfnExportError) else f"unexpected {first_line(error)}"
+
+
+def _name(task: Task, target: str) -> str:
+    return f"{task.preset}-{target}-{task.dtype}"
+
+
+def _entry(task: Task, target: str, built: Build | None, error: str | None) -> IndexEntry:
+    return index_entry(_name(task, target), task.preset, target, task.dtype, built, error)
 
 
 def _line(entry: IndexEntry) -> str:
@@ -129,10 +181,6 @@ def _line(entry: IndexEntry) -> str:
         return f"FAILED {entry.name}: {entry.error}"
     errors = ", ".join(f"{runtime} {found['worst_ulps'] or 0:.2f} ulp" for runtime, found in entry.parity.items())
     return f"built {entry.name}: {errors}; {entry.nodes} nodes"
-
-
-def _leave_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

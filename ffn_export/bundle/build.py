@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import onnx_ir as ir
+
 from ffn_export.bundle import describe, integrity, publish, vectors
 from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.exporter import onnx_file
@@ -85,10 +87,25 @@ class BuildOptions:
     bench_budget: float = 1.5
 
 
-def build(source: Source, destination: Path, options: BuildOptions, progress: Progress = lambda line: None) -> Build:
+def build(
+    source: Source,
+    destination: Path,
+    options: BuildOptions,
+    progress: Progress = lambda line: None,
+    *,
+    exported: ir.Model | None = None,
+) -> Build:
     """Build a bundle at ``destination``, replacing one that is there and nothing else.
 
     When a gate fails, nothing is written, and a bundle that was there stays.
+
+    Args:
+        source: What to export.
+        destination: The bundle's directory.
+        options: How to build it.
+        progress: Called with a line for each step.
+        exported: What exporting the source gave already, for a caller that builds it for several targets; it is
+            left unchanged.
 
     Raises:
         ExportError: If the module cannot be exported as asked.
@@ -98,17 +115,25 @@ def build(source: Source, destination: Path, options: BuildOptions, progress: Pr
     get_target(options.target)
     publish.check_destination(destination)
     with publish.staging(destination) as stage:
-        result = _build_in(stage.directory, source, destination, options, progress)
+        result = _build_in(stage.directory, source, destination, options, progress, exported)
         if result.passed:
             stage.publish()
     return result
 
 
-def _build_in(stage: Path, source: Source, destination: Path, options: BuildOptions, progress: Progress) -> Build:
+def _build_in(
+    stage: Path,
+    source: Source,
+    destination: Path,
+    options: BuildOptions,
+    progress: Progress,
+    exported: ir.Model | None,
+) -> Build:
     threads = options.threads or available_threads()
     settings = SessionSettings()
-    progress(f"exporting {source.spec} to opset {options.opset}")
-    exported = export_source(source, options.opset)
+    if exported is None:
+        progress(f"exporting {source.spec} to opset {options.opset}")
+        exported = export_source(source, options.opset)
     progress(f"fusing for {options.target}")
     model, fusion = fuse(exported, options.target)
     onnx_file.save(model, stage / MODEL)

@@ -12,7 +12,7 @@ import pytest
 from junitparser import JUnitXml
 
 from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.reports.junit import junit_xml, write_junit
+from ffn_export.reports.junit import junit_xml, junit_xml_of_many, write_junit
 
 MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
@@ -70,3 +70,14 @@ def test_names_that_xml_cannot_hold_are_escaped(name: str, readable: str, parity
 
 def test_same_result_gives_the_same_bytes(failed: ParityResult) -> None:
     assert junit_xml(failed) == junit_xml(ParityResult.from_dict(failed.to_dict()))
+
+
+def test_many_verifications_are_one_document(passed: ParityResult, failed: ParityResult) -> None:
+    root = ElementTree.fromstring(junit_xml_of_many({"good": passed, "bad": failed, "damaged": "a hash differs"}))
+    names = [suite.attrib["name"] for suite in root]
+    assert "good: ort-cpu" in names
+    assert "bad: weights" in names
+    assert names[-1] == "damaged: verification"
+    alone = int(ElementTree.fromstring(junit_xml(failed)).attrib["failures"])
+    assert int(root.attrib["failures"]) == alone + 1
+    assert int(root.attrib["tests"]) == sum(int(suite.attrib["tests"]) for suite in root)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import ffn_export as fx
 from ffn_export.exporter import onnx_file
 from tests.parity import faults
 
@@ -36,6 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["export_presets", "verify_parity", "benchmark"])
 def test_help_shows_an_example_and_the_exit_status(name: str) -> None:
     done = script(name, "--help")
@@ -55,7 +57,14 @@ def test_the_index_lists_every_bundle(folder: Path) -> None:
         assert entry["parity"]["ort-cpu"]["worst_ulps"] <= entry["parity"]["ort-cpu"]["allowed_ulps"]
         assert entry["nodes"] == 5
         assert entry["bytes"] > 1000
+        assert entry["ratio"] == {}
         assert name == f"{entry['preset']}-{entry['target']}-{entry['dtype']}"
+
+
+def test_a_bundle_of_the_script_is_the_one_that_build_makes(folder: Path, tmp_path: Path) -> None:
+    built = fx.build("d2l-ffn", directory=tmp_path, dtype="float16", bench_budget=0).directory
+    shared = folder / "d2l-ffn-ort-cpu-float16"
+    assert (built / "model.onnx").read_bytes() == (shared / "model.onnx").read_bytes()
 
 
 def test_a_build_that_fails_is_reported_and_the_others_go_on(folder: Path, tmp_path: Path) -> None:
@@ -64,13 +73,14 @@ def test_a_build_that_fails_is_reported_and_the_others_go_on(folder: Path, tmp_p
     in_the_way.write_text("no bundle")
     done = script(
         "export_presets", "-o", tmp_path / "out", "--only", "d2l-addnorm", "--targets", "portable", "ort-cpu",
-        "--dtypes", "float32", "--jobs", "1",
+        "--dtypes", "float32", "--jobs", "1", "--bench", "*",
     )  # fmt: skip
     assert done.returncode == 1
     assert f"FAILED {in_the_way.name}: {in_the_way} is in the way" in done.stderr
     entries = {e["name"]: e for e in json.loads((tmp_path / "out" / "index.json").read_text())["bundles"]}
     assert set(entries) == NAMES | {in_the_way.name, "d2l-addnorm-portable-float32"}
     assert "is in the way" in entries[in_the_way.name]["error"]
+    assert done.stderr.splitlines()[-1].startswith("1 built, 1 failed")
     assert entries["d2l-addnorm-portable-float32"]["ratio"]["ort-cpu"]["batch=1"] > 0
 
 
@@ -107,6 +117,7 @@ def test_a_folder_without_bundles_is_bad_usage(tmp_path: Path) -> None:
     assert script("verify_parity", tmp_path / "gone").returncode == 2
 
 
+@pytest.mark.slow
 def test_benchmark_writes_json_and_markdown(folder: Path, tmp_path: Path) -> None:
     done = script(
         "benchmark", folder / "d2l-ffn-ort-cpu-float32", "d2l-addnorm", "--tokens", "1", "4", "--threads", "1",
@@ -121,6 +132,7 @@ def test_benchmark_writes_json_and_markdown(folder: Path, tmp_path: Path) -> Non
     assert results[0]["measurements"][1]["sizes"] == {"batch": 1, "seq": 4}
 
 
+@pytest.mark.slow
 def test_benchmark_of_nothing_known_is_bad_usage(tmp_path: Path) -> None:
     assert script("benchmark", tmp_path).returncode == 2
     assert script("benchmark", "d2l-fnn").returncode == 2
