@@ -25,6 +25,11 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
+def float_info(dtype: np.dtype[Any]) -> Any:
+    """Return ``eps``, ``smallest_normal``, ``smallest_subnormal`` and so on of a floating-point dtype, bfloat16 too."""
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
 def trace_sizes(specs: Iterable[TensorSpec]) -> dict[str, int]:
     """Return distinct sizes to trace with, one for each symbolic dimension, within its bounds."""
     sizes: dict[str, int] = {}
@@ -40,15 +45,35 @@ def fit_sizes(dims: Iterable[Dim], wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
-    """Draw one input: standard normal floats, fair booleans, integers uniform over ``value_range``.
+    """Draw one input: standard normal floats, fair booleans, integers uniform over ``value_range``, or a mask.
 
     Integers without a range are drawn from {0, 1}, which every table and every mask allows.
     """
     shape = spec.shape(sizes)
     if spec.is_floating:
         return rng.standard_normal(shape).astype(numpy_dtype(spec.dtype))
+    if spec.is_mask:
+        return _draw_mask(shape, rng).astype(numpy_dtype(spec.dtype))
     low, high = spec.value_range or (0, 1)
     return rng.integers(low, high, shape, endpoint=True).astype(numpy_dtype(spec.dtype))
+
+
+def _draw_mask(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Draw rows that are padded on the right, on the left, or here and there, each with at least one 1.
+
+    A row without any 1 is a batch element that is not there: softmax over nothing, which many a module answers
+    with NaN and no caller asks for.
+    """
+    if not shape or not shape[-1]:
+        return np.ones(shape, dtype=bool)
+    *rows, length = shape
+    position = np.arange(length)
+    # By its rank a place is there or padding: ranks rise from the left, from the right, or at random.
+    ranks = np.stack(np.broadcast_arrays(position, position[::-1], rng.random(shape).argsort(axis=-1)))
+    how = rng.integers(len(ranks), size=(1, *rows, 1))
+    there = rng.integers(1, length, size=(*rows, 1), endpoint=True)
+    mask: Array = np.take_along_axis(ranks, how, axis=0)[0] < there
+    return mask
 
 
 def draw_all(specs: Iterable[TensorSpec], sizes: Mapping[str, int], seed: int) -> dict[str, Array]:

@@ -28,7 +28,7 @@ def with_ranges(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: Ca
     Which tables an input indexes is seen by running the module once on zeros, a valid index
     everywhere. An input that reaches no table unchanged gets the bound of the smallest embedding.
     """
-    open_specs = [s for s in specs if not s.is_floating and s.value_range is None]
+    open_specs = [s for s in specs if not (s.is_floating or s.is_mask) and s.value_range is None]
     if not open_specs:
         return specs
     watch = _watch(module, specs, call)

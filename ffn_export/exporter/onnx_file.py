@@ -8,10 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import onnx
 import onnx_ir as ir
+from onnx_ir import external_data
 from onnx_ir.external_data import convert_tensors_from_external
 
 from ffn_export.errors import UsageError
+from ffn_export.exporter import sparse
+
+# Weights of a model that come from external data are written so again, unless they are as little as this.
+_INLINE_BELOW_BYTES = 2**26
 
 # A protobuf message ends at 2 GiB; the graph itself needs some of that.
 EXTERNAL_ABOVE_BYTES = 2**31 - 2**26
@@ -33,7 +39,7 @@ def load(path: Path | str) -> ir.Model:
     if not path.is_file():
         raise UsageError(f"no such file: {path}")
     try:
-        model = ir.load(path)
+        model = _read(path)
     except Exception as error:
         raise UsageError(f"{path} is no ONNX model: it does not parse as protobuf") from error
     if not model.opset_imports and not len(model.graph):
@@ -41,6 +47,20 @@ def load(path: Path | str) -> ir.Model:
     for value in _initializers(model):
         if isinstance(value.const_value, ir.ExternalTensor):
             _check_present(path, value.const_value)
+    return model
+
+
+def from_proto(proto: onnx.ModelProto) -> ir.Model:
+    """Take a model over from protobuf, with what it keeps sparsely written out."""
+    if sparse.has_sparse(proto):
+        sparse.densify(proto)
+    return ir.from_proto(proto)
+
+
+def _read(path: Path) -> ir.Model:
+    """Read as ``ir.load`` does, but for what is sparse."""
+    model = from_proto(onnx.load(path, load_external_data=False))
+    external_data.set_base_dir(model.graph, path.parent)
     return model
 
 
@@ -71,19 +91,31 @@ def strip_machine_metadata(model: ir.Model) -> None:
 def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_ABOVE_BYTES) -> None:
     """Write a model, and ``<name>.data`` beside it where its weights exceed ``external_above`` bytes.
 
-    Both are complete under a temporary name in the same directory before they get their own.
+    Both are complete under a temporary name in the same directory before they get their own. Weights that are
+    on disk in that directory already are referred to there; those in another are copied, one at a time.
 
     Raises:
         UsageError: If the path is no file, or the directory cannot be written to.
     """
     path = Path(path)
     _refuse_other_than_file(path)
-    external = f"{path.name}.data" if weight_bytes(model) > external_above else None
-    with writing(path.parent) as scratch, nullcontext() if external else _read_in(model):
+    on_disk = [v.const_value for v in _initializers(model) if isinstance(v.const_value, ir.ExternalTensor)]
+    stays = bool(on_disk) and all(_is_inside(tensor, path.parent) for tensor in on_disk)
+    in_memory = weight_bytes(model) - sum(tensor.nbytes for tensor in on_disk)
+    refers = stays and in_memory <= external_above
+    copies = in_memory + sum(tensor.nbytes for tensor in on_disk) > external_above
+    copies = copies or sum(tensor.nbytes for tensor in on_disk) > _INLINE_BELOW_BYTES
+    external = f"{path.name}.data" if copies and not refers else None
+    with writing(path.parent) as scratch, nullcontext() if external or refers else _read_in(model):
         ir.save(model, scratch / path.name, external_data=external)
         if external is not None:
             (scratch / external).replace(path.parent / external)
         (scratch / path.name).replace(path)
+
+
+def _is_inside(tensor: ir.ExternalTensor, directory: Path) -> bool:
+    """Whether a file in ``directory`` can name the tensor's data as the tensor does."""
+    return (directory / tensor.location).resolve() == Path(tensor.path).resolve()
 
 
 def check_writable(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How a user names what to export: a preset, ``package.module:factory``, or an exported program.
+"""How a user names what to export: a preset, ``package.module:factory``, a model directory, an exported program.
 
 Resolving a SPEC seeds every generator, calls the factory and puts the module into evaluation mode.
 """
@@ -20,6 +20,8 @@ import torch
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.exporter.drawing import Array, draw_all, numpy_dtype, trace_sizes
 from ffn_export.exporter.exported_program import load_program, program_inputs
+from ffn_export.exporter.hugging_face.model import PREFIX as HUGGING_FACE
+from ffn_export.exporter.hugging_face.model import load_model
 from ffn_export.exporter.integer_ranges import with_ranges
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.signature import CallSignature, bind
@@ -27,7 +29,7 @@ from ffn_export.exporter.tensor_spec import Dim, InputSpecs, TensorSpec, parse_i
 from ffn_export.exporter.torch_inputs import to_torch
 from ffn_export.modules.presets import PRESETS, create, get_preset
 
-Kind = Literal["preset", "factory", "exported_program", "module"]
+Kind = Literal["preset", "factory", "hugging_face", "exported_program", "module"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Source:
         samples: The user's own arrays by input name: the module is traced with them instead of drawn ones.
         dtype: The precision that the module was converted to, ``float32`` where it was not.
         keep_io: Whether inputs and outputs stayed in float32.
+        task: What a Hugging Face model was loaded for.
+        companions: Name -> path of files that belong beside the graph, such as a tokenizer's.
     """
 
     spec: str
@@ -65,6 +69,8 @@ class Source:
     samples: Mapping[str, Array] | None = None
     dtype: str = "float32"
     keep_io: bool = False
+    task: str | None = None
+    companions: Mapping[str, Path] = field(default_factory=dict)
 
     def traced_sizes(self) -> dict[str, int]:
         """Return the sizes of the symbolic dimensions to trace with."""
@@ -85,19 +91,29 @@ class Source:
         return {**inspect.signature(self.module.forward).bind(*args, **kwargs).arguments, **kwargs}
 
 
-def resolve(spec: str, inputs: InputSpecs | None = None, seed: int | None = None) -> Source:
+def knows_its_inputs(spec: str) -> bool:
+    """Whether a SPEC says itself what its inputs are: all but a factory do."""
+    return ":" not in spec or spec.startswith(HUGGING_FACE)
+
+
+def resolve(spec: str, inputs: InputSpecs | None = None, seed: int | None = None, task: str | None = None) -> Source:
     """Resolve a SPEC from the command line.
 
     Args:
-        spec: Preset name, ``package.module:factory``, or path of a ``.pt2`` file.
+        spec: Preset name, ``package.module:factory``, ``hf:`` and a model directory, or path of a ``.pt2`` file.
         inputs: Input specs; needed for a factory, optional elsewhere.
         seed: Seed of the weights; None means the preset's own, else 0.
+        task: What a model directory is loaded for; None means what its configuration says.
 
     Raises:
-        UsageError: If there is no such preset, file, module or factory, if the factory fails or
-            returns no module, or if the inputs do not fit ``forward``.
+        UsageError: If there is no such preset, file, module, factory or model directory, if it fails or
+            gives no module, or if the inputs do not fit ``forward``.
     """
     parsed = parse_inputs(inputs) if inputs else None
+    if spec.startswith(HUGGING_FACE):
+        return _from_hugging_face(spec, parsed, seed or 0, task)
+    if task is not None:
+        raise UsageError(f"a task is for hf:DIR, a model directory, and not for {spec!r}: leave it out")
     if spec in PRESETS:
         return _from_preset(spec, parsed, seed)
     if spec.endswith(".pt2"):
@@ -106,7 +122,7 @@ def resolve(spec: str, inputs: InputSpecs | None = None, seed: int | None = None
         return _from_factory(spec, parsed, seed or 0)
     raise UsageError(
         f"no preset is named {spec!r};{did_you_mean(spec, PRESETS)} run `ffn-export list` for all, "
-        "or write package.module:factory or a .pt2 file"
+        "or write package.module:factory, hf:DIR or a .pt2 file"
     )
 
 
@@ -217,6 +233,15 @@ def _import_factory(spec: str) -> Any:
     if not callable(target):
         raise UsageError(f"{spec!r} is not callable; name a function or class that returns a torch.nn.Module")
     return target
+
+
+def _from_hugging_face(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: int, task: str | None) -> Source:
+    model = load_model(spec.removeprefix(HUGGING_FACE), task, inputs)
+    specs, call = _bind(model.module, model.inputs)
+    return Source(
+        spec, model.name, "hugging_face", model.module, with_ranges(model.module, specs, call), call, seed=seed,
+        reference=model.reference, example=model.example, task=model.task, companions=model.companions,
+    )  # fmt: skip
 
 
 def _from_program(path: Path, inputs: tuple[TensorSpec, ...] | None, seed: int) -> Source:

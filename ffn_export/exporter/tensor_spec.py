@@ -2,11 +2,13 @@
 
 Grammar (blanks around names, numbers and signs are ignored)::
 
-    NAME:DTYPE[DIM,...]{LOW..HIGH}
+    NAME:DTYPE[DIM,...]{VALUES}
+    VALUES = LOW..HIGH | mask
     DIM = 768 | seq | seq<=512 | 2<=seq<=512 | seq>=2
 
-A number is a static dimension, a name a symbolic one, with optional inclusive bounds. The range in
-braces is optional and gives the inclusive bounds that integer values are drawn from.
+A number is a static dimension, a name a symbolic one, with optional inclusive bounds. The braces are optional and
+say how values are drawn that are no floats: within inclusive bounds, or as a mask, which is 1 for what is there
+and 0 for padding, with at least one 1 along the last axis.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ DTYPES = (
 )  # fmt: skip
 
 _NAME = r"[A-Za-z_]\w*(?:\.\w+)*"
-_TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<dims>[^\[\]]*)\](?:\{(?P<low>-?\d+)\.\.(?P<high>-?\d+)\})?", re.ASCII)
+_TENSOR = re.compile(
+    r"(?P<dtype>\w+)\[(?P<dims>[^\[\]]*)\](?:\{(?:(?P<low>-?\d+)\.\.(?P<high>-?\d+)|(?P<mask>mask))\})?", re.ASCII
+)
 _DIM = re.compile(rf"(?:(?P<low>\d+)<=)?(?P<name>{_NAME})(?:<=(?P<high>\d+)|>=(?P<low2>\d+))?", re.ASCII)
 _BLANKS = re.compile(r"\s*(<=|>=|\.\.|[\[\],{}])\s*")
 
@@ -61,12 +65,14 @@ class TensorSpec:
         dtype: One of :data:`DTYPES`.
         dims: One entry an axis: a static size or a :class:`Dim`.
         value_range: Inclusive bounds of drawn integer values, or None to derive them.
+        is_mask: Whether it is drawn as a mask of what is there and what is padding.
     """
 
     name: str
     dtype: str
     dims: tuple[int | Dim, ...]
     value_range: tuple[int, int] | None = None
+    is_mask: bool = False
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -74,6 +80,9 @@ class TensorSpec:
                 f"input {self.name!r} has unknown dtype {self.dtype!r};{did_you_mean(self.dtype, DTYPES)} known: "
                 f"{', '.join(DTYPES)}"
             )
+
+        if self.is_mask and self.is_floating:
+            raise UsageError(f"input {self.name!r} is {self.dtype}, a mask is of integers or bool: leave {{mask}} out")
 
     @classmethod
     def parse(cls, text: str) -> TensorSpec:
@@ -89,7 +98,7 @@ class TensorSpec:
 
     @classmethod
     def parse_tensor(cls, name: str, text: str) -> TensorSpec:
-        """Parse the part after the colon, ``DTYPE[DIM,...]{LOW..HIGH}``.
+        """Parse the part after the colon, ``DTYPE[DIM,...]{VALUES}``.
 
         Raises:
             UsageError: As :meth:`parse`.
@@ -107,7 +116,7 @@ class TensorSpec:
         dtype = match["dtype"]
         dims = tuple(_parse_dim(name, dim) for dim in match["dims"].split(",")) if match["dims"] else ()
         value_range = None if match["low"] is None else (int(match["low"]), int(match["high"]))
-        spec = cls(name, dtype, dims, value_range)
+        spec = cls(name, dtype, dims, value_range, is_mask=match["mask"] is not None)
         if value_range:
             _check_value_range(name, dtype, *value_range)
         return spec
@@ -127,8 +136,8 @@ class TensorSpec:
         return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in self.dims)
 
     def __str__(self) -> str:
-        value_range = "" if self.value_range is None else f"{{{self.value_range[0]}..{self.value_range[1]}}}"
-        return f"{self.dtype}[{','.join(map(str, self.dims))}]{value_range}"
+        values = "" if self.value_range is None else f"{{{self.value_range[0]}..{self.value_range[1]}}}"
+        return f"{self.dtype}[{','.join(map(str, self.dims))}]{'{mask}' if self.is_mask else values}"
 
 
 def _check_value_range(name: str, dtype: str, low: int, high: int) -> None:

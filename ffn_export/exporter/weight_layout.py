@@ -20,7 +20,7 @@ def fold(model: ir.Model) -> int:
     """Fold layout nodes on initialisers of the main graph in place; return how many went.
 
     A weight that is also used as it is, such as an embedding tied to an output layer, stays behind its
-    ``Transpose``: folded, the file would hold it twice.
+    ``Transpose``: folded, the file would hold it twice. So does one that is on disk, which need not be read.
     """
     graph = model.graph
     folded = 0
@@ -50,7 +50,9 @@ def _is_layout(node: ir.Node) -> bool:
 
 def _is_fixed_initializer(value: ir.Value) -> bool:
     is_interface = value.is_graph_input() or value.is_graph_output()
-    return value.is_initializer() and not is_interface and value.const_value is not None
+    if not value.is_initializer() or is_interface:
+        return False
+    return value.const_value is not None and not isinstance(value.const_value, ir.ExternalTensor)
 
 
 def _is_same(one: Array, other: Array | None) -> bool:
@@ -71,13 +73,13 @@ def _initializer(graph: ir.Graph, value: ir.Value, array: Array) -> ir.Value:
 def _view(node: ir.Node, source: ir.Value) -> Array | None:
     """Return the weight as the node gives it, or None where it is no view or the node is not valid."""
     assert source.const_value is not None
-    array = source.const_value.numpy()
     try:
+        array = source.const_value.numpy()
         if node.op_type == "Transpose":
             return array.transpose(node.attributes.get_ints("perm", range(array.ndim)[::-1]))
         if node.op_type == "Squeeze":
             return _squeezed(node, array)
-    except ValueError:
+    except (ValueError, OSError):  # no such axis; no such file
         return None
     return array
 

@@ -37,6 +37,24 @@ def test_integers_fill_their_range() -> None:
     assert np.unique(array).tolist() == [-3, -2, -1, 0, 1, 2]
 
 
+def test_a_mask_is_padded_on_either_side_and_never_all_padding() -> None:
+    mask = draw(TensorSpec.parse("mask:int64[batch,seq]{mask}"), {"batch": 300, "seq": 6}, np.random.default_rng(0))
+    assert mask.dtype == np.int64
+    assert np.unique(mask).tolist() == [0, 1]
+    assert mask.sum(axis=1).min() == 1
+    assert mask.sum(axis=1).max() == 6
+    rows = {"".join(map(str, row)) for row in mask.tolist()}
+    assert {"111100", "001111", "111111"} <= rows
+    assert any("01" in row and "10" in row for row in rows)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 5), (3, 0), (1, 1), (2, 1, 3, 3)])
+def test_a_mask_of_any_shape_can_be_drawn(shape: tuple[int, ...]) -> None:
+    mask = draw(TensorSpec("mask", "bool", shape, is_mask=True), {}, np.random.default_rng(0))
+    assert (mask.shape, mask.dtype) == (shape, np.dtype("bool"))
+    assert not mask.size or mask.any(axis=-1).all()
+
+
 def test_one_seed_draws_the_same_inputs() -> None:
     specs = parse_inputs({"x": "float32[n]", "i": "int64[n]{0..9}"})
     first, again, other = (draw_all(specs, {"n": 20}, seed) for seed in (0, 0, 1))

@@ -82,7 +82,7 @@ def test_a_factory_a_class_a_method_or_a_module(user: Path, spec: str, name: str
         ("bert-fnn", "no preset is named 'bert-fnn'; did you mean 'bert-ffn'? run `ffn-export list` for all"),
         (
             "user_models",
-            "run `ffn-export list` for all, or write package.module:factory or a .pt2",
+            "run `ffn-export list` for all, or write package.module:factory, hf:DIR or a .pt2",
         ),
         ("", "no preset is named ''"),
         ("user_models:", "'user_models' has no ''; write package.module:factory"),

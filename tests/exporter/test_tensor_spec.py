@@ -23,6 +23,7 @@ from tests.exporter.helpers import refusal
         ("d:int8[n]{-128..127}", TensorSpec("d", "int8", (Dim("n"),), (-128, 127))),
         ("encoder.x_1:bool[batch.size,0]", TensorSpec("encoder.x_1", "bool", (Dim("batch.size"), 0))),
         (" x : float32[ batch , 2 <= seq <= 512 ] ", TensorSpec("x", "float32", (Dim("batch"), Dim("seq", 2, 512)))),
+        ("m:int64[batch,seq]{mask}", TensorSpec("m", "int64", (Dim("batch"), Dim("seq")), is_mask=True)),
         ("ids: int32[n] { 0 .. 3 }", TensorSpec("ids", "int32", (Dim("n"),), (0, 3))),
     ],
 )
@@ -30,7 +31,9 @@ def test_parse(text: str, spec: TensorSpec) -> None:
     assert TensorSpec.parse(text) == spec
 
 
-@pytest.mark.parametrize("text", ["float32[batch,2<=seq<=512,768]", "int64[n]{0..98}", "bool[]", "float32[2<=seq]"])
+@pytest.mark.parametrize(
+    "text", ["float32[batch,2<=seq<=512,768]", "int64[n]{0..98}", "bool[]", "float32[2<=seq]", "bool[n]{mask}"]
+)
 def test_written_as_it_is_read(text: str) -> None:
     assert str(TensorSpec.parse_tensor("x", text)) == text
 
@@ -47,6 +50,8 @@ def test_written_as_it_is_read(text: str) -> None:
         ("x:fl oat32[n]", "does not parse"),
         ("x:int64[n]{0..3", "does not parse"),
         ("x:int64[n]{0..}", "does not parse"),
+        ("x:int64[n]{masks}", "does not parse"),
+        ("x:float32[n]{mask}", "input 'x' is float32, a mask is of integers or bool: leave {mask} out"),
         ("x:flaot32[n]", "unknown dtype 'flaot32'; did you mean 'float32'?"),
         ("x:complex64[n]", "unknown dtype 'complex64'"),
         ("x:float32[batch,]", "dimension '' of input 'x' does not parse: write a size, a name, or a bounded name"),
