@@ -17,7 +17,7 @@ _INTRODUCTION = """# Fusion catalogue
 
 Made by `python -m ffn_export.fusion.catalogue` from the rules' own docstrings; a test keeps it up to date.
 
-A rule is applied where its pattern matches, its own conditions hold, and the safety gate has nothing against
+A rule is applied where it recognises its function, its own conditions hold, and the safety gate has nothing against
 it: no intermediate that is a graph output or is read elsewhere, a dtype with a kernel, an opset that the graph
 can be raised to. Otherwise the site is left alone, and the report says why.
 """
@@ -33,6 +33,8 @@ def page() -> str:
 
 def _target(target: Target) -> str:
     kept = "".join(f" A {kind} is kept: {reason}." for kind, reason in target.kept.items())
+    if target.fewest_nodes:
+        kept += " A feed_forward is kept with more than one computing node between its products, two in a gated one."
     return f"- `{target.name}`: {target.summary}.{kept}"
 
 
@@ -42,14 +44,23 @@ def _section(rule: type[Rule]) -> str:
 
 def _lines(rule: type[Rule]) -> Iterator[str]:
     users = [name for name, target in TARGETS.items() if rule in target.rules]
-    yield f"### {rule.variants()[0].name}\n"
+    yield f"### {rule().name}\n"
     # A rule that stands beside another in its file is described there, and has a line of its own.
     own = inspect.getdoc(rule) or ""
     yield f"{own}\n"
-    yield f"{inspect.getdoc(sys.modules[rule.__module__]) or ''}\n"
+    first = next(each for each in (*canonicalise.RULES, *rules.RULES) if each.__module__ == rule.__module__)
+    yield f"{_described(rule.__module__) if first is rule else f'As `{first().name}` above.'}\n"
+    # What several rules have in common is described in the file of their base.
+    for base in rule.__bases__:
+        if inspect.isabstract(base) and base is not Rule and base.__module__ != rule.__module__:
+            yield f"{_described(base.__module__)}\n"
     yield f"- Site: `{rule.site}`"
     yield f"- Writes: `{rule.writes or 'the operators that are there'}`"
     yield f"- Targets: {', '.join(f'`{name}`' for name in users)}\n"
+
+
+def _described(module: str) -> str:
+    return inspect.getdoc(sys.modules[module]) or ""
 
 
 if __name__ == "__main__":

@@ -6,6 +6,10 @@ overridden and is none. A number equals the true one when it is that number roun
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
@@ -20,7 +24,8 @@ def integers(value: ir.Value | None) -> tuple[int, ...] | None:
     tensor = _tensor(value)
     if tensor is None or not tensor.dtype.is_integer():
         return None
-    return tuple(int(number) for number in tensor.numpy().reshape(-1))
+    array = _read(tensor)
+    return None if array is None else tuple(int(number) for number in array.reshape(-1))
 
 
 def scalar(value: ir.Value | None) -> float | None:
@@ -31,7 +36,54 @@ def scalar(value: ir.Value | None) -> float | None:
         return None
     if not (tensor.dtype.is_floating_point() or tensor.dtype.is_integer()):
         return None
-    return float(tensor.numpy().reshape(()).astype(np.float64))
+    array = _read(tensor)
+    return None if array is None else float(array.reshape(()).astype(np.float64))
+
+
+def number(value: ir.Value | None) -> float | None:
+    """Return a numeric constant of one element and any rank as a float, or None; Casts of it are looked through."""
+    tensor = _tensor(_uncast(value))
+    if tensor is None:
+        array = None if value is None or value.producer() is None else evaluate(value)
+    else:
+        # Asked before the data is read: weights may be gigabytes of external data.
+        is_number = tensor.size == 1 and (tensor.dtype.is_floating_point() or tensor.dtype.is_integer())
+        array = _read(tensor) if is_number else None
+    return float(array.reshape(()).astype(np.float64)) if array is not None and array.size == 1 else None
+
+
+def rank(value: ir.Value) -> int:
+    """Return the rank of a constant, also of one whose shape nobody states."""
+    if value.shape is not None:
+        return len(value.shape)
+    array = evaluate(value)
+    return 0 if array is None else array.ndim
+
+
+def is_overridable_number(value: ir.Value | None) -> bool:
+    """Whether a value is one number that a caller may give in place of its default."""
+    if value is None or not value.is_graph_input() or not value.is_initializer() or value.shape is None:
+        return False
+    return all(size == 1 for size in value.shape)
+
+
+def relative_rounding(value: ir.Value | None) -> float:
+    """Return how far, relative to itself, a constant may be from the number that was meant.
+
+    Half a unit in the last place of its dtype, and one of float32: that is where many programs compute a
+    constant before they round it further. A constant that was cast up from half precision is what it is: the
+    graph computes with more digits than it has.
+    """
+    dtype = ir.DataType.FLOAT if value is None or value.dtype is None else value.dtype
+    own = _epsilon(dtype) / 2 if dtype.is_floating_point() else 0.0
+    return own + _epsilon(ir.DataType.FLOAT)
+
+
+def is_exact(expected: float) -> bool:
+    """Whether every floating-point dtype of networks holds the number as it is."""
+    with np.errstate(over="ignore"):
+        is_half = float(np.float16(expected)) == expected
+    return is_half and math.isfinite(expected) and expected * 8 == int(expected * 8)
 
 
 def equals(value: ir.Value | None, expected: float) -> bool:
@@ -50,7 +102,8 @@ def rounding(number: float, dtype: ir.DataType) -> float:
     """
     if not dtype.is_floating_point():
         return 0.0
-    nearest = np.asarray(number).astype(dtype.numpy())
+    with np.errstate(over="ignore"):
+        nearest = np.asarray(number).astype(dtype.numpy())
     if float(nearest) == number:
         return 0.0
     half = float(np.abs(np.spacing(nearest).astype(np.float64))) / 2
@@ -68,6 +121,101 @@ def describe(value: ir.Value | None) -> str:
     """Return how a report names a value: its number where it is one, else its name."""
     number = scalar(value)
     return f"{number:.9g}" if number is not None else repr(value.name if value is not None else None)
+
+
+_FOLDED = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Cast", "Identity", "Transpose", "Reshape", "Squeeze",
+                     "Unsqueeze", "Flatten", "Expand", "Sqrt", "Reciprocal", "Pow"})  # fmt: skip
+_FOLDED_SIZE = 1 << 20
+
+
+def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | None:
+    """Return what a small expression of constants is, such as the ``1 + w`` of a scale, or None.
+
+    It is computed by ONNX's reference evaluator, node by node, in the dtypes of the graph.
+    """
+    tensor = _tensor(value)
+    if tensor is not None:
+        return _read(tensor) if tensor.size <= _FOLDED_SIZE else None
+    node = None if value is None else value.producer()
+    if node is None or node.domain != "" or node.op_type not in _FOLDED or depth == 0 or not node.inputs:
+        return None
+    known: list[np.ndarray[Any, Any]] = []
+    for each in node.inputs:
+        computed = evaluate(each, depth - 1)
+        if computed is None:
+            return None
+        known.append(computed)
+    try:
+        result: np.ndarray[Any, Any] = _computed(node, known)
+    except Exception:  # noqa: BLE001 - a node that cannot be computed is no constant
+        return None
+    return result if result.size <= _FOLDED_SIZE else None
+
+
+def is_fixed(value: ir.Value | None) -> bool:
+    """Whether a value is a constant, also one that is turned around or cast on its way."""
+    for _ in range(6):
+        if is_constant(value):
+            return True
+        node = None if value is None else value.producer()
+        if node is None or node.domain != "" or node.op_type not in _LAYOUT or not node.inputs:
+            return False
+        value = node.inputs[0]
+    return False
+
+
+_LAYOUT = frozenset({"Transpose", "Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "DequantizeLinear"})
+
+
+def _computed(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    feeds = {f"i{index}": array for index, array in enumerate(inputs)}
+    alone = ir.Node(
+        "",
+        node.op_type,
+        [ir.Value(name=name) for name in feeds],
+        node.attributes.values(),
+        outputs=[ir.Value(name="o")],
+    )
+    opset = node.graph.opset_imports.get("", 18) if node.graph is not None else 18
+    graph = onnx.helper.make_graph(
+        [ir.to_proto(alone)],
+        "constant",
+        [
+            onnx.helper.make_tensor_value_info(name, ir.DataType.from_numpy(array.dtype).value, array.shape)
+            for name, array in feeds.items()
+        ],
+        [onnx.ValueInfoProto(name="o")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    result = ReferenceEvaluator(model).run(None, feeds)
+    return np.asarray(next(iter(result)))
+
+
+def _read(tensor: ir.TensorProtocol) -> np.ndarray[Any, Any] | None:
+    """Return the data of a constant; None where it is not there, as that of a file that was left behind."""
+    try:
+        return tensor.numpy()
+    except (OSError, ValueError):
+        return None
+
+
+def _epsilon(dtype: ir.DataType) -> float:
+    return float(ml_dtypes.finfo(dtype.numpy()).eps)  # type: ignore[no-untyped-call]
+
+
+def _is_cast(node: ir.Node) -> bool:
+    return node.op_type in ("Cast", "Identity") and node.domain == "" and len(node.inputs) == 1
+
+
+def _uncast(value: ir.Value | None) -> ir.Value | None:
+    node = None if value is None else value.producer()
+    while node is not None and _is_cast(node):
+        value = node.inputs[0]
+        node = None if value is None else value.producer()
+    return value
 
 
 def _tensor(value: ir.Value | None) -> ir.TensorProtocol | None:

@@ -7,15 +7,16 @@ rule sees its inputs already rewritten, and the time grows with the graph, not w
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
-from onnxscript.rewriter import MatchingTracer, MatchResult, MatchStatus, RewriteRule
 
+from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion import gate, opset
+from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Rule
+from ffn_export.fusion.rule import Match, Operator, Refused, Rule
 
 RULE_KEY = "pkg.ffn_export.rule"
 
@@ -29,79 +30,115 @@ class Refusal:
     form: str
     rule: str
     reason: str
+    nodes: tuple[ir.Node, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass
 class Log:
-    """What a sweep did."""
+    """What a sweep did.
+
+    Attributes:
+        applied: Rule name -> how often it was applied.
+        refusals: What was recognised and left alone.
+        values: The values whose computation changed, by name, in the order of the data.
+    """
 
     applied: Counter[str] = field(default_factory=Counter)
     refusals: list[Refusal] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
 
+    def refuse(self, refusal: Refusal) -> None:
+        """Add a refusal; it takes the place of one of the same rule that it holds: a larger part of one site."""
+        self._forget_parts_of(refusal.nodes, (refusal.rule,))
+        self.refusals.append(refusal)
 
-class _LastFailure(MatchingTracer):
-    """Keeps the match that a rule's ``check`` failed, which the rewriter otherwise drops."""
+    def apply(self, rule: str, found: Match) -> None:
+        """Note that a rule was applied; a part of what it took is refused no more."""
+        self._forget_parts_of(found.nodes, ())
+        self.applied[rule] += 1
+        self.values.extend(str(value.name) for value in found.outputs)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.failed: MatchResult | None = None
-
-    def log(
-        self,
-        rule: RewriteRule,
-        container: ir.Graph | ir.Function,
-        node: ir.Node,
-        match_result: MatchResult,
-        status: MatchStatus,
-    ) -> None:
-        del rule, container, node
-        if status is MatchStatus.CONDITION_FAILED:
-            self.failed = match_result
+    def _forget_parts_of(self, nodes: Collection[ir.Node], rules: Collection[str]) -> None:
+        # Nodes are visited in the order of the data, so the parts of a site are the last that were seen.
+        last = self.refusals[-4:]
+        self.refusals[-4:] = [r for r in last if (rules and r.rule not in rules) or not set(nodes).issuperset(r.nodes)]
 
 
 class Sweep:
-    """Rules, indexed by the operator that ends their pattern."""
+    """Rules, indexed by the operator that ends a match.
 
-    def __init__(self, rules: Iterable[type[Rule]]) -> None:
-        self._by_operator: dict[tuple[str, str], list[tuple[type[Rule], RewriteRule]]] = defaultdict(list)
+    Args:
+        rules: The rules; of those that match at a node, the first that may is applied.
+        excluded: Names of values whose computation stays as it is.
+    """
+
+    def __init__(self, rules: Iterable[type[Rule]], excluded: Collection[str] = ()) -> None:
+        self._excluded = frozenset(excluded)
+        self._by_operator: dict[Operator, list[Rule]] = defaultdict(list)
         for kind in rules:
-            for rule in kind.rules():
-                root = rule._target_pattern.output_node.op_identifier()
-                assert root is not None, f"{rule.name}: the pattern does not say which operator ends it"
-                self._by_operator[root[:2]].append((kind, rule))
+            for operator in kind.ends:
+                self._by_operator[operator].append(kind())
 
     def apply(self, model: ir.Model, log: Log) -> None:
         """Rewrite every graph and subgraph of the model in place."""
-        highest = opset.ceiling(model)
+        highest, names = opset.ceiling(model), Names(model)
         for graph in (model.graph, *model.graph.subgraphs()):
-            replaced = [self._rewrite(model, graph, node, highest, log) for node in graph]
+            replaced = [self._rewrite(model, graph, node, highest, names, log) for node in graph]
             # A node with several outputs stands where the last of them was; who read the first may come before it.
             if max(replaced, default=0) > 1:
                 graph.sort()
 
-    def _rewrite(self, model: ir.Model, graph: ir.Graph, node: ir.Node, highest: int, log: Log) -> int:
+    def _rewrite(self, model: ir.Model, graph: ir.Graph, node: ir.Node, highest: int, names: Names, log: Log) -> int:
         """Apply the first rule that matches and may; return how many values it replaced."""
-        refused: Refusal | None = None
-        for kind, rule in self._by_operator.get((node.domain, node.op_type), ()):
-            tracer = _LastFailure()
-            match = rule.match(model, graph, node, check_nodes_are_removable=False, tracer=tracer)
-            if match:
-                reason = gate.refusal(model, match.nodes, match.outputs, kind.writes, highest)
-                if reason is None:
-                    _replace(model, graph, node, rule)
-                    log.applied[rule.name or kind.__name__] += 1
-                    return len(match.outputs)
-                refused = _refusal(kind, rule, node, match, reason)
-            elif tracer.failed is not None and tracer.failed.reason:
-                refused = _refusal(kind, rule, node, tracer.failed, tracer.failed.reason)
-        if refused is not None:
-            log.refusals.append(refused)
+        refusal: Refusal | None = None
+        for rule in self._by_operator.get((node.domain, node.op_type), ()) if not self._is_excluded(node) else ():
+            op = Builder()
+            try:
+                found = _proposed(model, rule, node, op, highest)
+            except Exception as error:  # noqa: BLE001 - a malformed node costs its own site and no other
+                found = Refused(f"reading it raised {first_line(error)}", (node,))
+            if isinstance(found, _Proposal):
+                log.apply(rule.name, found.match)
+                for domain in _replace(graph, found, op, rule, names) - model.opset_imports.keys():
+                    model.opset_imports[domain] = 1
+                return len(found.match.outputs)
+            op.discard()
+            if found is not None:
+                refusal = refusal or _refusal(rule, node, found)
+        if refusal is not None:
+            log.refuse(refusal)
         return 0
 
+    def _is_excluded(self, node: ir.Node) -> bool:
+        return bool(self._excluded) and any(value.name in self._excluded for value in node.outputs)
 
-def _refusal(kind: type[Rule], rule: RewriteRule, node: ir.Node, match: MatchResult, reason: str) -> Refusal:
-    form = " ".join(n.op_type for n in sorted_nodes(match.nodes))
-    return Refusal(kind.site, scoped_name(node), form, rule.name or kind.__name__, reason)
+
+@dataclass(frozen=True)
+class _Proposal:
+    """A match that may be applied, and the values that take the place of its outputs."""
+
+    match: Match
+    written: Sequence[ir.Value]
+
+
+def _proposed(model: ir.Model, rule: Rule, node: ir.Node, op: Builder, highest: int) -> _Proposal | Refused | None:
+    """Ask a rule, then the gate, and write the replacement without putting it in its place."""
+    found = rule.match(node)
+    if not isinstance(found, Match):
+        return found
+    reason = gate.refusal(model, found.nodes, found.outputs, rule.writes, highest)
+    if reason is not None:
+        return Refused(reason, found.nodes)
+    written = found.write(op)
+    reason = gate.reads_what_goes(op.nodes, found.nodes, found.outputs)
+    return _Proposal(found, written) if reason is None else Refused(reason, found.nodes)
+
+
+def _refusal(rule: Rule, node: ir.Node, refused: Refused) -> Refusal:
+    form = " ".join(n.op_type for n in sorted_nodes(refused.nodes))
+    at = refused.at
+    reason = refused.reason if at is None else f"{refused.reason}, at {at.op_type} {at.name!r}"
+    return Refusal(rule.site, scoped_name(node), form, rule.name, reason, refused.nodes)
 
 
 def scoped_name(node: ir.Node) -> str:
@@ -123,40 +160,38 @@ def sorted_nodes(nodes: Iterable[ir.Node]) -> list[ir.Node]:
     return ordered
 
 
-def _replace(model: ir.Model, graph: ir.Graph, root: ir.Node, rule: RewriteRule) -> None:
-    delta = rule.try_rewrite(model, graph, root)
-    assert delta is not None, f"{rule.name} matched and then did not"
-    _inherit(delta.match.nodes, root, delta.new_nodes, rule)
-    for old, new in zip(delta.match.outputs, delta.new_outputs, strict=True):
-        new.metadata_props.update(old.metadata_props)
-        new.doc_string = old.doc_string
-    nodes = _with_constants_as_initializers(graph, str(root.name), delta.new_nodes)
-    ir.convenience.replace_nodes_and_values(
-        graph, root, delta.match.nodes, nodes, delta.match.outputs, delta.new_outputs
-    )
+def _replace(graph: ir.Graph, proposal: _Proposal, op: Builder, rule: Rule, names: Names) -> set[str]:
+    """Replace the nodes of a match, and return the domains of what is written."""
+    found, written = proposal.match, proposal.written
+    old = sorted_nodes(found.nodes)
+    # The last node of the match, which for some rules stands before the one that ends it.
+    last = old[-1]
+    _inherit(old, last, op.nodes, rule, names)
+    for before, after in zip(found.outputs, written, strict=True):
+        after.metadata_props.update(before.metadata_props)
+        after.doc_string = before.doc_string
+    prefix = str(found.outputs[0].name)
+    for constant in op.constants:
+        constant.name = names.value(f"{prefix}_constant")
+        graph.register_initializer(constant)
+    for value in (value for node in op.nodes for value in node.outputs):
+        if value.name is None and value not in written:
+            value.name = names.value(f"{prefix}_{_maker(value)}")
+    ir.convenience.replace_nodes_and_values(graph, last, old, op.nodes, found.outputs, written)
+    return {node.domain for node in op.nodes}
 
 
-def _with_constants_as_initializers(graph: ir.Graph, prefix: str, nodes: Sequence[ir.Node]) -> list[ir.Node]:
-    """Return the nodes without their Constants, which are stored as the exporter stores its own."""
-    constants = [node for node in nodes if node.op_type == "Constant" and node.domain == ""]
-    for index, node in enumerate(constants):
-        tensor = node.attributes["value"].as_tensor()
-        value = ir.Value(
-            name=f"{prefix}_constant_{index}",
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(tensor.shape.numpy()),
-            const_value=tensor,
-        )
-        ir.convenience.replace_all_uses_with(node.outputs[0], value)
-        graph.register_initializer(value)
-    return [node for node in nodes if node not in constants]
+def _maker(value: ir.Value) -> str:
+    node = value.producer()
+    assert node is not None
+    return node.op_type
 
 
-def _inherit(old: Sequence[ir.Node], root: ir.Node, new: Sequence[ir.Node], rule: RewriteRule) -> None:
+def _inherit(old: Sequence[ir.Node], root: ir.Node, new: Sequence[ir.Node], rule: Rule, names: Names) -> None:
     """Hand on the name, the PyTorch scope and the rules that made the matched nodes."""
     made_by = [n.metadata_props[RULE_KEY] for n in old if RULE_KEY in n.metadata_props]
     for index, node in enumerate(reversed(new)):
-        node.name = root.name if index == 0 else f"{root.name}_{node.op_type}_{index}"
+        node.name = root.name if index == 0 else names.node(f"{root.name or root.op_type}_{node.op_type}")
         node.doc_string = root.doc_string
         node.metadata_props.update(root.metadata_props)
-        node.metadata_props[RULE_KEY] = "+".join(dict.fromkeys([*made_by, rule.name or ""]))
+        node.metadata_props[RULE_KEY] = "+".join(dict.fromkeys([*made_by, rule.name]))

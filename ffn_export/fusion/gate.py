@@ -47,8 +47,19 @@ def _escaping(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> str | No
             outside = next((user for user, _ in value.uses() if user not in nodes), None)
             if outside is not None:
                 where = "inside a subgraph" if outside.graph is not node.graph else f"by {outside.op_type}"
-                return f"intermediate {value.name!r} is also read {where}"
+                return f"intermediate {value.name!r} is also read {where}{_named(outside)}"
     return None
+
+
+def _named(node: ir.Node) -> str:
+    return f", at node {node.name!r}" if node.name else ""
+
+
+def reads_what_goes(written: Sequence[ir.Node], nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> str | None:
+    """Return why a replacement cannot stand alone: it reads an intermediate of the nodes that it replaces."""
+    lost = {value for node in nodes for value in node.outputs} - set(outputs)
+    read = next((value for node in written for value in node.inputs if value in lost), None)
+    return None if read is None else f"intermediate {read.name!r} would still be read"
 
 
 def _dtype(outputs: Sequence[ir.Value], operator: str) -> str | None:

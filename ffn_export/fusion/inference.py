@@ -1,43 +1,156 @@
-"""Gives values the types that the graph does not state, and changes nothing that it does."""
+"""Gives values the types that the graph does not state, for as long as rules ask for them.
+
+ONNX's inference comes first. Where it does not know an axis, ONNX Runtime's symbolic one does what it can:
+it carries ``batch`` and ``seq`` through the Shape, Gather, Concat and Reshape of an exporter that writes no
+types. Axes that no name is given to get one here, so that two values can be seen to share them, and lose it
+again in :func:`forget_names`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import ShapeInferencePass
+from onnx_ir.passes.common._c_api_utils import call_onnx_api
 
 from ffn_export.exporter.quiet import quiet
+from ffn_export.fusion.shapes import bounded
+
+_UNNAMED = "unnamed_axis_"
+_LARGEST_INT = 2**31 - 1  # what the symbolic inference takes for "to the end" in a Slice
 
 
-def fill_types(model: ir.Model) -> None:
+def fill_types(model: ir.Model) -> frozenset[str]:
     """Infer the missing dtypes and shapes of values inside the model's graphs, in place.
 
-    ONNX's shape inference renames axes that have no name (``unk__0``), those of the inputs too, so it
-    runs on a copy; what it finds out is taken, its names are not.
+    The interface of the model stays as it is, but for names that axes of inputs lack.
+
+    Returns:
+        The names of axes that the model has itself, for :func:`forget_names`.
     """
-    if all(value.type is not None and value.shape is not None for value in _computed(model)):
-        return
-    inferred = model.clone()
+    own = frozenset(_names((*model.graph.inputs, *model.graph.outputs, *_computed(model))))
+    if all(_is_known(value) for value in _computed(model)):
+        return own
+    _name_axes(model.graph.inputs)
     try:
         with quiet():
-            ShapeInferencePass(check_type=False, strict_mode=False)(inferred)
+            # onnx-ir's own pass would call a sequence a tensor.
+            inferred = ir.from_proto(call_onnx_api(_shapes, model.clone()))
     except Exception:  # noqa: BLE001 - inference is a help: a rule that lacks a type refuses
-        return
-    names = {dim.value for dim in _dims([*model.graph.inputs, *_computed(model)]) if isinstance(dim, ir.SymbolicDim)}
+        return own
+    known = frozenset(_names((*model.graph.inputs, *_computed(model))))
     for value, found in zip(_computed(model), _computed(inferred), strict=True):
-        if value.type is None:
-            value.type = found.type
-        # The shape of an output is the model's interface, an unknown one too.
-        if value.shape is None and found.shape is not None and not value.is_graph_output():
-            value.shape = ir.Shape(
-                None if isinstance(dim, ir.SymbolicDim) and dim.value not in names else dim for dim in found.shape
-            )
+        _take(value, found.type, _shape_of(found, known))
+    if not all(_is_known(value) for value in _computed(model)):
+        _infer_symbolically(model)
+    return own
+
+
+def forget_names(model: ir.Model, own: frozenset[str]) -> None:
+    """Take back every name of an axis that the model did not come with."""
+    given = [value for graph in (model.graph, *model.graph.subgraphs()) for value in graph.inputs]
+    for value in (*given, *_computed(model)):
+        if value.shape is None or not any(_is_invented(dim, own) for dim in value.shape):
+            continue
+        value.shape = ir.Shape(None if _is_invented(dim, own) else dim for dim in value.shape)
+
+
+def _infer_symbolically(model: ir.Model) -> None:
+    """Take the shapes of the main graph's values that ONNX Runtime's symbolic inference finds."""
+    try:
+        with quiet():
+            found = call_onnx_api(_symbolic_shapes, model.clone())
+    except Exception:  # noqa: BLE001 - as above
+        return
+    for value in (value for node in model.graph for value in node.outputs):
+        proto = found.get(str(value.name))
+        if proto is None or not proto.tensor_type.HasField("shape"):
+            continue
+        dims = [
+            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in proto.tensor_type.shape.dim
+        ]
+        _take(value, ir.TensorType(ir.DataType(proto.tensor_type.elem_type)), ir.Shape(dims))
+
+
+def _shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    return onnx.shape_inference.infer_shapes(proto, data_prop=True)
+
+
+def _symbolic_shapes(proto: onnx.ModelProto) -> Mapping[str, onnx.TypeProto]:
+    from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
+
+    class Inference(SymbolicShapeInference):  # type: ignore[misc]
+        """Merges two axes only where one operator on both proves that they are one."""
+
+        def _merge_symbols(self, dims: list[object]) -> object:
+            return super()._merge_symbols(dims) if all(isinstance(dim, str) for dim in dims) else None
+
+        def _add_suggested_merge(self, symbols: list[object], apply: bool = False) -> None:
+            if len({bounded(str(symbol)) for symbol in symbols}) > 1:
+                raise ValueError(f"{symbols} may be different sizes")
+            super()._add_suggested_merge(symbols, apply)
+
+    inference = Inference(_LARGEST_INT, auto_merge=True, guess_output_rank=False, verbose=0)
+    inference._preprocess(proto)
+    try:
+        while inference.run_:
+            inference._infer_impl()
+    except Exception:  # noqa: BLE001 - what it knew by then is as good
+        pass
+    return {info.name: info.type for info in inference.known_vi_.values() if info.type.HasField("tensor_type")}
+
+
+def _take(value: ir.Value, dtype: ir.TypeProtocol | None, shape: ir.Shape | None) -> None:
+    """Give a value what it lacks. The shape of an output is the model's interface, an unknown one too."""
+    if value.type is None:
+        value.type = dtype
+    if shape is None or value.is_graph_output():
+        return
+    if value.shape is None:
+        value.shape = shape
+    elif len(value.shape) == len(shape):
+        value.shape = ir.Shape(
+            new if isinstance(old, ir.SymbolicDim) and old.value is None else old
+            for old, new in zip(value.shape, shape, strict=True)
+        )
+
+
+def _shape_of(found: ir.Value, known: frozenset[str]) -> ir.Shape | None:
+    """Return what ONNX's inference found, without the names that it made up: one may stand for two axes."""
+    if found.shape is None:
+        return None
+    return ir.Shape(None if _is_invented(dim, known) else dim for dim in found.shape)
+
+
+def _is_invented(dim: int | ir.SymbolicDim, own: frozenset[str]) -> bool:
+    return isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.value not in own
+
+
+def _is_known(value: ir.Value) -> bool:
+    if value.type is None or value.shape is None:
+        return False
+    return not any(isinstance(dim, ir.SymbolicDim) and dim.value is None for dim in value.shape)
+
+
+def _name_axes(values: Iterable[ir.Value]) -> None:
+    count = 0
+    for value in values:
+        dims = []
+        for dim in value.shape or ():
+            is_unnamed = isinstance(dim, ir.SymbolicDim) and dim.value is None
+            dims.append(f"{_UNNAMED}{count}" if is_unnamed else dim)
+            count += is_unnamed
+        if value.shape is not None:
+            value.shape = ir.Shape(dims)
+
+
+def _names(values: Iterable[ir.Value]) -> Iterator[str]:
+    for value in values:
+        for dim in value.shape or ():
+            if isinstance(dim, ir.SymbolicDim) and dim.value is not None:
+                yield dim.value
 
 
 def _computed(model: ir.Model) -> Iterator[ir.Value]:
     return (value for node in model.graph.all_nodes() for value in node.outputs)
-
-
-def _dims(values: Iterable[ir.Value]) -> Iterator[int | ir.SymbolicDim]:
-    return (dim for value in values if value.shape is not None for dim in value.shape)

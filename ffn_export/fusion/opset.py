@@ -2,7 +2,8 @@
 
 Between two opsets most operators only gain element types. Comparing the two schemas tells: where
 inputs, outputs and attributes agree and no element type was taken away, the node means the same
-under both. Anything else needs an adapter, and the graph stays where it is.
+under both. Of the others, those that ``adapters`` knows are rewritten; with any else, the graph stays where
+it is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 
 import onnx
 import onnx_ir as ir
+
+from ffn_export.fusion.adapters import ADAPTERS
+from ffn_export.fusion.builder import Names
 
 # onnxruntime 1.31 refuses a model of opset 27 or higher.
 HIGHEST_OPSET = 26
@@ -35,10 +39,24 @@ _NO_KERNEL_OF_22 = frozenset(
 # Operators that onnxruntime 1.31 runs by their function body, and takes that of no later opset.
 _BODY_ONLY_AT = {"Swish": 24}
 
-# Attributes that a later version added and whose default is the earlier version's behaviour. The
-# first two concern float8 and the rounding to it, which no earlier version had.
+# Attributes that a later version added and whose default is the earlier version's behaviour. Those of Cast
+# concern float8 and the rounding to it, those of (De)QuantizeLinear dtypes and blocks that no earlier version had.
 _NEUTRAL_ADDITIONS = frozenset(
-    {("Cast", "saturate"), ("Cast", "round_mode"), ("CastLike", "saturate"), ("CastLike", "round_mode")}
+    {
+        *((operator, name) for operator in ("Cast", "CastLike") for name in ("saturate", "round_mode")),
+        *(("QuantizeLinear", name) for name in ("saturate", "block_size", "output_dtype", "precision")),
+        *(("DequantizeLinear", name) for name in ("block_size", "output_dtype")),
+        *(("Resize", name) for name in ("antialias", "axes", "keep_aspect_ratio_policy")),
+        *((operator, "layout") for operator in ("LSTM", "GRU", "RNN")),
+        ("ArgMax", "select_last_index"),
+        ("ArgMin", "select_last_index"),
+        ("AveragePool", "dilations"),
+        ("Reshape", "allowzero"),
+        ("ScatterElements", "reduction"),
+        ("ScatterND", "reduction"),
+        ("Shape", "start"),
+        ("Shape", "end"),
+    }
 )
 
 
@@ -49,16 +67,26 @@ def normalise(model: ir.Model) -> None:
             imports.setdefault("", imports.pop("ai.onnx"))
 
 
+def tell_subgraphs(model: ir.Model) -> None:
+    """Note the model's imports on every subgraph: a rule asks the graph of a node for its opset."""
+    for graph in model.graph.subgraphs():
+        graph.opset_imports.update(model.opset_imports)
+
+
 def ceiling(model: ir.Model) -> int:
-    """Return the highest opset that the model can be raised to without changing any node."""
+    """Return the highest opset that the model can be raised to without changing what any node computes."""
     current = model.opset_imports.get("", HIGHEST_OPSET)
     # A function imports an opset of its own, and the checker wants it to agree with the model's.
-    operators = _operators(model.graph, current)
+    nodes = [(node, current) for node in model.graph.all_nodes() if node.domain == ""]
     for function in model.functions.values():
-        operators |= _operators(function, function.opset_imports.get("", current))
+        own = function.opset_imports.get("", current)
+        nodes += [(node, own) for node in function.all_nodes() if node.domain == ""]
+    adapted = [(node, low) for node, low in nodes if node.op_type in ADAPTERS]
+    plain = {(node.op_type, low) for node, low in nodes if node.op_type not in ADAPTERS}
     reachable = current
     for version in range(current + 1, HIGHEST_OPSET + 1):
-        if not all(_same_meaning(operator, low, version) for operator, low in operators):
+        means_the_same = all(_same_meaning(operator, low, version) for operator, low in plain)
+        if not means_the_same or not all(_adaptable(node, low, version) for node, low in adapted):
             break
         reachable = version
     return reachable
@@ -66,9 +94,28 @@ def ceiling(model: ir.Model) -> int:
 
 def raise_to(model: ir.Model, version: int) -> None:
     """Raise the model, its functions included, to an opset that is not above its ceiling."""
+    current, names = model.opset_imports.get("", version), Names(model)
+    for nodes, low in (
+        (list(model.graph.all_nodes()), current),
+        *((list(f.all_nodes()), f.opset_imports.get("", current)) for f in model.functions.values()),
+    ):
+        for node in nodes:
+            for adapter in ADAPTERS.get(node.op_type, ()) if node.domain == "" else ():
+                if low < adapter.since <= version:
+                    adapter.adapt(node, names)
     for imports in _all_imports(model):
         if imports.get("", version) < version:
             imports[""] = version
+
+
+def _adaptable(node: ir.Node, low: int, version: int) -> bool:
+    """Whether a node means the same from one opset to another, each step by its schemas or by its adapter."""
+    for adapter in ADAPTERS[node.op_type]:
+        if low < adapter.since <= version:
+            if not _same_meaning(node.op_type, low, adapter.since - 1) or not adapter.can(node):
+                return False
+            low = adapter.since
+    return _same_meaning(node.op_type, low, version)
 
 
 @functools.cache
@@ -86,10 +133,6 @@ def _all_imports(model: ir.Model) -> Iterator[MutableMapping[str, int]]:
     yield model.opset_imports
     for function in model.functions.values():
         yield function.opset_imports
-
-
-def _operators(graph: ir.Graph | ir.Function, opset: int) -> set[tuple[str, int]]:
-    return {(node.op_type, opset) for node in graph.all_nodes() if node.domain == ""}
 
 
 @functools.cache
@@ -131,7 +174,13 @@ def _same_attribute(old: onnx.defs.OpSchema.Attribute, schema: onnx.defs.OpSchem
 def _same_slots(
     old: Sequence[onnx.defs.OpSchema.FormalParameter], new: Sequence[onnx.defs.OpSchema.FormalParameter]
 ) -> bool:
-    return len(old) == len(new) and all(
-        (o.name, o.option, o.min_arity) == (n.name, n.option, n.min_arity) and o.types <= n.types
-        for o, n in zip(old, new, strict=True)
+    """Whether the slots are the same ones; new ones behind them may be left out, as every earlier node does."""
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    return (
+        len(old) <= len(new)
+        and all(slot.option == optional for slot in new[len(old) :])
+        and all(
+            (o.name, o.option, o.min_arity) == (n.name, n.option, n.min_arity) and o.types <= n.types
+            for o, n in zip(old, new, strict=False)
+        )
     )

@@ -3,25 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from ffn_export.exporter import weight_layout
-from ffn_export.fusion import inference, opset, sites
+from ffn_export.fusion import functions, inference, no_ops, opset, scopes, sites
 from ffn_export.fusion.engine import RULE_KEY, Log, Refusal, Sweep, scoped_name, sorted_nodes
+from ffn_export.fusion.finish import finish
+from ffn_export.fusion.portable_functions import remove as remove_portable_functions
 from ffn_export.fusion.report import FusionReport, Site, SiteKind
 from ffn_export.fusion.targets import Target, get_target
+from ffn_export.fusion.views import is_read
 
 
-def fuse(model: ir.Model, target: str = "ort-cpu") -> tuple[ir.Model, FusionReport]:
-    """Fuse the feed-forward and norm nodes of a model.
+@dataclass(frozen=True)
+class Fusion:
+    """What a fusion made.
+
+    Attributes:
+        model: The fused model.
+        report: What became of each site.
+        values: Names of the values whose computation changed, in the order of the data; giving them to
+            :func:`rewrite` as ``excluded`` leaves each as it was.
+    """
+
+    model: ir.Model
+    report: FusionReport
+    values: tuple[str, ...] = ()
+
+
+def fuse(
+    model: ir.Model, target: str = "ort-cpu", *, outline: bool = False, portable_functions: bool = False
+) -> tuple[ir.Model, FusionReport]:
+    """Fuse the feed-forward and norm nodes of a model, without running it.
 
     Args:
         model: Any ONNX model; it is left unchanged, and the result shares its weights.
         target: A name in ``targets.TARGETS``.
+        outline: Make each feed-forward one node, of a model-local function.
+        portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
 
     Returns:
         The fused model, and what became of each site.
@@ -29,22 +52,42 @@ def fuse(model: ir.Model, target: str = "ort-cpu") -> tuple[ir.Model, FusionRepo
     Raises:
         UsageError: No target has this name.
     """
+    fusion = rewrite(model, target)
+    return finish(fusion.model, fusion.report, outline=outline, portable_functions=portable_functions)
+
+
+def rewrite(model: ir.Model, target: str = "ort-cpu", excluded: Collection[str] = ()) -> Fusion:
+    """Fuse as :func:`fuse` does, but for values that are named.
+
+    Args:
+        model: As for :func:`fuse`.
+        target: As for :func:`fuse`.
+        excluded: Names of values whose computation stays as it is.
+
+    Raises:
+        UsageError: No target has this name.
+    """
     chosen = get_target(target)
-    fused = _copy(model)
+    fused = sorted_copy(model)
     if fused is None:
-        size, version = node_count(model), model.opset_imports.get("", 0)
-        unchanged = FusionReport(
-            target, (), nodes={"before": size, "after": size}, opset={"before": version, "after": version}
-        )
-        return ir.from_proto(ir.to_proto(model)), unchanged
+        return Fusion(ir.from_proto(ir.to_proto(model)), unchanged(model, target))
     opset.normalise(fused)
     before = node_count(fused), fused.opset_imports.get("", 0)
+    remove_portable_functions(fused)
+    fused = functions.inlined(fused)
+    scopes.rename_shadowing(fused)
+    opset.tell_subgraphs(fused)
     weight_layout.fold(fused)
-    inference.fill_types(fused)
+    own_names = inference.fill_types(fused)
+    no_ops.remove(fused)
     log = Log()
-    Sweep(chosen.rules).apply(fused, log)
+    # Forms are made of canonical operators, so the first sweep ends before the second begins.
+    for rules in (chosen.canonical, chosen.forms):
+        inference.fill_types(fused)  # again for the forms: what a rule wrote has no types yet
+        Sweep(rules, excluded).apply(fused, log)
     _remove_unused(fused)
     opset.raise_to(fused, _opset_of_written(fused))
+    inference.forget_names(fused, own_names)
     report = FusionReport(
         target=target,
         sites=_report_sites(fused, chosen, log),
@@ -52,16 +95,28 @@ def fuse(model: ir.Model, target: str = "ort-cpu") -> tuple[ir.Model, FusionRepo
         nodes={"before": before[0], "after": node_count(fused)},
         opset={"before": before[1], "after": fused.opset_imports.get("", 0)},
     )
-    return fused, report
+    return Fusion(fused, report, tuple(dict.fromkeys(log.values)))
+
+
+def unchanged(model: ir.Model, target: str) -> FusionReport:
+    """Return the report of a model that is left as it came."""
+    size, version = node_count(model), model.opset_imports.get("", 0)
+    return FusionReport(target, (), nodes={"before": size, "after": size}, opset={"before": version, "after": version})
 
 
 def fusion_failures(report: FusionReport, required: Mapping[SiteKind, int]) -> tuple[str, ...]:
-    """Return a line for each kind of site of which fewer are fused than required."""
-    return tuple(
-        f"{report.count(kind)} of {sum(s.kind == kind for s in report.sites)} {kind} sites are fused, {count} required"
-        for kind, count in required.items()
-        if report.count(kind) < count
-    )
+    """Return a line for each kind of site of which fewer are fused than required, and one for each that is not."""
+    lines = []
+    for kind, count in required.items():
+        found = [site for site in report.sites if site.kind == kind]
+        if report.count(kind) < count:
+            lines.append(f"{report.count(kind)} of {len(found)} {kind} sites are fused, {count} required")
+            lines += [
+                f"{site.id} is {site.status.replace('_', ' ')}, {site.name}: {site.reason or site.form}"
+                for site in found
+                if site.status != "fused"
+            ]
+    return tuple(lines)
 
 
 def node_count(model: ir.Model) -> int:
@@ -69,7 +124,7 @@ def node_count(model: ir.Model) -> int:
     return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
 
 
-def _copy(model: ir.Model) -> ir.Model | None:
+def sorted_copy(model: ir.Model) -> ir.Model | None:
     """Copy the graph and share the weights; None where the nodes have no order, so that nothing can run it."""
     try:
         return model.clone()
@@ -87,15 +142,11 @@ def _remove_unused(model: ir.Model) -> None:
     """Remove nodes and initialisers that nothing reads; onnx-ir's own pass takes nodes without outputs too."""
     for graph in reversed((model.graph, *model.graph.subgraphs())):  # a subgraph before what it reads
         for node in reversed(graph):
-            if node.outputs and not any(map(_is_read, node.outputs)):
+            if node.outputs and not any(map(is_read, node.outputs)):
                 graph.remove(node, safe=True)
         for name, value in list(graph.initializers.items()):
-            if not _is_read(value) and not value.is_graph_input():
+            if not is_read(value) and not value.is_graph_input():
                 del graph.initializers[name]
-
-
-def _is_read(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
 
 
 def _opset_of_written(model: ir.Model) -> int:
@@ -127,7 +178,7 @@ def _report_sites(model: ir.Model, target: Target, log: Log) -> tuple[Site, ...]
 def _site(site: sites.FoundSite, target: Target, identifier: str) -> Site:
     made_by = [n.metadata_props[RULE_KEY] for n in site.nodes if RULE_KEY in n.metadata_props]
     rule = "+".join(dict.fromkeys(made_by)) or None
-    kept = target.kept.get(site.kind) or site.in_pieces
+    kept = target.kept.get(site.kind) or site.in_pieces or (_not_tight(site) if target.fewest_nodes else None)
     return Site(
         id=identifier,
         kind=site.kind,
@@ -141,6 +192,12 @@ def _site(site: sites.FoundSite, target: Target, identifier: str) -> Site:
         d_model=site.d_model,
         d_ff=site.d_ff,
     )
+
+
+def _not_tight(site: sites.FoundSite) -> str | None:
+    if site.is_tight:
+        return None
+    return f"{len(site.between)} nodes compute between its two products: {sites.listed(site.between)}"
 
 
 def _refused(refusal: Refusal, identifier: str) -> Site:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 SiteKind = Literal["feed_forward", "norm", "residual_norm"]
 SiteStatus = Literal["fused", "kept", "refused", "rolled_back"]
+CheckStatus = Literal["passed", "rolled back", "not checked"]
 
 KINDS: tuple[SiteKind, ...] = ("feed_forward", "norm", "residual_norm")
 
@@ -46,6 +47,39 @@ class Site:
 
 
 @dataclass(frozen=True)
+class Check:
+    """What running both graphs on drawn inputs showed.
+
+    How long it took is left out: a bundle built twice has the same bytes.
+
+    Attributes:
+        status: ``passed``: the graph that was made computes what the model does. ``rolled back``: so it does
+            since some of what was done was undone. ``not checked``: nobody compared them.
+        reason: Why it was not checked, or not on all inputs; what was rolled back.
+        worst: Largest difference of what was kept, relative to the largest number of its tensor; None where
+            nothing was compared.
+        tolerance: What is allowed of it.
+        runtime: What ran both graphs.
+        sizes: Sizes of the symbolic axes on which they ran.
+    """
+
+    status: CheckStatus = "not checked"
+    reason: str | None = None
+    worst: float | None = None
+    tolerance: float | None = None
+    runtime: str | None = None
+    sizes: tuple[Mapping[str, int], ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Check:
+        """Read what :meth:`FusionReport.to_dict` wrote."""
+        return cls(**{**data, "sizes": tuple(data["sizes"])})
+
+
+NOT_ASKED_FOR = Check(reason="it was not asked for")
+
+
+@dataclass(frozen=True)
 class FusionReport:
     """All sites of a model, the rules that were applied, and the node counts.
 
@@ -55,6 +89,7 @@ class FusionReport:
         rules: Rule name -> number of applications.
         nodes: ``{"before": n, "after": n}``.
         opset: ``{"before": n, "after": n}`` of the default domain.
+        check: Whether both graphs were run and compared, and how that went.
     """
 
     target: str
@@ -62,6 +97,7 @@ class FusionReport:
     rules: Mapping[str, int] = field(default_factory=dict)
     nodes: Mapping[str, int] = field(default_factory=dict)
     opset: Mapping[str, int] = field(default_factory=dict)
+    check: Check = NOT_ASKED_FOR
 
     def count(self, kind: SiteKind, status: SiteStatus = "fused") -> int:
         """Return how many sites of a kind have a status."""
@@ -74,7 +110,9 @@ class FusionReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {**asdict(self), "sites": [asdict(site) for site in self.sites]}
+        data = asdict(self)
+        data["sites"], data["check"]["sizes"] = list(data["sites"]), list(data["check"]["sizes"])
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FusionReport:
@@ -85,4 +123,6 @@ class FusionReport:
             rules=dict(data["rules"]),
             nodes=dict(data["nodes"]),
             opset=dict(data["opset"]),
+            # Reports of earlier versions have none.
+            check=Check.from_dict(data["check"]) if "check" in data else Check(reason="it was not recorded"),
         )

@@ -1,55 +1,91 @@
-"""The base of every rule: an onnxscript rewrite rule that says what it is for.
+"""The base of every rule: it recognises one function in any of its spellings, and writes one form of it.
 
-A rule has a ``pattern``, a ``check`` that refuses with a reason, and a ``rewrite``. Nothing is kept
-on ``self`` between them: what ``check`` reads off the match, ``rewrite`` reads again.
+A rule looks at the node that would end a match and reads the graph backwards from there. What it finds
+is a :class:`Match`, complete with the closure that writes the replacement, so nothing is kept on
+``self`` in between; or the reason why the site must be left alone; or nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from onnxscript.rewriter import MatchResult, RewriteRule, RewriteRuleClassBase
+import onnx_ir as ir
 
-from ffn_export.fusion.matcher import AnyOrderMatcher
+from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 
+Operator = tuple[str, str]
 
-class Rule(RewriteRuleClassBase):
-    """One rewriting of one spelling into one operator.
+
+@dataclass(frozen=True)
+class Match:
+    """Nodes that a rule can replace.
+
+    Attributes:
+        nodes: What is replaced. A value inside that somebody else reads makes the gate refuse the match.
+        outputs: The values that the replacement produces anew, in the order that ``write`` returns them.
+        write: Builds the replacement.
+    """
+
+    nodes: tuple[ir.Node, ...]
+    outputs: tuple[ir.Value, ...]
+    write: Callable[[Builder], Sequence[ir.Value]]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The function was recognised, or nearly so, and must be left alone.
+
+    Attributes:
+        reason: Why, in words for the report.
+        nodes: The nodes that are left.
+        at: The node that stands in the way, where it is not the one that ends them.
+    """
+
+    reason: str
+    nodes: tuple[ir.Node, ...]
+    at: ir.Node | None = None
+
+
+Found = Match | Refused | None
+
+
+class Rule(ABC):
+    """One rewriting of the spellings of one function into one operator.
 
     Attributes:
         site: Kind of the site that a refusal of this rule is reported as.
         writes: The operator that it writes, ``domain::Name`` for a vendor's; None where it only keeps
             operators that are there.
+        ends: The operators that may end a match, as ``(domain, name)``.
         targets: Targets that use the rule; None means all.
         instead_of: The canonical rule whose place it takes for these targets.
     """
 
     site: ClassVar[SiteKind]
     writes: ClassVar[str | None]
+    ends: ClassVar[frozenset[Operator]]
     targets: ClassVar[frozenset[str] | None] = None
     instead_of: ClassVar[type[Rule] | None] = None
 
-    def __init__(self, name: str | None = None) -> None:
-        super().__init__(name or _kebab(type(self).__name__))
+    @property
+    def name(self) -> str:
+        """How reports call the rule: its class name in kebab case."""
+        return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(type(self).__name__))
 
-    @classmethod
-    def rules(cls) -> list[RewriteRule]:
-        """Return the rule in each of its spellings; it matches in any order of commutative operands."""
-        return [
-            RewriteRule(v.pattern, v.rewrite, v.check, matcher=AnyOrderMatcher, name=v.name) for v in cls.variants()
-        ]
-
-    @classmethod
-    def variants(cls) -> list[Rule]:
-        """Return the instances that cover the spellings; one, unless a subclass has several."""
-        return [cls()]
+    @abstractmethod
+    def match(self, node: ir.Node) -> Found:
+        """Read backwards from the node that would end a match."""
 
 
-def refuse(reason: str, *culprits: Any) -> MatchResult:
-    """Return the failed match that refuses a site for a reason."""
-    return MatchResult().fail(reason, list(culprits))
+def replacing(nodes: Sequence[ir.Node], output: ir.Value, write: Callable[..., ir.Value], *arguments: object) -> Match:
+    """Return the match that computes one value anew, by ``write(op, *arguments)``."""
+    return Match(tuple(nodes), (output,), lambda op: [write(op, *arguments)])
 
 
-def _kebab(name: str) -> str:
-    return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+def standard(*names: str) -> frozenset[Operator]:
+    """Return operators of the standard domain."""
+    return frozenset(("", name) for name in names)

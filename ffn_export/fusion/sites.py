@@ -1,37 +1,46 @@
-"""Finds feed-forwards, norms and residual + norm pairs in a graph, in canonical or fused form.
+"""Finds feed-forwards, norms and residual + norm pairs in a graph, in whatever form they are.
 
 What is found is read off the graph alone, so a report describes what is there and not what a rule
-meant to write.
+meant to write. A feed-forward is recognised by its second product: read backwards from there, everything is
+element-wise until one product with a constant matrix, or two of the same input, that give it its width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
+from ffn_export.fusion.activations import ELEMENTWISE, activation_name
 from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.views import input_at, int_of, producer
 
 SKIP_NORMS = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
-_LAYOUT = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Identity")
+PRODUCTS = ("MatMul", "Gemm", "FusedGemm")
+LAYOUT = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Identity", "Flatten", "Dropout")
+HALVES = ("Split", "Slice")
 # An operator of another domain may have a known name and mean another thing.
 _DOMAINS = frozenset({"", "com.microsoft"})
-_SINGLE = {
-    "Relu": "relu",
-    "Tanh": "tanh",
-    "Elu": "elu",
-    "Mish": "mish",
-    "HardSwish": "hardswish",
-    "LeakyRelu": "leaky_relu",
-}  # fmt: skip
+_LARGEST_REGION = 32
 
 
 @dataclass(frozen=True)
 class FoundSite:
-    """A site, and the nodes that it consists of, in the order of the data."""
+    """A site, and the nodes that it consists of.
+
+    Attributes:
+        kind: What it is.
+        nodes: Its nodes; the one that ends it is the last.
+        activation: Activation of a feed-forward; None where it has no name here.
+        gated: Whether a feed-forward multiplies the activation by a second projection.
+        d_model: Width of the residual stream.
+        d_ff: Width of the hidden layer.
+        in_pieces: Why it is not in the form of one operator each, or None where it is.
+        between: Computing nodes between the two products of a feed-forward.
+    """
 
     kind: SiteKind
     nodes: tuple[ir.Node, ...]
@@ -40,226 +49,181 @@ class FoundSite:
     d_model: int | None = None
     d_ff: int | None = None
     in_pieces: str | None = None
+    between: tuple[ir.Node, ...] = ()
 
-
-@dataclass(frozen=True)
-class _Linear:
-    """A product with a constant matrix [d_in, d_out], and its bias where it has one."""
-
-    nodes: tuple[ir.Node, ...]
-    source: ir.Value
-    d_in: int
-    d_out: int
-
-
-@dataclass(frozen=True)
-class _Activation:
-    """An activation, and the linear layer before it where one node holds both."""
-
-    name: str
-    nodes: tuple[ir.Node, ...]
-    source: ir.Value
-    in_pieces: bool = False
-    fused_with: _Linear | None = None
-
-    def linear(self) -> _Linear | None:
-        """Return the linear layer that it is the activation of."""
-        return self.fused_with or _linear_before(self.source)
+    @property
+    def is_tight(self) -> bool:
+        """Whether at most one node computes between the products, two in a gated feed-forward."""
+        return len(self.between) <= (2 if self.gated else 1)
 
 
 def find(model: ir.Model) -> list[FoundSite]:
     """Return all sites of the model's graphs, in graph order of the nodes that end them."""
-    found: list[FoundSite] = []
-    for graph in (model.graph, *model.graph.subgraphs()):
-        for node in graph:
-            found.extend(_sites_ending_at(node))
-    return found
+    graphs = (model.graph, *model.graph.subgraphs(), *model.functions.values())
+    return [site for graph in graphs for node in graph for site in _sites_ending_at(node)]
 
 
 def _sites_ending_at(node: ir.Node) -> Iterator[FoundSite]:
     if _is(node, *NORMS):
-        yield FoundSite("norm", (node,), d_model=_last_dim(_input(node)))
-        add = _producer(_through_layout(_input(node)))
-        if add is not None and _is(add, "Add") and not any(map(constants.is_constant, add.inputs)):
+        yield FoundSite("norm", (node,), d_model=_last_dim(input_at(node, 0)))
+        add = producer(_through_layout(input_at(node, 0)), "Add")
+        if add is not None and not any(map(constants.is_fixed, add.inputs)):
             apart = "the sum and its norm are two nodes"
-            yield FoundSite("residual_norm", (add, node), d_model=_last_dim(_input(node)), in_pieces=apart)
+            yield FoundSite("residual_norm", (add, node), d_model=_last_dim(input_at(node, 0)), in_pieces=apart)
     if _is(node, *SKIP_NORMS):
-        yield FoundSite("norm", (node,), d_model=_last_dim(_input(node)))
-        yield FoundSite("residual_norm", (node,), d_model=_last_dim(_input(node)))
+        yield FoundSite("norm", (node,), d_model=_last_dim(input_at(node, 0)))
+        yield FoundSite("residual_norm", (node,), d_model=_last_dim(input_at(node, 0)))
     site = _feed_forward(node)
     if site is not None:
         yield site
 
 
+@dataclass
+class _Region:
+    """What stands between a second product and the products before it."""
+
+    firsts: dict[ir.Node, None] = field(default_factory=dict)
+    computing: dict[ir.Node, None] = field(default_factory=dict)
+    seen: set[ir.Node] = field(default_factory=set)
+    is_packed: bool = False
+
+    def grow(self, value: ir.Value | None, graph: object) -> bool:
+        """Read backwards from a value; return False where something else than a feed-forward comes in."""
+        if value is None or constants.is_fixed(value):
+            return value is not None
+        node = value.producer()
+        if node is None or node.graph is not graph or len(self.seen) > _LARGEST_REGION:
+            return False
+        if node in self.seen:
+            return True
+        self.seen.add(node)
+        if _weight_sizes(node) is not None:
+            self.firsts[node] = None
+            return True
+        if _is(node, *LAYOUT, *HALVES):
+            self.is_packed = self.is_packed or node.op_type in HALVES
+            return self.grow(input_at(node, 0), graph)
+        if (node.domain, node.op_type) not in ELEMENTWISE:
+            return False
+        self.computing[node] = None
+        return bool(node.inputs) and all(self.grow(each, graph) for each in node.inputs if each is not None)
+
+
 def _feed_forward(product: ir.Node) -> FoundSite | None:
     """Recognise a feed-forward by its second product."""
-    second = _linear(product)
+    second = _weight_sizes(product)
     if second is None:
         return None
+    region = _Region()
+    if not region.grow(product.inputs[0], product.graph) or len(region.firsts) not in (1, 2):
+        return None
+    firsts = list(region.firsts)
+    sizes = _weight_sizes(firsts[0])
+    if sizes is None or sizes[0] != second[1] or not _have_one_source(firsts):
+        return None
+    biases = {node for node in region.computing if _is(node, "Add") and any(map(constants.is_fixed, node.inputs))}
+    # ``computing`` is in the order of reading, from the end backwards.
+    shaped = [node for node in region.computing if node not in biases][::-1]
+    gated = len(firsts) == 2 or (region.is_packed and any(_is_gate(node) for node in shaped))
+    activated = [n for n in firsts if n.op_type == "FusedGemm"]
+    pieces = [node for node in shaped if not (gated and node is _outermost_gate(shaped))]
+    if not pieces and not activated and not gated:
+        return None
+    name = activation_name(activated, pieces)
     bias = _bias_after(product)
-    ending = (*second.nodes, *([bias] if bias is not None else []))
-    hidden = _through_layout(second.source)
-    plain = _activation(hidden)
-    if plain is not None:
-        first = plain.linear()
-        if first is not None and first.d_in == second.d_out:
-            nodes = (*first.nodes, *plain.nodes, *ending)
-            pieces = _pieces(plain)
-            return FoundSite("feed_forward", nodes, plain.name, False, first.d_in, first.d_out, pieces)
-    gate = _producer(hidden)
-    if gate is None or not _is(gate, "Mul"):
+    nodes = (*firsts, *reversed(region.computing), product, *([bias] if bias is not None else []))
+    return FoundSite(
+        "feed_forward",
+        nodes,
+        activation=name,
+        gated=gated,
+        d_model=second[1],
+        d_ff=second[0],
+        in_pieces=_in_pieces(name, pieces),
+        between=tuple(reversed(region.computing)),
+    )
+
+
+def _in_pieces(name: str | None, pieces: list[ir.Node]) -> str | None:
+    if len(pieces) <= 1 or name == "relu2":
         return None
-    for activated, other in _either_way(gate):
-        gated = _activation(_through_layout(activated))
-        if gated is None:
-            continue
-        first, up = gated.linear(), _linear_before(other)
-        if first is not None and up is not None and first.d_in == second.d_out and _have_one_source(first, up):
-            nodes = tuple(dict.fromkeys((*first.nodes, *gated.nodes, *up.nodes, gate, *ending)))
-            return FoundSite("feed_forward", nodes, gated.name, True, first.d_in, second.d_in, _pieces(gated))
-    return None
+    return f"{name or 'the activation'} is in {len(pieces)} pieces: {listed(pieces)}"
 
 
-def _have_one_source(gate: _Linear, up: _Linear) -> bool:
-    return _through_layout(gate.source) is _through_layout(up.source)
+def listed(nodes: Sequence[ir.Node]) -> str:
+    """Name nodes for a reason: their operators, and the first and the last by name where they have one."""
+    operators = " ".join(node.op_type for node in nodes)
+    ends = [repr(node.name) for node in (nodes[0], nodes[-1]) if node.name]
+    return f"{operators}, from {ends[0]} to {ends[1]}" if len(ends) == 2 else operators
 
 
-def _pieces(activation: _Activation) -> str | None:
-    return f"{activation.name} is in {len(activation.nodes)} pieces" if activation.in_pieces else None
+def _is_gate(node: ir.Node) -> bool:
+    return _is(node, "Mul") and not any(map(constants.is_fixed, node.inputs))
 
 
-def _linear(node: ir.Node | None) -> _Linear | None:
-    return _product(node) if node is not None and _is(node, "MatMul", "Gemm") else None
+def _outermost_gate(shaped: list[ir.Node]) -> ir.Node | None:
+    return next((node for node in reversed(shaped) if _is_gate(node)), None)
 
 
-def _product(node: ir.Node) -> _Linear | None:
-    """Recognise a product with a constant matrix."""
-    if node.attributes.get_int("transA", False):
+def _have_one_source(firsts: list[ir.Node]) -> bool:
+    return len({_through_layout(node.inputs[0]) for node in firsts}) == 1
+
+
+def _weight_sizes(node: ir.Node) -> tuple[int, int] | None:
+    """Return ``(d_in, d_out)`` of a product with a constant matrix, or None where the node is none."""
+    if not _is(node, *PRODUCTS) or int_of(node, "transA", 0):
         return None
-    source, weight = _input(node), _input(node, 1)
-    if source is None or weight is None or not constants.is_constant(weight) or weight.shape is None:
+    source, weight = input_at(node, 0), input_at(node, 1)
+    if source is None or weight is None or not constants.is_fixed(weight) or weight.shape is None:
         return None
-    if len(weight.shape) != 2 or not all(isinstance(d, int) for d in weight.shape):
+    if len(weight.shape) != 2 or not all(isinstance(size, int) for size in weight.shape):
         return None
     d_in, d_out = weight.shape.numpy()
-    if node.op_type != "MatMul" and node.attributes.get_int("transB", False):
-        d_in, d_out = d_out, d_in
-    return _Linear((node,), source, d_in, d_out)
-
-
-def _linear_before(value: ir.Value | None) -> _Linear | None:
-    """Recognise ``x W`` or ``x W + b`` as what a value comes from, also as one half of a packed product."""
-    value = _through_layout(value)
-    node = _producer(value)
-    if node is None or value is None:
-        return None
-    if _is(node, "Split", "Slice"):
-        packed = _linear_before(_input(node))
-        return None if packed is None else _Linear((*packed.nodes, node), packed.source, packed.d_in, packed.d_out)
-    if _is(node, "Add"):
-        for bias, rest in _either_way(node):
-            if constants.is_constant(bias):
-                linear = _linear(_producer(_through_layout(rest)))
-                return (
-                    None if linear is None else _Linear((*linear.nodes, node), linear.source, linear.d_in, linear.d_out)
-                )
-    return _linear(node)
+    turned = node.op_type != "MatMul" and int_of(node, "transB", 0)
+    return (d_out, d_in) if turned else (d_in, d_out)
 
 
 def _bias_after(product: ir.Node) -> ir.Node | None:
     users = [user for user, _ in product.outputs[0].uses()]
-    if len(users) == 1 and _is(users[0], "Add") and any(map(constants.is_constant, users[0].inputs)):
+    if len(users) == 1 and _is(users[0], "Add") and any(map(constants.is_fixed, users[0].inputs)):
         return users[0]
     return None
 
 
-def _activation(value: ir.Value | None) -> _Activation | None:
-    node = _producer(value)
-    source = None if node is None else _input(node)
-    if node is None or source is None:
-        return None
-    if _is(node, *_SINGLE):
-        return _Activation(_SINGLE[node.op_type], (node,), source)
-    if _is(node, "BiasGelu", "FastGelu"):
-        return _Activation("gelu" if node.op_type == "BiasGelu" else "gelu_tanh", (node,), source)
-    if _is(node, "FusedGemm"):
-        name = _SINGLE.get(node.attributes.get_string("activation", ""))
-        linear = _product(node)
-        return None if name is None or linear is None else _Activation(name, (), source, fused_with=linear)
-    if _is(node, "Gelu"):
-        kind = node.attributes.get_string("approximate", "none")
-        return _Activation("gelu_tanh" if kind == "tanh" else "gelu", (node,), source)
-    if _is(node, "Swish", "QuickGelu"):
-        default = 1.0 if node.op_type == "Swish" else 1.702
-        return _Activation(_swish_name(node.attributes.get_float("alpha", default), source.dtype), (node,), source)
-    return _squared_relu(node) or _swish_in_pieces(node)
+def through(value: ir.Value) -> ir.Value:
+    """Step back over nodes that move data without computing, and out of the halves of a packed product."""
+    node = value.producer()
+    while node is not None and _is(node, *LAYOUT, *HALVES) and node.inputs and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    return value
 
 
-def _squared_relu(node: ir.Node) -> _Activation | None:
-    squared = (_is(node, "Pow") and constants.equals(_input(node, 1), 2.0)) or (
-        _is(node, "Mul") and _input(node) is _input(node, 1)
-    )
-    relu = _activation(_through_layout(_input(node))) if squared else None
-    if relu is None or relu.name != "relu":
-        return None
-    return _Activation("relu2", (*relu.nodes, node), relu.source, fused_with=relu.fused_with)
-
-
-def _swish_in_pieces(node: ir.Node) -> _Activation | None:
-    if not _is(node, "Mul"):
-        return None
-    for x, gate in _either_way(node):
-        sigmoid = _producer(gate)
-        if x is None or sigmoid is None or not _is(sigmoid, "Sigmoid"):
-            continue
-        if _input(sigmoid) is x:
-            return _Activation("silu", (sigmoid, node), x, in_pieces=True)
-        scaled = _producer(_input(sigmoid))
-        alpha = None if scaled is None else _factor(scaled, x)
-        if scaled is not None and alpha is not None:
-            return _Activation(_swish_name(alpha, x.dtype), (scaled, sigmoid, node), x, in_pieces=True)
-    return None
-
-
-def _factor(product: ir.Node, x: ir.Value) -> float | None:
-    """Return the constant that a product multiplies ``x`` by."""
-    factors = (constants.scalar(other) for value, other in _either_way(product) if value is x)
-    return next((factor for factor in factors if factor is not None), None) if _is(product, "Mul") else None
-
-
-def _swish_name(alpha: float, dtype: ir.DataType | None) -> str:
-    """Name the slope; it may have been rounded to the dtype of the graph."""
-    for name, known in (("silu", 1.0), ("quick_gelu", 1.702)):
-        if abs(alpha - known) <= constants.rounding(known, dtype or ir.DataType.FLOAT):
-            return name
-    return f"swish({alpha:g})"
+def leads_to_a_product(node: ir.Node) -> bool:
+    """Whether what a node computes goes, element by element, into a product with a constant matrix."""
+    waiting, seen = [node], {node}
+    while waiting and len(seen) < _LARGEST_REGION:
+        for user, place in (use for value in waiting.pop().outputs for use in value.uses()):
+            if _weight_sizes(user) is not None and place == 0:
+                return True
+            moves = (user.domain, user.op_type) in ELEMENTWISE or _is(user, *LAYOUT)
+            if user not in seen and user.graph is node.graph and moves:
+                seen.add(user)
+                waiting.append(user)
+    return False
 
 
 def _through_layout(value: ir.Value | None) -> ir.Value | None:
     """Step back over nodes that move data without computing."""
-    node = _producer(value)
-    while node is not None and _is(node, *_LAYOUT):
-        value = _input(node)
-        node = _producer(value)
+    node = producer(value)
+    while node is not None and _is(node, *LAYOUT):
+        value = input_at(node, 0)
+        node = producer(value)
     return value
 
 
 def _is(node: ir.Node, *operators: str) -> bool:
     return node.op_type in operators and node.domain in _DOMAINS
-
-
-def _input(node: ir.Node, index: int = 0) -> ir.Value | None:
-    """Return an input, or None where it is left out or the node has fewer."""
-    return node.inputs[index] if index < len(node.inputs) else None
-
-
-def _either_way(node: ir.Node) -> tuple[tuple[ir.Value | None, ir.Value | None], ...]:
-    """Return the two operands of a node in both orders."""
-    return (_input(node), _input(node, 1)), (_input(node, 1), _input(node))
-
-
-def _producer(value: ir.Value | None) -> ir.Node | None:
-    return None if value is None else value.producer()
 
 
 def _last_dim(value: ir.Value | None) -> int | None:

@@ -19,18 +19,34 @@ class Target:
         name: What the command line calls it.
         summary: In a few words.
         kept: Kind of site -> why it is left as it is, where the target has no better form for it.
+        fewest_nodes: Whether a feed-forward counts as fused only with one node between its products.
     """
 
     name: str
     summary: str
     kept: Mapping[SiteKind, str] = field(default_factory=dict)
+    fewest_nodes: bool = False
 
     @property
     def rules(self) -> tuple[type[Rule], ...]:
-        """The rules that raise spellings to standard operators, and those for this target's own forms."""
-        forms = tuple(rule for rule in rules.RULES if rule.targets is None or self.name in rule.targets)
-        replaced = {rule.instead_of for rule in forms}
-        return (*(rule for rule in canonicalise.RULES if rule not in replaced), *forms)
+        """All rules that it uses."""
+        return (*self.canonical, *self.forms)
+
+    @property
+    def canonical(self) -> tuple[type[Rule], ...]:
+        """The rules that raise spellings to one operator, a vendor's where this target asks for that."""
+        own = [rule for rule in self._own if issubclass(rule, canonicalise.RULES)]
+        replaced = {rule.instead_of for rule in own}
+        return (*(rule for rule in canonicalise.RULES if rule not in replaced), *own)
+
+    @property
+    def forms(self) -> tuple[type[Rule], ...]:
+        """The rules that put canonical operators together."""
+        return tuple(rule for rule in self._own if not issubclass(rule, canonicalise.RULES))
+
+    @property
+    def _own(self) -> tuple[type[Rule], ...]:
+        return tuple(rule for rule in rules.RULES if rule.targets is None or self.name in rule.targets)
 
 
 TARGETS: Mapping[str, Target] = {
@@ -41,7 +57,7 @@ TARGETS: Mapping[str, Target] = {
             "standard operators only, for any runtime",
             {"residual_norm": "the standard has no operator for a residual sum and its norm"},
         ),
-        Target("ort", "ONNX Runtime on CPU, the fewest nodes that it has kernels for"),
+        Target("ort", "ONNX Runtime on CPU, the fewest nodes that it has kernels for", fewest_nodes=True),
         Target(
             "ort-cpu",
             "ONNX Runtime on CPU, the fastest form of each site",

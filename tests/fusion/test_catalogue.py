@@ -15,6 +15,13 @@ def test_the_page_is_what_the_rules_say() -> None:
 def test_every_rule_is_on_it_with_its_operator_and_targets() -> None:
     text = page()
     for rule in (*canonicalise.RULES, *rules.RULES):
-        section = text.split(f"### {rule.variants()[0].name}\n")[1].split("### ")[0]
+        section = text.split(f"### {rule().name}\n")[1].split("### ")[0]
         assert f"`{rule.writes or 'the operators that are there'}`" in section
         assert "Targets: `" in section
+
+
+def test_what_rules_have_in_common_is_said_beside_them() -> None:
+    sections = dict(section.split("\n", 1) for section in page().split("### ")[1:])
+    assert all("mean as ``ReduceMean`` or as a sum" in sections[name] for name in ("layer-norm", "rms-norm"))
+    assert "adaptive norms" in sections["norm-scale"]
+    assert "As `norm-scale` above." in sections["norm-bias"]

@@ -10,6 +10,7 @@ import pytest
 from ffn_export.fusion import canonicalise
 from ffn_export.fusion.engine import RULE_KEY, Log, Sweep, scoped_name, sorted_nodes
 from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.rule import Found, Rule, standard
 from tests.fusion.graphs import assert_fuses, assert_refuses, assert_same_function, model, operators
 
 SILU = "s = Sigmoid(x) y = Mul(x, s)"
@@ -118,7 +119,28 @@ def test_sorted_nodes() -> None:
 
 def test_every_rule_is_indexed_by_a_known_operator() -> None:
     sweep = Sweep(canonicalise.RULES)
-    assert {key for key, rules in sweep._by_operator.items() if rules} == {("", "Mul"), ("", "Transpose")}
+    indexed = {key for key, rules in sweep._by_operator.items() if rules}
+    assert indexed == {("", name) for name in ("Add", "Cast", "Div", "Mul", "Sub", "Transpose")}
+
+
+class Broken(Rule):
+    """A rule with a fault."""
+
+    site = "feed_forward"
+    writes = None
+    ends = standard("Mul")
+
+    def match(self, node: ir.Node) -> Found:
+        raise ZeroDivisionError("division by zero")
+
+
+def test_a_rule_that_raises_costs_its_own_site_and_no_other() -> None:
+    of, log = model(SILU), Log()
+    Sweep((Broken, *canonicalise.RULES)).apply(of, log)
+    assert operators(of) == ["Swish"]
+    of, log = model("y = Mul(x, x)"), Log()
+    Sweep((Broken, *canonicalise.RULES)).apply(of, log)
+    assert [refusal.reason for refusal in log.refusals] == ["reading it raised ZeroDivisionError: division by zero"]
 
 
 def test_a_sweep_of_no_rules() -> None:
@@ -147,7 +169,7 @@ def chain(layers: int) -> ir.Model:
 
 def test_chain() -> None:
     _, report = assert_fuses(chain(3), ["Gelu", "RMSNormalization", "Swish"] * 3)
-    assert report.rules == {"gelu-tanh": 3, "rms-norm": 3, "swish": 3}
+    assert report.rules == {"gelu": 3, "norm-scale": 3, "rms-norm": 3, "swish": 3}
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from ffn_export.errors import UsageError
-from ffn_export.fusion.pipeline import fuse
-from ffn_export.fusion.report import KINDS, FusionReport, Site
+from ffn_export.fusion.pipeline import fuse, fusion_failures
+from ffn_export.fusion.report import KINDS, Check, FusionReport, Site
 from ffn_export.fusion.targets import TARGETS, get_target
 from tests.fusion.graphs import model
 
@@ -57,10 +57,23 @@ def test_explain(report: FusionReport) -> None:
 def test_json_and_back(report: FusionReport) -> None:
     data = json.loads(json.dumps(report.to_dict()))
     assert FusionReport.from_dict(data) == report
-    assert set(data) == {"target", "sites", "rules", "nodes", "opset"}
+    assert set(data) == {"target", "sites", "rules", "nodes", "opset", "check"}
     assert set(data["sites"][0]) == {
         "id", "kind", "name", "status", "form", "rule", "reason", "activation", "gated", "d_model", "d_ff",
     }  # fmt: skip
+
+
+def test_reports_written_before_there_was_a_check(report: FusionReport) -> None:
+    data = report.to_dict()
+    del data["check"]
+    assert FusionReport.from_dict(data).check == Check(status="not checked", reason="it was not recorded")
+
+
+def test_requirement_that_is_not_met_lists_what_is_missing(report: FusionReport) -> None:
+    assert fusion_failures(report, {"feed_forward": 1, "norm": 1, "residual_norm": 0}) == ()
+    first, missing = fusion_failures(report, {"feed_forward": 1, "residual_norm": 1})
+    assert first == "0 of 1 residual_norm sites are fused, 1 required"
+    assert missing == f"residual_norm:0 is kept, LayerNormalization: {TARGETS['ort-cpu'].kept['residual_norm']}"
 
 
 def test_refusal_is_numbered_after_the_sites_of_its_kind() -> None:
@@ -75,17 +88,21 @@ def test_refusal_is_numbered_after_the_sites_of_its_kind() -> None:
 
 @pytest.mark.parametrize(
     ("argument", "activation", "pieces"),
-    [("h", "silu", 2), ("Mul(h, k)", "quick_gelu", 3), ("Mul(k, h)", "quick_gelu", 3)],
+    [
+        ("h", "silu", "2 pieces: Sigmoid Mul"),
+        ("Mul(h, k)", "quick_gelu", "3 pieces: Mul Sigmoid Mul"),
+        ("Mul(k, h)", "quick_gelu", "3 pieces: Mul Sigmoid Mul"),
+    ],
 )
 def test_activation_that_stays_in_pieces_is_kept_and_its_refusal_says_why(
-    argument: str, activation: str, pieces: int
+    argument: str, activation: str, pieces: str
 ) -> None:
     sigmoid = "s = Sigmoid(h)" if argument == "h" else f"t = {argument} s = Sigmoid(t)"
     of = model(BLOCK.replace("s = Sigmoid(h)", sigmoid), WEIGHTS + ", float k = {1.702}", opset=25)
     _, report = fuse(of, "portable")
     feed_forward, refusal = report.sites[0], report.sites[-1]
     assert (feed_forward.status, feed_forward.activation) == ("kept", activation)
-    assert feed_forward.reason == f"{activation} is in {pieces} pieces"
+    assert feed_forward.reason == f"{activation} is in {pieces}"
     assert (refusal.status, refusal.reason) == ("refused", "onnxruntime runs no Swish in a graph of opset 25")
 
 

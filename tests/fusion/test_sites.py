@@ -78,13 +78,36 @@ def test_squared_relu(square: str) -> None:
 
 def test_other_power_of_relu_is_no_known_activation() -> None:
     body = "h = MatMul(x, w1) r = Relu(h) a = Pow(r, two) y = MatMul(a, w2)"
-    assert found(body, WEIGHTS + ", float two = {3}") == []
+    site = feed_forward(body, constants=WEIGHTS + ", float two = {3}")
+    assert (site.activation, site.in_pieces) == (None, "the activation is in 2 pieces: Relu Pow")
 
 
 @pytest.mark.parametrize("product", ["Mul(h, s)", "Mul(s, h)"])
 def test_silu_in_pieces(product: str) -> None:
     site = feed_forward(f"h = MatMul(x, w1) s = Sigmoid(h) a = {product} y = MatMul(a, w2)")
-    assert (site.activation, site.in_pieces) == ("silu", "silu is in 2 pieces")
+    assert (site.activation, site.in_pieces) == ("silu", "silu is in 2 pieces: Sigmoid Mul")
+
+
+def test_an_activation_without_a_name() -> None:
+    site = feed_forward("h = MatMul(x, w1) a = Sin(h) y = MatMul(a, w2)")
+    assert (site.activation, site.in_pieces, site.is_tight) == (None, None, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "between", "is_tight"),
+    [
+        ("h = MatMul(x, w1) a = Relu(h) y = MatMul(a, w2)", "Relu", True),
+        ("m = MatMul(x, w1) h = Add(m, b1) a = Relu(h) y = MatMul(a, w2)", "Add Relu", False),
+        ("h = MatMul(x, w1) c = Cast<to = 1>(h) a = Relu(c) y = MatMul(a, w2)", "Relu", True),
+        ("g = MatMul(x, w1) a = Swish(g) u = MatMul(x, wu) p = Mul(a, u) y = MatMul(p, w2)", "Swish Mul", True),
+        ("g = MatMul(x, w1) a = Swish(g) u = MatMul(x, wu) v = Add(u, b1) p = Mul(a, v) y = MatMul(p, w2)",
+         "Swish Add Mul", False),
+    ],
+)  # fmt: skip
+def test_what_computes_between_the_products(body: str, between: str, is_tight: bool) -> None:
+    site = feed_forward(body)
+    assert sorted(node.op_type for node in site.between) == sorted(between.split())
+    assert site.is_tight is is_tight
 
 
 @pytest.mark.parametrize("gate", ["Mul(a, u)", "Mul(u, a)"])
@@ -128,7 +151,7 @@ def test_layout_between_is_seen_through() -> None:
         "h = MatMul(x, x) a = Relu(h) y = MatMul(a, w2)",  # no weight
         "h = MatMul(w1, x) a = Relu(h) y = MatMul(a, w2)",  # the weight on the left
         "h = MatMul(x, w1) a = Relu(h) y = MatMul(a, w1t)",  # runs, but does not come back to d_model
-        "h = MatMul(x, w1) a = Sin(h) y = MatMul(a, w2)",
+        "h = MatMul(x, w1) a = Softmax(h) y = MatMul(a, w2)",
         "a = Relu(x) y = MatMul(a, w2)",
         "y = MatMul(x, w1)",
     ],

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from ffn_export.fusion.canonicalise.gelu_erf import GeluErf
-from ffn_export.fusion.canonicalise.gelu_tanh import GeluTanh
+from ffn_export.fusion.canonicalise.gelu import Gelu
+from ffn_export.fusion.canonicalise.half_norm import HalfNorm
+from ffn_export.fusion.canonicalise.hard_swish import HardSwish
+from ffn_export.fusion.canonicalise.layer_norm import LayerNorm
+from ffn_export.fusion.canonicalise.layer_norm_expanded import LayerNormExpanded
+from ffn_export.fusion.canonicalise.mish import Mish
+from ffn_export.fusion.canonicalise.norm_affine import NormBias, NormScale
 from ffn_export.fusion.canonicalise.rms_norm import RmsNorm
 from ffn_export.fusion.canonicalise.swish import Swish
 from ffn_export.fusion.canonicalise.transposed_activation import TransposedActivation
 from ffn_export.fusion.rule import Rule
 
-RULES: tuple[type[Rule], ...] = (GeluErf, GeluTanh, Swish, RmsNorm, TransposedActivation)
+RULES: tuple[type[Rule], ...] = (
+    Gelu, Swish, Mish, HardSwish,
+    LayerNorm, LayerNormExpanded, RmsNorm, NormScale, NormBias, HalfNorm,
+    TransposedActivation,
+)  # fmt: skip

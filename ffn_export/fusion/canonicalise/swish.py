@@ -1,20 +1,21 @@
 """``x * sigmoid(alpha * x)`` -> ``Swish(alpha)``: SiLU with alpha 1, quick GELU with 1.702.
 
-Covers: any constant alpha, any operand order. Not covered: a product with the sigmoid of another
-value, which is a gate and no activation.
+Covers: any constant alpha, any operand order; the sigmoid as ``1 / (1 + exp(-x))``. Not covered: a product
+with the sigmoid of another value, which is a gate and no activation.
 
 Source: Ramachandran, Zoph and Le 2017, "Searching for Activation Functions".
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from onnxscript.rewriter import MatchResult
+import onnx_ir as ir
 
-from ffn_export.fusion.constants import describe, may_widen, scalar
+from ffn_export.fusion import gates
+from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Rule, refuse
+from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, standard
 
 
 class Swish(Rule):
@@ -22,29 +23,25 @@ class Swish(Rule):
 
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "Swish"
-    spellings: ClassVar[tuple[str, ...]] = ("sigmoid(x)", "sigmoid(alpha*x)")
+    ends: ClassVar[frozenset[Operator]] = standard("Mul", "Div")
 
-    def __init__(self, spelling: str) -> None:
-        super().__init__()
-        self.spelling = spelling
+    def match(self, node: ir.Node) -> Found:
+        """Recognise the product."""
+        for found in gates.read(node):
+            if found.kind != "sigmoid" or not found.argument.same_powers({1: 1.0}):
+                continue
+            if not found.is_known:
+                return Refused("alpha is one that the caller may change", found.nodes)
+            if not found.offset.equals(0.0) or not found.slope.equals(1.0):
+                continue
+            if found.widens():
+                reason = "alpha has an axis, which may give the result one that the input lacks"
+                return Refused(reason, found.nodes)
+            alpha = found.argument.coefficients[1].number
+            return replacing(found.nodes, node.outputs[0], self.write, found.x, alpha)
+        return None
 
-    @classmethod
-    def variants(cls) -> list[Rule]:
-        """With and without a factor inside the sigmoid."""
-        return [cls(spelling) for spelling in cls.spellings]
-
-    def pattern(self, op: Any, x: Any, alpha: Any) -> Any:
-        """Match the product."""
-        return op.Mul(x, op.Sigmoid(op.Mul(x, alpha) if self.spelling == "sigmoid(alpha*x)" else x))
-
-    def check(self, op: Any, x: Any, alpha: Any = None, **_: Any) -> MatchResult:
-        """Without a constant alpha this is another function: no match, and nothing to report."""
-        if alpha is not None and scalar(alpha) is None:
-            return MatchResult().fail()
-        if may_widen(alpha, x):
-            return refuse(f"alpha has an axis, which may give the result one that {describe(x)} lacks", alpha)
-        return MatchResult()
-
-    def rewrite(self, op: Any, x: Any, alpha: Any = None, **_: Any) -> Any:
+    def write(self, op: Builder, x: ir.Value, alpha: float) -> ir.Value:
         """Write the standard operator."""
-        return op.Swish(x, alpha=1.0 if alpha is None else scalar(alpha))
+        y: ir.Value = op.Swish(x, alpha=alpha)
+        return y

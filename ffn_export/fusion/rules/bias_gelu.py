@@ -1,17 +1,21 @@
-"""``Add -> Gelu`` -> ``com.microsoft::BiasGelu``: bias and exact GELU in one kernel.
+"""``Add -> Gelu`` -> ``com.microsoft::BiasGelu``: bias and exact GELU in one kernel; ``FastGelu`` for the tanh kind.
 
-Not covered: the tanh kind, which is FastGelu's; a bias that is not one number for each feature.
+Covers: the bias on either side, in any shape that holds one number for each feature; reshapes between the
+sum and the activation. Not covered: a bias that broadcasts otherwise.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from onnxscript.rewriter import MatchResult, RewriteRule
+import onnx_ir as ir
 
+from ffn_export.fusion import constants, layout, rows
+from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Rule, refuse
-from ffn_export.fusion.shapes import is_row_of
+from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing
+from ffn_export.fusion.statistics import widths
+from ffn_export.fusion.views import input_at, inputs_of, producer, rank, string_of
 
 ORT = frozenset({"ort", "ort-cuda"})
 
@@ -21,46 +25,46 @@ class BiasGelu(Rule):
 
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "com.microsoft::BiasGelu"
+    ends: ClassVar[frozenset[Operator]] = frozenset({("", "Gelu"), ("com.microsoft", "Gelu")})
     targets: ClassVar[frozenset[str] | None] = ORT
     approximate: ClassVar[str] = "none"
 
-    def __init__(self, bias_at: int) -> None:
-        super().__init__()
-        self.bias_at = bias_at
+    def match(self, node: ir.Node) -> Found:
+        """Recognise the sum before the activation."""
+        x = input_at(node, 0)
+        if x is None or len(node.inputs) != 1 or not self._is_own(node):
+            return None
+        seen = layout.before(x, node.graph)
+        add = producer(seen.value, "Add")
+        inputs = () if add is None or add.graph is not node.graph else inputs_of(add)
+        if add is None or len(inputs) != 2:
+            return None
+        for data, bias in (inputs, inputs[::-1]):
+            sizes = widths(data, 1)
+            if sizes is None or data is bias or constants.is_constant(data):
+                continue
+            if rows.is_row(bias, rank(data)) and rows.covers(bias, sizes) and bias.dtype == data.dtype:
+                nodes = (node, *seen.nodes, add)
+                return replacing(nodes, node.outputs[0], self._write, data, bias, sizes, seen.nodes)
+        constant = next((value for value in inputs if constants.is_constant(value)), None)
+        if constant is None:
+            return None  # a sum of two computed values is no bias
+        return Refused(f"bias {constant.name!r} is not one number for each feature", (node, add))
 
-    @classmethod
-    def variants(cls) -> list[Rule]:
-        """Return both places of the bias, which only ``check`` can tell from the input."""
-        return [cls(place) for place in (0, 1)]
+    def _is_own(self, node: ir.Node) -> bool:
+        """Whether the node is of this kind; the other is another rule's."""
+        return node.domain != "" or string_of(node, "approximate", "none") == self.approximate
 
-    @classmethod
-    def rules(cls) -> list[RewriteRule]:
-        """Return the variants in the order of operands as written; both orders are among them."""
-        return [RewriteRule(v.pattern, v.rewrite, v.check, name=v.name) for v in cls.variants()]
-
-    def pattern(self, op: Any, x: Any, bias: Any) -> Any:
-        """Match the canonical operator after a sum."""
-        return op.Gelu(op.Add(*([bias, x] if self.bias_at == 0 else [x, bias])), _outputs=["gelu"])
-
-    def check(self, op: Any, x: Any, bias: Any, gelu: Any, **_: Any) -> MatchResult:
-        """Refuse a bias that the kernel does not take; the other kind of GELU is another rule's."""
-        if gelu.producer().attributes.get_string("approximate", "none") != self.approximate:
-            return MatchResult().fail()
-        if not is_row_of(bias, x):
-            return refuse(f"bias {bias.name!r} is not one number for each feature", bias)
-        return MatchResult()
-
-    def rewrite(self, op: Any, x: Any, bias: Any, **_: Any) -> Any:
-        """Write the fused operator."""
-        return op.BiasGelu(x, bias, _domain="com.microsoft")
+    def _write(
+        self, op: Builder, x: ir.Value, bias: ir.Value, sizes: list[int], moved: tuple[ir.Node, ...]
+    ) -> ir.Value:
+        operator = getattr(op, (self.writes or "").removeprefix("com.microsoft::"))
+        return layout.again(op, operator(x, rows.of(op, bias, sizes), _domain="com.microsoft"), moved)
 
 
 class FastGelu(BiasGelu):
     """Bias and tanh GELU."""
 
     writes: ClassVar[str | None] = "com.microsoft::FastGelu"
+    ends: ClassVar[frozenset[Operator]] = frozenset({("", "Gelu"), ("com.microsoft", "FastGelu")})
     approximate: ClassVar[str] = "tanh"
-
-    def rewrite(self, op: Any, x: Any, bias: Any, **_: Any) -> Any:
-        """Write the fused operator; its bias is optional, and given here."""
-        return op.FastGelu(x, bias, _domain="com.microsoft")

@@ -7,36 +7,36 @@ its activation kernels on CPU.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import math
+from typing import ClassVar
 
-from onnxscript.rewriter import MatchResult
+import onnx_ir as ir
 
+from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise.swish import Swish
-from ffn_export.fusion.constants import scalar
-from ffn_export.fusion.rule import Rule
+from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+from ffn_export.fusion.views import float_of, input_at, is_standard
 
 
 class QuickGelu(Swish):
     """Swish as ONNX Runtime's QuickGelu."""
 
     writes: ClassVar[str | None] = "com.microsoft::QuickGelu"
+    ends: ClassVar[frozenset[Operator]] = Swish.ends | standard("Swish")
     targets: ClassVar[frozenset[str] | None] = frozenset({"ort-cpu", "ort", "ort-cuda"})
     instead_of: ClassVar[type[Rule] | None] = Swish
-    spellings: ClassVar[tuple[str, ...]] = (*Swish.spellings, "Swish")
 
-    def pattern(self, op: Any, x: Any, alpha: Any) -> Any:
-        """Match the pieces or the canonical operator."""
-        if self.spelling == "Swish":
-            return op.Swish(x, _outputs=["swish"])
-        return super().pattern(op, x, alpha)
+    def match(self, node: ir.Node) -> Found:
+        """Recognise the pieces, or the canonical operator."""
+        x = input_at(node, 0)
+        if not is_standard(node, "Swish"):
+            return super().match(node)
+        alpha = float_of(node, "alpha", 1.0)
+        if x is None or math.isnan(alpha):
+            return None
+        return replacing((node,), node.outputs[0], self.write, x, alpha)
 
-    def check(self, op: Any, x: Any, alpha: Any = None, **_: Any) -> MatchResult:
-        """Any Swish will do; its pieces are asked as the canonical rule asks them."""
-        return MatchResult() if self.spelling == "Swish" else super().check(op, x, alpha)
-
-    def rewrite(self, op: Any, x: Any, alpha: Any = None, swish: Any = None, **_: Any) -> Any:
+    def write(self, op: Builder, x: ir.Value, alpha: float) -> ir.Value:
         """Hand on alpha; both operators default to other values, so it is written out."""
-        slope = 1.0 if alpha is None else scalar(alpha)
-        if swish is not None:
-            slope = swish.producer().attributes.get_float("alpha", 1.0)
-        return op.QuickGelu(x, alpha=slope, _domain="com.microsoft")
+        y: ir.Value = op.QuickGelu(x, alpha=alpha, _domain="com.microsoft")
+        return y

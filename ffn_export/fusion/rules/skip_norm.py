@@ -2,25 +2,62 @@
 
 ``LayerNormalization`` becomes SkipLayerNormalization, ``RMSNormalization`` becomes
 SkipSimplifiedLayerNormalization. Covers: a bias added to either addend, folded in; a sum that is read
-elsewhere too, which is then the node's own fourth output. Not covered: a norm over more than the last
-axis; addends of different shapes; inputs of other ranks than 2 and 3, which the kernels refuse.
+elsewhere too, which is then the node's own fourth output; reshapes between the sum and the norm; sums of
+other ranks than 2 and 3, which are reshaped to rows and back; a sum of three, whose outer Add is taken; an
+addend that is the same for every batch, as of positions.
+Not covered: a norm over more than the last axis; addends of other different shapes.
 """
 
 from __future__ import annotations
 
-from itertools import product
-from typing import Any, ClassVar
+import math
+from dataclasses import dataclass
+from typing import ClassVar
 
+import numpy as np
 import onnx_ir as ir
-from onnxscript.rewriter import MatchResult, RewriteRule
 
-from ffn_export.fusion import constants
+from ffn_export.fusion import constants, layout, rows
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.linear import RESHAPE_WITH_ZERO
 from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Rule, refuse
+from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
 from ffn_export.fusion.rules.bias_gelu import ORT
-from ffn_export.fusion.shapes import are_alike, is_row_of
+from ffn_export.fusion.shapes import are_alike, are_same_axes, is_row_of
+from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, producer, rank, readers
 
 _FLOAT32 = ir.DataType.FLOAT.value
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A sum and its norm."""
+
+    norm: ir.Node
+    add: ir.Node
+    moved: layout.Seen
+    x: ir.Value
+    skip: ir.Value
+    bias: ir.Value | None
+    inner: ir.Node | None
+
+    @property
+    def total(self) -> ir.Value:
+        """The sum."""
+        return self.add.outputs[0]
+
+    @property
+    def keeps_sum(self) -> bool:
+        """Whether anybody but the norm reads the sum."""
+        next_node = self.moved.nodes[-1] if self.moved.nodes else self.norm
+        others = [user for user in readers(self.total) if user is not next_node]
+        return bool(others) or self.total.is_graph_output() or not self.moved.is_private
+
+    @property
+    def nodes(self) -> tuple[ir.Node, ...]:
+        """What is replaced; a layout node that others read too stays."""
+        moved = self.moved.nodes if self.moved.is_private else ()
+        return (self.norm, *moved, self.add, *([] if self.inner is None else [self.inner]))
 
 
 class SkipLayerNorm(Rule):
@@ -28,94 +65,141 @@ class SkipLayerNorm(Rule):
 
     site: ClassVar[SiteKind] = "residual_norm"
     writes: ClassVar[str | None] = "com.microsoft::SkipLayerNormalization"
+    ends: ClassVar[frozenset[Operator]] = standard("LayerNormalization")
     targets: ClassVar[frozenset[str] | None] = ORT
-    norm: ClassVar[str] = "LayerNormalization"
 
-    def __init__(self, bias_at: tuple[int, int] | None, *, keeps_sum: bool) -> None:
-        super().__init__()
-        self.bias_at = bias_at
-        self.keeps_sum = keeps_sum
+    def match(self, node: ir.Node) -> Found:
+        """Recognise the sum before the norm."""
+        pair = _pair(node)
+        if pair is None:
+            return None
+        reason = self._refusal(pair)
+        if reason is not None:
+            return Refused(reason, pair.nodes, pair.add)
+        outputs = (node.outputs[0], *([pair.total] if pair.keeps_sum else []))
+        return Match(pair.nodes, outputs, lambda op: self._write(op, pair))
 
-    @classmethod
-    def variants(cls) -> list[Rule]:
-        """Return every place of the bias, which only ``check`` can tell from the other addends, then none."""
-        places = [*product((0, 1), (0, 1)), None]
-        return [cls(place, keeps_sum=keeps) for place in places for keeps in (False, True)]
-
-    @classmethod
-    def rules(cls) -> list[RewriteRule]:
-        """Return the variants in the order of operands as written; all orders are among them."""
-        return [RewriteRule(v.pattern, v.rewrite, v.check, name=v.name) for v in cls.variants()]
-
-    def pattern(self, op: Any, x: Any, skip: Any, bias: Any, scale: Any) -> Any:
-        """Match the norm of the sum."""
-        addends = [x, skip]
-        if self.bias_at is not None:
-            outer, inner = self.bias_at
-            biased = op.Add(*([bias, x] if inner == 0 else [x, bias]))
-            addends = [biased, skip] if outer == 0 else [skip, biased]
-        total = op.Add(*addends)
-        normalised = getattr(op, self.norm)(total, scale, _allow_other_inputs=True, _outputs=["normalised"])
-        return (normalised, total) if self.keeps_sum else normalised
-
-    def check(self, op: Any, x: Any, skip: Any, scale: Any, normalised: Any, bias: Any = None, **_: Any) -> MatchResult:
-        """Refuse what the kernels do not compute."""
-        if constants.is_constant(x) or constants.is_constant(skip):
-            return MatchResult().fail()  # the sum is a bias, and no residual
-        if self.bias_at is not None and not constants.is_constant(bias):
-            return MatchResult().fail()  # a sum of three: the outer one is matched without a bias
-        reason = self._refusal(x, skip, scale, normalised.producer(), bias)
-        return MatchResult() if reason is None else refuse(reason, normalised)
-
-    def _refusal(
-        self, x: ir.Value, skip: ir.Value, scale: ir.Value, node: ir.Node, bias: ir.Value | None
-    ) -> str | None:
-        rank = 0 if x.shape is None else len(x.shape)
-        shift = node.inputs[2] if len(node.inputs) > 2 else None
+    def _refusal(self, pair: _Pair) -> str | None:
+        node, x, width = pair.norm, pair.x, rank(pair.x)
+        shift = input_at(node, 2)
+        normalised = rank(node.inputs[0]) or 0
+        opset = node.graph.opset_imports.get("", 0) if node.graph is not None else 0
         conditions = {
-            "the statistics are not in float32": node.attributes.get_int("stash_type", 1) == _FLOAT32,
-            "the mean or the inverse deviation of the norm is read": not any(map(_is_read, node.outputs[1:])),
-            f"the addends have shapes {x.shape} and {skip.shape}": are_alike(x, skip),
-            f"{self.writes} takes rank 2 or 3, the sum has rank {rank}": rank in (2, 3),
-            "the norm runs over more than the last axis": node.attributes.get_int("axis", -1) in (-1, rank - 1),
-            "the norm's scale is not one number for each feature": is_row_of(scale, x),
+            "the statistics are not in float32": int_of(node, "stash_type", 1) == _FLOAT32,
+            "the mean or the inverse deviation of the norm is read": not any(map(is_read, node.outputs[1:])),
+            f"the addends have shapes {x.shape} and {pair.skip.shape}: {x.name!r}, {pair.skip.name!r}": _fit(
+                x, pair.skip
+            ),
+            f"the sum has rank {width}": width is not None and width > 0,
+            "the norm runs over more than the last axis": int_of(node, "axis", -1) in (-1, normalised - 1),
+            "the norm's epsilon is no number": not math.isnan(float_of(node, "epsilon", 1e-5)),
+            "the norm's scale is not one number for each feature": is_row_of(input_at(node, 1), x),
             "the norm's bias is not one number for each feature": shift is None or is_row_of(shift, x),
-            "the bias is not one number for each feature": bias is None or is_row_of(bias, x),
+            f"reshaping to rows and back needs opset {RESHAPE_WITH_ZERO}": width in (2, 3)
+            or opset >= RESHAPE_WITH_ZERO,
         }
         return next((reason for reason, holds in conditions.items() if not holds), None)
 
-    def rewrite(self, op: Any, x: Any, skip: Any, scale: Any, normalised: Any, bias: Any = None, **_: Any) -> Any:
+    def _write(self, op: Builder, pair: _Pair) -> list[ir.Value]:
         """Write the fused operator, with the epsilon: the two operators default to different ones."""
-        node = normalised.producer()
         assert self.writes is not None
-        domain, _separator, name = self.writes.rpartition("::")
-        outputs = getattr(op, name)(
-            *self.inputs(x, skip, scale, node, bias),
-            epsilon=node.attributes.get_float("epsilon", 1e-5),
-            _outputs=4 if self.keeps_sum else 1,
-            _domain=domain,
+        assert pair.x.shape is not None
+        width = int(str(pair.x.shape[-1]))
+        as_rows = rank(pair.x) not in (2, 3)
+        x, skip = (_as_rows(op, value, width) if as_rows else value for value in (pair.x, pair.skip))
+        bias = None if pair.bias is None else rows.of(op, pair.bias, [width])
+        outputs = getattr(op, self.writes.removeprefix("com.microsoft::"))(
+            *self.inputs(x, skip, pair.norm, bias),
+            epsilon=float_of(pair.norm, "epsilon", 1e-5),
+            _outputs=4 if pair.keeps_sum else 1,
+            _domain="com.microsoft",
         )
-        if not self.keeps_sum:
-            return outputs
+        if not pair.keeps_sum:
+            return [self._restored(op, outputs, pair, as_rows=as_rows)]
         for statistic in outputs[1:3]:
             statistic.name = ""  # for training; no kernel computes them
-        return outputs[0], outputs[3]
+        total = _in_shape_of(op, outputs[3], pair.x) if as_rows else outputs[3]
+        return [self._restored(op, outputs[0], pair, as_rows=as_rows), total]
 
-    def inputs(self, x: Any, skip: Any, scale: Any, node: Any, bias: Any) -> list[Any]:
+    def _restored(self, op: Builder, y: ir.Value, pair: _Pair, *, as_rows: bool) -> ir.Value:
+        """Return the norm in the shape that its readers know."""
+        y = _in_shape_of(op, y, pair.x) if as_rows else y
+        return layout.again(op, y, pair.moved.nodes)
+
+    def inputs(self, x: ir.Value, skip: ir.Value, node: ir.Node, bias: ir.Value | None) -> list[ir.Value | None]:
         """Return the inputs in the operator's order."""
-        return [x, skip, scale, node.inputs[2] if len(node.inputs) > 2 else None, bias]
+        given = [x, skip, node.inputs[1], input_at(node, 2), bias]
+        while given[-1] is None:
+            given.pop()
+        return given
 
 
 class SkipRmsNorm(SkipLayerNorm):
     """Residual sum and RMSNorm."""
 
     writes: ClassVar[str | None] = "com.microsoft::SkipSimplifiedLayerNormalization"
-    norm: ClassVar[str] = "RMSNormalization"
+    ends: ClassVar[frozenset[Operator]] = standard("RMSNormalization")
 
-    def inputs(self, x: Any, skip: Any, scale: Any, node: Any, bias: Any) -> list[Any]:
+    def inputs(self, x: ir.Value, skip: ir.Value, node: ir.Node, bias: ir.Value | None) -> list[ir.Value | None]:
         """Return the inputs in the operator's order; it has no shift."""
-        return [x, skip, scale, bias]
+        return [x, skip, node.inputs[1], *([] if bias is None else [bias])]
 
 
-def _is_read(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
+def _pair(norm: ir.Node) -> _Pair | None:
+    value = input_at(norm, 0)
+    if value is None or len(norm.inputs) < 2:
+        return None
+    moved = layout.before(value, norm.graph)
+    add = producer(moved.value, "Add")
+    inputs = () if add is None or add.graph is not norm.graph else inputs_of(add)
+    if add is None or len(inputs) != 2 or any(map(_is_constant, inputs)):
+        return None  # the sum is a bias, and no residual
+    for x, skip in (inputs, inputs[::-1]):
+        biased = _biased(x, norm.graph)
+        if biased is not None:
+            inner, data, bias = biased
+            return _Pair(norm, add, moved, *_larger_first(data, skip), bias, inner)
+    return _Pair(norm, add, moved, *_larger_first(*inputs), None, None)
+
+
+def _larger_first(x: ir.Value, skip: ir.Value) -> tuple[ir.Value, ir.Value]:
+    return (skip, x) if not _fit(x, skip) and _fit(skip, x) else (x, skip)
+
+
+def _fit(x: ir.Value, skip: ir.Value) -> bool:
+    """Whether the kernels take the addends: alike, or the second one the same for every batch."""
+    if are_alike(x, skip):
+        return True
+    if x.shape is None or skip.shape is None or len(x.shape) != 3:
+        return False
+    is_for_all = len(skip.shape) == 2 or (len(skip.shape) == 3 and skip.shape[0] == 1)
+    return is_for_all and are_same_axes(x.shape[-2:], skip.shape[-2:])
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return constants.is_fixed(value) or constants.evaluate(value) is not None
+
+
+def _biased(value: ir.Value, graph: object) -> tuple[ir.Node, ir.Value, ir.Value] | None:
+    """Read an addend as ``data + row``, where nobody else reads it, nor the sum a second time."""
+    add = producer(value, "Add")
+    inputs = () if add is None or add.graph is not graph else inputs_of(add)
+    if add is None or len(inputs) != 2 or len(value.uses()) != 1 or value.is_graph_output():
+        return None
+    for data, bias in (inputs, inputs[::-1]):
+        if constants.evaluate(bias) is not None and bias.dtype == data.dtype and are_alike(data, value):
+            width = data.shape[-1] if data.shape is not None and len(data.shape) else None
+            if isinstance(width, int) and rows.is_row(bias, rank(data)) and rows.covers(bias, [width]):
+                return add, data, bias
+    return None
+
+
+def _as_rows(op: Builder, value: ir.Value, width: int) -> ir.Value:
+    y: ir.Value = op.Reshape(value, op.constant(np.asarray([-1, width], np.int64)))
+    return y
+
+
+def _in_shape_of(op: Builder, value: ir.Value, x: ir.Value) -> ir.Value:
+    # allowzero: an empty batch is a size of 0 and not "as before".
+    y: ir.Value = op.Reshape(value, op.Shape(x), allowzero=1)
+    return y

@@ -61,7 +61,7 @@ def test_slope_that_is_not_constant_is_another_function() -> None:
 
 def test_slope_that_the_caller_may_override() -> None:
     overridable = model(body(write(0, "beta")), inputs="float[2,8] x, float beta = {1.5}", outputs="float[2,8] y")
-    assert_refuses(overridable, None)
+    assert_refuses(overridable, "alpha is one that the caller may change")
 
 
 def test_slope_per_channel_is_another_function() -> None:
@@ -70,12 +70,59 @@ def test_slope_per_channel_is_another_function() -> None:
 
 def test_slope_that_would_widen_a_scalar() -> None:
     widened = model(body(write(0, "alpha")), "float[1] alpha = {1.5}", inputs="float x", outputs="float[1] y")
-    assert_refuses(widened, "alpha has an axis, which may give the result one that 'x' lacks")
+    assert_refuses(widened, "alpha has an axis, which may give the result one that the input lacks")
     assert_fuses(model(body(write(0, "alpha")), "float[1] alpha = {1.5}"), ["Swish"])
 
 
 def test_slope_of_more_axes() -> None:
-    assert_refuses(model(body(write(0, "alpha")), "float[1,1,1,1] alpha = {1.5}", outputs="float[1,b,s,8] y"), None)
+    wider = model(body(write(0, "alpha")), "float[1,1,1,1] alpha = {1.5}", outputs="float[1,b,s,8] y")
+    assert_refuses(wider, "alpha has an axis")
+    assert_fuses(model(body(write(0, "alpha")), "float[1,1,1] alpha = {1.5}"), ["Swish"])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "alpha"),
+    [
+        ("n = Neg(x) e = Exp(n) d = Add(e, one) y = Div(x, d)", 1.0),
+        ("n = Neg(x) e = Exp(n) d = Add(one, e) r = Reciprocal(d) y = Mul(r, x)", 1.0),
+        ("n = Neg(x) e = Exp(n) d = Add(one, e) r = Div(one, d) y = Mul(x, r)", 1.0),
+        ("t = Div(x, two) s = Sigmoid(t) y = Mul(x, s)", 0.5),
+        ("t = Mul(x, two) u = Mul(t, two) s = Sigmoid(u) y = Mul(x, s)", 4.0),
+        ("t = Neg(x) s = Sigmoid(t) y = Mul(x, s)", -1.0),
+        ("t = Add(x, x) s = Sigmoid(t) y = Mul(x, s)", 2.0),
+    ],
+)
+def test_in_other_words(pieces: str, alpha: float) -> None:
+    fused, _ = assert_fuses(model(pieces, "float one = {1}, float two = {2}"), ["Swish"])
+    assert fused.graph[0].attributes.get_float("alpha") == alpha
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        "n = Neg(x) e = Exp(n) d = Add(e, two) y = Div(x, d)",
+        "n = Neg(x) e = Exp(n) m = Mul(e, two) d = Add(m, one) y = Div(x, d)",
+        "n = Neg(x) e = Exp(n) d = Add(e, one) y = Mul(x, d)",
+        "e = Exp(x) d = Add(e, one) y = Div(x, d)",
+        "s = Sigmoid(x) t = Add(s, one) y = Mul(x, t)",
+        "s = Sigmoid(x) t = Mul(s, two) y = Mul(x, t)",
+        "t = Add(x, one) s = Sigmoid(t) y = Mul(x, s)",
+        "t = Mul(x, x) s = Sigmoid(t) y = Mul(x, s)",
+        "s = Sigmoid(x) y = Div(x, s)",
+        "s = Sigmoid(x) y = Div(s, x)",
+    ],
+)
+def test_what_only_looks_alike(pieces: str) -> None:
+    assert_refuses(
+        model(pieces, "float one = {1}, float two = {2}", inputs="float[2,8] x", outputs="float[2,8] y"), None
+    )
+
+
+def test_a_sign_from_outside_of_a_body_is_not_taken_in() -> None:
+    branches = """z = If (c) <then_branch = t () => (float[2,8] a) { e = Exp(n) d = Add(e, one) a = Div(x, d) },
+                                else_branch = e () => (float[2,8] b) { b = Neg(x) }>"""
+    of = model("n = Neg(x)" + branches, "float one = {1}", inputs="float[2,8] x, bool c", outputs="float[2,8] z")
+    assert_refuses(of, None)
 
 
 def test_gate_on_another_value_is_no_activation() -> None:

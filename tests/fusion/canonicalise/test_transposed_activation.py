@@ -14,9 +14,12 @@ def sandwich(activation: str = "Relu", there: str = "[0,2,1]", back: str = "[0,2
     return f"t = Transpose<perm = {there}>(x) a = {activation}(t) y = Transpose<perm = {back}>(a)"
 
 
-@pytest.mark.parametrize(("domain", "operator"), ELEMENTWISE)
+@pytest.mark.parametrize(("domain", "operator"), sorted(ELEMENTWISE - {("", "Identity")}))
 def test_every_element_wise_operator(domain: str, operator: str) -> None:
-    of = model(sandwich(f"{domain}.{operator}" if domain else operator), domains=["com.microsoft"])
+    written = f"{domain}.{operator}" if domain else operator
+    is_cast = operator == "Cast"
+    y = "float16[batch,seq,8] y" if is_cast else "float[batch,seq,8] y"
+    of = model(sandwich(written + "<to = 10>" * is_cast), outputs=y, domains=["com.microsoft"])
     fused, report = assert_fuses(of, [operator])
     assert fused.graph[0].domain == domain
     assert report.rules == {"transposed-activation": 1}
@@ -51,7 +54,44 @@ def test_a_gelu_in_pieces_is_raised_first() -> None:
     """
     constants = "float half = {0.5}, float one = {1}, float root = {1.4142135623730951}"
     _, report = assert_fuses(model(pieces, constants, opset=20), ["Gelu"])
-    assert report.rules == {"gelu-erf": 1, "transposed-activation": 1}
+    assert report.rules == {"gelu": 1, "transposed-activation": 1}
+
+
+def test_casts_beside_the_activation() -> None:
+    body = """t = Transpose<perm = [0,2,1]>(x) c = Cast<to = 1>(t) a = Relu(c) d = Cast<to = 10>(a)
+              y = Transpose<perm = [0,2,1]>(d)"""
+    half = model(body, inputs="float16[batch,seq,8] x", outputs="float16[batch,seq,8] y")
+    assert_fuses(half, ["Cast", "Relu", "Cast"])
+
+
+@pytest.mark.parametrize("perms", [("[0,2,1]", "[0,2,1]"), ("[1,2,0]", "[2,0,1]")])
+@pytest.mark.parametrize("add", ["Add(t, b)", "Add(b, t)"])
+@pytest.mark.parametrize(
+    "b",
+    [
+        "float b = {3}",
+        "float[3] b = {1,2,3}",
+        "float[4,1] b = {1,2,3,4}",
+        "float[1,4,3] b = {1,2,3,4,5,6,7,8,9,10,11,12}",
+    ],
+)
+def test_a_constant_that_is_added_is_turned_too(perms: tuple[str, str], add: str, b: str) -> None:
+    there, back = perms
+    shape = {"[0,2,1]": "[2,3,4]", "[1,2,0]": "[3,2,4]"}[there]
+    body = f"t = Transpose<perm = {there}>(x) s = {add} a = Relu(s) y = Transpose<perm = {back}>(a)"
+    assert_fuses(model(body, b, inputs=f"float{shape} x", outputs=f"float{shape} y"), ["Add", "Relu"])
+
+
+def test_a_constant_with_more_axes_than_the_transposes() -> None:
+    body = "t = Transpose<perm = [1,0]>(x) s = Add(t, b) y = Transpose<perm = [1,0]>(s)"
+    of = model(body, "float[1,1,1] b = {3}", inputs="float[2,3] x", outputs="float[] y")
+    fused, _ = fuse(of, "portable")
+    assert len(fused.graph) == 3
+
+
+def test_a_sum_of_two_computed_values_stays() -> None:
+    body = "t = Transpose<perm = [0,2,1]>(x) s = Add(t, t) a = Relu(s) y = Transpose<perm = [0,2,1]>(a)"
+    assert_refuses(model(body), None)
 
 
 def test_transposes_that_do_not_undo_each_other() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
-from tests.fusion.graphs import assert_fuses, assert_refuses, cast, model
+from ffn_export.fusion.pipeline import fuse
+from tests.fusion.graphs import assert_fuses, assert_refuses, assert_same_function, cast, model, operators
 
 ROW = "{1,2,3,4,5,6,7,8}"
 CONSTANTS = f"float[8] g = {ROW}, float[8] b = {ROW}, float[8] c = {ROW}, float[3] three = {{1,2,3}}"
@@ -88,23 +90,87 @@ def test_float16() -> None:
     ("inputs", "norm", "reason"),
     [
         ("float[batch,seq,8] x, float[batch,1,8] r", NORMS[0][0], "the addends have shapes"),
-        ("float[batch,seq,8] x, float[seq,8] r", NORMS[0][0], "the addends have shapes"),
         ("float[batch,seq,8] x, float[batch,s2,8] r", NORMS[0][0], "the addends have shapes"),
         (XS, "LayerNormalization<axis = 1>(t, k)", "over more than the last axis"),
         (XS, "RMSNormalization(t, one)", "scale is not one number for each feature"),
         (XS, "LayerNormalization(t, g, one)", "the norm's bias is not one number for each feature"),
         (XS, "LayerNormalization<stash_type = 11>(t, g)", "statistics are not in float32"),
-        ("float[a,b,c,8] x, float[a,b,c,8] r", NORMS[0][0], "takes rank 2 or 3"),
     ],
 )
 def test_what_the_kernel_does_not_compute_is_refused(inputs: str, norm: str, reason: str) -> None:
     constants = f"{CONSTANTS}, float[1] one = {{2}}, float[seq,8] k"
     inputs = inputs.replace("batch,seq", "batch,2") if "k" in norm else inputs
     constants = constants.replace("float[seq,8] k", "float[2,8] k = {" + ",".join("1" * 16) + "}")
-    rank = inputs.split("]")[0].count(",") + 1
-    outputs = "float[a,b,c,8] y" if rank == 4 else "float[batch,seq,8] y"
-    of = model(f"t = Add(x, r) y = {norm}", constants, inputs=inputs, outputs=outputs)
+    of = model(f"t = Add(x, r) y = {norm}", constants, inputs=inputs)
     assert_refuses(of, reason, "ort", runs=False)
+
+
+@pytest.mark.parametrize(("norm", "written"), NORMS)
+@pytest.mark.parametrize("total", SUMS)
+def test_other_ranks_go_through_rows(total: str, norm: str, written: str) -> None:
+    shape = "float[2,3,4,8]"
+    of = model(f"{total} y = {norm.replace('axis = 2', 'axis = 3')}", CONSTANTS, inputs=f"{shape} x, {shape} r",
+               outputs=f"{shape} y")  # fmt: skip
+    assert_fuses(of, ["Reshape", "Reshape", written, "Shape", "Reshape"], "ort")
+    goes_on = model(f"{total} z = Neg(t) y = {norm.replace('axis = 2', 'axis = 3')}", CONSTANTS,
+                    inputs=f"{shape} x, {shape} r", outputs=f"{shape} y, {shape} z")  # fmt: skip
+    fused, _ = fuse(goes_on, "ort")
+    assert operators(fused).count(written) == 1
+    assert "Add" not in operators(fused)
+    assert_same_function(goes_on, fused)
+
+
+def test_an_empty_batch_of_rank_4() -> None:
+    shape = "float[a,b,c,8]"
+    of = model("t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=f"{shape} x, {shape} r",
+               outputs=f"{shape} y")  # fmt: skip
+    fused, _ = fuse(of, "ort")
+    nothing = np.ones((0, 3, 2, 8), np.float32)
+    assert_same_function(of, fused, {"x": nothing, "r": nothing})
+
+
+def test_before_opset_14_an_empty_batch_cannot_be_reshaped() -> None:
+    shape = "float[2,3,4,8]"
+    body = "h = Softmax<axis = 1>(x) t = Add(h, r) y = LayerNormalization(t, g, b)"
+    of = model(body, CONSTANTS, inputs=f"{shape} x, {shape} r", outputs=f"{shape} y", opset=12)
+    assert_refuses(of, "reshaping to rows and back needs opset 14", "ort", runs=False)
+
+
+@pytest.mark.parametrize("b", ["float[1,1,8] k = " + ROW, "float k = {2}", "float[1] k = {2}"])
+def test_a_bias_in_any_shape_that_holds_one_number_for_each_feature(b: str) -> None:
+    of = model("s = Add(x, k) t = Add(s, r) y = RMSNormalization(t, g)", f"{CONSTANTS}, {b}", inputs=XS)
+    assert_fuses(of, ["SkipSimplifiedLayerNormalization"], "ort")
+
+
+def test_a_bias_for_each_token_is_none() -> None:
+    of = model("s = Add(x, k) t = Add(s, r) y = RMSNormalization(t, g)", f"{CONSTANTS}, float[3,1] k = {{1,2,3}}",
+               inputs="float[2,3,8] x, float[2,3,8] r", outputs="float[2,3,8] y")  # fmt: skip
+    assert_fuses(of, ["Add", "SkipSimplifiedLayerNormalization"], "ort")
+
+
+def test_a_biased_addend_that_is_read_elsewhere_stays() -> None:
+    of = model("s = Add(x, c) t = Add(s, r) n = RMSNormalization(t, g) y = Add(n, s)", CONSTANTS, inputs=XS)
+    assert_fuses(of, ["Add", "SkipSimplifiedLayerNormalization", "Add"], "ort")
+
+
+def test_a_reshape_between_the_sum_and_the_norm_is_looked_through() -> None:
+    body = "t = Add(x, r) f = Reshape(t, rows) y = LayerNormalization(f, g, b)"
+    constants = CONSTANTS + ", int64[2] rows = {-1,8}"
+    of = model(body, constants, inputs=XS, outputs="float[n,8] y")
+    assert_fuses(of, ["SkipLayerNormalization", "Reshape"], "ort")
+    goes_on = model(body + " z = Neg(f)", constants, inputs=XS, outputs="float[n,8] y, float[n,8] z")
+    fused, _ = fuse(goes_on, "ort")
+    assert sorted(operators(fused)) == ["Neg", "Reshape", "Reshape", "SkipLayerNormalization"]
+    assert_same_function(goes_on, fused)
+
+
+def test_a_sum_outside_of_the_body() -> None:
+    branches = """y = If (k) <then_branch = p () => (float[2,8] a) { a = LayerNormalization(t, g, b) },
+                                else_branch = e () => (float[2,8] q) { q = Neg(x) }>"""
+    of = model("t = Add(x, r) " + branches, CONSTANTS, inputs="float[2,8] x, float[2,8] r, bool k",
+               outputs="float[2,8] y")  # fmt: skip
+    fused, _ = fuse(of, "ort")
+    assert operators(fused) == ["Add", "If"]
 
 
 def test_statistics_that_are_read_are_refused() -> None:
@@ -129,3 +195,21 @@ def test_other_targets_keep_the_two_apart_and_say_why(target: str) -> None:
     (site,) = (s for s in report.sites if s.kind == "residual_norm")
     assert site.status == "kept"
     assert site.reason
+
+
+@pytest.mark.parametrize("positions", ["float[1,seq,8]", "float[seq,8]"])
+@pytest.mark.parametrize(
+    "total", ["t = Add(x, r)", "t = Add(r, x)", "s = Add(x, c) t = Add(s, r)", "s = Add(c, r) t = Add(x, s)"]
+)
+def test_an_addend_that_is_the_same_for_every_batch(total: str, positions: str) -> None:
+    inputs = f"float[batch,seq,8] x, {positions} r"
+    fused, _ = assert_fuses(
+        model(f"{total} y = LayerNormalization(t, g, b)", CONSTANTS, inputs=inputs), ["SkipLayerNormalization"], "ort"
+    )
+    assert fused.graph[0].inputs[0] is fused.graph.inputs[0]
+
+
+@pytest.mark.parametrize("other", ["float[batch,1,8]", "float[1,1,8]", "float[1,other,8]", "float[seq,1]", "float[8]"])
+def test_other_broadcasts_are_refused(other: str) -> None:
+    of = model("t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=f"float[batch,seq,8] x, {other} r")
+    assert_refuses(of, "the addends have shapes", "ort", runs=False)

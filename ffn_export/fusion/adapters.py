@@ -1,0 +1,100 @@
+"""Rewrites single nodes for a later opset, where their operator keeps its meaning and changes its interface.
+
+What is here is what transformers are made of; each adapter says of which nodes it can be sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.fusion.builder import Names
+from ffn_export.fusion.views import int_of
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """How to raise a node past one version of its operator.
+
+    Attributes:
+        since: The opset that brought the version.
+        adapt: Rewrites the node in place, with names that are new in the model.
+        can: Whether the node means the same after that.
+    """
+
+    since: int
+    adapt: Callable[[ir.Node, Names], None]
+    can: Callable[[ir.Node], bool] = lambda node: True
+
+
+def _attribute_to_input(name: str) -> Callable[[ir.Node, Names], None]:
+    """Return what moves an attribute of integers to the second input."""
+
+    def adapt(node: ir.Node, names: Names) -> None:
+        attribute = node.attributes.pop(name, None)
+        if attribute is None or len(node.inputs) > 1 or node.graph is None:
+            return
+        array = np.asarray(attribute.as_ints(), np.int64)
+        value = node.outputs[0]
+        # A node and not an initialiser: it works in the body of a function too.
+        node_name = names.node(f"{node.name or node.op_type}_{name}")
+        constant = ir.node("Constant", [], {"value": ir.tensor(array)}, name=node_name)
+        constant.outputs[0].name = names.value(f"{value.name}_{name}")
+        constant.outputs[0].dtype = ir.DataType.INT64
+        constant.outputs[0].shape = ir.Shape(array.shape)
+        node.graph.insert_before(node, [constant])
+        node.resize_inputs(2)
+        node.replace_input_with(1, constant.outputs[0])
+
+    return adapt
+
+
+def _count_outputs(node: ir.Node, names: Names) -> None:
+    """Say how many equal parts a Split makes, where it does not say how large they are."""
+    del names
+    if len(node.inputs) < 2 or node.inputs[1] is None:
+        node.attributes["num_outputs"] = ir.AttrInt64("num_outputs", len(node.outputs))
+
+
+def _say_last_axis(node: ir.Node, names: Names) -> None:
+    del names
+    node.attributes["axis"] = ir.AttrInt64("axis", -1)
+
+
+def _is_over_the_last_axis(node: ir.Node) -> bool:
+    """Whether a Softmax, which flattened all axes from its own on, has only the last one to flatten."""
+    x = node.inputs[0] if node.inputs else None
+    if x is None or x.shape is None:
+        return int_of(node, "axis", 1) == -1
+    return int_of(node, "axis", 1) in (-1, len(x.shape) - 1)
+
+
+def _is_stated(name: str) -> Callable[[ir.Node], bool]:
+    """Return what asks whether an attribute is a value, and no reference to an attribute of a function's call."""
+
+    def can(node: ir.Node) -> bool:
+        attribute = node.attributes.get(name)
+        return attribute is None or not attribute.is_ref()
+
+    return can
+
+
+_AXES_18 = (Adapter(18, _attribute_to_input("axes"), _is_stated("axes")),)
+_AXES_13 = (Adapter(13, _attribute_to_input("axes"), _is_stated("axes")),)
+_SOFTMAX = (Adapter(13, _say_last_axis, _is_over_the_last_axis),)
+
+ADAPTERS: Mapping[str, tuple[Adapter, ...]] = {
+    **dict.fromkeys(
+        (
+            "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+            "ReduceProd", "ReduceSumSquare",
+        ),
+        _AXES_18,
+    ),
+    **dict.fromkeys(("ReduceSum", "Squeeze", "Unsqueeze"), _AXES_13),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _SOFTMAX),
+    "Split": (Adapter(13, _attribute_to_input("split"), _is_stated("split")), Adapter(18, _count_outputs)),
+}  # fmt: skip

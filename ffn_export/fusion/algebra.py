@@ -1,0 +1,288 @@
+"""Reads a value as a product, a sum or a polynomial, whatever nodes spell it.
+
+``Mul(x, Reciprocal(Sqrt(v)))``, ``Div(x, Sqrt(v))`` and ``Mul(x, Pow(v, -0.5))`` are one product:
+``x * v^(-1/2)``. Rules recognise functions in these terms, so operand order, association, and the choice
+between an operation and its inverse are settled here, once.
+
+Reading stops at graph boundaries, at values that the caller names, and after ``_BUDGET`` nodes, so that a
+visit costs the same however large the graph is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ffn_export.fusion import constants
+from ffn_export.fusion.views import inputs_of, is_standard
+
+_BUDGET = 24
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """The constant part of a product.
+
+    Attributes:
+        number: Its value.
+        rounding: How far relative to itself it may be from the number that was meant, given the dtypes
+            that its constants are rounded to.
+        count: How many of its constants may be rounded: 0.5 and 3 are what they say in every dtype.
+        rank: Highest rank among them, each of one element: broadcasting may widen by it.
+    """
+
+    number: float = 1.0
+    rounding: float = 0.0
+    count: int = 0
+    rank: int = 0
+
+    def times(self, other: Coefficient, sign: int = 1) -> Coefficient | None:
+        """Multiply by another, or divide by it where ``sign`` is -1; None for a division by zero."""
+        if sign < 0 and other.number == 0:
+            return None
+        return Coefficient(
+            self.number * other.number**sign,
+            self.rounding + other.rounding,
+            self.count + other.count,
+            max(self.rank, other.rank),
+        )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is made of constants that nobody can change."""
+        return not math.isnan(self.number)
+
+    def equals(self, expected: float) -> bool:
+        """Whether it is ``expected``, up to the rounding of its constants.
+
+        A single rounded constant where the number could be stated exactly is another number.
+        """
+        slack = self.rounding if self.count > 1 or not constants.is_exact(expected) else 0.0
+        return abs(self.number - expected) <= (slack + 1e-12) * abs(expected)
+
+
+ONE = Coefficient()
+
+
+@dataclass(frozen=True)
+class Product:
+    """A value as ``coefficient * factor^exponent * ...``; without factors it is a constant.
+
+    Attributes:
+        coefficient: The constant part.
+        factors: Values that are not taken apart further, with their exponents.
+        nodes: The nodes that were read, from the end backwards.
+    """
+
+    coefficient: Coefficient
+    factors: Mapping[ir.Value, float]
+    nodes: tuple[ir.Node, ...] = ()
+
+    def only(self, *factors: ir.Value) -> bool:
+        """Whether exactly these values are its factors, each to the first power."""
+        return dict(self.factors) == dict.fromkeys(factors, 1.0)
+
+
+def product(value: ir.Value, graph: object, stop: Collection[ir.Value] = ()) -> Product:
+    """Read a value as a product; one that is none is its own only factor.
+
+    Args:
+        value: What to read.
+        graph: The graph in which nodes may be read; others are not taken apart.
+        stop: Values that are not taken apart.
+    """
+    budget = [_BUDGET]
+    return _product(value, graph, stop, budget)
+
+
+def _product(value: ir.Value, graph: object, stop: Collection[ir.Value], budget: list[int]) -> Product:
+    constant = coefficient(value)
+    if constant is not None:
+        return Product(constant, {})
+    atom = Product(ONE, {value: 1.0})
+    node = value.producer()
+    if node is None or value in stop or node.graph is not graph or budget[0] == 0:
+        return atom
+    budget[0] -= 1
+    inputs = inputs_of(node)
+    if is_standard(node, "Mul", "Div") and len(inputs) == 2:
+        left, right = (_product(each, graph, stop, budget) for each in inputs)
+        return _combined(node, left, right, 1 if node.op_type == "Mul" else -1) or atom
+    if is_standard(node, "Neg") and len(inputs) == 1:
+        inner = _product(inputs[0], graph, stop, budget)
+        negated = ONE.times(inner.coefficient)
+        assert negated is not None
+        return Product(
+            Coefficient(-negated.number, negated.rounding, negated.count, negated.rank),
+            inner.factors,
+            (node, *inner.nodes),
+        )
+    if is_standard(node, "Reciprocal") and len(inputs) == 1:
+        return _combined(node, Product(ONE, {}), _product(inputs[0], graph, stop, budget), -1) or atom
+    exponent = _exponent(node, inputs)
+    if exponent is not None:
+        # A root is taken of a value as it is: sqrt(a * a) is |a|, so only whole powers go inside.
+        if exponent == int(exponent):
+            inner = _product(inputs[0], graph, stop, budget)
+            if inner.coefficient == ONE:
+                powers = {factor: power * exponent for factor, power in inner.factors.items()}
+                return Product(ONE, powers, (node, *inner.nodes))
+        return Product(ONE, {inputs[0]: exponent}, (node,))
+    return atom
+
+
+def terms(value: ir.Value, graph: object, stop: Collection[ir.Value] = ()) -> tuple[tuple[Product, ...], list[ir.Node]]:
+    """Read a value as a sum of products, and return the nodes of the sum; one that is none is its only term."""
+    budget = [_BUDGET]
+    nodes: list[ir.Node] = []
+
+    def read(value: ir.Value, sign: float) -> list[Product]:
+        node = value.producer()
+        inside = node is not None and node.graph is graph and value not in stop and budget[0] > 0
+        if inside and coefficient(value) is None:
+            assert node is not None
+            inputs = inputs_of(node)
+            if is_standard(node, "Add", "Sub") and len(inputs) == 2:
+                budget[0] -= 1
+                nodes.append(node)
+                return [*read(inputs[0], sign), *read(inputs[1], -sign if node.op_type == "Sub" else sign)]
+        term = product(value, graph, stop)
+        c = term.coefficient
+        return [Product(Coefficient(sign * c.number, c.rounding, c.count, c.rank), term.factors, term.nodes)]
+
+    return tuple(read(value, 1.0)), nodes
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """A value as a polynomial in another: exponent -> coefficient, and the nodes that spell it."""
+
+    coefficients: Mapping[int, Coefficient]
+    nodes: tuple[ir.Node, ...] = ()
+
+    def equals(self, expected: Mapping[int, float]) -> bool:
+        """Whether it has exactly these coefficients, up to the rounding of its constants."""
+        return self.coefficients.keys() == expected.keys() and all(
+            self.coefficients[power].equals(number) for power, number in expected.items()
+        )
+
+    def same_powers(self, expected: Mapping[int, float]) -> bool:
+        """Whether it has the same exponents, so that only its constants may differ."""
+        return self.coefficients.keys() == expected.keys()
+
+    @property
+    def rank(self) -> int:
+        """Highest rank of its constants."""
+        return max((c.rank for c in self.coefficients.values()), default=0)
+
+
+def polynomial(value: ir.Value, x: ir.Value, graph: object) -> Polynomial | None:
+    """Read a value as a polynomial in ``x``, or return None where it holds anything else."""
+    return _polynomial(value, x, graph, [_BUDGET])
+
+
+def _polynomial(value: ir.Value, x: ir.Value, graph: object, budget: list[int]) -> Polynomial | None:
+    if value is x:
+        return Polynomial({1: ONE})
+    constant = coefficient(value)
+    if constant is not None:
+        return Polynomial({0: constant})
+    node = value.producer()
+    if node is None or node.graph is not graph or budget[0] == 0:
+        return None
+    budget[0] -= 1
+    inputs = inputs_of(node)
+    exponent = _exponent(node, inputs)
+    parts = [_polynomial(each, x, graph, budget) for each in (inputs[:1] if exponent is not None else inputs)]
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    nodes = (node, *(n for part in known for n in part.nodes))
+    result: dict[int, Coefficient] | None = None
+    first = known[0].coefficients
+    if exponent is not None and exponent == int(exponent) and 0 < exponent <= 4:
+        result = dict(first)
+        for _ in range(int(exponent) - 1):
+            result = _times(result, first)
+    elif is_standard(node, "Neg"):
+        result = _times(first, {0: Coefficient(-1.0)})
+    elif len(known) == 2:
+        result = _binary(node, first, known[1].coefficients)
+    return None if result is None else Polynomial(result, nodes)
+
+
+def _binary(
+    node: ir.Node, left: Mapping[int, Coefficient], right: Mapping[int, Coefficient]
+) -> dict[int, Coefficient] | None:
+    if is_standard(node, "Add"):
+        return _plus(left, right, 1)
+    if is_standard(node, "Sub"):
+        return _plus(left, right, -1)
+    if is_standard(node, "Mul"):
+        return _times(left, right)
+    if is_standard(node, "Div") and right.keys() == {0} and right[0].number != 0:
+        d = right[0]
+        return _times(left, {0: Coefficient(1 / d.number, d.rounding, d.count, d.rank)})
+    return None
+
+
+def _plus(left: Mapping[int, Coefficient], right: Mapping[int, Coefficient], sign: int) -> dict[int, Coefficient]:
+    total = dict(left)
+    for power, c in right.items():
+        base = total.get(power, Coefficient(0.0))
+        rank, count = max(base.rank, c.rank), base.count + c.count
+        total[power] = Coefficient(base.number + sign * c.number, max(base.rounding, c.rounding), count, rank)
+    return total
+
+
+def _times(left: Mapping[int, Coefficient], right: Mapping[int, Coefficient]) -> dict[int, Coefficient]:
+    total: dict[int, Coefficient] = {}
+    for a, ca in left.items():
+        for b, cb in right.items():
+            c = ca.times(cb)
+            assert c is not None
+            total = _plus(total, {a + b: c}, 1)
+    return total
+
+
+def coefficient(value: ir.Value) -> Coefficient | None:
+    """Return a constant of one element, of any rank, or None.
+
+    One that a caller may override is a coefficient too, of an unknown number: so its function is recognised,
+    and refused.
+    """
+    number = constants.number(value)
+    if number is None and constants.is_overridable_number(value):
+        number = math.nan
+    if number is None:
+        return None
+    rank = constants.rank(value)
+    if constants.is_exact(number):
+        return Coefficient(number, rank=rank)
+    return Coefficient(number, constants.relative_rounding(value), 1, rank)
+
+
+def _exponent(node: ir.Node, inputs: tuple[ir.Value, ...]) -> float | None:
+    """Return the constant power that a node raises its first input to, or None where it is no power."""
+    if is_standard(node, "Sqrt") and len(inputs) == 1:
+        return 0.5
+    if is_standard(node, "Pow") and len(inputs) == 2:
+        power = constants.number(inputs[1])
+        rank = 0 if inputs[1].shape is None else len(inputs[1].shape)
+        base_rank = None if inputs[0].shape is None else len(inputs[0].shape)
+        # An exponent with an axis may widen the result.
+        return power if rank == 0 or (base_rank is not None and rank <= base_rank) else None
+    return None
+
+
+def _combined(node: ir.Node, left: Product, right: Product, sign: int) -> Product | None:
+    constant = left.coefficient.times(right.coefficient, sign)
+    if constant is None:
+        return None
+    factors = dict(left.factors)
+    for factor, exponent in right.factors.items():
+        factors[factor] = factors.get(factor, 0.0) + sign * exponent
+    return Product(constant, factors, (node, *left.nodes, *right.nodes))

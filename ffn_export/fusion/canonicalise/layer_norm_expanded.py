@@ -1,0 +1,102 @@
+"""``x * r + (bias - mean(x) * r)`` with ``r = scale / sqrt(variance + epsilon)`` -> ``LayerNormalization``.
+
+TensorFlow and Keras write a layer norm so: as the batch norm that it is computed by, with the product expanded.
+Covers: the terms in any order and association; with and without scale and bias. Not covered: as for
+``layer-norm``.
+
+Source: the function ``batch_normalization`` of TensorFlow's ``tf.nn``, applied to the moments of the last axes.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from ffn_export.fusion import algebra, rows
+from ffn_export.fusion.algebra import ONE, Product
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.canonicalise.norm_in_pieces import Pieces, refusal
+from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, standard
+from ffn_export.fusion.statistics import are_same, centred, mean, mean_square
+from ffn_export.fusion.views import rank
+
+
+class LayerNormExpanded(Rule):
+    """Layer normalisation with its product expanded."""
+
+    site: ClassVar[SiteKind] = "norm"
+    writes: ClassVar[str | None] = "LayerNormalization"
+    ends: ClassVar[frozenset[Operator]] = standard("Add", "Sub")
+
+    def match(self, node: ir.Node) -> Found:
+        """Recognise the sum."""
+        found = _find(node)
+        if found is None:
+            return None
+        pieces, bias = found
+        sizes, reason = pieces.sizes, refusal(pieces)
+        if reason is None and bias is not None and not rows.covers(bias, sizes or []):
+            reason = f"bias of shape {bias.shape} does not cover the normalised axes {sizes}"
+        if reason is not None:
+            return Refused(reason, pieces.nodes)
+        return replacing(pieces.nodes, node.outputs[0], self.write, pieces, bias, sizes, node.outputs[0].dtype)
+
+    def write(
+        self, op: Builder, pieces: Pieces, bias: ir.Value | None, sizes: list[int], dtype: ir.DataType | None
+    ) -> ir.Value:
+        """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
+        scale = rows.product(op, pieces.rows, pieces.scale.number, sizes, dtype)
+        shift = [] if bias is None else [rows.of(op, bias, sizes)]
+        y: ir.Value = op.LayerNormalization(
+            pieces.x, scale, *shift, axis=-len(sizes), epsilon=pieces.statistic.epsilon, stash_type=1
+        )
+        return y
+
+
+def _find(node: ir.Node) -> tuple[Pieces, ir.Value | None] | None:
+    graph, y = node.graph, node.outputs[0]
+    addends, _ = algebra.terms(y, graph)
+    for value in dict.fromkeys(f for term in addends for f, power in term.factors.items() if power == -0.5):
+        statistic = mean_square(value, graph)
+        centre = None if statistic is None else centred(statistic.root, graph)
+        if statistic is None or centre is None:
+            continue
+        addends, nodes = algebra.terms(y, graph, {value, centre.x})
+        positive = [t for t in addends if t.factors.get(value) == -0.5 and t.factors.get(centre.x) == 1]
+        rest = [t for t in addends if t not in positive]
+        negative = [t for t in rest if t.factors.get(value) == -0.5]
+        biases = [t for t in rest if t not in negative]
+        if len(positive) != 1 or len(negative) != 1 or len(biases) > 1:
+            continue
+        scale = _scale(positive[0], centre.x, value)
+        means = [factor for factor in negative[0].factors if factor is not value and factor not in scale]
+        own = mean(Product(ONE, {means[0]: 1.0}), graph) if len(means) == 1 else None
+        same = own is not None and not own.squared and are_same(own.source, centre.x) and own.axes == centre.axes
+        expected = {value: -0.5, **dict.fromkeys((*scale, *means), 1.0)}
+        opposite = negative[0].coefficient.equals(-positive[0].coefficient.number)
+        width = rank(centre.x)
+        if own is None or not same or not opposite or dict(negative[0].factors) != expected:
+            continue
+        if not all(rows.is_row(row, width) and power == 1 for row, power in scale.items()):
+            continue
+        bias = _bias(biases, width)
+        if biases and bias is None:
+            continue
+        every = (*nodes, *(n for t in addends for n in t.nodes), *statistic.nodes, *centre.nodes, *own.nodes)
+        pieces = Pieces(centre.x, statistic, centre, tuple(dict.fromkeys(every)), positive[0].coefficient, tuple(scale))
+        return pieces, bias
+    return None
+
+
+def _scale(term: Product, x: ir.Value, value: ir.Value) -> dict[ir.Value, float]:
+    return {factor: power for factor, power in term.factors.items() if factor is not x and factor is not value}
+
+
+def _bias(terms: list[Product], width: int | None) -> ir.Value | None:
+    """Return the row that is added, where the one other term is such."""
+    if len(terms) != 1 or len(terms[0].factors) != 1 or terms[0].coefficient != ONE:
+        return None
+    ((row, power),) = terms[0].factors.items()
+    return row if power == 1 and rows.is_row(row, width) else None

@@ -1,0 +1,38 @@
+"""``x * tanh(softplus(x))`` -> ``Mish``.
+
+Covers: any operand order. Not covered: a softplus in pieces.
+
+Source: Misra 2019, "Mish: A Self Regularized Non-Monotonic Activation Function", equation 1.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from ffn_export.fusion import gates
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+
+
+class Mish(Rule):
+    """Mish in pieces."""
+
+    site: ClassVar[SiteKind] = "feed_forward"
+    writes: ClassVar[str | None] = "Mish"
+    ends: ClassVar[frozenset[Operator]] = standard("Mul")
+
+    def match(self, node: ir.Node) -> Found:
+        """Recognise the product."""
+        for found in gates.read(node):
+            right = found.offset.equals(0.0) and found.slope.equals(1.0) and found.argument.equals({1: 1.0})
+            if found.kind == "tanh of softplus" and right and not found.widens():
+                return replacing(found.nodes, node.outputs[0], self.write, found.x)
+        return None
+
+    def write(self, op: Builder, x: ir.Value) -> ir.Value:
+        """Write the standard operator."""
+        y: ir.Value = op.Mish(x)
+        return y

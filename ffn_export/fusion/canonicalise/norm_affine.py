@@ -1,0 +1,128 @@
+"""A scale or bias after a norm that has none -> the norm's own scale or bias.
+
+A norm in pieces ends in ``Mul`` and ``Add`` with a row; so does torch's norm without affine parameters
+where a model applies ``1 + w`` itself. Covers: rows of shape ``[d]`` or ``[1, 1, d]``, a single number,
+constant expressions; several scales of one shared norm, each of which then has a norm of its own.
+Not covered: a scale that differs from token to token (adaptive norms).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from ffn_export.fusion import rows
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, standard
+from ffn_export.fusion.statistics import widths
+from ffn_export.fusion.views import input_at, inputs_of, int_of, is_read, is_standard, producer, rank, readers
+
+NORMS = ("LayerNormalization", "RMSNormalization")
+
+
+class NormAffine(Rule):
+    """Base of both; a subclass says which norm takes what."""
+
+    site: ClassVar[SiteKind] = "norm"
+    norms: ClassVar[tuple[str, ...]]
+
+    def match(self, node: ir.Node) -> Found:
+        """Recognise the row beside the norm."""
+        for norm, row in _norm_and_row(node, self.norms):
+            if not self.has_room(norm):
+                continue
+            sizes = _normalised(norm)
+            if sizes is None or not rows.is_row(row, rank(norm.inputs[0])) or not rows.covers(row, sizes):
+                return None
+            if row.dtype != norm.outputs[0].dtype or any(map(is_read, norm.outputs[1:])):
+                return None
+            if not all(_takes_a_row(user, norm) for user in readers(norm.outputs[0])):
+                return Refused(f"the norm without its {self.part} is also read elsewhere", (norm, node))
+            # The norm itself stays for its other readers, each of which takes its own row.
+            shared = len(readers(norm.outputs[0])) > 1 or norm.outputs[0].is_graph_output()
+            if norm.outputs[0].is_graph_output():
+                return Refused(f"the norm without its {self.part} is a graph output", (norm, node))
+            nodes = (node,) if shared else (norm, node)
+            return replacing(nodes, node.outputs[0], self.write, norm, row, sizes)
+        return None
+
+    part: ClassVar[str]
+
+    def has_room(self, norm: ir.Node) -> bool:
+        """Whether the norm still lacks this part."""
+        raise NotImplementedError
+
+    def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
+        """Write the norm with the row."""
+        raise NotImplementedError
+
+
+class NormScale(NormAffine):
+    """``norm(x) * row`` -> the norm with that scale."""
+
+    writes: ClassVar[str | None] = None
+    ends: ClassVar[frozenset[Operator]] = standard("Mul")
+    norms: ClassVar[tuple[str, ...]] = NORMS
+    part: ClassVar[str] = "scale"
+
+    def has_room(self, norm: ir.Node) -> bool:
+        """Whether its scale is all ones and it has no bias."""
+        return rows.is_ones(input_at(norm, 1)) and input_at(norm, 2) is None
+
+    def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
+        """Write the norm with its scale."""
+        y: ir.Value = getattr(op, norm.op_type)(norm.inputs[0], rows.of(op, row, sizes), **_attributes(norm))
+        return y
+
+
+class NormBias(NormAffine):
+    """``norm(x) + row`` -> the norm with that bias."""
+
+    writes: ClassVar[str | None] = None
+    ends: ClassVar[frozenset[Operator]] = standard("Add")
+    norms: ClassVar[tuple[str, ...]] = ("LayerNormalization",)
+    part: ClassVar[str] = "bias"
+
+    def has_room(self, norm: ir.Node) -> bool:
+        """Whether it has no bias."""
+        return input_at(norm, 2) is None
+
+    def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
+        """Write the norm with its bias."""
+        y: ir.Value = op.LayerNormalization(*norm.inputs[:2], rows.of(op, row, sizes), **_attributes(norm))
+        return y
+
+
+def _norm_and_row(node: ir.Node, norms: tuple[str, ...]) -> list[tuple[ir.Node, ir.Value]]:
+    inputs = inputs_of(node)
+    if len(inputs) != 2:
+        return []
+    found = []
+    for value, row in ((inputs[0], inputs[1]), (inputs[1], inputs[0])):
+        norm = producer(value, *norms)
+        if norm is not None and norm.graph is node.graph and len(norm.inputs) > 1:
+            found.append((norm, row))
+    return found
+
+
+def _takes_a_row(user: ir.Node, norm: ir.Node) -> bool:
+    """Whether a reader of a norm multiplies or adds a row, so that it can have the norm for itself."""
+    sizes = _normalised(norm)
+    if not is_standard(user, "Mul", "Add") or user.graph is not norm.graph or sizes is None:
+        return False
+    others = [value for value in inputs_of(user) if value is not norm.outputs[0]]
+    return len(others) == 1 and rows.is_row(others[0], rank(norm.inputs[0])) and rows.covers(others[0], sizes)
+
+
+def _normalised(norm: ir.Node) -> list[int] | None:
+    x, axis = norm.inputs[0], int_of(norm, "axis", -1)
+    width = rank(x)
+    if x is None or width is None or axis is None or not -width <= axis < width:
+        return None
+    return widths(x, -axis if axis < 0 else width - axis)
+
+
+def _attributes(norm: ir.Node) -> dict[str, object]:
+    return {name: attribute.value for name, attribute in norm.attributes.items()}

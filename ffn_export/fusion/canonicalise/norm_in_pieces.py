@@ -1,0 +1,143 @@
+"""What both norms have in common: ``x / sqrt(mean(x^2) + epsilon)``, where LayerNorm centres ``x`` first.
+
+Covers: the square as ``Pow``, ``Mul`` or ``ReduceSumSquare``; the mean as ``ReduceMean`` or as a sum divided
+by the number of its elements, with its axes kept or put back; reciprocal, quotient or power, in any order
+and association; axes as attribute or input, positive or negative, one or several, as long as they are the
+last; constant rows multiplied in, which become the scale. A scale or bias that comes after it is taken in
+by ``norm-scale`` and ``norm-bias``.
+Not covered: axes that are not the last (a convolution's channels), an epsilon added to the root, a variance
+of ``n - 1``, a variance as the difference of two means, which rounds differently.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.fusion import algebra, constants, rows
+from ffn_export.fusion.algebra import Coefficient
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
+from ffn_export.fusion.statistics import Centred, MeanSquare, are_same, centred, mean_square, widths
+from ffn_export.fusion.views import producer, rank, readers
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A norm in pieces, without what follows it."""
+
+    x: ir.Value
+    statistic: MeanSquare
+    centre: Centred | None
+    nodes: tuple[ir.Node, ...]
+    scale: Coefficient
+    rows: tuple[ir.Value, ...]
+
+    @property
+    def sizes(self) -> list[int] | None:
+        """Sizes of the normalised axes, or None where one is not known."""
+        return widths(self.x, self.statistic.axes)
+
+
+class NormInPieces(Rule):
+    """Base of the two norms."""
+
+    site: ClassVar[SiteKind] = "norm"
+    ends: ClassVar[frozenset[Operator]] = standard("Mul", "Div")
+    is_centred: ClassVar[bool]
+
+    def match(self, node: ir.Node) -> Found:
+        """Recognise the quotient."""
+        pieces = find(node)
+        if pieces is None or (pieces.centre is not None) is not self.is_centred:
+            return None
+        reason = refusal(pieces)
+        if reason is not None:
+            return Refused(reason, pieces.nodes, pieces.statistic.nodes[-1])
+        return Match(pieces.nodes, (node.outputs[0],), lambda op: [self.write(op, pieces, node.outputs[0])])
+
+    def write(self, op: Builder, pieces: Pieces, y: ir.Value) -> ir.Value:
+        """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
+        sizes = pieces.sizes
+        assert sizes is not None
+        scale = rows.product(op, pieces.rows, pieces.scale.number, sizes, y.dtype)
+        return self.operator(op, pieces.x, scale, axis=-len(sizes), epsilon=pieces.statistic.epsilon, stash_type=1)
+
+    @abstractmethod
+    def operator(self, op: Builder, x: ir.Value, scale: ir.Value, **attributes: float) -> ir.Value:
+        """Write the operator."""
+
+
+def find(node: ir.Node) -> Pieces | None:
+    """Read the value that a node computes as a norm."""
+    graph, y = node.graph, node.outputs[0]
+    for value, exponent in algebra.product(y, graph).factors.items():
+        statistic = mean_square(value, graph) if exponent == -0.5 else None
+        if statistic is None:
+            continue
+        whole = algebra.product(y, graph, {value, statistic.root})
+        factors = dict(whole.factors)
+        if factors.pop(value, None) != -0.5:
+            continue
+        numerator = next((f for f, power in factors.items() if power == 1 and are_same(f, statistic.root)), None)
+        if numerator is None:
+            continue
+        del factors[numerator]
+        if any(power != 1 or not rows.is_row(f, rank(statistic.root)) for f, power in factors.items()):
+            continue
+        centre = centred(statistic.root, graph)
+        own = () if centre is None else centre.nodes
+        nodes = tuple(dict.fromkeys((*whole.nodes, *statistic.nodes, *own)))
+        nodes = (*nodes, *_copies(numerator, statistic.root, nodes))
+        x = statistic.root if centre is None else centre.x
+        return Pieces(x, statistic, centre, nodes, whole.coefficient, tuple(factors))
+    return None
+
+
+def _copies(value: ir.Value, original: ir.Value, nodes: tuple[ir.Node, ...]) -> list[ir.Node]:
+    """Return the nodes that compute a second time what the norm has already, for nobody but the norm."""
+    found: list[ir.Node] = []
+    waiting = [(value, original)]
+    while waiting:
+        copy, first = waiting.pop()
+        node, other = producer(copy), producer(first)
+        if copy is first or node is None or other is None or copy.is_graph_output():
+            continue
+        if node.graph is nodes[0].graph and all(reader in nodes or reader in found for reader in readers(copy)):
+            found.append(node)
+            pairs = zip(node.inputs, other.inputs, strict=False)
+            waiting += [(x, y) for x, y in pairs if x is not None and y is not None]
+    return [node for node in found if node not in nodes]
+
+
+def refusal(pieces: Pieces) -> str | None:
+    """Return why the operator does not compute the norm, or None where it does."""
+    statistic, centre = pieces.statistic, pieces.centre
+    if statistic.problem is not None:
+        return statistic.problem
+    if rank(pieces.x) is None:
+        return "the rank of the input or of the scale is not known"
+    if centre is not None and centre.axes != statistic.axes:
+        return "the mean and the variance are taken over different axes"
+    if not pieces.sizes or not np.prod(pieces.sizes):
+        return "the size of a normalised axis is not known"
+    return _scale_refusal(pieces, pieces.sizes)
+
+
+def _scale_refusal(pieces: Pieces, sizes: list[int]) -> str | None:
+    if not pieces.scale.is_known:
+        return "a number that the norm is multiplied by is one that the caller may change"
+    if pieces.scale.rank > (rank(pieces.x) or 0):
+        return "a number that the norm is multiplied by has more axes than the input"
+    is_one_row = len(pieces.rows) <= 1 and pieces.scale.number == 1
+    if not is_one_row and any(constants.evaluate(row) is None for row in pieces.rows):
+        return "the norm has several scales, and one of them is not constant"
+    wide = [row for row in pieces.rows if not rows.covers(row, sizes)]
+    if wide:
+        return f"scale of shape {wide[0].shape} does not cover the normalised axes {sizes}"
+    return None

@@ -1,0 +1,38 @@
+"""What is done to a fused graph last, where it is asked for: one node for each feed-forward, portable functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from ffn_export.fusion import outline as outlining
+from ffn_export.fusion import portable_functions as bodies
+from ffn_export.fusion.report import FusionReport, Site
+
+
+def finish(
+    model: ir.Model, report: FusionReport, *, outline: bool = False, portable_functions: bool = False
+) -> tuple[ir.Model, FusionReport]:
+    """Finish a fused graph; the report keeps the form that a feed-forward has inside its one node.
+
+    Args:
+        model: A fused model; it is left unchanged.
+        report: What fusing made of it.
+        outline: Make each feed-forward one node, and say in the report why one could not be.
+        portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
+    """
+    if outline:
+        made = outlining.outlined(model)
+        model = made.model
+        nodes = {**report.nodes, "after": sum(node.op_type != "Constant" for node in model.graph.all_nodes())}
+        report = replace(report, sites=tuple(_explained(site, made.left) for site in report.sites), nodes=nodes)
+    if portable_functions:
+        model = bodies.add(model)
+    return model, report
+
+
+def _explained(site: Site, left: dict[str, str]) -> Site:
+    if site.kind != "feed_forward" or site.name not in left:
+        return site
+    return replace(site, reason=f"{site.reason or site.form}; not one node: {left[site.name]}")

@@ -1,0 +1,80 @@
+"""Model-local functions, inlined where a site may be inside.
+
+A function's body has no types of its own and one body serves all its calls, so what is proved of one call
+need not hold for another. Inlined, each call is a site of its own. A function that gives an operator of a
+runtime a body, such as ``com.microsoft::SkipLayerNormalization``, stands for that operator and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
+
+from ffn_export.exporter.quiet import quiet
+from ffn_export.fusion import portable_functions
+
+DOMAIN = "ai.ffn_export"
+
+_RUNTIME_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
+# What every feed-forward and norm has at least one of.
+_TELLING = frozenset(
+    {"MatMul", "Gemm", "ReduceMean", "LayerNormalization", "RMSNormalization", "Erf", "Gelu", "Sigmoid"}
+)
+_Key = tuple[str, str, str]
+
+
+def inlined(model: ir.Model) -> ir.Model:
+    """Return the model with every function inlined whose body holds what a site is made of.
+
+    It is the model itself where there is none, or where inlining fails.
+    """
+    return _inlined(model, {key for key in model.functions if _may_hold_a_site(model, key)})
+
+
+def written_out(model: ir.Model) -> ir.Model:
+    """Return the model with every function inlined that this package wrote.
+
+    It is the model itself where there is none, or where inlining fails.
+    """
+    return _inlined(
+        model, {key for key, f in model.functions.items() if key[0] == DOMAIN or portable_functions.is_own(f)}
+    )
+
+
+def _inlined(model: ir.Model, keys: set[_Key]) -> ir.Model:
+    if not keys:
+        return model
+    trial = model.clone()
+    partial = set(_partial_calls(trial))
+    try:
+        with quiet():
+            InlinePass(
+                criteria=lambda function: function.identifier() in keys and function.identifier() not in partial
+            )(trial)
+    except Exception:  # noqa: BLE001 - a function that cannot be inlined stays a function
+        return model
+    return trial
+
+
+def _partial_calls(model: ir.Model) -> Iterator[_Key]:
+    """Yield the functions that a call leaves an input out of, which the body reads: what that means is the body's."""
+    inside = (node for function in model.functions.values() for node in function.all_nodes())
+    for node in (*model.graph.all_nodes(), *inside):
+        function = model.functions.get(node.op_identifier())
+        if function is None:
+            continue
+        given = [*node.inputs, *[None] * (len(function.inputs) - len(node.inputs))]
+        if any(value is None and formal.uses() for value, formal in zip(given, function.inputs, strict=False)):
+            yield node.op_identifier()
+
+
+def _may_hold_a_site(model: ir.Model, key: _Key, seen: frozenset[_Key] = frozenset()) -> bool:
+    function = model.functions.get(key)
+    if function is None or key in seen or key[0] in _RUNTIME_DOMAINS:
+        return False
+    operators = {node.op_identifier() for node in function.all_nodes()}
+    return any(name in _TELLING for _, name, _ in operators) or any(
+        _may_hold_a_site(model, operator, seen | {key}) for operator in operators
+    )

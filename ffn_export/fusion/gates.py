@@ -1,0 +1,148 @@
+"""Recognises the activations that are ``x`` times a gate of ``x``: both kinds of GELU, Swish, Mish, HardSwish.
+
+Each is a product with two factors that are no constants: ``x``, and a value that is computed from ``x``
+alone. So a product is taken apart first, and its gate read second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import onnx_ir as ir
+
+from ffn_export.fusion import algebra
+from ffn_export.fusion.algebra import Coefficient, Polynomial, Product
+from ffn_export.fusion.views import input_at, is_standard, producer, rank
+
+Kind = Literal["erf", "tanh", "sigmoid", "tanh of softplus", "clip", "hard sigmoid"]
+
+
+@dataclass(frozen=True)
+class Gated:
+    """``coefficient * x * (offset + slope * g(argument))``, with the argument a polynomial in ``x``.
+
+    Attributes:
+        x: The input of the activation.
+        kind: Which function ``g`` is.
+        argument: What it is applied to.
+        offset: Constant part of the gate, times the coefficient of the product.
+        slope: What ``g`` is multiplied by, times the coefficient of the product.
+        inner: The node of ``g``.
+        nodes: All nodes of the activation.
+    """
+
+    x: ir.Value
+    kind: Kind
+    argument: Polynomial
+    offset: Coefficient
+    slope: Coefficient
+    inner: ir.Node
+    nodes: tuple[ir.Node, ...]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all its constants are known."""
+        return all(c.is_known for c in (self.offset, self.slope, *self.argument.coefficients.values()))
+
+    def widens(self) -> bool:
+        """Whether a constant has more axes than ``x``, so that the result would have them too."""
+        widest = max(self.offset.rank, self.slope.rank, self.argument.rank)
+        width = rank(self.x)
+        return widest > 0 and (width is None or widest > width)
+
+
+def read(node: ir.Node) -> Iterator[Gated]:
+    """Read what a ``Mul`` or ``Div`` computes as ``x`` times a gate of ``x``, in each way that it is one."""
+    graph, y = node.graph, node.outputs[0]
+    whole = algebra.product(y, graph)
+    for gate in [factor for factor in whole.factors if abs(whole.factors[factor]) == 1]:
+        for kind, argument, offset, slope, inner, nodes in _functions(gate, graph, whole.factors[gate]):
+            for x in _candidates(node, gate):
+                full = algebra.product(y, graph, {x, gate})
+                wanted = {x: 1.0, gate: whole.factors[gate]}
+                polynomial = algebra.polynomial(argument, x, graph)
+                if dict(full.factors) != wanted or polynomial is None:
+                    continue
+                scaled = [full.coefficient.times(c) for c in (offset, slope)]
+                assert scaled[0] is not None and scaled[1] is not None  # noqa: PT018 - one statement about both
+                every = tuple(dict.fromkeys((*full.nodes, *nodes, *polynomial.nodes)))
+                yield Gated(x, kind, polynomial, scaled[0], scaled[1], inner, every)
+
+
+_Function = tuple[Kind, ir.Value, Coefficient, Coefficient, ir.Node, tuple[ir.Node, ...]]
+_ZERO = Coefficient(0.0)
+
+
+def _functions(gate: ir.Value, graph: object, power: float) -> Iterator[_Function]:
+    """Read a gate as ``offset + slope * g(argument)``."""
+    addends, nodes = algebra.terms(gate, graph)
+    constant = [term.coefficient for term in addends if not term.factors]
+    rest = [term for term in addends if term.factors]
+    if len(rest) != 1 or len(constant) > 1 or len(rest[0].factors) != 1:
+        return
+    offset = constant[0] if constant else _ZERO
+    ((value, exponent),) = rest[0].factors.items()
+    inner = producer(value)
+    if inner is None or inner.graph is not graph or exponent != 1:
+        return
+    if power == -1:
+        yield from _logistic(inner, rest[0], offset, (*nodes, *rest[0].nodes))
+        return
+    found = _inner(inner)
+    if found is not None:
+        kind, argument, own = found
+        yield kind, argument, offset, rest[0].coefficient, inner, (*nodes, *rest[0].nodes, *own)
+
+
+def _inner(node: ir.Node) -> tuple[Kind, ir.Value, tuple[ir.Node, ...]] | None:
+    x = input_at(node, 0)
+    if x is None:
+        return None
+    if is_standard(node, "Erf"):
+        return "erf", x, (node,)
+    if is_standard(node, "Sigmoid"):
+        return "sigmoid", x, (node,)
+    if is_standard(node, "HardSigmoid"):
+        return "hard sigmoid", x, (node,)
+    if is_standard(node, "Clip"):
+        return "clip", x, (node,)
+    if is_standard(node, "Tanh"):
+        softplus = producer(x, "Softplus")
+        argument = None if softplus is None or softplus.graph is not node.graph else input_at(softplus, 0)
+        if softplus is not None and argument is not None:
+            return "tanh of softplus", argument, (node, softplus)
+        return "tanh", x, (node,)
+    return None
+
+
+def _logistic(inner: ir.Node, term: Product, offset: Coefficient, nodes: tuple[ir.Node, ...]) -> Iterator[_Function]:
+    """``1 / (1 + exp(-u))``, which is ``sigmoid(u)``; only with ``u`` negated by a node, so that it can be named."""
+    x = input_at(inner, 0)
+    negated = producer(x, "Neg")
+    argument = None if negated is None else input_at(negated, 0)
+    is_logistic = offset.equals(1.0) and term.coefficient.equals(1.0)
+    if negated is None or argument is None or negated.graph is not inner.graph:
+        return
+    if is_standard(inner, "Exp") and is_logistic:
+        axes = max(offset.rank, term.coefficient.rank)
+        yield "sigmoid", argument, Coefficient(0.0, rank=axes), Coefficient(rank=axes), inner, (*nodes, inner, negated)
+
+
+def _candidates(node: ir.Node, gate: ir.Value) -> Iterator[ir.Value]:
+    """Every value of a product that could be the input: the deepest first, so that a product is no input of itself."""
+    seen: dict[ir.Value, None] = {}
+
+    def visit(value: ir.Value | None, depth: int) -> None:
+        if value is None or value is gate or depth > 4:
+            return
+        below = producer(value, "Mul", "Div")
+        if below is not None and below.graph is node.graph:
+            for each in below.inputs:
+                visit(each, depth + 1)
+        if value is not node.outputs[0] and algebra.coefficient(value) is None:
+            seen.setdefault(value)
+
+    visit(node.outputs[0], 0)
+    return iter(seen)

@@ -1,0 +1,70 @@
+"""Nodes that move numbers and leave the last axis together: between two operators they are in nobody's way.
+
+An element-wise operator, a row added, a norm over the last axis: each gives the same before such a node as
+after it, so a rule may look through it and write it again behind its own operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.views import input_at, is_standard, readers
+
+_MOVES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
+_LONGEST = 4
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What stands before some layout nodes.
+
+    Attributes:
+        value: The value before them.
+        nodes: The nodes that were looked through, from the end backwards.
+        is_private: Whether nobody reads a value in between, so that they can be written anew.
+    """
+
+    value: ir.Value
+    nodes: tuple[ir.Node, ...]
+    is_private: bool
+
+
+def before(value: ir.Value, graph: object, *, casts: bool = False) -> Seen:
+    """Look through layout nodes; through Casts too where the caller can do with another dtype."""
+    nodes: list[ir.Node] = []
+    private = True
+    while len(nodes) < _LONGEST:
+        node = value.producer()
+        source = None if node is None or node.graph is not graph else input_at(node, 0)
+        if node is None or source is None or not _keeps_last_axis(node, source, casts=casts):
+            break
+        private = private and len(readers(value)) == 1 and not value.is_graph_output()
+        nodes.append(node)
+        value = source
+    return Seen(value, tuple(nodes), private)
+
+
+def again(op: Builder, value: ir.Value, nodes: Sequence[ir.Node]) -> ir.Value:
+    """Write layout nodes again, from the first to the last, behind another value."""
+    for node in reversed(nodes):
+        value = op.like(node, value, *node.inputs[1:])
+    return value
+
+
+def _keeps_last_axis(node: ir.Node, source: ir.Value, *, casts: bool) -> bool:
+    if is_standard(node, "Identity") or (casts and is_standard(node, "Cast")):
+        return True
+    if is_standard(node, "Cast"):
+        return source.dtype is not None and source.dtype == node.outputs[0].dtype
+    return is_standard(node, *_MOVES) and _last(source) is not None and _last(source) == _last(node.outputs[0])
+
+
+def _last(value: ir.Value) -> int | None:
+    if value.shape is None or not len(value.shape):
+        return None
+    last = value.shape[-1]
+    return last if isinstance(last, int) else None

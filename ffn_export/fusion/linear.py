@@ -1,0 +1,122 @@
+"""Recognises linear layers: a product with a constant matrix, and the row that is added to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.fusion import constants, layout, rows
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.views import input_at, inputs_of, is_standard, producer, rank
+
+# The opset whose Reshape can take a 0 for a size of 0, as in an empty batch.
+RESHAPE_WITH_ZERO = 14
+# The opset whose Shape can leave out the last axis.
+SHAPE_WITH_END = 15
+
+
+@dataclass(frozen=True)
+class Linear:
+    """``x W + b``.
+
+    Attributes:
+        x: Input, ``[..., d_in]``.
+        weight: ``[d_in, d_out]``.
+        bias: The row that is added; None without one.
+        product: The ``MatMul`` node.
+        add: The ``Add`` node; None without a bias.
+        moved: Layout nodes between the product and the sum.
+    """
+
+    x: ir.Value
+    weight: ir.Value
+    bias: ir.Value | None
+    product: ir.Node
+    add: ir.Node | None = None
+    moved: tuple[ir.Node, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[ir.Node, ...]:
+        """All its nodes, from the end backwards."""
+        return (*([] if self.add is None else [self.add]), *self.moved, self.product)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """``(d_in, d_out)``."""
+        assert self.weight.shape is not None
+        d_in, d_out = self.weight.shape.numpy()
+        return d_in, d_out
+
+
+def read(value: ir.Value, graph: object) -> Linear | None:
+    """Read a value as ``MatMul`` with a constant matrix, with or without a row added to it."""
+    node = value.producer()
+    if node is None or node.graph is not graph:
+        return None
+    if is_standard(node, "MatMul"):
+        return _product(node)
+    inputs = inputs_of(node)
+    if not is_standard(node, "Add") or len(inputs) != 2:
+        return None
+    for other, bias in (inputs, inputs[::-1]):
+        seen = layout.before(other, graph)
+        product = producer(seen.value, "MatMul")
+        linear = None if product is None or product.graph is not graph or not seen.is_private else _product(product)
+        if linear is None:
+            continue
+        d_out = linear.sizes[1]
+        if rows.is_row(bias, rank(other)) and rows.covers(bias, [d_out]):
+            return Linear(linear.x, linear.weight, bias, linear.product, node, seen.nodes)
+    return None
+
+
+def _product(node: ir.Node) -> Linear | None:
+    x, weight = input_at(node, 0), input_at(node, 1)
+    if x is None or weight is None or not constants.is_fixed(weight) or weight.shape is None:
+        return None
+    if len(weight.shape) != 2 or not all(isinstance(size, int) for size in weight.shape):
+        return None
+    return Linear(x, weight, None, node)
+
+
+def why_no_rows(linear: Linear, opset: int) -> str | None:
+    """Return why the input cannot be reshaped to rows and back, or None where it can."""
+    width = rank(linear.x)
+    if width is None or width < 2:
+        return "the rank of the input is not known or below 2"
+    if width > 2 and opset < RESHAPE_WITH_ZERO:
+        return f"reshaping to rows and back needs opset {RESHAPE_WITH_ZERO}"
+    return None
+
+
+def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", domain: str = "", **attributes: object) -> ir.Value:
+    """Write it as one Gemm-like node, between reshapes to rows and back where its input is no matrix.
+
+    The reshapes move no data.
+    """
+    d_in, d_out = linear.sizes
+    bias = [] if linear.bias is None else [rows.of(op, linear.bias, [d_out])]
+    gemm = getattr(op, operator)
+    width = rank(linear.x)
+    if width == 2:
+        y = gemm(linear.x, linear.weight, *bias, _domain=domain, **attributes)
+    else:
+        x = op.Reshape(linear.x, op.constant(np.asarray([-1, d_in], np.int64)))
+        computed = gemm(x, linear.weight, *bias, _domain=domain, **attributes)
+        leading, last = _leading(op, linear), op.constant(np.asarray([d_out], np.int64))
+        # allowzero: an empty batch is a size of 0 and not "as before".
+        y = op.Reshape(computed, op.Concat(leading, last, axis=0), allowzero=1)
+    return layout.again(op, y, linear.moved)
+
+
+def _leading(op: Builder, linear: Linear) -> ir.Value:
+    """Write the shape of the input without its last axis."""
+    graph = linear.product.graph
+    if graph is not None and graph.opset_imports.get("", 0) >= SHAPE_WITH_END:
+        leading: ir.Value = op.Shape(linear.x, end=-1)
+    else:
+        ends = (op.constant(np.asarray([number], np.int64)) for number in (0, -1))
+        leading = op.Slice(op.Shape(linear.x), *ends)
+    return leading

@@ -1,0 +1,78 @@
+"""Rows: the scales and biases that hold one number for each feature, whatever axes of size 1 they have.
+
+A kernel takes them with exactly the shape of the normalised axes; an ``Add`` or ``Mul`` also takes
+``[1, 1, d]``, a single number, or an expression of constants such as ``1 + w``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.fusion import constants
+from ffn_export.fusion.builder import Builder
+
+
+def is_row(value: ir.Value, x_rank: int | None) -> bool:
+    """Whether a value could be a row for an input of this rank: a constant that broadcasts without widening."""
+    array = constants.evaluate(value)
+    if array is not None:
+        return x_rank is None or array.ndim <= x_rank
+    # A row that is computed, or that a caller may override, is one if its shape says so.
+    return value.shape is not None and len(value.shape) == 1 and isinstance(value.shape[0], int)
+
+
+def covers(value: ir.Value, sizes: Sequence[int]) -> bool:
+    """Whether a row has one number for each element of these axes, or one number for all."""
+    array = constants.evaluate(value)
+    if array is None:
+        return value.shape is not None and list(value.shape) == list(sizes)
+    return array.size == 1 or _stripped(array.shape, len(sizes)) == tuple(sizes)
+
+
+def of(op: Builder, value: ir.Value, sizes: Sequence[int], dtype: ir.DataType | None = None) -> ir.Value:
+    """Return a row in the shape of these axes: itself where it has that, else a new constant."""
+    if value.shape is not None and list(value.shape) == list(sizes) and not _is_expression(value):
+        return value
+    array = constants.evaluate(value)
+    assert array is not None, f"{value.name} was taken for a row"
+    shaped = np.broadcast_to(array.reshape(-1) if array.size == 1 else array.reshape(tuple(sizes)), tuple(sizes))
+    return _constant(op, shaped.astype(array.dtype if dtype is None else dtype.numpy()))
+
+
+def product(
+    op: Builder, values: Sequence[ir.Value], factor: float, sizes: Sequence[int], dtype: ir.DataType | None
+) -> ir.Value:
+    """Return the product of rows and a number as one row; ones where there is neither."""
+    if len(values) == 1 and factor == 1:
+        return of(op, values[0], sizes)
+    assert dtype is not None
+    total = np.full(tuple(sizes), factor, np.float64)
+    for value in values:
+        array = constants.evaluate(value)
+        assert array is not None
+        total = total * array.astype(np.float64).reshape(-1 if array.size == 1 else tuple(sizes))
+    return _constant(op, total.astype(dtype.numpy()))
+
+
+def is_ones(value: ir.Value | None) -> bool:
+    """Whether a row is constant and all ones."""
+    array = constants.evaluate(value)
+    return array is not None and bool((array == 1).all())
+
+
+def _is_expression(value: ir.Value) -> bool:
+    return value.producer() is not None and constants.evaluate(value) is not None and not constants.is_constant(value)
+
+
+def _constant(op: Builder, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> ir.Value:
+    return op.constant(array)
+
+
+def _stripped(shape: tuple[int, ...], keep: int) -> tuple[int, ...]:
+    """Return a shape without leading axes of size 1, down to a rank."""
+    while len(shape) > keep and shape[0] == 1:
+        shape = shape[1:]
+    return shape

@@ -1,0 +1,61 @@
+"""``MatMul -> Add`` before an activation that has no kernel with a bias -> ``Gemm``: product and bias in one.
+
+For the first products of feed-forwards only, plain or gated, packed or apart: there the bias would be one
+more node between the two products. The kernel takes matrices, so inputs of other ranks are reshaped to rows
+and back; reshapes move no data. Not covered: activations that another rule fuses with the bias.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from ffn_export.fusion import linear
+from ffn_export.fusion.activations import ACTIVATIONS
+from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.rule import Found, Operator, Rule, replacing
+from ffn_export.fusion.sites import leads_to_a_product, through
+from ffn_export.fusion.views import inputs_of, is_standard
+
+# A product that is activated already gates the other one too.
+_ACTIVATED = ACTIVATIONS | {("com.microsoft", "FusedGemm")}
+
+
+class BiasedGemm(Rule):
+    """Product and bias of a first product."""
+
+    site: ClassVar[SiteKind] = "feed_forward"
+    writes: ClassVar[str | None] = "Gemm"
+    ends: ClassVar[frozenset[Operator]] = ACTIVATIONS | {("", "Mul")}
+    targets: ClassVar[frozenset[str] | None] = frozenset({"ort"})
+
+    def match(self, node: ir.Node) -> Found:
+        """Recognise the sum before an activation, or the one beside it in a gated feed-forward."""
+        if is_standard(node, "Mul") and not _is_gate(node):
+            return None
+        opset = node.graph.opset_imports.get("", 0) if node.graph is not None else 0
+        for value in inputs_of(node)[:2]:
+            layer = linear.read(through(value), node.graph)
+            # No kernel of ONNX Runtime takes bfloat16 on CPU: plain nodes are the form.
+            if layer is None or layer.bias is None or value.dtype == ir.DataType.BFLOAT16:
+                continue
+            if linear.why_no_rows(layer, opset) is not None:
+                continue
+            assert layer.add is not None
+            if leads_to_a_product(node):
+                return replacing(layer.nodes, layer.add.outputs[0], linear.write_gemm, layer)
+        return None
+
+
+def _is_gate(node: ir.Node) -> bool:
+    """Whether one factor is activated, or both are linear layers: a gate without an activation."""
+    factors = [through(value) for value in inputs_of(node)]
+    return any(map(_is_activated, factors)) or all(linear.read(value, node.graph) is not None for value in factors)
+
+
+def _is_activated(value: ir.Value) -> bool:
+    node = value.producer()
+    if is_standard(node, "Pow") and node is not None and inputs_of(node):  # the square of a Relu
+        node = through(node.inputs[0]).producer() if node.inputs[0] is not None else None
+    return node is not None and (node.domain, node.op_type) in _ACTIVATED

@@ -1,0 +1,28 @@
+"""GELU -> ``com.microsoft::Gelu`` or ``FastGelu``, where the graph cannot be raised to the opset of ``Gelu``.
+
+ONNX Runtime has had these two at any opset; the standard has ``Gelu`` from opset 20 on.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.canonicalise.gelu import Gelu
+from ffn_export.fusion.rule import Rule
+
+
+class OrtGelu(Gelu):
+    """Both kinds of GELU as ONNX Runtime's own operators."""
+
+    writes: ClassVar[str | None] = "com.microsoft::Gelu"
+    targets: ClassVar[frozenset[str] | None] = frozenset({"ort-cpu", "ort", "ort-cuda"})
+    instead_of: ClassVar[type[Rule] | None] = None
+
+    def write(self, op: Builder, x: ir.Value, approximate: str) -> ir.Value:
+        """Write the operator of that kind."""
+        operator = op.Gelu if approximate == "none" else op.FastGelu
+        y: ir.Value = operator(x, _domain="com.microsoft")
+        return y

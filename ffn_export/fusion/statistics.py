@@ -1,0 +1,208 @@
+"""Recognises means, mean squares and centred values over trailing axes, in any spelling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import onnx_ir as ir
+
+from ffn_export.fusion import algebra, constants
+from ffn_export.fusion.algebra import Product
+from ffn_export.fusion.views import input_at, inputs_of, int_of, ints_of, is_standard, producer, rank
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of a value, or of its square.
+
+    Attributes:
+        source: What it is the mean of.
+        squared: Whether the operator squares it itself (``ReduceSumSquare``).
+        axes: Over how many trailing axes.
+        nodes: The nodes that compute it.
+        problem: Why it is no mean that a norm takes, though it looks like one; None where it is.
+    """
+
+    source: ir.Value
+    squared: bool
+    axes: int
+    nodes: tuple[ir.Node, ...]
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class MeanSquare:
+    """``mean(root^2) + epsilon``: the variance, or the square of the root mean square."""
+
+    root: ir.Value
+    axes: int
+    epsilon: float
+    nodes: tuple[ir.Node, ...]
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Centred:
+    """``x - mean(x)``."""
+
+    x: ir.Value
+    axes: int
+    nodes: tuple[ir.Node, ...]
+
+
+_MEANS = ("ReduceMean", "ReduceSum", "ReduceSumSquare")
+
+
+def mean(term: Product, graph: object) -> Mean | None:
+    """Recognise a mean in one term, of nodes of this graph: ``ReduceMean``, or a sum over its number of elements."""
+    if len(term.factors) != 1:
+        return None
+    ((value, exponent),) = term.factors.items()
+    nodes: list[ir.Node] = []
+    node = producer(value)
+    if is_standard(node, "Unsqueeze"):  # a mean that dropped its axes, and gets them back
+        assert node is not None
+        nodes.append(node)
+        node = producer(input_at(node, 0))
+    if exponent != 1 or node is None or not is_standard(node, *_MEANS) or not node.inputs or node.inputs[0] is None:
+        return None
+    if any(each.graph is not graph for each in (*nodes, node)):
+        return None
+    source = node.inputs[0]
+    axes = _trailing_axes(node, source)
+    problem = _problem(node, nodes, axes)
+    if problem is None:
+        assert axes is not None
+        size = 1 if node.op_type == "ReduceMean" else _count(source, axes)
+        if size is None or not term.coefficient.equals(1 / size):
+            return None
+        if term.coefficient.rank > (rank(source) or 0):
+            problem = "a constant of the mean has more axes than the input"
+    squared = node.op_type == "ReduceSumSquare"
+    return Mean(source, squared, axes or 0, (*term.nodes, *nodes, node), problem)
+
+
+def _problem(node: ir.Node, unsqueezed: list[ir.Node], axes: int | None) -> str | None:
+    if axes is None:
+        return "the mean is not taken over constant trailing axes"
+    keeps = int_of(node, "keepdims", 1) == 1
+    if not keeps and not unsqueezed:
+        return "the mean drops its axes (keepdims=0)"
+    if keeps and unsqueezed:
+        return "the mean gets an axis more than the input has"
+    if unsqueezed:
+        width = rank(node.inputs[0])
+        if width is None:
+            return "the rank of the input is not known"
+        back = constants.integers(input_at(unsqueezed[0], 1)) or ints_of(unsqueezed[0], "axes")
+        if sorted(axis % width for axis in back) != list(range(width - axes, width)):
+            return "the mean gets its axes back in another place"
+    return None
+
+
+def mean_square(value: ir.Value, graph: object) -> MeanSquare | None:
+    """Recognise ``mean(root^2) + epsilon``, with the epsilon left out too."""
+    addends, nodes = algebra.terms(value, graph)
+    means = [(term, found) for term in addends if term.factors and (found := mean(term, graph)) is not None]
+    if len(means) != 1:
+        return None
+    term, found = means[0]
+    root = _square_root(found, graph)
+    if root is None:
+        return None
+    rest = [each for each in addends if each is not term]
+    problem = found.problem
+    if any(each.factors for each in rest):
+        names = ", ".join(repr(factor.name) for each in rest for factor in each.factors)
+        problem = problem or f"epsilon is no constant scalar but {names}"
+    elif not all(each.coefficient.is_known for each in rest):
+        problem = problem or "epsilon is no constant scalar: the caller may change it"
+    elif any(each.coefficient.rank > (rank(found.source) or 0) for each in rest):
+        problem = problem or "epsilon is no constant scalar: it has more axes than the input"
+    elif any(each.coefficient.number < 0 for each in rest):
+        return None
+    value_of_root, squaring = root
+    epsilon = sum((each.coefficient.number for each in rest), 0.0)
+    return MeanSquare(value_of_root, found.axes, epsilon, (*nodes, *found.nodes, *squaring), problem)
+
+
+def _square_root(found: Mean, graph: object) -> tuple[ir.Value, tuple[ir.Node, ...]] | None:
+    """Return what is squared under a mean, and the nodes that square it."""
+    if found.squared:
+        return found.source, ()
+    node = producer(found.source, "Pow", "Mul")
+    if node is None or node.graph is not graph:
+        return None
+    inputs = inputs_of(node)
+    if len(inputs) != 2:
+        return None
+    is_power = node.op_type == "Pow"
+    if constants.equals(inputs[1], 2.0) if is_power else are_same(inputs[0], inputs[1]):
+        return inputs[0], (node,)
+    return None
+
+
+def centred(value: ir.Value, graph: object) -> Centred | None:
+    """Recognise ``x - mean(x)``."""
+    node = producer(value, "Sub", "Add")
+    inputs = () if node is None or node.graph is not graph else inputs_of(node)
+    if node is None or len(inputs) != 2:
+        return None
+    orders = [(inputs[0], inputs[1])] if node.op_type == "Sub" else [(inputs[0], inputs[1]), (inputs[1], inputs[0])]
+    sign = 1.0 if node.op_type == "Sub" else -1.0
+    for x, other in orders:
+        term = algebra.product(other, graph)
+        c = term.coefficient
+        positive = Product(algebra.Coefficient(sign * c.number, c.rounding, c.count, c.rank), term.factors, term.nodes)
+        found = mean(positive, graph)
+        if found is not None and not found.squared and found.problem is None and are_same(found.source, x):
+            return Centred(x, found.axes, (node, *found.nodes))
+    return None
+
+
+def are_same(a: ir.Value | None, b: ir.Value | None, depth: int = 4) -> bool:
+    """Whether two values are one, or computed in the same way from the same values."""
+    if a is b:
+        return a is not None
+    first, second = producer(a), producer(b)
+    if first is None or second is None or depth == 0:
+        return constants.number(a) is not None and constants.number(a) == constants.number(b)
+    if first.op_identifier() != second.op_identifier() or first.domain != "" or len(first.outputs) != 1:
+        return False
+    if first.op_type not in ("Cast", "Identity", "Sub", "ReduceMean", "Unsqueeze", "Pow", "Mul", "Add"):
+        return False
+    one, other = ({k: v.value for k, v in n.attributes.items()} for n in (first, second))
+    return (
+        one == other
+        and len(first.inputs) == len(second.inputs)
+        and all(are_same(x, y, depth - 1) for x, y in zip(first.inputs, second.inputs, strict=True))
+    )
+
+
+def widths(x: ir.Value, axes: int) -> list[int] | None:
+    """Return the sizes of the last axes of a value, or None where one is not known."""
+    if x.shape is None or len(x.shape) < axes:
+        return None
+    sizes = [dim for dim in x.shape[len(x.shape) - axes :] if isinstance(dim, int)]
+    return sizes if len(sizes) == axes else None
+
+
+def _count(source: ir.Value, axes: int) -> int | None:
+    sizes = widths(source, axes)
+    return prod(sizes) if sizes and prod(sizes) else None
+
+
+def _trailing_axes(reduce: ir.Node, source: ir.Value) -> int | None:
+    """Return over how many trailing axes a node reduces, or None where they are others or not known."""
+    given = input_at(reduce, 1)
+    axes = constants.integers(given) if given is not None else ints_of(reduce, "axes")
+    if not axes:
+        return None
+    if axes == (-1,):
+        return 1
+    width = rank(source)
+    if width is None or not all(-width <= axis < width for axis in axes):
+        return None
+    positive = sorted({axis % width for axis in axes})
+    return len(positive) if positive == list(range(width - len(positive), width)) else None

@@ -1,0 +1,78 @@
+"""Small questions asked of nodes and values."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+
+def is_standard(node: ir.Node | None, *operators: str) -> bool:
+    """Whether a node is one of these operators of the standard domain."""
+    return node is not None and node.domain == "" and node.op_type in operators
+
+
+def inputs_of(node: ir.Node) -> tuple[ir.Value, ...]:
+    """Return the inputs that are given; none where one is left out in between, as in no well-formed node."""
+    given = tuple(value for value in node.inputs if value is not None)
+    return given if len(given) == len(node.inputs) else ()
+
+
+def input_at(node: ir.Node, index: int) -> ir.Value | None:
+    """Return an input, or None where it is left out or the node has fewer."""
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def producer(value: ir.Value | None, *operators: str) -> ir.Node | None:
+    """Return the node that computes a value, if it is one of these standard operators (any, if none is named)."""
+    node = None if value is None else value.producer()
+    if node is None or (operators and not is_standard(node, *operators)):
+        return None
+    return node
+
+
+def rank(value: ir.Value | None) -> int | None:
+    """Return the rank, or None where it is not known."""
+    return None if value is None or value.shape is None else len(value.shape)
+
+
+def is_read(value: ir.Value) -> bool:
+    """Whether anybody reads a value: a node, or who runs the graph."""
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def readers(value: ir.Value) -> tuple[ir.Node, ...]:
+    """Return the nodes that read a value, each once."""
+    return tuple(dict.fromkeys(user for user, _ in value.uses()))
+
+
+def float_of(node: ir.Node, name: str, default: float) -> float:
+    """Return an attribute, or the standard's default where it is absent; NaN where it is no number."""
+    attribute = node.attributes.get(name)
+    if attribute is None:
+        return default
+    is_number = attribute.type in (ir.AttributeType.FLOAT, ir.AttributeType.INT) and not attribute.is_ref()
+    return float(attribute.value) if is_number else math.nan
+
+
+def int_of(node: ir.Node, name: str, default: int) -> int | None:
+    """Return an attribute, or the standard's default where it is absent; None where it is no integer."""
+    attribute = node.attributes.get(name)
+    if attribute is None:
+        return default
+    return int(attribute.value) if attribute.type == ir.AttributeType.INT and not attribute.is_ref() else None
+
+
+def ints_of(node: ir.Node, name: str) -> tuple[int, ...]:
+    """Return an attribute of integers; none where it is absent or another thing."""
+    attribute = node.attributes.get(name)
+    is_list = attribute is not None and attribute.type == ir.AttributeType.INTS and not attribute.is_ref()
+    return tuple(attribute.value) if is_list and attribute is not None else ()
+
+
+def string_of(node: ir.Node, name: str, default: str) -> str | None:
+    """Return an attribute, or the standard's default where it is absent; None where it is no string."""
+    attribute = node.attributes.get(name)
+    if attribute is None:
+        return default
+    return str(attribute.value) if attribute.type == ir.AttributeType.STRING and not attribute.is_ref() else None

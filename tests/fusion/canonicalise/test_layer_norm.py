@@ -1,0 +1,153 @@
+"""LayerNorm: every spelling becomes one LayerNormalization, where the operator computes just that."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import onnx_ir as ir
+import pytest
+
+from ffn_export.fusion.pipeline import fuse
+from tests.fusion.graphs import assert_fuses, assert_refuses, cast, model, operators
+
+CONSTANTS = """float two = {2}, int64[1] axes = {-1}, float epsilon = {1e-5}, float half = {0.5}, float minus = {-0.5},
+    float eight = {8}, float eighth = {0.125}, float one = {1}, float m1 = {-1}, float seven = {7}"""
+SCALE = "float[8] g = {1.5,-1,0.25,2,1,0.5,3,-2}"
+BIAS = "float[8] b = {1,2,3,4,-1,-2,-3,-4}"
+CENTRES = [
+    "u = ReduceMean(x, axes) d = Sub(x, u)",
+    "t = ReduceSum(x, axes) u = Div(t, eight) d = Sub(x, u)",
+    "k = ReduceMean<keepdims = 0>(x, axes) u = Unsqueeze(k, axes) d = Sub(x, u)",
+    "u = ReduceMean(x, axes) n = Neg(u) d = Add(n, x)",
+    "u = ReduceMean(x, axes) n = Mul(u, m1) d = Add(x, n)",
+]
+SQUARES = [
+    "p = Pow(d, two) v = ReduceMean(p, axes)",
+    "p = Mul(d, d) v = ReduceMean(p, axes)",
+    "p = Mul(d, d) s = ReduceSum(p, axes) v = Mul(s, eighth)",
+    "s = ReduceSumSquare(d, axes) v = Div(s, eight)",
+]
+QUOTIENTS = [
+    "e = Add(v, epsilon) r = Sqrt(e) n0 = Div(d, r)",
+    "e = Add(epsilon, v) r = Sqrt(e) i = Reciprocal(r) n0 = Mul(i, d)",
+    "e = Add(epsilon, v) r = Pow(e, minus) n0 = Mul(d, r)",
+    "e = Add(epsilon, v) r = Pow(e, half) i = Div(one, r) n0 = Mul(d, i)",
+]
+PIECES = f"{CENTRES[0]} {SQUARES[0]} {QUOTIENTS[0]}"
+AFFINE = "a = Mul(n0, g) y = Add(a, b)"
+
+
+def norm(pieces: str, more: str = f"{SCALE}, {BIAS}", *, opset: int = 18, **options: str) -> ir.Model:
+    return model(pieces, f"{CONSTANTS}, {more}" if more else CONSTANTS, opset=opset, **options)
+
+
+@pytest.mark.parametrize(("centre", "square", "quotient"), list(product(CENTRES, SQUARES, QUOTIENTS)))
+def test_every_spelling(centre: str, square: str, quotient: str) -> None:
+    fused, report = assert_fuses(norm(f"{centre} {square} {quotient} {AFFINE}"), ["LayerNormalization"])
+    assert report.rules == {"layer-norm": 1, "norm-bias": 1, "norm-scale": 1}
+    (node,) = fused.graph
+    assert [value.name for value in node.inputs if value is not None] == ["x", "g", "b"]
+    assert node.attributes.get_int("axis") == -1
+    assert node.attributes.get_float("epsilon") == pytest.approx(1e-5)
+
+
+@pytest.mark.parametrize("affine", ["a = Mul(g, n0) y = Add(b, a)", "y = Mul(n0, g)", "y = Add(n0, b)", "y = Neg(n0)"])
+def test_with_and_without_scale_and_bias(affine: str) -> None:
+    expected = ["LayerNormalization", "Neg"] if "Neg" in affine else ["LayerNormalization"]
+    assert_fuses(norm(f"{PIECES} {affine}"), expected)
+
+
+def test_as_torchscript_of_opset_14_writes_it() -> None:
+    """The means have their axes as an attribute there, and the exponent is an integer or a float."""
+    pieces = (
+        """u = ReduceMean<axes = [-1]>(x) d = Sub(x, u) p = Pow(d, two) v = ReduceMean<axes = [-1]>(p)
+        e = Add(v, epsilon) r = Sqrt(e) n0 = Div(d, r)"""
+        + AFFINE
+    )
+    fused, _ = assert_fuses(norm(pieces, opset=14), ["LayerNormalization"])
+    assert fused.opset_imports == {"": 17}
+
+
+def test_the_difference_computed_twice() -> None:
+    pieces = """u = ReduceMean(x, axes) d = Sub(x, u) w = ReduceMean(x, axes) c = Sub(x, w) p = Mul(c, c)
+        v = ReduceMean(p, axes) e = Add(v, epsilon) r = Sqrt(e) n0 = Div(d, r)"""
+    assert_fuses(norm(f"{pieces} {AFFINE}"), ["LayerNormalization"])
+
+
+def test_several_axes() -> None:
+    constants = CONSTANTS.replace("int64[1] axes = {-1}", "int64[2] axes = {1,2}")
+    constants += ", float[2,4] g = {1,2,3,4,5,6,7,8}, float[1,2,4] b = {8,7,6,5,4,3,2,1}"
+    pieces = f"{CENTRES[0]} {SQUARES[0]} {QUOTIENTS[0]} {AFFINE}"
+    of = model(pieces, constants, inputs="float[n,2,4] x", outputs="float[n,2,4] y", opset=18)
+    fused, _ = assert_fuses(of, ["LayerNormalization"])
+    assert fused.graph[0].attributes.get_int("axis") == -2
+
+
+def test_float16() -> None:
+    assert_fuses(cast(norm(f"{PIECES} {AFFINE}"), ir.DataType.FLOAT16), ["LayerNormalization"])
+
+
+def test_a_difference_from_another_mean_is_an_rms_norm_of_it() -> None:
+    pieces = PIECES.replace("u = ReduceMean(x, axes)", "u = ReduceMax(x, axes)")
+    assert_fuses(norm(pieces
+                      + " y = Neg(n0)", opset=23), ["ReduceMax", "Sub", "RMSNormalization", "Neg"])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("centre", "square", "reason"),
+    [
+        ("u = ReduceMean(x, first) d = Sub(x, u)", "p = Mul(d, d) v = ReduceMean(p, first)",
+         "not taken over constant trailing axes"),
+        ("u = ReduceMean(x, both) d = Sub(x, u)", SQUARES[1], "the mean and the variance are taken over different"),
+        ("k = ReduceMean<keepdims = 0>(x, axes) d = Sub(x, k)", "p = Mul(d, d) v = ReduceMean<keepdims = 0>(p, axes)",
+         "the mean drops its axes (keepdims=0)"),
+    ],
+)  # fmt: skip
+def test_refuses_what_the_operator_does_not_compute(centre: str, square: str, reason: str) -> None:
+    more = "int64[1] first = {0}, int64[2] both = {0,1}"
+    of = norm(f"{centre} {square} {QUOTIENTS[0]} y = Neg(n0)", more, inputs="float[8,8] x", outputs="float[8,8] y",
+              opset=23)  # fmt: skip
+    assert_refuses(of, reason)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        f"{CENTRES[0]} p = Mul(d, d) s = ReduceSum(p, axes) v = Div(s, seven) {QUOTIENTS[0]}",  # n - 1
+        f"{CENTRES[0]} {SQUARES[0]} r = Sqrt(v) e = Add(r, epsilon) n0 = Div(d, e)",  # epsilon added to the root
+        f"{CENTRES[0]} {SQUARES[0]} {QUOTIENTS[0]}".replace("Div(d, r)", "Div(x, r)"),  # the numerator is not centred
+        f"{CENTRES[0]} {SQUARES[0]} {QUOTIENTS[0]}".replace("Div(d, r)", "Mul(d, r)"),
+    ],
+)
+def test_what_only_looks_alike(pieces: str) -> None:
+    assert_refuses(norm(pieces + " y = Neg(n0)"), None)
+
+
+def test_a_variance_of_another_value() -> None:
+    pieces = f"{CENTRES[0]} w = ReduceMean(z, axes) c = Sub(z, w) p = Mul(c, c) v = ReduceMean(p, axes) {QUOTIENTS[0]}"
+    inputs, outputs = "float[2,8] x, float[2,8] z", "float[2,8] y"
+    assert_refuses(norm(pieces + " y = Neg(n0)", inputs=inputs, outputs=outputs), None)
+
+
+def test_a_difference_that_is_read_elsewhere() -> None:
+    assert_refuses(norm(PIECES + " y = Add(n0, d)"), "intermediate 'd' is also read by Add")
+
+
+def test_a_variance_that_is_an_output() -> None:
+    outputs = "float[2,8] y, float[2,1] v"
+    assert_refuses(norm(PIECES + " y = Neg(n0)", inputs="float[2,8] x", outputs=outputs), "'v' is a graph output")
+
+
+def test_float64_has_no_kernel() -> None:
+    of = cast(norm(PIECES + " y = Neg(n0)", inputs="float[2,8] x", outputs="float[2,8] y"), ir.DataType.DOUBLE)
+    assert_refuses(of, "LayerNormalization is written for float, float16 and bfloat16")
+
+
+def test_a_mean_from_outside_of_a_body_is_not_taken_in() -> None:
+    inner = "d = Sub(x, u) p = Mul(d, d) v = ReduceMean(p, axes) e = Add(v, epsilon) r = Sqrt(e) a = Div(d, r)"
+    branches = f"""y = If (c) <then_branch = t () => (float[2,8] a) {{ {inner} }},
+                                 else_branch = f () => (float[2,8] b0) {{ b0 = Neg(x) }}>"""
+    of = norm("u = ReduceMean(x, axes)" + branches, inputs="float[2,8] x, bool c", outputs="float[2,8] y", opset=23)
+    fused, _ = fuse(of, "portable")
+    assert operators(fused) == ["ReduceMean", "If"]
+    assert [n.op_type for n in fused.graph.all_nodes()][2:] == ["Sub", "RMSNormalization", "Neg"]

@@ -1,0 +1,75 @@
+"""Model-local functions that may hold a site are inlined, so that each call is a site of its own."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+
+from ffn_export.fusion import functions
+from ffn_export.fusion.pipeline import fuse
+from tests.fusion.graphs import assert_fuses, assert_same_function, model, operators
+
+HEAD = '<domain: "my", opset_import: ["" : 24]> '
+SILU = HEAD + "F (a) => (b) { s = Sigmoid(a) b = Mul(a, s) }"
+
+
+def test_each_call_is_a_site_of_its_own() -> None:
+    of = model("t = my.F(x) y = my.F(t)", domains=["my"], functions=SILU)
+    fused, report = assert_fuses(of, ["Swish", "Swish"])
+    assert report.rules == {"swish": 2}
+    assert not fused.functions
+    assert len(of.functions) == 1  # the model that came is as it was
+
+
+def test_a_call_beside_another_of_another_shape() -> None:
+    of = model("t = my.F(x) u = ReduceSum(t, axes) v = my.F(u) y = Add(t, v)", "int64[1] axes = {1}",
+               domains=["my"], functions=SILU)  # fmt: skip
+    assert_fuses(of, ["Swish", "ReduceSum", "Swish", "Add"])
+
+
+def test_attributes_of_the_call_and_their_defaults() -> None:
+    quick = (
+        HEAD
+        + """F <k : float = 1.5> (a) => (b) {
+        c = Constant<value_float : float = @k>() t = Mul(a, c) s = Sigmoid(t) b = Mul(a, s) }"""
+    )
+    of = model("t = my.F<k = 2.0>(x) y = my.F(t)", domains=["my"], functions=quick)
+    fused, _ = assert_fuses(of, ["Swish", "Swish"])
+    assert [node.attributes.get_float("alpha") for node in fused.graph] == [2.0, 1.5]
+
+
+def test_a_function_that_calls_one() -> None:
+    outer = HEAD + "G (a) => (b) { c = Neg(a) b = my.F(c) }"
+    outer = outer.replace('["" : 24]', '["" : 24, "my" : 1]')
+    of = model("y = my.G(x)", domains=["my"], functions=SILU + outer)
+    assert_fuses(of, ["Neg", "Swish"])
+
+
+@pytest.mark.parametrize("operator", ["Neg", "Tanh", "Relu"])
+def test_a_function_that_holds_no_site_stays(operator: str) -> None:
+    of = model("y = my.F(x)", domains=["my"], functions=HEAD + f"F (a) => (b) {{ b = {operator}(a) }}")
+    assert functions.inlined(of) is of
+    fused, _ = fuse(of, "portable")
+    assert operators(fused) == ["F"]
+    assert_same_function(of, fused)
+
+
+def test_a_body_of_an_operator_that_the_runtime_has_stays() -> None:
+    own = SILU.replace('"my"', '"com.microsoft"').replace(" F ", " QuickGelu ")
+    of = model("y = com.microsoft.QuickGelu(x)", domains=["com.microsoft"], functions=own)
+    assert functions.inlined(of) is of
+
+
+def test_a_function_that_cannot_be_inlined_stays() -> None:
+    of = model("y = my.F(x)", domains=["my"], functions=SILU.replace("24", "18"))
+    fused, report = fuse(of, "portable")
+    assert operators(fused) == ["F"]
+    assert report.rules == {}
+    assert_same_function(of, fused)
+
+
+def test_functions_that_call_each_other() -> None:
+    head = HEAD.replace('["" : 24]', '["" : 24, "my" : 1]')
+    of = model("y = my.F(x)", domains=["my"],
+               functions=head + "F (a) => (b) { b = my.G(a) }" + head + "G (a) => (b) { b = my.F(a) }")  # fmt: skip
+    assert isinstance(functions.inlined(of), ir.Model)
