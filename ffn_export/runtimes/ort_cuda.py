@@ -3,33 +3,43 @@
 onnxruntime makes it easy to report a CPU's number as a GPU's: it lists CUDA as available without a
 driver, and a session that was asked for CUDA moves to CPU with a line in the log. So the provider is
 tried on a model of one node, sessions may not fall back, and the assignment of each node is read.
+What computes with sizes alone may be on the CPU, where onnxruntime keeps it on purpose.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError
+from ffn_export.exporter import onnx_file
 from ffn_export.exporter.one_line import root_cause
 from ffn_export.runtimes import ort_session
 from ffn_export.runtimes.base import Array, Artifact, Runner
 from ffn_export.runtimes.captured_stderr import captured_stderr
-from ffn_export.runtimes.ort_session import OrtRunner, Provider, make_session
+from ffn_export.runtimes.ort_session import OrtRunner, Provider, make_session, operators_by_provider
 from ffn_export.runtimes.ort_values import to_ort_value
-from ffn_export.runtimes.session_options import NO_OPTIMIZER
+from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+from ffn_export.runtimes.size_arithmetic import nodes_on_sizes
 
 if TYPE_CHECKING:
     import onnxruntime
 
 CUDA = Provider(
     "CUDAExecutionProvider",
-    {"use_tf32": "0"},  # float32 products in TF32 have 10 bits of mantissa: no parity in float32
+    {
+        "use_tf32": "0",  # float32 products in TF32 have 10 bits of mantissa: no parity in float32
+        # Without it the Skip… norms add up a row in the dtype of the row, as the mean of squares less the squared
+        # mean. 1.31 ignores it (onnxruntime's pull request 29388; on an H200 it changes no digit): there they add
+        # up in float32, still by that formula, which costs float32 a large mean.
+        "enable_skip_layer_norm_strict_mode": "1",
+    },
     {"session.disable_cpu_ep_fallback": "1"},
 )
 _FALLING_BACK = replace(CUDA, config_entries={})
@@ -48,22 +58,31 @@ class OrtCuda:
         return ort_session.missing(artifact) or provider_problem()
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
-        """Make a session and prove that each of its nodes is on CUDA."""
+        """Make a session and prove that each of its nodes is on CUDA, but for those that compute with sizes alone."""
         reason = self.unavailable(artifact)
         if reason is not None or artifact.model_path is None:
             raise RuntimeUnavailableError(reason)
-        try:
-            session = make_session(artifact.model_path, artifact.settings, threads, provider=CUDA)
-        except UsageError as error:
-            if _FALLBACK_REFUSED not in str(error):
-                raise
-            # This one is never run: it is made to see which nodes have no kernel on CUDA.
-            session = make_session(artifact.model_path, artifact.settings, threads, provider=_FALLING_BACK)
-            raise RuntimeUnavailableError(node_elsewhere(session) or str(error)) from error
-        reason = node_elsewhere(session)
+        session, allowed = _session(artifact.model_path, artifact.settings, threads)
+        reason = node_elsewhere(session, allowed)
         if reason is not None:
             raise RuntimeUnavailableError(reason)
         return OrtCudaRunner(session)
+
+
+def _session(
+    model: Path, settings: SessionSettings, threads: int
+) -> tuple[onnxruntime.InferenceSession, Collection[tuple[str, str]]]:
+    """Return a session, and what may be on the CPU in it: nothing, unless one that may not fall back is refused."""
+    try:
+        with captured_stderr():  # onnxruntime writes the refusal there too
+            return make_session(model, settings, threads, provider=CUDA), ()
+    except UsageError as error:
+        if _FALLBACK_REFUSED not in str(error):
+            raise
+        session = make_session(model, settings, threads, provider=_FALLING_BACK)
+        if not operators_by_provider(session).keys() - {CUDA.name}:  # what was refused is in no record
+            raise RuntimeUnavailableError(str(error)) from error
+    return session, nodes_on_sizes(onnx_file.load(model))
 
 
 class OrtCudaRunner(OrtRunner):
@@ -85,17 +104,37 @@ class OrtCudaRunner(OrtRunner):
         return call
 
 
-def node_elsewhere(session: onnxruntime.InferenceSession) -> str | None:
+def assignment(artifact: Artifact, threads: int) -> dict[str, list[str]]:
+    """Return provider -> operators that it would run if the CPU were allowed to help; nothing is run.
+
+    It says more than the refusal of a model, which names the first node alone.
+
+    Raises:
+        RuntimeUnavailableError: If there is no CUDA here, or a node that no provider has a kernel for.
+        UsageError: If onnxruntime refuses the model.
+    """
+    reason = OrtCuda().unavailable(artifact)
+    if reason is not None or artifact.model_path is None:
+        raise RuntimeUnavailableError(reason)
+    session = make_session(artifact.model_path, artifact.settings, threads, provider=_FALLING_BACK)
+    return operators_by_provider(session)
+
+
+def node_elsewhere(session: onnxruntime.InferenceSession, allowed: Collection[tuple[str, str]] = ()) -> str | None:
     """Return which node of a session is not on CUDA, the first one, or None when all are.
 
     A session that recorded no assignment has proven nothing.
+
+    Args:
+        session: The session.
+        allowed: ``(operator, name)`` of nodes that may be on the CPU.
     """
     assigned = session.get_provider_graph_assignment_info()
     if CUDA.name not in session.get_providers():
         return f"the session fell back to {', '.join(session.get_providers())}"
     for part in assigned:
         for node in part.get_nodes():
-            if part.ep_name != CUDA.name:
+            if part.ep_name != CUDA.name and (node.domain or (node.op_type, node.name) not in allowed):
                 return f"{node.op_type} ({node.name or 'without a name'}) is placed on {part.ep_name}, not on CUDA"
     return None if assigned else "onnxruntime recorded no placement, so nothing shows that nodes are on CUDA"
 

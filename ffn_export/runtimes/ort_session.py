@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,10 +66,15 @@ class OrtRunner:
 
     def placement(self) -> dict[str, int]:
         """Return provider -> nodes, as the session itself recorded its assignment."""
-        placed: Counter[str] = Counter()
-        for assigned in self.session.get_provider_graph_assignment_info():
-            placed[assigned.ep_name] += len(assigned.get_nodes())
-        return dict(placed)
+        return {provider: len(operators) for provider, operators in operators_by_provider(self.session).items()}
+
+
+def operators_by_provider(session: onnxruntime.InferenceSession) -> dict[str, list[str]]:
+    """Return provider -> operator of each node that the session recorded as assigned to it."""
+    placed: defaultdict[str, list[str]] = defaultdict(list)
+    for assigned in session.get_provider_graph_assignment_info():
+        placed[assigned.ep_name] += [node.op_type for node in assigned.get_nodes()]
+    return dict(placed)
 
 
 def missing(artifact: Artifact) -> str | None:

@@ -33,5 +33,7 @@ def to_array(value: onnxruntime.OrtValue) -> Array:
     if value.element_type() != _BFLOAT16:
         array: Array = value.numpy()
         return array
+    if value.device_name().lower() != "cpu":  # its address means nothing here, and reading it ends the process
+        raise RuntimeError(f"a tensor in bfloat16 is on {value.device_name()}, not in host memory")
     bits = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return np.frombuffer(bits, numpy_dtype("bfloat16")).reshape(value.shape())

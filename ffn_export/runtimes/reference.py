@@ -13,6 +13,7 @@ from onnx_ir.external_data import load_to_model
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.one_line import first_line
+from ffn_export.fusion import functions, portable_functions
 from ffn_export.runtimes.base import Array, Artifact, Runner
 
 
@@ -26,7 +27,7 @@ class OnnxEvaluator:
         """No model, or one with operators of a vendor that have no body here."""
         if artifact.model_path is None:
             return "there is no ONNX model to run"
-        return _unknown_operator(onnx_file.load(artifact.model_path))
+        return unknown_operator(onnx_file.load(artifact.model_path))
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Make an evaluator; NumPy's threads are its own."""
@@ -50,13 +51,14 @@ class EvaluatorRunner:
         from ffn_export.runtimes import contrib_operators, half_precision
 
         model = load_to_model(onnx_file.load(path))
-        _name_unused_outputs(model)
+        self._nodes = len(model.graph)
+        model = _with_bodies(model)
+        name_unused_outputs(model)
         operators = [*contrib_operators.OPERATORS.values(), *half_precision.OPERATORS]
         try:
             self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
         except Exception as error:  # it raises whatever it meets: NotImplementedError, RuntimeError, KeyError
             raise RuntimeUnavailableError(f"ONNX's reference evaluator: {first_line(error)}") from error
-        self._nodes = len(model.graph)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run once."""
@@ -77,7 +79,15 @@ class EvaluatorRunner:
         return {"numpy": self._nodes}
 
 
-def _unknown_operator(model: ir.Model) -> str | None:
+def _with_bodies(model: ir.Model) -> ir.Model:
+    """Write out the operators of a vendor that have a body, and the feed-forwards that are one node.
+
+    The evaluator runs the body of a function without the operators that it was given for half precision.
+    """
+    return functions.written_out(portable_functions.add(model))
+
+
+def unknown_operator(model: ir.Model) -> str | None:
     """Return a reason that names the first operator outside the standard without a body, or None."""
     from ffn_export.runtimes import contrib_operators
 
@@ -89,7 +99,7 @@ def _unknown_operator(model: ir.Model) -> str | None:
     return None
 
 
-def _name_unused_outputs(model: ir.Model) -> None:
+def name_unused_outputs(model: ir.Model) -> None:
     """Name the outputs that are left out.
 
     The evaluator stores such an output under the empty name, which is also that of an absent input: a

@@ -1,4 +1,7 @@
-"""Each body against its formula in float64, and against ONNX Runtime's own kernel."""
+"""Each body against its formula in float64, ONNX Runtime's own kernel, and the same operator in NumPy.
+
+The runtime runs the bodies of ``fusion.bodies`` where an operator has one, and the NumPy formulas elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,11 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 from scipy.special import erf
 
+from ffn_export.fusion.bodies import BODIES
+from ffn_export.fusion.rules import RULES
 from ffn_export.runtimes.base import Array
 from ffn_export.runtimes.contrib_operators import ACTIVATIONS, OPERATORS
 from ffn_export.runtimes.ort_cpu import OrtCpu
@@ -160,6 +166,25 @@ def test_body_is_the_formula_and_the_kernel(spelling: Spelling, dtype: str, tmp_
     for name, array in kernel.items():
         actual, expected = ours[name].astype(np.float64), array.astype(np.float64)
         np.testing.assert_allclose(actual, expected, TOLERANCE[dtype], TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda s: s.name)
+def test_body_is_the_formula_in_numpy(spelling: Spelling, dtype: str, tmp_path: Path) -> None:
+    artifact = write(tmp_path, *text(spelling, dtype))
+    feeds = drawn(spelling, dtype)
+    ours = OnnxEvaluator().load(artifact, 1).run(feeds)
+    assert artifact.model_path is not None
+    evaluator = ReferenceEvaluator(str(artifact.model_path), new_ops=list(OPERATORS.values()))
+    for actual, expected in zip(ours.values(), map(np.asarray, evaluator.run(None, feeds)), strict=True):
+        assert actual.dtype == expected.dtype
+        wide = expected.astype(np.float64)
+        np.testing.assert_allclose(actual.astype(np.float64), wide, TOLERANCE[dtype], TOLERANCE[dtype])
+
+
+def test_what_rules_write_has_a_body() -> None:
+    written = {str(rule.writes).removeprefix("com.microsoft::") for rule in RULES if "::" in str(rule.writes)}
+    assert written | {"Gelu", "FastGelu"} <= set(BODIES)
 
 
 def test_every_operator_and_activation_is_tested() -> None:

@@ -1,6 +1,6 @@
-"""The runtime ``ort-cuda`` with the real wheel on a machine without a GPU, and the proof of placement on fakes.
+"""The runtime ``ort-cuda``: the proof of placement on fakes, and the real wheel without a GPU and with one.
 
-No test here runs a node on a GPU: there is none where these tests run.
+The tests that need a GPU are skipped where there is none, which is where CI runs.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnxruntime
 import pytest
 
+import ffn_export as fx
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter.source import Source
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.verify import verify
 from ffn_export.runtimes import ort_cuda
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda, OrtCudaRunner, node_elsewhere, provider_problem
+from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda, OrtCudaRunner, assignment, node_elsewhere, provider_problem
 from ffn_export.runtimes.ort_session import CPU, Provider
+from ffn_export.runtimes.ort_values import to_array
 from tests.runtimes.graphs import write
 
 in_wheel = pytest.mark.skipif(CUDA.name not in onnxruntime.get_available_providers(), reason="needs onnxruntime-gpu")
@@ -74,14 +77,29 @@ def model(tmp_path: Path) -> Artifact:
 
 
 @pytest.fixture
+def no_gpu() -> None:
+    if provider_problem() is None:
+        pytest.skip("there is a GPU here")
+
+
+@pytest.fixture
+def gpu() -> None:
+    reason = provider_problem()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.fixture
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ort_cuda, "provider_problem", lambda: None)
 
 
 @in_wheel
+@pytest.mark.usefixtures("no_gpu")
 def test_without_a_gpu_the_reason_is_one_line_and_nothing_else_is_written(
     model: Artifact, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    provider_problem.cache_clear()
     reason = OrtCuda().unavailable(model)
     written = capfd.readouterr()
     assert (written.out, written.err) == ("", "")
@@ -94,6 +112,7 @@ def test_without_a_gpu_the_reason_is_one_line_and_nothing_else_is_written(
 
 
 @in_wheel
+@pytest.mark.usefixtures("no_gpu")
 def test_asked_for_by_name_it_is_an_error_and_else_a_note(
     source: Callable[[str], Source], fused_file: Callable[..., Path]
 ) -> None:
@@ -151,6 +170,55 @@ def test_a_session_that_may_not_fall_back_is_made_again_to_name_the_node(
         OrtCuda().load(model, 1)
 
 
+def flattened(tmp_path: Path) -> Artifact:
+    """A model that works out the shape to go back to, as a Gemm on more than two axes needs it."""
+    body = (
+        """r = Relu(x) s = Shape <end = -1> (x) c = Concat <axis = 0> (s, w) f = Reshape(r, rows) y = Reshape(f, c)"""
+    )
+    constants = "<int64[1] w = {4}, int64[2] rows = {-1, 4}>"
+    return write(tmp_path, f"(float[N,M,4] x) => (float[N,M,4] y) {constants}", body, names="n")
+
+
+def refusing_to_fall_back(session: FakeSession) -> Callable[..., FakeSession]:
+    def make(*_: Any, provider: Provider, **__: Any) -> FakeSession:
+        if provider == CUDA:
+            raise UsageError(ort_cuda._FALLBACK_REFUSED)
+        return session
+
+    return make
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_arithmetic_on_sizes_may_be_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_gpu = Part(CUDA.name, [Node("Relu", "n0"), Node("Shape", "n1"), Node("Reshape", "n3"), Node("Reshape", "n4")])
+    session = FakeSession([on_gpu, Part(CPU.name, [Node("Concat", "n2")])])
+    monkeypatch.setattr(ort_cuda, "make_session", refusing_to_fall_back(session))
+    assert OrtCuda().load(flattened(tmp_path), 1).placement() == {CUDA.name: 4, CPU.name: 1}
+
+
+@pytest.mark.usefixtures("with_gpu")
+@pytest.mark.parametrize("node", [
+    Node("Relu", "n0"),  # reads the data
+    Node("Reshape", "n3"),  # moves the data
+    Node("Concat", ""),  # which one?
+    Node("Concat", "n3"),  # another operator than the model has under this name
+    Node("Concat", "n2", "com.microsoft"),
+], ids=str)  # fmt: skip
+def test_no_other_node_may(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession([Part(CUDA.name, [Node("MatMul")]), Part(CPU.name, [Node("Concat", "n2"), node])])
+    monkeypatch.setattr(ort_cuda, "make_session", refusing_to_fall_back(session))
+    with pytest.raises(RuntimeUnavailableError, match=f"^{node.op_type} .* is placed on CPUExecutionProvider"):
+        OrtCuda().load(flattened(tmp_path), 1)
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_a_refusal_that_no_record_explains_stands(model: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession([Part(CUDA.name, [Node("Relu")])])
+    monkeypatch.setattr(ort_cuda, "make_session", refusing_to_fall_back(session))
+    with pytest.raises(RuntimeUnavailableError, match="fallback to CPU EP has been explicitly disabled"):
+        OrtCuda().load(model, 1)
+
+
 @pytest.mark.usefixtures("with_gpu")
 def test_every_node_on_cuda_is_what_loads(model: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     session = FakeSession([Part(CUDA.name, [Node("MatMul"), Node("Add")])])
@@ -171,6 +239,88 @@ def test_no_proof_is_no_pass(session: Any, reason: str) -> None:
     assert reason in str(node_elsewhere(session))
 
 
-def test_cuda_sessions_may_neither_fall_back_nor_round_to_tf32() -> None:
+def test_cuda_sessions_may_neither_fall_back_nor_compute_in_less_than_they_are_given() -> None:
     assert CUDA.config_entries["session.disable_cpu_ep_fallback"] == "1"
     assert CUDA.options["use_tf32"] == "0"
+    assert CUDA.options["enable_skip_layer_norm_strict_mode"] == "1"
+
+
+@in_wheel
+def test_the_provider_knows_every_option_that_it_is_given() -> None:
+    library = Path(onnxruntime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
+    if not library.is_file():
+        pytest.skip("the provider is no shared library of this name here")
+    code = library.read_bytes()
+    assert [option for option in CUDA.options if option.encode() + b"\0" not in code] == []
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_the_assignment_names_the_operators_of_every_provider(model: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [Part(CUDA.name, [Node("MatMul")]), Part(CPU.name, [Node("Shape")]), Part(CUDA.name, [Node("Add")])]
+
+    def fall_back(*_: Any, provider: Provider, **__: Any) -> FakeSession:
+        assert provider.name == CUDA.name
+        assert provider.options == CUDA.options
+        assert "session.disable_cpu_ep_fallback" not in provider.config_entries
+        return FakeSession(parts)
+
+    monkeypatch.setattr(ort_cuda, "make_session", fall_back)
+    assert assignment(model, 1) == {CUDA.name: ["MatMul", "Add"], CPU.name: ["Shape"]}
+
+
+def test_no_assignment_without_cuda(model: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ort_cuda, "provider_problem", lambda: "there is no GPU")
+    with pytest.raises(RuntimeUnavailableError, match="there is no GPU"):
+        assignment(model, 1)
+
+
+def test_bfloat16_that_is_not_in_host_memory_is_not_read() -> None:
+    class OnDevice:
+        def element_type(self) -> int:
+            return 16
+
+        def device_name(self) -> str:
+            return "cuda"
+
+    value: Any = OnDevice()
+    with pytest.raises(RuntimeError, match="on cuda, not in host memory"):
+        to_array(value)
+
+
+@in_wheel
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_on_a_gpu_every_node_runs_there_and_computes_what_torch_does(dtype: str) -> None:
+    fused, _ = fx.fuse(fx.export("d2l-ffn", dtype=dtype), target="ort-cuda")
+    result = fx.verify(fused, against="d2l-ffn", dtype=dtype, runtimes=["ort-cuda"], threads=1)
+    assert result.failures == ()
+    assert result.placement == {"ort-cuda": {CUDA.name: 5}}
+
+
+@in_wheel
+@pytest.mark.usefixtures("gpu")
+def test_on_a_gpu_a_prepared_call_leaves_its_output_there(model: Artifact) -> None:
+    runner = OrtCuda().load(model, 1)
+    feeds = {"x": np.array([[-1, 0, 1, 2]], np.float32)}
+    assert runner.run(feeds)["y"].tolist() == [[0, 0, 1, 2]]
+    runner.prepare(feeds)()
+
+
+@in_wheel
+@pytest.mark.usefixtures("gpu")
+def test_on_a_gpu_arithmetic_on_sizes_is_all_that_may_be_elsewhere(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runner = OrtCuda().load(flattened(tmp_path), 1)
+    x = np.arange(-12, 12, dtype=np.float32).reshape(2, 3, 4)
+    assert np.array_equal(runner.run({"x": x})["y"], np.maximum(x, 0))
+    assert runner.placement() == {CUDA.name: 4, CPU.name: 1}
+    assert capfd.readouterr().err == ""
+
+
+@in_wheel
+@pytest.mark.usefixtures("gpu")
+def test_on_a_gpu_a_node_without_a_kernel_there_is_named(tmp_path: Path) -> None:
+    artifact = write(tmp_path, "(float[4,4] x) => (float y)", "r = Relu(x)\n y = Det(r)")
+    with pytest.raises(RuntimeUnavailableError, match=r"^Det .* is placed on CPUExecutionProvider"):
+        OrtCuda().load(artifact, 1)

@@ -1,0 +1,58 @@
+"""Nodes that compute with sizes alone: ONNX Runtime keeps them on the CPU, whatever device the data is on.
+
+A shape is in host memory and the kernel that reads one wants it there, so a node such as the Concat before a
+Reshape has nothing to gain from a GPU. Such a node sees no number of an input, only how many there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import onnx_ir as ir
+
+# Of integers they make integers, and about as many as they are given: nothing here fills a mask from two sizes.
+_ARITHMETIC = frozenset({
+    "Abs", "Add", "And", "Cast", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Identity", "Less",
+    "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
+    "Reshape", "Slice", "Split", "Squeeze", "Sub", "Unsqueeze", "Where",
+})  # fmt: skip
+_OF_ANYTHING = frozenset({"Shape", "Size"})
+
+
+def nodes_on_sizes(model: ir.Model) -> frozenset[tuple[str, str]]:
+    """Return ``(operator, name)`` of each node that computes with sizes alone.
+
+    A session tells its nodes by name, so a node counts only where no other has its name.
+    """
+    names = Counter(node.name for node in model.graph.all_nodes())
+    sizes: set[ir.Value] = set()
+    found = set()
+    for node in model.graph:
+        if _computes_with_sizes(node, sizes):
+            sizes.update(node.outputs)
+            if node.name and names[node.name] == 1:
+                found.add((node.op_type, node.name))
+    return frozenset(found)
+
+
+def _computes_with_sizes(node: ir.Node, sizes: set[ir.Value]) -> bool:
+    if node.domain != "":
+        return False
+    if node.op_type in _OF_ANYTHING:
+        return True
+    given = [value for value in node.inputs if value is not None]
+    return (
+        node.op_type in _ARITHMETIC
+        and any(value in sizes for value in given)
+        and all(value in sizes or _is_constant_of_integers(value) for value in given)
+        and (node.op_type != "Cast" or _is_of_integers(node.attributes.get_int("to", 0)))
+    )
+
+
+def _is_constant_of_integers(value: ir.Value) -> bool:
+    tensor = None if value.is_graph_input() else ir.convenience.get_const_tensor(value)
+    return tensor is not None and _is_of_integers(tensor.dtype.value)
+
+
+def _is_of_integers(dtype: int) -> bool:
+    return dtype == ir.DataType.BOOL.value or ir.DataType(dtype).is_integer()
