@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ffn_export.exporter.drawing import Array, draw_all, fit_sizes
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
+from ffn_export.parity.values import VALUES
 
 # Odd and prime sizes break vector loops; 0 and 1 are what exporters specialise.
 _ODD = (3, 5, 7, 11, 13)
 _LARGE = 257
-
-VALUES: Mapping[str, Callable[[Array], Array]] = {
-    "normal": lambda x: x,
-    # Variance 1e-6: below every usual epsilon of a norm, so a wrong epsilon shows.
-    "small": lambda x: x * x.dtype.type(1e-3),
-    "large": lambda x: x * x.dtype.type(30),
-}
 
 
 @dataclass(frozen=True)
@@ -29,7 +23,7 @@ class Case:
     Attributes:
         name: What reports call it.
         sizes: Size of each symbolic dimension.
-        values: A key of :data:`VALUES`, or ``given`` for the user's own arrays.
+        values: A key of :data:`~ffn_export.parity.values.VALUES`, or ``given`` for the user's own arrays.
         seed: Seed that draws them.
         given: The user's arrays, where they are not drawn.
     """
@@ -45,17 +39,20 @@ class Case:
         if self.given is not None:
             return dict(self.given)
         drawn = draw_all(specs, self.sizes, self.seed)
-        scale = VALUES[self.values]
-        return {
-            s.name: scale(drawn[s.name]).astype(drawn[s.name].dtype) if s.is_floating else drawn[s.name] for s in specs
-        }
+        make = VALUES[self.values].make
+        return {s.name: make(drawn[s.name], s) if s.is_floating else drawn[s.name] for s in specs}
+
+    @property
+    def ill_conditioned(self) -> bool:
+        """Whether its values are of a kind whose bound includes their conditioning."""
+        return self.values in VALUES and VALUES[self.values].ill_conditioned
 
 
 def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None, seed: int = 0) -> list[Case]:
     """Return the default cases for a model's inputs.
 
     Sizes: an odd base; then each symbolic axis at 0, 1 and a large size with the others at their base;
-    all at 1; the example's sizes where they are known. Values: normal on all of them, small and large
+    all at 1; the example's sizes where they are known. Values: normal on all of them, every other kind
     on the base. Every size is moved into its axis' bounds, and what becomes equal is run once.
     """
     dims = list(merge_dims(specs).values())

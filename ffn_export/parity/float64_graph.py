@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.exporter.drawing import Array
+from ffn_export.runtimes.reference import name_unused_outputs, unknown_operator
 
 _WORKING = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
@@ -18,19 +19,24 @@ class GraphOracle:
     """A graph evaluated in float64.
 
     Raises:
-        NotImplementedError: If the reference evaluator does not know one of its operators.
+        NotImplementedError: If the reference evaluator does not know one of its operators, and no formula of a
+            vendor's stands in (:mod:`ffn_export.runtimes.contrib_operators`), or it holds functions of its own.
     """
 
     def __init__(self, path: Path) -> None:
         from onnx.reference import ReferenceEvaluator
 
+        from ffn_export.runtimes import contrib_operators
+
         model = ir.load(path)
-        foreign = sorted({n.domain for n in model.graph.all_nodes() if n.domain not in ("", "ai.onnx")})
-        if foreign:
-            raise NotImplementedError(f"the reference evaluator has no operators of {', '.join(foreign)}")
+        reason = "functions of its own stay in their dtype" if model.functions else unknown_operator(model)
+        if reason is not None:
+            raise NotImplementedError(f"no float64 evaluation of {path.name}: {reason}")
         promote(model)
+        name_unused_outputs(model)
         self.outputs = [str(value.name) for value in model.graph.outputs]
-        self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model))
+        operators = list(contrib_operators.OPERATORS.values())
+        self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the outputs in order, floating-point ones in float64."""

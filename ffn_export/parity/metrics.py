@@ -8,7 +8,9 @@ from ffn_export.exporter.drawing import Array
 from ffn_export.parity.result import OutputMetrics
 
 
-def compare(name: str, actual: Array | None, oracle: Array, baseline: Array) -> OutputMetrics:
+def compare(
+    name: str, actual: Array | None, oracle: Array, baseline: Array, conditioning: float = 0.0
+) -> OutputMetrics:
     """Compare one output with the oracle, beside the baseline's own distance.
 
     Args:
@@ -16,6 +18,7 @@ def compare(name: str, actual: Array | None, oracle: Array, baseline: Array) -> 
         actual: What the runtime gave, or None where the output is missing.
         oracle: The float64 (or integer) truth.
         baseline: PyTorch's output in the working dtype; it says which dtype and shape are right.
+        conditioning: How far one rounding of the inputs moves the oracle, where the case is ill-conditioned.
     """
     if actual is None:
         return OutputMetrics(name, problem="the runtime has no such output")
@@ -43,6 +46,7 @@ def compare(name: str, actual: Array | None, oracle: Array, baseline: Array) -> 
         unexpected=unexpected,
         baseline_max_abs=float(own.max(initial=0.0)),
         baseline_ulps=float(own.max(initial=0.0)) / unit,
+        conditioning_ulps=conditioning / unit,
     )
 
 

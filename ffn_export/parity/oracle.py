@@ -14,6 +14,9 @@ from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
 
+# Parameters of more bytes are not moved: each copy of them in float64 takes twice as much.
+_LARGEST_COPY = 2**28
+
 _WORKING = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
 
@@ -44,12 +47,35 @@ class TorchOracle:
         self.source = source
         self.module = copy.deepcopy(source.module).double()
 
-    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """Return the outputs in order, floating-point ones in float64."""
+    def run(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> list[Array]:
+        """Return the outputs in order, floating-point ones in float64.
+
+        Args:
+            feeds: Input name -> array.
+            rounding_seed: If given, every parameter is first moved by half a unit in the last place of its own
+                dtype, in a direction drawn from this seed.
+        """
         tensors = {
             name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in to_torch(feeds).items()
         }
         args, kwargs = self.source.call.arguments(tensors)
         with torch.no_grad(), _InFloat64():  # type: ignore[no-untyped-call]
-            result = self.module(*args, **kwargs)
+            moved = {} if rounding_seed is None else self._rounded_parameters(rounding_seed)
+            result = torch.func.functional_call(self.module, moved, args, kwargs)
         return [tensor.detach().cpu().numpy() for tensor in tensors_of(result)]
+
+    def _rounded_parameters(self, seed: int) -> dict[str, torch.Tensor]:
+        """Return the parameters, each element one rounding away; none of a module too large to be copied again."""
+        working = dict(self.source.module.named_parameters())
+        if sum(parameter.nbytes for parameter in working.values()) > _LARGEST_COPY:
+            return {}
+        draw = torch.Generator().manual_seed(seed)
+        return {
+            name: exact * (1 + _signs(exact, draw) * torch.finfo(working[name].dtype).eps / 2)
+            for name, exact in self.module.named_parameters()
+            if name in working and working[name].is_floating_point()
+        }
+
+
+def _signs(like: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+    return torch.randint(0, 2, like.shape, generator=draw).mul_(2).sub_(1)

@@ -39,6 +39,13 @@ class Reference(Protocol):
         """
         ...
 
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int) -> Sequence[Array] | None:
+        """Return the oracle's outputs in order for inputs in float64; None where there is no oracle to ask.
+
+        Parameters that it knows are moved by one rounding each, in directions drawn from the seed.
+        """
+        ...
+
 
 class TorchReference:
     """A PyTorch module: oracle in float64, baseline in its own dtype."""
@@ -56,6 +63,10 @@ class TorchReference:
         baseline = self._baseline.run(feeds)
         oracle = self._oracle.run(feeds)
         return {name: (truth, own) for truth, (name, own) in zip(oracle, baseline.items(), strict=True)}
+
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int) -> Sequence[Array]:
+        """Run the oracle alone."""
+        return self._oracle.run(feeds, rounding_seed)
 
 
 class OnnxReference:
@@ -77,13 +88,18 @@ class OnnxReference:
         try:
             self._oracle: GraphOracle | None = GraphOracle(path)
         except NotImplementedError:
-            self._oracle = None  # a vendor's operators: the model as written is all the truth there is
+            self._oracle = None  # an operator without a formula: the model as written is all the truth there is
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
         """Run both evaluations; without an oracle the baseline counts as exact."""
         baseline = self._baseline.run(feeds)
         oracle = self._oracle.run(feeds) if self._oracle is not None else list(baseline.values())
         return {name: (truth, own) for truth, (name, own) in zip(oracle, baseline.items(), strict=True)}
+
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int) -> Sequence[Array] | None:
+        """Run the oracle alone, where there is one; its initialisers stay as they are."""
+        del rounding_seed
+        return None if self._oracle is None else self._oracle.run(feeds)
 
 
 class VectorReference:
@@ -109,6 +125,10 @@ class VectorReference:
         """Return the recorded outputs; PyTorch's own error was not recorded and counts as none."""
         del feeds
         return {name: (array, array) for name, array in self._outputs.items()}
+
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int) -> None:
+        """There is none: it was asked once, when the vectors were written."""
+        del feeds, rounding_seed
 
 
 def graph_inputs(model: ir.Model) -> tuple[TensorSpec, ...]:

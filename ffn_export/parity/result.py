@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
-from ffn_export.parity.tolerances import Tolerances, allowed_ulps
+from ffn_export.parity.tolerances import Tolerances, allowed_ulps, explained_ulps
 from ffn_export.runtimes.environment import Environment
 
-CaseStatus = Literal["passed", "failed", "skipped"]
+CaseStatus = Literal["passed", "warned", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class OutputMetrics:
         unexpected: Elements that are not finite in one of the two, and not the same NaN or infinity in both.
         baseline_max_abs: ``max_abs`` of the baseline, PyTorch in the working dtype.
         baseline_ulps: ``ulps`` of the baseline.
+        conditioning_ulps: How far one rounding of the inputs moves the oracle, in the same units; 0 on a
+            well-conditioned case, where it is not measured and nothing is allowed for it.
         problem: What keeps it from being compared at all: a missing output, another shape or dtype.
     """
 
@@ -42,20 +45,39 @@ class OutputMetrics:
     unexpected: int = 0
     baseline_max_abs: float = 0.0
     baseline_ulps: float = 0.0
+    conditioning_ulps: float = 0.0
     problem: str | None = None
 
-    def failure(self, tolerances: Tolerances) -> str | None:
-        """Return why this fails under the tolerances, or None."""
+    def allowed(self, tolerances: Tolerances) -> float:
+        """Return the largest error in ulps that passes without a warning."""
+        return allowed_ulps(self.baseline_ulps, tolerances, self.conditioning_ulps)
+
+    def factor(self, tolerances: Tolerances) -> float:
+        """Return the error as a multiple of what is allowed: above 1 it is outside."""
+        allowed = self.allowed(tolerances)
+        if allowed:
+            return self.ulps / allowed
+        return math.inf if self.ulps else 0.0
+
+    def failure(self, tolerances: Tolerances, *, excused: bool = False) -> str | None:
+        """Return why this fails under the tolerances, or None.
+
+        Args:
+            tolerances: What is allowed.
+            excused: Also allow what the conditioning explains.
+        """
         if self.problem is not None:
             return f"{self.output}: {self.problem}"
         if self.unexpected:
             return f"{self.output}: {self.unexpected} elements are NaN or infinite in one of runtime and oracle"
-        allowed = allowed_ulps(self.baseline_ulps, tolerances)
+        allowed = self.allowed(tolerances)
+        limit = max(allowed, explained_ulps(self.conditioning_ulps, tolerances)) if excused else allowed
         # Written so that NaN fails.
-        if not self.ulps <= allowed:
+        if not self.ulps <= limit:
+            conditioning = f", conditioning {self.conditioning_ulps:.3g}" if self.conditioning_ulps else ""
             return (
                 f"{self.output}: error {self.ulps:.3g} units in the last place at {list(self.worst_index)}, "
-                f"allowed {allowed:.3g} (PyTorch's own {self.baseline_ulps:.3g})"
+                f"allowed {limit:.3g} (PyTorch's own {self.baseline_ulps:.3g}{conditioning})"
             )
         return None
 
@@ -73,6 +95,7 @@ class CaseResult:
         outputs: Metrics of each output.
         error: What the runtime raised, where it did.
         skipped: Why there is nothing to compare with, where the reference itself refuses the case.
+        imprecise_operators: On an ill-conditioned case, the graph's operators that are known to be less accurate there.
     """
 
     runtime: str
@@ -83,18 +106,52 @@ class CaseResult:
     outputs: tuple[OutputMetrics, ...] = ()
     error: str | None = None
     skipped: str | None = None
+    imprecise_operators: tuple[str, ...] = ()
 
     def failure(self, tolerances: Tolerances) -> str | None:
         """Return why the case fails under the tolerances, or None."""
         if self.error is not None:
             return self.error
-        return next((f for output in self.outputs if (f := output.failure(tolerances)) is not None), None)
+        excused = bool(self.imprecise_operators)
+        return next((f for output in self.outputs if (f := output.failure(tolerances, excused=excused))), None)
+
+    def factor(self, tolerances: Tolerances) -> float:
+        """Return the largest error of an output as a multiple of what is allowed; 0 where none was compared."""
+        return max((output.factor(tolerances) for output in self.outputs), default=0.0)
+
+    def warning(self, tolerances: Tolerances) -> str | None:
+        """Return by how much the case leaves the bound and why that is no failure, or None."""
+        if not self.imprecise_operators or self.skipped is not None or self.failure(tolerances) is not None:
+            return None
+        outside = next((f for output in self.outputs if (f := output.failure(tolerances))), None)
+        if outside is None:
+            return None
+        operators = " and ".join(self.imprecise_operators)
+        return (
+            f"{outside}: {self.factor(tolerances):.2f} times what is allowed; "
+            f"{operators} less accurate than the plain nodes on such rows"
+        )
 
     def status(self, tolerances: Tolerances) -> CaseStatus:
         """Return the verdict on this case."""
         if self.skipped is not None:
             return "skipped"
-        return "passed" if self.failure(tolerances) is None else "failed"
+        if self.failure(tolerances) is not None:
+            return "failed"
+        return "passed" if self.warning(tolerances) is None else "warned"
+
+    def to_dict(self, tolerances: Tolerances) -> dict[str, Any]:
+        """Return plain data for JSON, with the verdict under these tolerances beside the measurements."""
+        warning = self.warning(tolerances)
+        verdict = {"status": self.status(tolerances), "factor": self.factor(tolerances), "warning": warning}
+        return {**asdict(self), **verdict}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CaseResult:
+        """Read what :meth:`to_dict` wrote; the verdict is derived again."""
+        known = {key: value for key, value in data.items() if key not in ("status", "factor", "warning")}
+        outputs = tuple(OutputMetrics(**_measures(output)) for output in data["outputs"])
+        return cls(**{**known, "outputs": outputs, "imprecise_operators": tuple(data.get("imprecise_operators", ()))})
 
 
 @dataclass(frozen=True)
@@ -173,8 +230,17 @@ class ParityResult:
         return tuple(found)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is worth a look although it is no failure, one line for each warned case."""
+        return tuple(
+            f"{case.runtime}, {case.case}: {warning}"
+            for case in self.cases
+            if (warning := case.warning(self.tolerances)) is not None
+        )
+
+    @property
     def passed(self) -> bool:
-        """Whether at least one runtime judged the model and nothing failed."""
+        """Whether at least one runtime judged the model and nothing failed; a warning is no failure."""
         return not self.failures
 
     def rejudged(self, tolerances: Tolerances) -> ParityResult:
@@ -186,7 +252,8 @@ class ParityResult:
         data = asdict(self)
         data["passed"] = self.passed
         data["failures"] = list(self.failures)
-        data["cases"] = [{**asdict(c), "status": c.status(self.tolerances)} for c in self.cases]
+        data["warnings"] = list(self.warnings)
+        data["cases"] = [case.to_dict(self.tolerances) for case in self.cases]
         return data
 
     @classmethod
@@ -196,18 +263,13 @@ class ParityResult:
             model=data["model"],
             against=data["against"],
             tolerances=Tolerances(**data["tolerances"]),
-            cases=tuple(_case(case) for case in data["cases"]),
+            cases=tuple(map(CaseResult.from_dict, data["cases"])),
             unavailable=dict(data["unavailable"]),
             interface=tuple(data["interface"]),
             weights=tuple(WeightMetrics(**_measures(w)) for w in data["weights"]),
             placement=data["placement"],
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
         )
-
-
-def _case(data: Mapping[str, Any]) -> CaseResult:
-    known = {key: value for key, value in data.items() if key != "status"}
-    return CaseResult(**{**known, "outputs": tuple(OutputMetrics(**_measures(o)) for o in data["outputs"])})
 
 
 _FLOATS = {f.name for metrics in (OutputMetrics, WeightMetrics) for f in fields(metrics) if f.type == "float"}

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import onnx_ir as ir
+
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.one_line import first_line
-from ffn_export.parity import interface, weights
+from ffn_export.parity import conditioning, interface, weights
 from ffn_export.parity.cases import Case, sweep
+from ffn_export.parity.imprecise_operators import imprecise_operators
 from ffn_export.parity.metrics import compare
 from ffn_export.parity.references import Reference
 from ffn_export.parity.result import CaseResult, ParityResult
@@ -63,7 +66,7 @@ def verify(
     cases = cases if cases is not None else sweep(reference.inputs, reference.example, seed)
     for index, case in enumerate(cases):
         progress(f"verifying {case.name} ({index + 1} of {len(cases)})")
-        results.extend(_judge(case, reference, loaded))
+        results.extend(_judge(case, reference, loaded, model))
     return ParityResult(
         model=path.name,
         against=reference.name,
@@ -119,7 +122,7 @@ def _load_able(
     return loaded, unavailable
 
 
-def _judge(case: Case, reference: Reference, loaded: Mapping[str, Runner]) -> list[CaseResult]:
+def _judge(case: Case, reference: Reference, loaded: Mapping[str, Runner], model: ir.Model) -> list[CaseResult]:
     """Run one case on the reference and on every runtime."""
 
     def result(runtime: str, **outcome: Any) -> CaseResult:
@@ -128,6 +131,8 @@ def _judge(case: Case, reference: Reference, loaded: Mapping[str, Runner]) -> li
     feeds = case.feeds(reference.inputs)
     try:
         expected = reference.evaluate(feeds)
+        truths = {name: truth for name, (truth, _) in expected.items()}
+        moved = conditioning.movement(reference, feeds, truths, case.seed) if case.ill_conditioned else {}
     except Exception as error:  # noqa: BLE001 - whatever a user's module raises on a size that it refuses
         reason = f"{reference.name} itself refuses these inputs: {first_line(error)}"
         return [result(name, skipped=reason) for name in loaded]
@@ -138,6 +143,9 @@ def _judge(case: Case, reference: Reference, loaded: Mapping[str, Runner]) -> li
         except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
             results.append(result(name, error=f"the runtime failed: {first_line(error)}"))
             continue
-        outputs = tuple(compare(o, actual.get(o), truth, own) for o, (truth, own) in expected.items())
-        results.append(result(name, outputs=outputs))
+        outputs = tuple(
+            compare(o, actual.get(o), truth, own, moved.get(o, 0.0)) for o, (truth, own) in expected.items()
+        )
+        imprecise = imprecise_operators(model, name) if case.ill_conditioned else ()
+        results.append(result(name, outputs=outputs, imprecise_operators=imprecise))
     return results

@@ -2,7 +2,9 @@
 
 An error of 0.1 % in one weight stays below any fair bound on the outputs, so it is looked for where
 it is. An initialiser is traced by its numbers: it is the parameter that it is nearest to, as stored,
-transposed, or without its axes of size 1. One that is near none (folded, scaled, packed) is not traced.
+transposed, or without its axes of size 1. One that is near none (folded, scaled, packed) is not traced, nor one that
+is only near a parameter which is in the graph as it is: the ones of an operator that has to have a scale are near to
+every norm's weight.
 """
 
 from __future__ import annotations
@@ -30,15 +32,27 @@ def compare_weights(model: ir.Model, module: torch.nn.Module) -> tuple[WeightMet
         if tensor.is_floating_point() and tensor.numel() > 1:
             for view in _views(to_numpy(tensor)):
                 by_shape[view.shape].append((name, view))
-    metrics = []
+    traced: dict[str, tuple[Array, str, Array]] = {}
+    open_ones: dict[str, Array] = {}
     for initializer in model.graph.initializers.values():
         stored = initializer.const_value
         if stored is None or stored.size <= 1 or not stored.dtype.is_floating_point():
             continue
-        traced = _nearest(stored.numpy(), by_shape.get(tuple(stored.shape.numpy()), []))
-        if traced is not None:
-            metrics.append(_metrics(str(initializer.name), stored.numpy(), *traced))
-    return tuple(metrics)
+        array = stored.numpy()
+        if array.shape not in by_shape:
+            array = array.squeeze()  # a translation may give it axes to be broadcast along
+        equal = _equal(array, by_shape.get(array.shape, []))
+        if equal is None:
+            open_ones[str(initializer.name)] = array
+        else:
+            traced[str(initializer.name)] = (array, *equal)
+    there = {parameter for _, parameter, _ in traced.values()}
+    for name, array in open_ones.items():
+        candidates = [(parameter, view) for parameter, view in by_shape.get(array.shape, []) if parameter not in there]
+        nearest = _nearest(array, candidates)
+        if nearest is not None:
+            traced[name] = (array, *nearest)
+    return tuple(_metrics(str(name), *traced[name]) for name in model.graph.initializers if name in traced)
 
 
 def _views(array: Array) -> Iterator[Array]:
@@ -50,12 +64,15 @@ def _views(array: Array) -> Iterator[Array]:
         yield squeezed.T
 
 
+def _equal(stored: Array, candidates: list[tuple[str, Array]]) -> tuple[str, Array] | None:
+    rounded = ((name, parameter.astype(stored.dtype)) for name, parameter in candidates)
+    return next(((name, parameter) for name, parameter in rounded if np.array_equal(parameter, stored)), None)
+
+
 def _nearest(stored: Array, candidates: list[tuple[str, Array]]) -> tuple[str, Array] | None:
     best: tuple[float, str, Array] | None = None
     for name, parameter in candidates:
         rounded = parameter.astype(stored.dtype)
-        if np.array_equal(rounded, stored):
-            return name, rounded
         distance = _distance(stored, rounded)
         if distance <= _TRACED_WITHIN and (best is None or distance < best[0]):
             best = distance, name, rounded

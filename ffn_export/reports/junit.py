@@ -1,7 +1,8 @@
 """A verification as JUnit XML, which CI systems show test by test.
 
 One suite a runtime, with its cases; one for the interface; one for the weights; and one that fails
-where no runtime judged the model, for a run of nothing but skipped tests would look green.
+where no runtime judged the model, for a run of nothing but skipped tests would look green. A warned case is a
+passed test whose ``system-out`` holds the warning: JUnit has no status between passed and failed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
@@ -20,7 +21,15 @@ from ffn_export.reports.text_file import write_text
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-Outcome = Failure | Skipped | None
+
+@dataclass(frozen=True)
+class Warned:
+    """A test that passed, and what it says nevertheless."""
+
+    message: str
+
+
+Outcome = Failure | Skipped | Warned | None
 
 
 def junit_xml(result: ParityResult) -> str:
@@ -81,7 +90,9 @@ def _suite(result: ParityResult, name: str, outcomes: Iterable[tuple[str, Outcom
     tests = []
     for test_name, outcome in outcomes:
         test = TestCase(_legal(test_name), classname=_legal(f"{result.model}.{name}"))
-        if outcome is not None:
+        if isinstance(outcome, Warned):
+            test.system_out = _legal(f"warned: {outcome.message}")
+        elif outcome is not None:
             test.result = [outcome]
         tests.append(test)
     suite.add_testcases(tests)
@@ -94,6 +105,8 @@ def _runtime_outcomes(result: ParityResult, runtime: str) -> Iterator[tuple[str,
             continue
         if case.skipped is not None:
             yield case.case, Skipped(_legal(case.skipped))
+        elif (warning := case.warning(result.tolerances)) is not None:
+            yield case.case, Warned(warning)
         else:
             yield case.case, _failure(case.failure(result.tolerances))
 

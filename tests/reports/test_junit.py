@@ -35,11 +35,12 @@ def test_suites_counts_and_messages(failed: ParityResult, tmp_path: Path) -> Non
 
 
 def test_holds_a_failure_exactly_where_the_result_failed(
-    passed: ParityResult, failed: ParityResult, case: MakeCase, parity: MakeParity
+    passed: ParityResult, warned: ParityResult, failed: ParityResult, case: MakeCase, parity: MakeParity
 ) -> None:
     skipped = CaseResult("ort-cpu", "c", {}, "normal", 0, skipped="refused")
     results = [
         passed,
+        warned,
         failed,
         parity(),
         parity(skipped),
@@ -48,6 +49,15 @@ def test_holds_a_failure_exactly_where_the_result_failed(
     ]
     for result in results:
         assert (ElementTree.fromstring(junit_xml(result)).find(".//failure") is None) == result.passed
+
+
+def test_a_warned_case_is_a_passed_test_that_says_so(warned: ParityResult) -> None:
+    root = ElementTree.fromstring(junit_xml(warned))
+    assert (root.attrib["failures"], root.attrib["errors"]) == ("0", "0")
+    said = {test.get("name"): test.findtext("system-out") for test in root.iter("testcase")}
+    assert said["batch=3,seq=5 normal"] is None
+    assert "warned: y: error 12" in str(said["batch=3,seq=5 offset"])
+    assert "1.50 times what is allowed" in str(said["batch=3,seq=5 offset"])
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ X = {"name": "x", "dtype": "float32", "shape": ["batch", "seq", 4]}
 SIDE = Side("a.onnx", (X,), (X,), {"": 20}, {"MatMul": 2}, 1000, 900)
 
 
-def test_summary_has_one_row_a_model(passed: ParityResult, failed: ParityResult) -> None:
-    table = parity_summary_table({"good": passed, "bad": failed, "damaged": "a hash differs"})
+def test_summary_has_one_row_a_model(passed: ParityResult, warned: ParityResult, failed: ParityResult) -> None:
+    table = parity_summary_table({"good": passed, "fair": warned, "bad": failed, "damaged": "a hash differs"})
     assert row(table, "good") == ["good", "passed", "2", "1.90", "ort-cpu"]
+    assert row(table, "fair")[:5] == ["fair", "warned", "2", "12.00", "ort-cpu"]
+    assert "1.50 times what is allowed" in row(table, "fair")[-1]
     assert row(table, "bad")[:4] == ["bad", "FAILED", "3", "292.40"]
     assert row(table, "damaged") == ["damaged", "FAILED", "0", "a hash differs"]
 

@@ -38,14 +38,16 @@ def test_parity_shows_one_row_a_runtime(failed: ParityResult) -> None:
         "ort-cpu",
         "failed",
         "1",
+        "0",
         "1",
         "1",
         "292.40",
         "8.00",
+        "36.55",
         "1.30",
         "batch=3,seq=5 large",
     ]
-    assert row(table, "openvino") == ["openvino", "failed", "0", "1", "0", "raised", "loading the model"]
+    assert row(table, "openvino") == ["openvino", "failed", "0", "0", "1", "0", "raised", "loading the model"]
     assert row(table, "ort-cuda") == ["ort-cuda", "unavailable", "the GPU wheel of onnxruntime is not installed"]
     assert row(table, "interface") == ["interface", "failed", "differences from the spec: 1"]
     assert row(table, "weights") == ["weights", "failed", "initializers traced to parameters: 2, differing: 1"]
@@ -58,22 +60,32 @@ def test_parity_headline_and_failures(passed: ParityResult, failed: ParityResult
     assert set(failed.failures) <= set(lines)
 
 
+def test_parity_shows_a_warning_with_its_factor(warned: ParityResult) -> None:
+    table = parity_table(warned)
+    assert row(table, "ort-cpu") == [
+        "ort-cpu", "warned", "1", "1", "0", "0", "12.00", "8.00", "1.50", "1.30", "batch=3,seq=5 offset",
+    ]  # fmt: skip
+    lines = printed(table)
+    assert lines[0] == "parity of bert-ffn.onnx against bert-ffn: passed, 1 warned"
+    assert f"warned: {warned.warnings[0]}" in lines
+
+
 def test_parity_worst_is_the_nearest_to_its_own_bound(case: MakeCase, parity: MakeParity) -> None:
     table = parity_table(parity(case("far from it", 30, baseline=20), case("over it", 9, baseline=1)))
-    assert row(table, "ort-cpu")[-4:] == ["9.00", "8.00", "1.00", "over it"]
+    assert row(table, "ort-cpu")[-5:] == ["9.00", "8.00", "1.12", "1.00", "over it"]
 
 
 def test_parity_nan_error_is_failed(case: MakeCase, parity: MakeParity) -> None:
     table = parity_table(parity(case("bad", math.nan), case("good", 1.0)))
-    assert row(table, "ort-cpu")[:6] == ["ort-cpu", "failed", "1", "1", "0", "NaN"]
+    assert row(table, "ort-cpu")[:7] == ["ort-cpu", "failed", "1", "0", "1", "0", "NaN"]
 
 
 def test_parity_unexpected_nan_and_wrong_shape_are_failed(parity: MakeParity) -> None:
     surprise = CaseResult("a", "c", {}, "normal", 0, (OutputMetrics("y", "float32", unexpected=2),))
     problem = CaseResult("b", "c", {}, "normal", 0, (OutputMetrics("y", problem="shape [1], expected [2]"),))
     table = parity_table(parity(surprise, problem))
-    assert row(table, "a")[1:6] == ["failed", "0", "1", "0", "NaN or infinite"]
-    assert row(table, "b")[1:6] == ["failed", "0", "1", "0", "not comparable"]
+    assert row(table, "a")[1:7] == ["failed", "0", "0", "1", "0", "NaN or infinite"]
+    assert row(table, "b")[1:7] == ["failed", "0", "0", "1", "0", "not comparable"]
 
 
 def test_parity_exact_tolerances_do_not_divide_by_zero(case: MakeCase, parity: MakeParity) -> None:

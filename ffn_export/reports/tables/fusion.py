@@ -5,17 +5,18 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ffn_export.fusion.report import KINDS, FusionReport, Site, SiteStatus
+from ffn_export.fusion.report import KINDS, Check, CheckStatus, FusionReport, Site, SiteStatus
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
 
 SITE_STYLES: dict[SiteStatus, str] = {"fused": GOOD, "kept": QUIET, "refused": UNSURE, "rolled_back": BAD}
+CHECK_STYLES: dict[CheckStatus, str] = {"passed": GOOD, "rolled back": BAD, "not checked": UNSURE}
 
 
 def fusion_table(report: FusionReport) -> RenderableType:
-    """Return a summary line and one row a site: its form, and the rule or the reason for it."""
+    """Return a summary line, one row a site with its form and the rule or reason for it, and the check's line."""
     summary = Text(_summary(report))
     if not report.sites:
-        return Group(summary, Text(report.explain()))
+        return Group(summary, Text(report.explain()), _check(report.check))
     numbers = ("d_model", "d_ff")
     table = new_table("site", "status", *numbers, "form", "rule or reason", "name", numbers=numbers)
     for site in report.sites:
@@ -29,7 +30,7 @@ def fusion_table(report: FusionReport) -> RenderableType:
             _why(site),
             site.name,
         )
-    return Group(summary, table)
+    return Group(summary, table, _check(report.check))
 
 
 def _summary(report: FusionReport) -> str:
@@ -44,6 +45,18 @@ def _summary(report: FusionReport) -> str:
         if counts:
             parts.append(f"{kind} {', '.join(counts)}")
     return "; ".join(parts)
+
+
+def _check(check: Check) -> Text:
+    line = Text("fused graph run against the model: ").append(check.status, CHECK_STYLES[check.status])
+    details = [] if check.reason is None else [check.reason]
+    if check.worst is not None and check.tolerance is not None:
+        details.append(f"worst difference {check.worst:.1e} of {check.tolerance:.1e} allowed")
+    if check.sizes:
+        sizes = ("x".join(map(str, each.values())) or "static" for each in check.sizes)
+        names = ",".join(check.sizes[0])
+        details.append(f"on {check.runtime}, {names or 'sizes'} {' '.join(sizes)}")
+    return line.append(f" ({'; '.join(details)})" if details else "")
 
 
 def _why(site: Site) -> str:

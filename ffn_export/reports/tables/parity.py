@@ -11,25 +11,29 @@ from rich.table import Table
 from rich.text import Text
 
 from ffn_export.parity.result import CaseResult, CaseStatus, OutputMetrics, ParityResult
-from ffn_export.parity.tolerances import Tolerances, allowed_ulps
+from ffn_export.parity.tolerances import Tolerances
 from ffn_export.reports.tables.environment import environment_line
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
 
-MOST_FAILURES = 10
+MOST_LINES = 10
 
-_CASES = ("passed\n(cases)", "failed\n(cases)", "skipped\n(cases)")
-_ERRORS = ("worst\nerror\n(ulp)", "allowed\n(ulp)", "PyTorch's\nown\n(ulp)")
-_BY_WEIGHT: tuple[CaseStatus, ...] = ("failed", "passed", "skipped")
-_STYLES = {"passed": GOOD, "failed": BAD, "skipped": UNSURE, "unavailable": UNSURE, "not checked": QUIET}
+_STATUSES: tuple[CaseStatus, ...] = ("passed", "warned", "failed", "skipped")
+_CASES = tuple(f"{status}\n(cases)" for status in _STATUSES)
+_ERRORS = ("worst\nerror\n(ulp)", "allowed\n(ulp)", "error over\nallowed\n(factor)", "PyTorch's\nown\n(ulp)")
+_BY_WEIGHT: tuple[CaseStatus, ...] = ("failed", "warned", "passed", "skipped")
+_STYLES = {
+    "passed": GOOD, "warned": UNSURE, "failed": BAD, "skipped": UNSURE, "unavailable": UNSURE, "not checked": QUIET,
+}  # fmt: skip
 
 
 def parity_table(result: ParityResult) -> RenderableType:
-    """Return the verdict, a row for each runtime and each other check, and the first failures."""
+    """Return the verdict, a row for each runtime and each other check, and the first failures and warnings."""
     return Group(
         _headline(result),
         *((_runtimes(result), Text()) if result.cases else ()),
         _other_checks(result),
-        *_failures(result.failures),
+        *_lines(result.failures, BAD),
+        *_lines([f"warned: {warning}" for warning in result.warnings], UNSURE),
         _legend(result.tolerances),
         environment_line(result.environment),
     )
@@ -37,13 +41,15 @@ def parity_table(result: ParityResult) -> RenderableType:
 
 def _headline(result: ParityResult) -> Text:
     verdict = Text("passed", GOOD) if result.passed else Text("FAILED", BAD)
-    return Text.assemble(f"parity of {result.model} against {result.against}: ", verdict)
+    warned = Text(f", {len(result.warnings)} warned" if result.warnings else "", UNSURE)
+    return Text.assemble(f"parity of {result.model} against {result.against}: ", verdict, warned)
 
 
 def _legend(tolerances: Tolerances) -> Text:
     return Text(
         "ulp: units in the last place at the output's own scale; "
-        f"allowed: {tolerances.baseline_factor:g} times PyTorch's own error, at least {tolerances.floor_ulps:g}",
+        f"allowed: {tolerances.baseline_factor:g} times PyTorch's own error, at least {tolerances.floor_ulps:g}; "
+        f"on ill-conditioned rows also {tolerances.conditioning_factor:g} times what rounding the inputs changes",
         QUIET,
     )
 
@@ -55,34 +61,35 @@ def _runtimes(result: ParityResult) -> Table:
         cases = [case for case in result.cases if case.runtime == runtime]
         counts = Counter(case.status(result.tolerances) for case in cases)
         verdict = next(status for status in _BY_WEIGHT if counts[status])
-        numbers = [str(counts[status]) for status in ("passed", "failed", "skipped")]
+        numbers = [str(counts[status]) for status in _STATUSES]
         add_row(table, runtime, _styled(verdict), *numbers, *_worst_cells(cases, result.tolerances))
     return table
 
 
-def _worst_cells(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, str, str, str]:
-    """Return error, allowed error, PyTorch's own error, and the name of the worst case.
+def _worst_cells(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, str, str, str, str]:
+    """Return error, allowed error, their factor, PyTorch's own error, and the name of the worst case.
 
     Raising is worse than any error; a runtime without any comparison has a reason in place of a case.
     """
     raised = next((case.case for case in cases if case.error is not None), None)
     if raised is not None:
-        return "raised", "", "", raised
-    measured = [(case.case, output) for case in cases if case.skipped is None for output in case.outputs]
+        return "raised", "", "", "", raised
+    measured = [(case, output) for case in cases if case.skipped is None for output in case.outputs]
     if not measured:
-        return "", "", "", next((case.skipped for case in cases if case.skipped is not None), "")
-    name, worst = max(measured, key=lambda pair: _severity(pair[1], tolerances))
+        return "", "", "", "", next((case.skipped for case in cases if case.skipped is not None), "")
+    case, worst = max(measured, key=lambda pair: _severity(pair[0], pair[1], tolerances))
     if worst.problem is not None:
-        return "not comparable", "", "", name
+        return "not comparable", "", "", "", case.case
     error = "NaN or infinite" if worst.unexpected else _ulps(worst.ulps)
-    return error, _ulps(allowed_ulps(worst.baseline_ulps, tolerances)), _ulps(worst.baseline_ulps), name
+    factor = "" if worst.unexpected else _ulps(worst.factor(tolerances))
+    return error, _ulps(worst.allowed(tolerances)), factor, _ulps(worst.baseline_ulps), case.case
 
 
-def _severity(output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, float]:
+def _severity(case: CaseResult, output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, float]:
     """Order outputs by how bad they are: failures first, then by the share of what is allowed."""
-    allowed = allowed_ulps(output.baseline_ulps, tolerances)
-    share = output.ulps / allowed if allowed else output.ulps
-    return output.failure(tolerances) is not None, share if math.isfinite(share) else math.inf
+    failed = output.failure(tolerances, excused=bool(case.imprecise_operators)) is not None
+    factor = output.factor(tolerances)
+    return failed, factor if math.isfinite(factor) else math.inf
 
 
 def _ulps(ulps: float) -> str:
@@ -110,8 +117,8 @@ def _styled(verdict: str) -> Text:
     return Text(verdict, _STYLES[verdict])
 
 
-def _failures(failures: Sequence[str]) -> Iterator[Text]:
-    for failure in failures[:MOST_FAILURES]:
-        yield Text(failure, BAD)
-    if len(failures) > MOST_FAILURES:
-        yield Text(f"… and {len(failures) - MOST_FAILURES} more", BAD)
+def _lines(found: Sequence[str], style: str) -> Iterator[Text]:
+    for line in found[:MOST_LINES]:
+        yield Text(line, style)
+    if len(found) > MOST_LINES:
+        yield Text(f"… and {len(found) - MOST_LINES} more", style)

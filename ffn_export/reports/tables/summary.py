@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ffn_export.parity.result import ParityResult
-from ffn_export.reports.tables.layout import BAD, GOOD, add_row, new_table
+from ffn_export.reports.tables.layout import BAD, GOOD, UNSURE, add_row, new_table
 
 
 def parity_summary_table(results: Mapping[str, ParityResult | str]) -> Table:
@@ -18,15 +18,21 @@ def parity_summary_table(results: Mapping[str, ParityResult | str]) -> Table:
         results: Name of a model -> its verification, or why it could not be verified.
     """
     numbers = ("cases", "worst error\n(ulp)")
-    table = new_table("model", "verdict", *numbers, "judged by", "first failure", numbers=numbers)
+    table = new_table("model", "verdict", *numbers, "judged by", "first failure or warning", numbers=numbers)
     for name, result in results.items():
         if isinstance(result, str):
             add_row(table, name, Text("FAILED", BAD), "0", "", "", result)
             continue
-        verdict = Text("passed", GOOD) if result.passed else Text("FAILED", BAD)
+        verdict = _verdict(result)
         judged = [case for case in result.cases if case.skipped is None]
         worst = max((output.ulps for case in judged for output in case.outputs), default=None)
         error = "" if worst is None else f"{worst:,.2f}"
-        failure = next(iter(result.failures), "")
-        add_row(table, name, verdict, str(len(judged)), error, ", ".join(result.judged), failure)
+        found = next(iter((*result.failures, *result.warnings)), "")
+        add_row(table, name, verdict, str(len(judged)), error, ", ".join(result.judged), found)
     return table
+
+
+def _verdict(result: ParityResult) -> Text:
+    if not result.passed:
+        return Text("FAILED", BAD)
+    return Text("warned", UNSURE) if result.warnings else Text("passed", GOOD)

@@ -1,0 +1,59 @@
+"""How far rounding the inputs and parameters alone moves the truth: what no runtime can be blamed for.
+
+A verifier sees a whole module and not its norms, so it asks the oracle. Each floating-point input and
+parameter is moved by one rounding of its own dtype, elementwise and in a random direction, which is the
+smallest backward error that arithmetic in that dtype can promise (Higham 2002, "Accuracy and Stability of
+Numerical Algorithms", section 1.5); the largest change of the float64 outputs over a few draws is the
+forward error that comes of it, whatever the row, the epsilon or the layers between.
+
+It is a lower estimate of the worst case, since random directions cancel in sums, and so errs on the
+side of a stricter bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ffn_export.exporter.drawing import Array, float_info
+from ffn_export.parity.references import Reference
+
+_DRAWS = 4
+
+
+def movement(
+    reference: Reference, feeds: Mapping[str, Array], truth: Mapping[str, Array], seed: int
+) -> dict[str, float]:
+    """Return output name -> largest absolute change of the oracle under one rounding of inputs and parameters.
+
+    Empty where the reference has no oracle to ask. Elements that are not finite count as unmoved: they are
+    judged for what they are.
+    """
+    rng = np.random.default_rng(seed)
+    moved = dict.fromkeys(truth, 0.0)
+    for draw in range(_DRAWS):
+        outputs = reference.oracle({name: _rounded(array, rng) for name, array in feeds.items()}, seed + draw)
+        if outputs is None:
+            return {}
+        for (name, before), after in zip(truth.items(), outputs, strict=True):
+            if before.dtype.kind == "f":
+                moved[name] = max(moved[name], _largest_change(before, after))
+    return moved
+
+
+def _rounded(array: Array, rng: np.random.Generator) -> Array:
+    """Return a floating-point array in float64, each element half a unit in its last place up or down."""
+    if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
+        return array
+    info = float_info(array.dtype)
+    exact = array.astype(np.float64)
+    half_unit = np.maximum(np.abs(exact) * float(info.eps), float(info.smallest_subnormal)) / 2
+    rounded: Array = exact + rng.choice([-1.0, 1.0], exact.shape) * half_unit
+    return rounded
+
+
+def _largest_change(before: Array, after: Array) -> float:
+    with np.errstate(invalid="ignore", over="ignore"):
+        change = np.abs(after - before)
+    return float(change[np.isfinite(change)].max(initial=0.0))

@@ -1,0 +1,74 @@
+"""The kinds of values that inputs are drawn as.
+
+An ill-conditioned kind holds rows on which a norm loses digits whoever computes it. A row ``x`` of a
+LayerNorm gives ``(x - mean) / sqrt(var + epsilon)``; rounding ``x`` to a dtype of unit roundoff ``u``
+moves that by up to ``u * max|x| / sqrt(var + epsilon)``, so by ``u`` times the row's condition number
+(Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", of its variance).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ffn_export.exporter.drawing import Array, float_info
+from ffn_export.exporter.tensor_spec import TensorSpec
+
+
+@dataclass(frozen=True)
+class Values:
+    """One kind.
+
+    Attributes:
+        make: Standard normal values of an input, and its spec -> values of this kind, in the same dtype.
+        ill_conditioned: Whether a bound on its error includes how far rounding the inputs moves the truth.
+    """
+
+    make: Callable[[Array, TensorSpec], Array]
+    ill_conditioned: bool = False
+
+
+def _scaled(factor: float) -> Values:
+    return Values(lambda x, _: x * x.dtype.type(factor))
+
+
+def _offset(x: Array, spec: TensorSpec) -> Array:
+    """Rows with a mean of 1,000 times their spread; fewer in a dtype that would leave the spread below 16 units."""
+    del spec
+    mean = min(1000.0, 1 / (16 * float(float_info(x.dtype).eps)))
+    moved: Array = (x.astype(np.float64) + mean).astype(x.dtype)
+    return moved
+
+
+def _constant(x: Array, spec: TensorSpec) -> Array:
+    """Rows of one value each, along the axes after the last symbolic one, or along the last axis.
+
+    The values are quarters: their sums and sums of squares are exact in any order. Others are rounded the same
+    way at every step of a sum, and its error grows with the width: 48 units for onnxruntime's RMSNormalization of
+    4,096 elements, which says nothing of a graph.
+    """
+    first = max(max(spec.symbolic, default=x.ndim - 2) + 1, 0)
+    one = x[(slice(None),) * first + (slice(0, 1),) * (x.ndim - first)]
+    quarters = np.copysign(np.ceil(np.abs(one.astype(np.float64)) * 4) / 4, one.astype(np.float64))
+    return np.broadcast_to(quarters, x.shape).astype(x.dtype)
+
+
+def _tiny(x: Array, spec: TensorSpec) -> Array:
+    """Values below the smallest normal number of the dtype: about 1e-39 in float32 and bfloat16, 8e-6 in float16."""
+    del spec
+    scaled: Array = (x.astype(np.float64) * (float(float_info(x.dtype).smallest_normal) / 8)).astype(x.dtype)
+    return scaled
+
+
+VALUES: Mapping[str, Values] = {
+    "normal": _scaled(1),
+    # Variance 1e-6: below every usual epsilon of a norm, so a wrong epsilon shows.
+    "small": Values(lambda x, _: x * x.dtype.type(1e-3), ill_conditioned=True),
+    "large": _scaled(30),
+    "offset": Values(_offset, ill_conditioned=True),
+    "constant": Values(_constant, ill_conditioned=True),
+    "tiny": Values(_tiny, ill_conditioned=True),
+    "zeros": Values(lambda x, _: np.zeros_like(x), ill_conditioned=True),
+}

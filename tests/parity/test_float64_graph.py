@@ -1,0 +1,50 @@
+"""A graph in float64, with a vendor's operators too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ffn_export.exporter.source import Source
+from ffn_export.parity.float64_graph import GraphOracle
+from ffn_export.parity.oracle import TorchOracle
+from ffn_export.parity.references import OnnxReference
+from ffn_export.parity.verify import verify
+from tests.parity import add_norms
+from tests.runtimes.graphs import write
+
+
+@pytest.mark.parametrize("make", [add_norms.layer_norm, add_norms.rms_norm])
+def test_the_skip_operators_have_the_oracles_precision(make: Callable[[], object], tmp_path: Path) -> None:
+    source, path = add_norms.fused(make, "ort", tmp_path)  # type: ignore[arg-type]
+    assert b"Skip" in path.read_bytes()
+    feeds = {name: np.random.default_rng(0).standard_normal((3, 1024)).astype(np.float32) for name in add_norms.INPUTS}
+    (have,), (want,) = GraphOracle(path).run(feeds), TorchOracle(source).run(feeds)
+    assert have.dtype == np.float64
+    # The epsilon of an attribute is a float32.
+    assert np.abs(have - want).max() < 1e-10
+
+
+def test_a_fused_graph_is_judged_against_a_fused_graph(
+    fused_file: Callable[..., Path], source: Callable[[str], Source]
+) -> None:
+    path = fused_file("d2l-ffn-addnorm", "ort")
+    assert b"SkipLayerNormalization" in path.read_bytes()
+    reference = OnnxReference(path, 1)
+    x = np.ones((2, 3, 4), np.float32)
+    (truth,) = reference.oracle({"x": x}, 0) or ()
+    (want,) = TorchOracle(source("d2l-ffn-addnorm")).run({"x": x})
+    assert np.abs(truth - want).max() < 1e-10
+    result = verify(fused_file("d2l-ffn-addnorm", "portable"), reference, runtimes=["ort-cpu"])
+    assert result.passed, result.failures
+    assert any(output.baseline_ulps > 0 for case in result.cases for output in case.outputs)
+
+
+def test_an_operator_without_a_formula_is_refused(tmp_path: Path) -> None:
+    artifact = write(tmp_path, "(float[N] x) => (float[N] y)", "y = com.microsoft.NoSuchOperator(x)")
+    assert artifact.model_path is not None
+    with pytest.raises(NotImplementedError, match="NoSuchOperator"):
+        GraphOracle(artifact.model_path)
