@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ffn_export.cli.options import common, require_fusion_option, target_option
+from ffn_export.cli.options import check_option, common, function_options, require_fusion_option, target_option
 from ffn_export.cli.state import State
 
 if TYPE_CHECKING:
@@ -20,25 +20,44 @@ if TYPE_CHECKING:
 @click.option("--report", "report_path", metavar="FILE", help="Write the fusion report as JSON; - for standard output.")
 @target_option
 @require_fusion_option
+@check_option
+@function_options
 @common
 @click.pass_obj
 def command(
-    state: State, /, model: Path, output: Path, report_path: str | None, target: str, required: dict[SiteKind, int]
+    state: State,
+    /,
+    model: Path,
+    output: Path,
+    report_path: str | None,
+    target: str,
+    required: dict[SiteKind, int],
+    check: bool,
+    outline: bool,
+    portable_functions: bool,
 ) -> int:
     """Fuse the feed-forward and norm nodes of an ONNX model.
 
-    The output is always written; --require-fusion makes the exit status a gate.
+    The output is always written; --require-fusion makes the exit status a gate. Both graphs are run where that
+    is possible here, within a minute, and a site that differs is undone.
 
     Example: ffn-export fuse model.onnx -o fused.onnx --target portable --require-fusion feed_forward=12
     """
     from ffn_export.exporter import onnx_file
-    from ffn_export.fusion.pipeline import fuse, fusion_failures
+    from ffn_export.fusion.pipeline import fusion_failures
+    from ffn_export.parity.after_fusing.check import fuse
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import fusion_table
 
     onnx_file.check_writable(output)
-    fused, report = fuse(onnx_file.load(model), target)
+    fused, report = fuse(
+        onnx_file.load(model),
+        target,
+        check,
+        outline=outline,
+        portable_functions=portable_functions,
+    )
     onnx_file.save(fused, output)
     console = stderr_console(quiet=state.quiet)
     console.print(fusion_table(report))

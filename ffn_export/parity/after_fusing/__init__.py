@@ -1,0 +1,1 @@
+"""Runs a model and what fusing made of it, and undoes what differs."""

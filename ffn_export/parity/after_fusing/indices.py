@@ -1,0 +1,89 @@
+"""Which integers a graph's input may hold: read off what is done with it."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ffn_export.fusion import constants
+
+# What hands on the integers of its first input, all of them or a part, in another shape or dtype; of all inputs.
+_CARRIERS = frozenset(
+    {
+        "Cast", "Expand", "Flatten", "Gather", "GatherElements", "Identity", "Pad", "Reshape", "Slice", "Split",
+        "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    }
+)  # fmt: skip
+_MERGES = frozenset({"Concat", "Max", "Min", "Where"})
+_SUMS = frozenset({"Add", "Sub"})
+_LOOKUPS = frozenset({"Gather", "GatherElements"})
+_CONDITIONS = frozenset({"Equal", "Not", "And", "Or", "Xor", "If", "Where"})
+# Operator -> the place of the input that is a shape or a number of elements.
+_SHAPES = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Range": 1, "Tile": 1}
+_MASK = (0, 1)
+_LONGEST_WALK = 256
+
+
+def value_range(value: ir.Value) -> tuple[int, int]:
+    """Return the bounds, both included, that an integer or boolean input is drawn within.
+
+    Below the smallest table that it indexes; a mask, or what nothing tells of, is 0 or 1; a number of
+    elements is 1 or 2.
+    """
+    if value.dtype is None or not value.dtype.is_integer():
+        return _MASK
+    rows: list[int] = []
+    is_shape = is_condition = False
+    waiting, seen = [(value, 0)], {value}
+    while waiting and len(seen) < _LONGEST_WALK:
+        current, offset = waiting.pop()
+        for user, place in current.uses():
+            if user.op_type in _LOOKUPS and user.domain == "" and place == 1:
+                # An offset as large as the table is how a negative index is brought into it.
+                rows.append(_rows(user) - (offset if offset < _rows(user) else 0))
+                continue
+            is_shape = is_shape or _SHAPES.get(user.op_type) == place
+            is_condition = is_condition or _is_condition(user, place)
+            for output in _handed_on(user, place):
+                if output not in seen:
+                    seen.add(output)
+                    waiting.append((output, offset + _added(user, place)))
+    if "mask" in str(value.name).lower():
+        return 0, min([1, *(row - 1 for row in rows)])
+    if rows:
+        return 0, min(rows) - 1
+    return (1, 2) if is_shape and not is_condition else _MASK
+
+
+def _rows(lookup: ir.Node) -> int:
+    """Return how many rows a table has; 1 where that depends on the sizes, which holds for all of them."""
+    table = lookup.inputs[0]
+    if table is None or table.shape is None or not len(table.shape):
+        return 1
+    axis = lookup.attributes.get_int("axis", 0)
+    size = table.shape[axis] if -len(table.shape) <= axis < len(table.shape) else 1
+    return size if isinstance(size, int) and size > 0 else 1
+
+
+def _is_condition(user: ir.Node, place: int) -> bool:
+    if user.op_type == "Where":
+        return place == 0
+    return user.op_type in _CONDITIONS or (
+        user.op_type == "Cast" and user.attributes.get_int("to", 0) == ir.DataType.BOOL.value
+    )
+
+
+def _handed_on(user: ir.Node, place: int) -> tuple[ir.Value, ...]:
+    if user.domain != "" or (user.op_type == "Where" and place == 0):
+        return ()
+    if user.op_type in _SUMS or user.op_type in _MERGES or (user.op_type in _CARRIERS and place == 0):
+        return tuple(user.outputs)
+    return ()
+
+
+def _added(user: ir.Node, place: int) -> int:
+    """Return how much larger an index is after a sum with a constant, as positions that begin at 2 are."""
+    if user.op_type not in _SUMS or len(user.inputs) != 2:
+        return 0
+    other = user.inputs[1 - place]
+    number = constants.number(other)
+    return 0 if number is None else int(abs(number))

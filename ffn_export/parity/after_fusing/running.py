@@ -1,0 +1,87 @@
+"""Runs models as they are written, in ONNX Runtime, or in ONNX's reference evaluator where that has no kernel."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx_ir as ir
+
+from ffn_export.errors import FfnExportError
+from ffn_export.exporter.drawing import Array
+from ffn_export.exporter.one_line import first_line
+from ffn_export.parity.after_fusing.files import ModelFiles
+from ffn_export.runtimes.base import Artifact, Runner, Runtime
+from ffn_export.runtimes.captured_stderr import captured_stderr
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.reference import OnnxEvaluator
+from ffn_export.runtimes.session_options import NO_OPTIMIZER
+
+ORT, EVALUATOR = OrtCpu(), OnnxEvaluator()
+
+
+class RefusedError(Exception):
+    """A runtime does not load or run a model; the message is one line."""
+
+
+class Loaded:
+    """A model that a runtime has taken."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once.
+
+        Raises:
+            RefusedError: It does not run on these inputs.
+        """
+        try:
+            with captured_stderr():
+                return self._runner.run(feeds)
+        except Exception as error:  # onnxruntime's own exceptions derive from Exception alone
+            raise RefusedError(first_line(error)) from error
+
+
+class Runtimes:
+    """Loads one model at a time, from files that are gone at the end."""
+
+    def __init__(self, directory: Path, threads: int) -> None:
+        self._directory = directory
+        self._files = ModelFiles(directory)
+        self._threads = threads
+
+    @contextmanager
+    def loaded(self, model: ir.Model, runtime: Runtime) -> Iterator[Loaded]:
+        """Give a model to a runtime and take it away again.
+
+        Args:
+            model: The model; its weights are in a file afterwards.
+            runtime: What runs it.
+
+        Raises:
+            RefusedError: The runtime does not take it.
+        """
+        try:
+            path = self._files.write(model)
+            with captured_stderr():
+                runner = runtime.load(Artifact(path, settings=NO_OPTIMIZER), self._threads)
+        except Exception as error:
+            line = str(error) if isinstance(error, FfnExportError) else first_line(error)
+            raise RefusedError(line.replace(f"{self._directory}/", "")) from error
+        try:
+            yield Loaded(runner)
+        finally:
+            del runner
+            path.unlink()
+            gc.collect(0)
+
+
+@contextmanager
+def runtimes(threads: int) -> Iterator[Runtimes]:
+    """Give the runtimes for the while of one check."""
+    with tempfile.TemporaryDirectory(prefix="ffn-export-check-") as scratch:
+        yield Runtimes(Path(scratch), threads)

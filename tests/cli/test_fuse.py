@@ -1,0 +1,71 @@
+"""``ffn-export fuse``: the output is written whatever the check finds, and the line that says what it found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from ffn_export.cli.main import run
+from ffn_export.parity.after_fusing import check
+from tests.fusion.graphs import model
+
+Capture = pytest.CaptureFixture[str]
+
+SILU = "s = Sigmoid(x) y = Mul(x, s)"
+
+
+def saved(tmp_path: Path, of: ir.Model) -> str:
+    ir.save(of, tmp_path / "m.onnx")
+    return str(tmp_path / "m.onnx")
+
+
+def test_what_was_compared_is_one_line(tmp_path: Path, capfd: Capture) -> None:
+    assert run(["fuse", saved(tmp_path, model(SILU)), "-o", str(tmp_path / "f.onnx")]) == 0
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("fused graph run against")]
+    assert line.startswith("fused graph run against the model: passed (worst difference ")
+    assert "batch,seq 2x3 1x1 1x3 6x7" in line
+
+
+@pytest.mark.parametrize(
+    ("inputs", "reason"),
+    [("float[2,8] x", "my:Unknown"), ("float[2,8] x, string[2] t", "input 't' is of string, which is not drawn")],
+)
+def test_what_cannot_run_is_written_all_the_same(tmp_path: Path, capfd: Capture, inputs: str, reason: str) -> None:
+    body = SILU + (" z = my.Unknown(y)" if "string" not in inputs else " z = Neg(y)")
+    of = model(body, inputs=inputs, outputs="float[2,8] z", domains=["my"])
+    report = tmp_path / "r.json"
+    assert run(["fuse", saved(tmp_path, of), "-o", str(tmp_path / "f.onnx"), "--report", str(report)]) == 0
+    assert "fused graph run against the model: not checked (" in capfd.readouterr().err
+    assert onnx.load(tmp_path / "f.onnx").graph.node[0].op_type == "QuickGelu"
+    written = json.loads(report.read_text())["check"]
+    assert written["status"] == "not checked"
+    assert reason in written["reason"]
+
+
+@pytest.mark.parametrize("command", ["fuse", "build"])
+def test_no_check(tmp_path: Path, capfd: Capture, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "Trial", None)
+    spec = saved(tmp_path, model(SILU)) if command == "fuse" else "d2l-ffn"
+    assert run([command, spec, "-o", str(tmp_path / "out"), "--no-check"]) == 0
+    assert "not checked (it was not asked for)" in capfd.readouterr().err
+
+
+def test_requirement_lists_what_is_missing(tmp_path: Path, capfd: Capture) -> None:
+    of = model("r = Add(x, s) s = Sigmoid(x) y = LayerNormalization(r, g)", "float[8] g = {1,1,1,1,1,1,1,1}")
+    arguments = ["fuse", saved(tmp_path, of), "-o", str(tmp_path / "f.onnx"), "--require-fusion", "residual_norm=1"]
+    assert run(arguments) == 1
+    *_, first, second = capfd.readouterr().err.splitlines()
+    assert first == "ffn-export: 0 of 1 residual_norm sites are fused, 1 required"
+    assert second.startswith("ffn-export: residual_norm:0 is kept, LayerNormalization: Add and the norm apart are")
+
+
+def test_build_lists_what_is_missing_too(tmp_path: Path, capfd: Capture) -> None:
+    arguments = ["build", "d2l-ffn-addnorm", "-o", str(tmp_path), "--require-fusion", "residual_norm=2"]
+    assert run(arguments) == 1
+    lines = capfd.readouterr().err.splitlines()
+    assert any(line.startswith("ffn-export: residual_norm:0 is kept, ") for line in lines)
+    assert lines[-1].startswith("ffn-export: d2l-ffn-addnorm was not built: 0 of 1 residual_norm sites are fused")
