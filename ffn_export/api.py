@@ -23,14 +23,22 @@ from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.precision import convert
-from ffn_export.exporter.source import Source, check_samples, from_module, resolve, specs_of, with_samples
+from ffn_export.exporter.source import (
+    Source,
+    check_samples,
+    from_module,
+    knows_its_inputs,
+    resolve,
+    specs_of,
+    with_samples,
+)
 from ffn_export.exporter.tensor_spec import InputSpecs
-from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import SiteKind
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes
 from ffn_export.modules.presets import create
+from ffn_export.parity.after_fusing.check import fuse
 from ffn_export.parity.cases import as_feeds, given, sweep
 from ffn_export.parity.references import OnnxReference, Reference, TorchReference, VectorReference, graph_inputs
 from ffn_export.parity.result import ParityResult
@@ -56,24 +64,26 @@ def export(
     keep_io: bool = False,
     name: str | None = None,
     seed: int | None = None,
+    task: str | None = None,
 ) -> ir.Model:
     """Export a module, or what a SPEC names, to a checked ONNX model with dynamic axes.
 
     Args:
-        module: A ``torch.nn.Module``, or a SPEC: a preset's name, ``package.module:factory``, a ``.pt2`` file.
-        inputs: Input name -> ``"float32[batch,seq,768]"``; a preset and a ``.pt2`` file know their own.
+        module: A ``torch.nn.Module``, or a SPEC: a preset's name, ``package.module:factory``, ``hf:DIR``, a ``.pt2``.
+        inputs: Input name -> ``"float32[batch,seq,768]"``; all but a module and a factory know their own.
         samples: Arrays by input name to trace with, where drawn ones would not do.
         opset: Version of the default operator set, 18 or higher.
         dtype: ``float32``, ``float16``, ``bfloat16`` or ``mixed``, which computes matrix products in float16.
         keep_io: Keep the graph's inputs and outputs in float32.
         name: Name of the graph.
         seed: Seed of the weights of a SPEC; None means the preset's own, else 0.
+        task: What a model directory is exported for, such as ``fill-mask``; None means what its configuration says.
 
     Raises:
         UsageError: If the SPEC or the inputs do not parse or do not fit.
         ExportError: If the module cannot be exported as asked.
     """
-    source = as_source(module, inputs, samples, name=name, seed=seed, dtype=dtype, keep_io=keep_io)
+    source = as_source(module, inputs, samples, name=name, seed=seed, task=task, dtype=dtype, keep_io=keep_io)
     return export_source(source, opset)
 
 
@@ -88,6 +98,7 @@ def verify(
     dtype: str = "float32",
     keep_io: bool = False,
     seed: int | None = None,
+    task: str | None = None,
     threads: int | None = None,
     progress: Progress = lambda line: None,
 ) -> ParityResult:
@@ -104,6 +115,7 @@ def verify(
         dtype: The precision that the model was exported in, as for :func:`export`; a bundle knows its own.
         keep_io: As for :func:`export`.
         seed: Seed of the weights of a SPEC and of the drawn inputs.
+        task: As for :func:`export`.
         threads: Intra-op threads; None means the processors that this process may run on.
         progress: Called with a line for each case.
 
@@ -114,7 +126,7 @@ def verify(
     """
     threads = threads or available_threads()
     with _opened(model) as file:
-        reference = _reference(file, _Named(against, inputs, seed, dtype, keep_io), threads)
+        reference = _reference(file, _Named(against, inputs, seed, dtype, keep_io, task), threads)
         cases = sweep(reference.inputs, reference.example, seed or 0)
         if isinstance(reference, VectorReference):
             cases = [reference.case]
@@ -144,6 +156,7 @@ def bench(
     dtype: str = "float32",
     keep_io: bool = False,
     seed: int | None = None,
+    task: str | None = None,
     threads: int | None = None,
     progress: Progress = lambda line: None,
 ) -> LatencyResult:
@@ -158,6 +171,7 @@ def bench(
         dtype: As for :func:`verify`.
         keep_io: As for :func:`verify`.
         seed: Seed of the weights of a SPEC.
+        task: As for :func:`export`.
         threads: Intra-op threads of every competitor.
         progress: Called with a line for each set of sizes.
 
@@ -166,7 +180,7 @@ def bench(
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
     with _opened(model) as file:
-        source = _source_of(file, _Named(against, inputs, seed, dtype, keep_io))
+        source = _source_of(file, _Named(against, inputs, seed, dtype, keep_io, task))
         specs = source.inputs if source else graph_inputs(onnx_file.load(file.path))
         with _evaluating(source):
             return measure(
@@ -193,9 +207,13 @@ def build(
     seed: int | None = None,
     max_ratio: float | None = None,
     require_fusion: Mapping[SiteKind, int] | None = None,
+    outline: bool = False,
+    portable_functions: bool = False,
     dtype: str = "float32",
     keep_io: bool = False,
+    task: str | None = None,
     bench_budget: float = 1.5,
+    check: bool = True,
     progress: Progress = lambda line: None,
 ) -> Build:
     """Export, fuse, verify, time, and write a bundle to ``directory/name``.
@@ -205,7 +223,7 @@ def build(
         inputs: As for :func:`export`.
         samples: Arrays by input name, to trace with and to verify on besides what is drawn.
         directory: Where bundles go.
-        name: Name of the bundle; None means the preset's, factory's or class's.
+        name: Name of the bundle; None means the preset's, factory's, directory's or class's.
         target: What to fuse for.
         opset: Opset of the export; fusing may raise it.
         runtimes: Runtimes that must judge it; None means all that can.
@@ -213,9 +231,13 @@ def build(
         seed: Seed of the weights of a SPEC and of the drawn inputs.
         max_ratio: Largest allowed median time over PyTorch's; None means latency is no gate.
         require_fusion: Kind of site -> how many must be fused.
+        outline: Make each feed-forward one node, of a model-local function.
+        portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
         dtype: As for :func:`export`.
         keep_io: As for :func:`export`.
+        task: As for :func:`export`.
         bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 leaves the timing out.
+        check: Whether the exported and the fused graph are run and compared, and what differs is undone.
         progress: Called with a line for each step.
 
     Raises:
@@ -223,9 +245,19 @@ def build(
         ExportError: If the module cannot be exported as asked.
         UsageError: If the destination cannot be written, or something named does not exist.
     """
-    source = as_source(module, inputs, samples, name=name, seed=seed, dtype=dtype, keep_io=keep_io)
+    source = as_source(module, inputs, samples, name=name, seed=seed, task=task, dtype=dtype, keep_io=keep_io)
     options = BuildOptions(
-        target, opset, runtimes, threads, seed or 0, max_ratio, require_fusion or {}, bench_budget=bench_budget
+        target,
+        opset,
+        runtimes,
+        threads,
+        seed or 0,
+        max_ratio,
+        require_fusion or {},
+        bench_budget=bench_budget,
+        check=check,
+        outline=outline,
+        portable_functions=portable_functions,
     )
     with _evaluating(source):
         result = _build(source, Path(directory) / (name or source.name), options, progress)
@@ -241,20 +273,22 @@ def as_source(
     *,
     name: str | None = None,
     seed: int | None = None,
+    task: str | None = None,
     dtype: str = "float32",
     keep_io: bool = False,
 ) -> Source:
     """Resolve a SPEC, or wrap a module that the caller holds.
 
     Raises:
-        UsageError: If it does not resolve, or a module comes without inputs.
+        UsageError: If it does not resolve, a module comes without inputs, or a task is no model directory's.
     """
     arrays = None if samples is None else as_feeds(samples)
-    knows_its_inputs = isinstance(subject, str) and ":" not in subject
-    if inputs is None and arrays is not None and not knows_its_inputs:
+    if inputs is None and arrays is not None and not (isinstance(subject, str) and knows_its_inputs(subject)):
         inputs = specs_of(arrays)
     if isinstance(subject, str):
-        source = resolve(subject, inputs, seed)
+        source = resolve(subject, inputs, seed, task)
+    elif task is not None:
+        raise UsageError("a task is for hf:DIR, a model directory, and not for a module: leave it out")
     elif inputs is None:
         raise UsageError('a module needs its inputs: pass inputs={"x": "float32[batch,seq,768]"}')
     else:
@@ -311,6 +345,7 @@ class _Named:
     seed: int | None
     dtype: str
     keep_io: bool
+    task: str | None
 
 
 def _reference(file: _OpenModel, named: _Named, threads: int) -> Reference:
@@ -326,7 +361,9 @@ def _reference(file: _OpenModel, named: _Named, threads: int) -> Reference:
     if source is not None:
         return TorchReference(source, threads)
     if file.directory is None or file.manifest is None:
-        raise UsageError("name what to verify against: --against a preset, package.module:factory or other.onnx")
+        raise UsageError(
+            "name what to verify against: --against a preset, package.module:factory, hf:DIR or other.onnx"
+        )
     expected = vectors.read(file.directory)
     return VectorReference(f"{file.directory.name}'s test vectors", file.manifest.inputs, *expected)
 
@@ -340,10 +377,10 @@ def _source_of(file: _OpenModel, named: _Named) -> Source | None:
         recorded = file.manifest.source
         seed = recorded["seed"] if seed is None else seed
         # The inputs are recorded as they were before a conversion to another precision.
-        source = resolve(recorded["spec"], inputs or recorded["inputs"], seed)
+        source = resolve(recorded["spec"], inputs or recorded["inputs"], seed, recorded.get("task"))
         return convert(source, recorded["dtype"], keep_io=recorded["keep_io"])
     if isinstance(against, Path):
         raise UsageError(f"{against} is no PyTorch source")
-    if inputs is None and (isinstance(against, torch.nn.Module) or ":" in against):
+    if inputs is None and (isinstance(against, torch.nn.Module) or not knows_its_inputs(against)):
         inputs = graph_inputs(onnx_file.load(file.path))
-    return as_source(against, inputs, seed=seed, dtype=named.dtype, keep_io=named.keep_io)
+    return as_source(against, inputs, seed=seed, task=named.task, dtype=named.dtype, keep_io=named.keep_io)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import onnx_ir as ir
 import pytest
+from hypothesis import HealthCheck, settings
 
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
 from ffn_export.fusion.pipeline import fuse
+
+# Property tests: the same examples in every usual run, 2,000 others each night (`make nightly`).
+_SLOW_MACHINES = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile(
+    "usual", max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=_SLOW_MACHINES
+)
+settings.register_profile(
+    "nightly", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=_SLOW_MACHINES
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
 @cache

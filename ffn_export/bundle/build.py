@@ -9,14 +9,14 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from ffn_export.bundle import describe, integrity, publish, vectors
+from ffn_export.bundle import companions, describe, integrity, publish, vectors
 from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
-from ffn_export.fusion.pipeline import fuse, fusion_failures
+from ffn_export.fusion.pipeline import fusion_failures
 from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.targets import get_target
 from ffn_export.inspection import facts
@@ -24,6 +24,7 @@ from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
+from ffn_export.parity.after_fusing.check import fuse
 from ffn_export.parity.cases import given, sweep
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
@@ -75,6 +76,9 @@ class BuildOptions:
         max_ratio: Largest allowed median time over PyTorch's; None means latency is no gate.
         require_fusion: Kind of site -> how many must be fused.
         bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 leaves the timing out.
+        check: Whether the exported and the fused graph are run and compared, and what differs is undone.
+        outline: Make each feed-forward one node.
+        portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
     """
 
     target: str = "ort-cpu"
@@ -85,6 +89,9 @@ class BuildOptions:
     max_ratio: float | None = None
     require_fusion: Mapping[SiteKind, int] = field(default_factory=dict)
     bench_budget: float = 1.5
+    check: bool = True
+    outline: bool = False
+    portable_functions: bool = False
 
 
 def build(
@@ -135,7 +142,14 @@ def _build_in(
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)
     progress(f"fusing for {options.target}")
-    model, fusion = fuse(exported, options.target)
+    model, fusion = fuse(
+        exported,
+        options.target,
+        options.check,
+        outline=options.outline,
+        portable_functions=options.portable_functions,
+        threads=threads,
+    )
     onnx_file.save(model, stage / MODEL)
     failures = fusion_failures(fusion, options.require_fusion)
     if failures:
@@ -170,6 +184,7 @@ def _build_in(
     if failures:
         return Build(destination, fusion, parity, latency, failures=failures)
 
+    companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
     for title, result in (("fusion", fusion), ("parity", parity), ("latency", latency)):
         (stage / f"{title}.json").write_text(json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")

@@ -10,7 +10,6 @@ from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.report import KINDS, FusionReport
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.result import ParityResult
-from ffn_export.parity.tolerances import allowed_ulps
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -23,6 +22,8 @@ def describe_source(source: Source) -> dict[str, Any]:
         "inputs": {spec.name: _as_given(spec, source) for spec in source.inputs},
         "dtype": source.dtype,
         "keep_io": source.keep_io,
+        **({"task": source.task} if source.task is not None else {}),
+        **({"files": sorted(source.companions)} if source.companions else {}),
     }
 
 
@@ -32,23 +33,28 @@ def _as_given(spec: TensorSpec, source: Source) -> str:
 
 
 def summarise_fusion(report: FusionReport) -> dict[str, Any]:
-    """Sites by kind and status, rules and node counts."""
+    """Sites by kind and status, rules, node counts, and whether both graphs were compared."""
     statuses = ("fused", "kept", "refused", "rolled_back")
     sites = {kind: {s: n for s in statuses if (n := report.count(kind, s))} for kind in KINDS}  # type: ignore[arg-type]
-    return {"sites": sites, "rules": dict(report.rules), "nodes": dict(report.nodes)}
+    check = {"status": report.check.status, "reason": report.check.reason}
+    return {"sites": sites, "rules": dict(report.rules), "nodes": dict(report.nodes), "check": check}
 
 
 def summarise_parity(result: ParityResult) -> dict[str, Any]:
-    """Verdict, and for each runtime its worst case."""
+    """Verdict, and for each runtime the error nearest to its bound, and how many cases are warned by what factor."""
     runtimes = {}
     for name in result.judged:
         cases = [case for case in result.cases if case.runtime == name and case.skipped is None]
-        worst = max((o for case in cases for o in case.outputs), key=lambda o: o.ulps, default=None)
+        warned = [case.factor(result.tolerances) for case in cases if case.warning(result.tolerances) is not None]
+        outputs = [output for case in cases for output in case.outputs]
+        worst = max(outputs, key=lambda output: output.factor(result.tolerances), default=None)
         runtimes[name] = {
             "cases": len(cases),
             "worst_ulps": worst.ulps if worst else None,
-            "allowed_ulps": allowed_ulps(worst.baseline_ulps, result.tolerances) if worst else None,
-            "baseline_ulps": max((o.baseline_ulps for case in cases for o in case.outputs), default=0.0),
+            "allowed_ulps": worst.allowed(result.tolerances) if worst else None,
+            "baseline_ulps": worst.baseline_ulps if worst else None,
+            "warned": len(warned),
+            "warned_factor": max(warned, default=None),
         }
     return {"passed": result.passed, "runtimes": runtimes, "weights_traced": len(result.weights)}
 

@@ -27,7 +27,8 @@ class IndexEntry:
         dtype: Its precision.
         path: Its directory, as seen from the index; None where it was not built.
         error: Why it was not built, in one line.
-        parity: Runtime -> verdict, worst error and what was allowed there.
+        parity: Runtime -> verdict (passed, warned or failed), the error nearest to its bound, that bound, and how
+            many cases are warned by what largest factor.
         unavailable: Runtime -> why it could not judge.
         warnings: What is worth a look although every gate passed.
         nodes: Number of nodes.
@@ -103,7 +104,10 @@ def _listed(path: Path) -> list[dict[str, Any]]:
 def _verdicts(parity: ParityResult) -> dict[str, dict[str, Any]]:
     summary = summarise_parity(parity)["runtimes"]
     failed = {case.runtime for case in parity.cases if case.status(parity.tolerances) == "failed"}
-    return {name: {"verdict": "failed" if name in failed else "passed", **found} for name, found in summary.items()}
+    return {
+        name: {"verdict": "failed" if name in failed else "warned" if found["warned"] else "passed", **found}
+        for name, found in summary.items()
+    }
 
 
 def _warnings(build: Build) -> tuple[str, ...]:
@@ -118,7 +122,7 @@ def _warnings(build: Build) -> tuple[str, ...]:
         for ratio in measurement.ratios
         if ratio.low > 1
     ]
-    return (*sites, *slower)
+    return (*sites, *(build.parity.warnings if build.parity else ()), *slower)
 
 
 def _ratios(build: Build) -> dict[str, dict[str, float]]:

@@ -13,7 +13,8 @@ from typing import Any
 from ffn_export.errors import IntegrityError
 from ffn_export.runtimes.session_options import SessionSettings
 
-SCHEMA_VERSION = 1
+# 2: `source.dtype`, `source.keep_io` and `weights_bytes`; `parity.runtimes` says what was warned.
+SCHEMA_VERSION = 2
 MANIFEST = "manifest.json"
 MODEL = "model.onnx"
 
@@ -88,7 +89,7 @@ def read_manifest(directory: Path) -> Manifest:
     """Read and validate a bundle's manifest.
 
     Raises:
-        IntegrityError: If it is missing, is no JSON, or does not follow the schema.
+        IntegrityError: If it is missing, is no JSON, is of another version, or does not follow the schema.
     """
     path = directory / MANIFEST
     try:
@@ -97,11 +98,20 @@ def read_manifest(directory: Path) -> Manifest:
         raise IntegrityError(f"{directory} is no bundle: it has no readable {MANIFEST}") from error
     except ValueError as error:
         raise IntegrityError(f"{path} is no JSON: {error}") from error
+    _check_version(path, data)
     problem = next(iter(sorted(_validator().iter_errors(data), key=lambda e: list(map(str, e.path)))), None)
     if problem is not None:
         where = "/".join(map(str, problem.path)) or "the manifest"
         raise IntegrityError(f"{path} does not follow the manifest schema: {where}: {problem.message[:200]}")
     return Manifest.from_dict(data)
+
+
+def _check_version(path: Path, data: Any) -> None:
+    """Say of a bundle of another version what to do, which a field that the schema misses does not."""
+    version = data.get("schema_version") if isinstance(data, Mapping) else None
+    if isinstance(version, int) and version != SCHEMA_VERSION:
+        advice = "build it again" if version < SCHEMA_VERSION else "read it with a newer ffn-export"
+        raise IntegrityError(f"{path} has manifest version {version}, this release reads {SCHEMA_VERSION}: {advice}")
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ffn_export.cli.model_file import open_argument
-from ffn_export.cli.options import common, max_ratio_option, runtime_option, threads_option
+from ffn_export.cli.options import common, max_ratio_option, runtime_option, task_option, threads_option
 from ffn_export.cli.state import State
 from ffn_export.errors import UsageError
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     help="An input of --against, such as x:float32[batch,seq,768]; once for each. [default: the model's]",
 )  # fmt: skip
 @click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
+@task_option
 @max_ratio_option
 @runtime_option
 @threads_option
@@ -40,6 +41,7 @@ def command(
     against: str | None,
     tokens: tuple[int, ...],
     inputs: tuple[str, ...],
+    task: str | None,
     json_path: str | None,
     max_ratio: float | None,
     runtimes: tuple[str, ...],
@@ -60,13 +62,14 @@ def command(
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import latency_table
 
-    specs = _input_specs(model, against, inputs) if tokens else ()
+    specs = _input_specs(model, against, inputs, task) if tokens else ()
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
         result = api.bench(
             model,
             against,
             inputs=inputs or None,
+            task=task,
             sizes=[token_sizes(specs, count) for count in tokens] or None,
             runtimes=runtimes or None,
             threads=threads,
@@ -83,15 +86,16 @@ def command(
     return 1 if failures else 0
 
 
-def _input_specs(model: Path, against: str | None, inputs: tuple[str, ...]) -> tuple[TensorSpec, ...]:
-    """Return the inputs that are timed; a preset and a ``.pt2`` file name the axes of their own inputs."""
+def _input_specs(model: Path, against: str | None, inputs: tuple[str, ...], task: str | None) -> tuple[TensorSpec, ...]:
+    """Return the inputs that are timed; what knows its own inputs names their axes, too."""
     from ffn_export import api
     from ffn_export.exporter import onnx_file
+    from ffn_export.exporter.source import knows_its_inputs
     from ffn_export.exporter.tensor_spec import parse_inputs
     from ffn_export.parity.references import graph_inputs
 
     if inputs:
         return parse_inputs(inputs)
-    if against is not None and ":" not in against:
-        return api.as_source(against).inputs
+    if against is not None and knows_its_inputs(against):
+        return api.as_source(against, task=task).inputs
     return graph_inputs(onnx_file.load(open_argument(model)[0]))

@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from ffn_export.cli.options import (
+    check_option,
     common,
+    function_options,
     max_ratio_option,
     opset_option,
     precision_options,
@@ -28,13 +30,15 @@ from ffn_export.cli.state import State
     "-o", "--output", type=click.Path(path_type=Path), default=Path("exported"), show_default=True,
     help="Where bundles go; this one is written to a directory of its name in it.",
 )  # fmt: skip
-@click.option("--name", help="Name of the bundle. [default: the preset's or factory's]")
+@click.option("--name", help="Name of the bundle. [default: the preset's, factory's or directory's]")
 @max_ratio_option
 @target_option
 @opset_option
 @precision_options
 @runtime_option
 @require_fusion_option
+@check_option
+@function_options
 @threads_option
 @spec_options
 @common
@@ -51,7 +55,7 @@ def command(
 ) -> int:
     """Export SPEC, fuse it, verify it, time it, and write the bundle.
 
-    SPEC is a preset, package.module:factory, or a .pt2 file.
+    SPEC is a preset, package.module:factory, hf:DIR for a Hugging Face model, or a .pt2 file.
 
     Example: ffn-export build bert-ffn
     """
@@ -78,14 +82,21 @@ def command(
                 runtimes=options["runtimes"] or None,
                 threads=options["threads"],
                 seed=options["seed"],
+                task=options["task"],
                 max_ratio=options["max_ratio"],
                 require_fusion=options["required"],
+                check=options["check"],
+                outline=options["outline"],
+                portable_functions=options["portable_functions"],
                 progress=report,
             )
         except GateError as error:
             failed, result = error, error.result
     _show(console, result)
     if failed is not None:
+        missing = result.failures[1:] if result.parity is None else ()  # of other gates, the tables show it
+        for line in missing:
+            click.echo(f"ffn-export: {line}", err=True)
         raise failed
     console.print(f"bundle: {result.directory}", markup=False, highlight=False, soft_wrap=True)
     return 0

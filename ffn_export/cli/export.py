@@ -31,10 +31,11 @@ def command(
     inputs: tuple[str, ...],
     samples: Path | None,
     seed: int | None,
+    task: str | None,
 ) -> int:
     """Export SPEC to an ONNX file with dynamic axes, and check it.
 
-    SPEC is a preset, package.module:factory, or a .pt2 file.
+    SPEC is a preset, package.module:factory, hf:DIR for a Hugging Face model, or a .pt2 file.
 
     Example: ffn-export export my.models:encoder --input "ids:int64[batch,seq<=512]" -o encoder.onnx
     """
@@ -49,7 +50,15 @@ def command(
     with progress(console, quiet=state.quiet) as report:
         report(f"exporting {spec} to opset {opset}")
         model = api.export(
-            spec, inputs or None, samples=arrays, opset=opset, dtype=dtype, keep_io=keep_io, name=name, seed=seed
+            spec,
+            inputs or None,
+            samples=arrays,
+            opset=opset,
+            dtype=dtype,
+            keep_io=keep_io,
+            name=name,
+            seed=seed,
+            task=task,
         )
         onnx_file.save(model, output)
     nodes = ", ".join(node.op_type for node in model.graph)

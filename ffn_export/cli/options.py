@@ -28,8 +28,17 @@ def common(command: Command) -> Command:
     return command
 
 
+def task_option(command: Command) -> Command:
+    """``--task``."""
+    return click.option(
+        "--task", metavar="NAME",
+        help="What hf:DIR is loaded for, such as fill-mask. [default: what its config.json says]",
+    )(command)  # fmt: skip
+
+
 def spec_options(command: Command) -> Command:
-    """How a SPEC is made: its inputs and its seed."""
+    """How a SPEC is made: its inputs, its task and its seed."""
+    command = task_option(command)
     command = click.option(
         "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the weights and of the drawn inputs."
     )(command)
@@ -38,7 +47,7 @@ def spec_options(command: Command) -> Command:
     )(command)
     return click.option(
         "--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIM,...]",
-        help="An input, such as x:float32[batch,seq,768]; once for each. Presets know their own.",
+        help="An input, such as x:float32[batch,seq,768]; once for each. Presets and hf:DIR know their own.",
     )(command)  # fmt: skip
 
 
@@ -63,6 +72,17 @@ def target_option(command: Command) -> Command:
     return click.option("--target", default="ort-cpu", show_default=True, help="What to fuse for.")(command)
 
 
+def function_options(command: Command) -> Command:
+    """``--outline`` and ``--portable-functions``."""
+    command = click.option(
+        "--portable-functions", is_flag=True,
+        help="Give com.microsoft operators bodies in standard ones, for runtimes that do not know them.",
+    )(command)  # fmt: skip
+    return click.option(
+        "--outline", is_flag=True, help="Make each feed-forward one node, FeedForward, of a model-local function."
+    )(command)
+
+
 def runtime_option(command: Command) -> Command:
     """``--runtime``."""
     return click.option(
@@ -85,10 +105,18 @@ def max_ratio_option(command: Command) -> Command:
     )(command)
 
 
+def check_option(command: Command) -> Command:
+    """``--no-check``."""
+    return click.option(
+        "--no-check", "check", flag_value=False, default=True,
+        help="Do not run both graphs on drawn inputs, which undoes what differs.",
+    )(command)  # fmt: skip
+
+
 def require_fusion_option(command: Command) -> Command:
     """``--require-fusion``."""
     return click.option(
-        "--require-fusion", "required", multiple=True, metavar="KIND=N", callback=_parse_required,
+        "--require-fusion", "required", multiple=True, metavar="KIND=N[,KIND=N]", callback=_parse_required,
         help="Fail unless N sites of a kind are fused: feed_forward, norm or residual_norm.",
     )(command)  # fmt: skip
 
@@ -97,7 +125,7 @@ def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[st
     from ffn_export.fusion.report import KINDS
 
     required: dict[str, int] = {}
-    for value in values:
+    for value in (each.strip() for listed in values for each in listed.split(",")):
         kind, _, count = value.partition("=")
         if kind not in KINDS:
             raise UsageError(

@@ -35,6 +35,7 @@ def command(
     inputs: tuple[str, ...],
     samples: Path | None,
     seed: int | None,
+    task: str | None,
 ) -> int:
     """Verify that MODEL computes what its source does.
 
@@ -62,6 +63,7 @@ def command(
             dtype=dtype,
             keep_io=keep_io,
             seed=seed,
+            task=task,
             progress=report,
         )
     console.print(parity_table(result))

@@ -93,7 +93,14 @@ def test_a_changed_model_is_refused(bundle: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "word"), [("{", "is no JSON"), ('{"schema_version": 1}', "does not follow the manifest schema")]
+    ("text", "word"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "does not follow the manifest schema"),
+        ('{"schema_version": 2}', "does not follow the manifest schema"),
+        ('{"schema_version": 1}', "has manifest version 1, this release reads 2: build it again"),
+        ('{"schema_version": 3}', "read it with a newer ffn-export"),
+    ],
 )
 def test_a_broken_manifest_is_refused(bundle: Path, tmp_path: Path, text: str, word: str) -> None:
     copy = _copy(bundle, tmp_path / "copy")

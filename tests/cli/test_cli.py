@@ -101,7 +101,7 @@ def test_export_fuse_verify_by_hand(tmp_path: Path, capfd: Capture) -> None:
     assert run(["export", "llama-ffn", "-o", str(plain), "--opset", "18"]) == 0
     assert run(["fuse", str(plain), "-o", str(fused), "--report", str(report), "--require-fusion", "norm=1"]) == 0
     data = json.loads(report.read_text())
-    assert data["rules"] == {"quick-gelu": 1, "rms-norm": 1}
+    assert data["rules"] == {"norm-scale": 1, "quick-gelu": 1, "rms-norm": 1}
     assert [site["status"] for site in data["sites"]] == ["fused", "fused"]
     junit, result = tmp_path / "parity.xml", tmp_path / "parity.json"
     arguments = ["verify", str(fused), "--against", "llama-ffn", "--junit", str(junit), "--json", str(result)]

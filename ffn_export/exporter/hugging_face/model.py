@@ -1,0 +1,99 @@
+"""A Hugging Face directory as a module with its inputs, and the files that ship beside its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ffn_export.errors import UsageError
+from ffn_export.exporter.hugging_face.directory import CONFIG, ModelDirectory, open_directory
+from ffn_export.exporter.hugging_face.inputs import EXAMPLE, conventional_inputs
+from ffn_export.exporter.hugging_face.library import transformers
+from ffn_export.exporter.hugging_face.outputs import keep_outputs
+from ffn_export.exporter.hugging_face.tasks import choose
+from ffn_export.exporter.hugging_face.weights import load_weights
+from ffn_export.exporter.one_line import first_line
+from ffn_export.exporter.quiet import silent
+from ffn_export.exporter.tensor_spec import TensorSpec
+
+PREFIX = "hf:"
+_CACHE = ("past_key_values", "use_cache", "cache_params", "cache_position")
+
+
+@dataclass(frozen=True)
+class HuggingFaceModel:
+    """What a directory gives.
+
+    Attributes:
+        module: The model with its task's head and outputs, in evaluation mode.
+        name: The directory's name.
+        task: Name of the task.
+        inputs: The graph's inputs.
+        companions: Name -> path of the files that belong beside the graph.
+        reference: The class and the version of the library that it comes from.
+        example: Preferred sizes of symbolic dimensions.
+    """
+
+    module: torch.nn.Module
+    name: str
+    task: str
+    inputs: tuple[TensorSpec, ...]
+    companions: Mapping[str, Path]
+    reference: str
+    example: Mapping[str, int]
+
+
+def load_model(path: str, task: str | None, inputs: tuple[TensorSpec, ...] | None) -> HuggingFaceModel:
+    """Load a model directory; nothing outside of it is read, and no code of it is run.
+
+    Args:
+        path: The directory.
+        task: Name of a task; None means what ``config.json`` names.
+        inputs: The user's own inputs; None means those of the convention.
+
+    Raises:
+        UsageError: If the directory, its weights or the task are not what they have to be.
+    """
+    cached = next((spec.name for spec in inputs or () if spec.name.startswith(_CACHE)), None)
+    if cached is not None:
+        raise UsageError(f"input {cached!r} asks for a KV cache, which is not exported: leave it out")
+    directory = open_directory(path)
+    library = transformers()
+    chosen, maker = choose(directory, task)
+    config = _configuration(directory)
+    module = load_weights(directory, config, chosen, maker)
+    keep_outputs(module, chosen)
+    return HuggingFaceModel(
+        module,
+        name=directory.name,
+        task=chosen.name,
+        inputs=inputs or conventional_inputs(module, config, chosen, directory),
+        companions=directory.companions(),
+        reference=f"{type(module).__name__} of transformers {library.__version__}",
+        example=EXAMPLE,
+    )
+
+
+def _configuration(directory: ModelDirectory) -> Any:
+    """Read the configuration, with everything off that a graph does not return."""
+    try:
+        with silent():
+            config = transformers().AutoConfig.from_pretrained(
+                str(directory.path), local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:
+        raise UsageError(f"transformers cannot read {directory.path / CONFIG}: {first_line(error)}") from error
+    parts = [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
+    for part in (config, *(part for part in parts if part is not None)):
+        part.use_cache = False
+        part.output_attentions = False
+        part.output_hidden_states = False
+        # One product for each expert that a token may go to: the other ways loop over the experts that were
+        # chosen, which no graph can.
+        part._experts_implementation = "batched_mm"
+    config.return_dict = True
+    return config

@@ -1,0 +1,131 @@
+"""Weights read as tensors and nothing else, and checked: what the files do not hold is never made up."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from ffn_export.errors import UsageError
+from ffn_export.exporter.hugging_face import heads
+from ffn_export.exporter.hugging_face.directory import ModelDirectory
+from ffn_export.exporter.hugging_face.library import transformers
+from ffn_export.exporter.hugging_face.tasks import Task
+from ffn_export.exporter.one_line import first_line
+from ffn_export.exporter.quiet import silent
+
+
+def load_weights(directory: ModelDirectory, config: Any, task: Task, maker: str) -> torch.nn.Module:
+    """Make the model for a task and fill it with the weights of the directory, in float32.
+
+    Args:
+        directory: The model.
+        config: Its configuration.
+        task: What it is for.
+        maker: The Auto class that makes it.
+
+    Raises:
+        UsageError: If the files hold anything but tensors, or not the tensors that the model has.
+    """
+    module, found = _from_pretrained(directory, config, maker)
+    missing = sorted(found["missing_keys"])
+    if missing and all(name.startswith("pooler.") for name in missing) and _can_do_without_pooler(module):
+        # Weights that were trained for another task have none, and the hidden states do not need it.
+        module, found = _from_pretrained(directory, config, maker, add_pooling_layer=False)
+        missing = sorted(found["missing_keys"])
+    if found["error_msgs"]:
+        raise UsageError(f"the weights in {directory.path} do not fit: {str(found['error_msgs'][0]).splitlines()[0]}")
+    _check_shapes(directory, found["mismatched_keys"])
+    if missing:
+        raise _lacking(directory, config, module, task, missing, found["unexpected_keys"])
+    _check_layers(directory, module, found["unexpected_keys"])
+    module.eval()
+    return module
+
+
+def _from_pretrained(
+    directory: ModelDirectory, config: Any, maker: str, **options: Any
+) -> tuple[torch.nn.Module, dict[str, Any]]:
+    library = transformers()
+    try:
+        with silent():
+            module, found = getattr(library, maker).from_pretrained(
+                str(directory.path),
+                config=config,
+                local_files_only=True,
+                trust_remote_code=False,
+                weights_only=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused, but by name and shape
+                dtype=torch.float32,
+                # Eager and not sdpa: a query that sees no key, as the first ones of a row that is padded on the
+                # left, has a defined result in it, and ONNX Runtime gives the same. The fused kernels answer it
+                # with whatever they do, PyTorch's own two among themselves. Its graph is the smaller one, too.
+                attn_implementation="eager",
+                **options,
+            )
+    except Exception as error:
+        raise _unreadable(directory, error) from error
+    return module, found
+
+
+def _unreadable(directory: ModelDirectory, error: Exception) -> UsageError:
+    refused = [e for e in _chain(error) if isinstance(e, pickle.UnpicklingError)]
+    if refused:
+        return UsageError(
+            f"the .bin weights in {directory.path} hold more than tensors, and pickled code is never run "
+            f"({first_line(refused[-1])}): save the model as safetensors where you trust it"
+        )
+    return UsageError(f"transformers cannot load {directory.path}: {first_line(error)}")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _can_do_without_pooler(module: torch.nn.Module) -> bool:
+    return "add_pooling_layer" in inspect.signature(type(module)).parameters
+
+
+def _check_shapes(directory: ModelDirectory, mismatched: Iterable[tuple[str, Any, Any]]) -> None:
+    different = sorted(mismatched, key=lambda entry: entry[0])
+    if different:
+        name, stored, wanted = different[0]
+        raise UsageError(
+            f"{len(different)} of the weights in {directory.path} are not of the shapes that config.json asks for: "
+            f"{name} is {list(stored)}, expected {list(wanted)}"
+        )
+
+
+def _lacking(
+    directory: ModelDirectory, config: Any, module: Any, task: Task, missing: list[str], unexpected: Iterable[str]
+) -> UsageError:
+    some = f"{len(missing)} tensors are missing, such as {missing[0]}"
+    held = heads.held_tasks(directory, config, heads.present(module, missing, unexpected))
+    if held:
+        return UsageError(
+            f"the weights in {directory.path} hold no head for {task.name} ({some}): "
+            f"use --task {' or '.join(other.name for other in held)}"
+        )
+    return UsageError(f"the weights in {directory.path} are not all there: {some}; download or save them again")
+
+
+def _check_layers(directory: ModelDirectory, module: Any, unexpected: Iterable[str]) -> None:
+    """Refuse weights of more layers than the model was made with; heads of other tasks are left aside."""
+    known = {_numberless(module, name) for name in module.state_dict()}
+    surplus = sorted(name for name in unexpected if re.search(r"\.\d+\.", name) and _numberless(module, name) in known)
+    if surplus:
+        raise UsageError(
+            f"the weights in {directory.path} have more layers than config.json says: {len(surplus)} tensors would be "
+            f"left out, such as {surplus[0]}"
+        )
+
+
+def _numberless(module: Any, name: str) -> str:
+    return re.sub(r"\.\d+\.", ".#.", heads.without_prefix(module, name))

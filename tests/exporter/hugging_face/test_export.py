@@ -1,0 +1,136 @@
+"""Whole models, exported, fused and judged: the graph gives what the model gives, padding and all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+import torch
+import transformers  # type: ignore[import-not-found,unused-ignore]
+
+import ffn_export as fx
+from ffn_export.exporter import onnx_file
+from ffn_export.exporter.quiet import silent
+from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from tests.exporter.hugging_face.conftest import Saved
+
+Exported = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def exported(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """The file of a class's model, exported by its SPEC alone and fused."""
+    root = tmp_path_factory.mktemp("graphs")
+
+    def write(name: str) -> Path:
+        onnx_file.save(fx.fuse(fx.export(f"hf:{saved(name)}"))[0], root / f"{name}.onnx")
+        return root / f"{name}.onnx"
+
+    return cache(write)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "outputs"),
+    [
+        ("BertModel", {"last_hidden_state": "[batch,seq,32]", "pooler_output": "[batch,32]"}),
+        ("BertForMaskedLM", {"logits": "[batch,seq,99]"}),
+        ("BertForSequenceClassification", {"logits": "[batch,3]"}),
+        ("BertForQuestionAnswering", {"start_logits": "[batch,seq]", "end_logits": "[batch,seq]"}),
+        ("RobertaForMaskedLM", {"logits": "[batch,seq,99]"}),
+        ("GPT2LMHeadModel", {"logits": "[batch,seq,99]"}),
+        ("LlamaForCausalLM", {"logits": "[batch,seq,99]"}),
+        ("MixtralForCausalLM", {"logits": "[batch,seq,99]"}),
+        ("T5ForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}),
+        ("T5EncoderModel", {"last_hidden_state": "[batch,seq,32]"}),
+        ("BartForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}),
+        ("ViTForImageClassification", {"logits": "[batch,2]"}),
+        ("ConvNextForImageClassification", {"logits": "[batch,2]"}),
+        ("WhisperForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}),
+        ("Wav2Vec2ForCTC", {"logits": None}),
+    ],
+)
+def test_a_model_passes_parity_by_its_spec_alone(
+    saved: Saved, exported: Exported, name: str, outputs: dict[str, str | None]
+) -> None:
+    graph = onnx_file.load(exported(name)).graph
+    assert [value.name for value in graph.outputs] == list(outputs)
+    for value, shape in zip(graph.outputs, outputs.values(), strict=True):
+        assert shape is None or str(value.shape) == shape
+    result = fx.verify(exported(name), against=f"hf:{saved(name)}", runtimes=["ort-cpu"])
+    assert result.passed, result.failures
+    judged = [case for case in result.cases if case.skipped is None]
+    assert len(judged) >= 4
+    assert all(metrics.nonfinite == 0 for case in judged for metrics in case.outputs)
+    # PyTorch itself refuses what holds nothing, and says why.
+    refused = [case for case in result.cases if case.skipped is not None]
+    assert all(0 in case.sizes.values() for case in refused)
+    assert all("itself refuses these inputs" in str(case.skipped) for case in refused)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["BertModel", "GPT2LMHeadModel", "LlamaForCausalLM", "T5EncoderModel"])
+def test_padding_changes_nothing_of_what_is_there(exported: Exported, name: str) -> None:
+    runner = OrtCpu().load(Artifact(exported(name)), 1)
+    takes = {str(value.name) for value in onnx_file.load(exported(name)).graph.inputs}
+    ids = np.array([[5, 17, 3, 60]])
+
+    def output(left: int, right: int) -> np.ndarray:
+        padding = ((0, 0), (left, right))
+        mask = np.pad(np.ones_like(ids), padding)
+        feeds = {
+            "input_ids": np.pad(ids, padding, constant_values=9),
+            "attention_mask": mask,
+            "token_type_ids": np.zeros_like(mask),
+            "position_ids": np.maximum(mask.cumsum(axis=1) - 1, 0),
+        }
+        result = next(iter(runner.run({k: v for k, v in feeds.items() if k in takes}).values()))
+        return result[:, left : left + ids.shape[1]]
+
+    np.testing.assert_allclose(output(0, 3), output(0, 0), rtol=1e-4, atol=1e-5)
+    if "position_ids" in takes:  # encoders count their positions by themselves, from the left
+        np.testing.assert_allclose(output(3, 0), output(0, 0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_graph_gives_what_the_librarys_own_attention_gives(saved: Saved, exported: Exported) -> None:
+    """It is exported with eager attention; a user of transformers runs the fused one."""
+    with silent():
+        model = transformers.AutoModel.from_pretrained(saved("BertModel"), attn_implementation="sdpa").eval()
+    ids = np.array([[5, 17, 3, 60, 9], [7, 8, 9, 0, 0]])
+    feeds = {"input_ids": ids, "attention_mask": np.array([[1] * 5, [1, 1, 1, 0, 0]]), "token_type_ids": ids % 2}
+    with torch.no_grad():
+        expected = model(**{name: torch.tensor(array) for name, array in feeds.items()}).last_hidden_state.numpy()
+    actual = OrtCpu().load(Artifact(exported("BertModel")), 1).run(feeds)["last_hidden_state"]
+    there = feeds["attention_mask"] == 1
+    np.testing.assert_allclose(actual[there], expected[there], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_own_inputs_and_task_reach_the_graph(saved: Saved) -> None:
+    inputs = ["input_ids:int64[2,seq<=8]", "attention_mask:int64[2,seq]{mask}"]
+    model = fx.export(f"hf:{saved('BertForMaskedLM')}", inputs, task="feature-extraction")
+    shapes = {str(value.name): str(value.shape) for value in (*model.graph.inputs, *model.graph.outputs)}
+    assert shapes == {
+        "input_ids": "[2,seq]", "attention_mask": "[2,seq]", "last_hidden_state": "[2,seq,32]",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_same_directory_gives_the_same_graph(saved: Saved) -> None:
+    first, second = (fx.export(f"hf:{saved('BertModel')}") for _ in range(2))
+    as_bytes = (ir.to_proto(model).SerializeToString(deterministic=True) for model in (first, second))
+    assert len(set(as_bytes)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "mixed"])
+def test_a_model_can_be_had_in_half_precision(saved: Saved, dtype: str) -> None:
+    spec = f"hf:{saved('BertModel')}"
+    result = fx.verify(fx.export(spec, dtype=dtype), against=spec, dtype=dtype, runtimes=["ort-cpu"])
+    assert result.passed, result.failures
