@@ -13,11 +13,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from ffn_export import api
 from ffn_export.bundle.build import Build, BuildOptions, build
@@ -179,8 +180,13 @@ def _entry(task: Task, target: str, built: Build | None, error: str | None) -> I
 def _line(entry: IndexEntry) -> str:
     if entry.error is not None:
         return f"FAILED {entry.name}: {entry.error}"
-    errors = ", ".join(f"{runtime} {found['worst_ulps'] or 0:.2f} ulp" for runtime, found in entry.parity.items())
+    errors = ", ".join(f"{runtime} {_worst(found)}" for runtime, found in entry.parity.items())
     return f"built {entry.name}: {errors}; {entry.nodes} nodes"
+
+
+def _worst(found: Mapping[str, Any]) -> str:
+    warned = f", warned by a factor of {found['warned_factor']:.2f}" if found["warned"] else ""
+    return f"{found['worst_ulps'] or 0:.2f} ulp{warned}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Verify every bundle of a folder again, each against its source.
 
-Exit status: 0 all passed; 1 one failed; 2 bad usage, or the folder holds no bundle; 3 a runtime that was
-named is not available here.
+Exit status: 0 all passed, with warnings or without; 1 one failed; 2 bad usage, or the folder holds no
+bundle; 3 a runtime that was named is not available here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.junit != "-":
         stdout_console().print(parity_summary_table(results))
     failed = sum(isinstance(result, str) or not result.passed for result in results.values())
-    print(f"{len(results) - failed} passed, {failed} failed", file=sys.stderr)
+    warned = sum(not isinstance(result, str) and result.passed and bool(result.warnings) for result in results.values())
+    of_them = f" ({warned} of them warned)" if warned else ""
+    print(f"{len(results) - failed} passed{of_them}, {failed} failed", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 import ffn_export as fx
+from ffn_export.bundle.folder import index_entry
 from ffn_export.exporter import onnx_file
-from tests.parity import faults
+from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.ort_cuda import OrtCuda
+from tests.parity import add_norms, faults
 
 ROOT = Path(__file__).parents[2]
 NAMES = {f"d2l-ffn-{target}-{dtype}" for target in ("portable", "ort-cpu") for dtype in ("float32", "float16")}
@@ -38,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["export_presets", "verify_parity", "benchmark"])
+@pytest.mark.parametrize("name", ["export_presets", "verify_parity", "benchmark", "gpu_suite"])
 def test_help_shows_an_example_and_the_exit_status(name: str) -> None:
     done = script(name, "--help")
     assert done.returncode == 0
@@ -100,6 +103,21 @@ def test_parity_of_a_folder_is_one_junit_file(folder: Path, tmp_path: Path) -> N
     assert {suite.attrib["name"].partition(":")[0] for suite in root} == NAMES
 
 
+def test_a_warned_bundle_passes_and_says_so(tmp_path: Path) -> None:
+    spec = "tests.parity.add_norms:layer_norm"
+    built = fx.build(spec, add_norms.INPUTS, directory=tmp_path, target="ort", bench_budget=0, seed=4)
+    assert built.manifest is not None
+    found = built.manifest.parity["runtimes"]["ort-cpu"]
+    assert found["warned"] >= 1
+    assert found["warned_factor"] > 1
+    entry = index_entry("add-norm", spec, "ort", "float32", built)
+    assert entry.parity["ort-cpu"]["verdict"] == "warned"
+    assert any("times what is allowed" in warning for warning in entry.warnings)
+    done = script("verify_parity", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 passed (1 of them warned), 0 failed" in done.stderr
+
+
 def test_a_fault_in_one_bundle_fails_the_folder(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "out")
     model = onnx_file.load(tmp_path / "out" / "d2l-ffn-portable-float32" / "model.onnx")
@@ -137,3 +155,13 @@ def test_benchmark_of_nothing_known_is_bad_usage(tmp_path: Path) -> None:
     assert script("benchmark", tmp_path).returncode == 2
     assert script("benchmark", "d2l-fnn").returncode == 2
     assert script("benchmark", "d2l-ffn", "--runtime", "ort-cup", "--threads", "1").returncode == 2
+
+
+@pytest.mark.skipif(OrtCuda().unavailable(Artifact(Path("any.onnx"))) is None, reason="there is a GPU here")
+def test_the_gpu_suite_says_in_one_line_that_there_is_no_gpu(tmp_path: Path) -> None:
+    done = script("gpu_suite", "--only", "d2l-ffn", "--json", tmp_path / "gpu.json")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("gpu_suite: runtime 'ort-cuda' is not available here: ")
+    assert not (tmp_path / "gpu.json").exists()

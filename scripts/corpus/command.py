@@ -1,0 +1,82 @@
+"""The command line of the corpus."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from corpus import baseline
+from corpus.architectures import ARCHITECTURES, by_name
+from corpus.page import page
+from corpus.result import Result
+from corpus.runner import run_all
+from corpus.scorer import KINDS
+from ffn_export.errors import did_you_mean
+
+_PAGE = Path(__file__).parents[2] / "docs" / "fusion-coverage.md"
+_EPILOG = """\b
+Example: python scripts/fusion_corpus.py --only bert --only llama --no-peers
+Exit status: 0 nothing that was fused is lost; 1 something is, or a graph is wrong; 2 bad usage."""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--only", multiple=True, metavar="NAME", help="An architecture to run; once for each.  [all]")
+@click.option("--no-peers", is_flag=True, help="Leave the other optimisers out, and the page as it is.")
+@click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes, each with one thread.")
+@click.option("--update", is_flag=True, help="Take what is fused now as what has to be.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every result to a file.")
+@click.option(
+    "--page", "page_file", type=click.Path(path_type=Path), default=_PAGE,
+    help="Where the page goes, when all ran with the other optimisers.  [docs/fusion-coverage.md]",
+)  # fmt: skip
+@click.option(
+    "--graphs", type=click.Path(path_type=Path, file_okay=False),
+    help="Keep exported graphs in a folder, and take those that are there.",
+)  # fmt: skip
+def main(
+    only: tuple[str, ...], no_peers: bool, jobs: int, update: bool, json_file: Path | None, page_file: Path,
+    graphs: Path | None,
+) -> None:  # fmt: skip
+    """Fuse real architectures for target ort, and fail when a site that was complete no longer is.
+
+    Each is exported, fused, run at other sizes against PyTorch, and read by a scorer that shares no code with the
+    fuser; ONNX Runtime's, onnxscript's and onnxruntime.transformers' optimisers get the same graphs.
+    """
+    entries = by_name()
+    for name in only:
+        if name not in entries:
+            near = did_you_mean(name, entries) or " docs/fusion-coverage.md lists them"
+            raise click.BadParameter(f"unknown name {name!r};{near}", param_hint="--only")
+    if graphs is not None:
+        graphs.mkdir(parents=True, exist_ok=True)
+    names = [name for name in entries if not only or name in only]
+    started = time.monotonic()
+    results: list[Result] = []
+    for result in run_all(names, jobs, not no_peers, graphs):
+        results.append(result)
+        click.echo(f"[{len(results)}/{len(names)}] {line(result)}", err=True)
+    results.sort(key=lambda result: names.index(result.name))
+    if json_file is not None:
+        json_file.write_text(json.dumps([result.to_dict() for result in results], indent=1))
+    if not only and not no_peers:
+        page_file.write_text(page(results, entries, [entry for entry in ARCHITECTURES if entry.skipped]))
+    if update:
+        baseline.write(results, entries)
+    failures = baseline.failures(results, baseline.read())
+    for failure in failures:
+        click.echo(failure)
+    click.echo(f"{len(results)} graphs, {len(failures)} failures in {time.monotonic() - started:.0f} s", err=True)
+    sys.exit(1 if failures else 0)
+
+
+def line(result: Result) -> str:
+    """Return a result as one line."""
+    if result.ours is None:
+        return f"{result.name}: no graph: {result.failure}"
+    score = result.ours.score
+    counts = ", ".join(f"{kind} {score.complete[kind]}/{score.found[kind]}" for kind in KINDS) if score else ""
+    return f"{result.name}: {result.ours.verdict}; {counts}"

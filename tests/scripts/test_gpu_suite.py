@@ -1,0 +1,39 @@
+"""The parts of ``gpu_suite`` that need no GPU: its verdicts."""
+
+from __future__ import annotations
+
+import pytest
+
+import gpu_suite
+from ffn_export.parity.result import CaseResult, OutputMetrics, ParityResult
+from ffn_export.parity.tolerances import Tolerances
+
+
+def case(ulps: float, own: float, conditioning: float = 0.0) -> CaseResult:
+    output = OutputMetrics("y", "float32", ulps=ulps, baseline_ulps=own, conditioning_ulps=conditioning)
+    return CaseResult(gpu_suite.RUNTIME, f"case {ulps}", {}, "normal", 0, (output,))
+
+
+def test_the_worst_error_is_the_largest_part_of_what_its_own_case_allows() -> None:
+    cases = (case(6, 1), case(90, 1, conditioning=100), case(20, 10))
+    result = ParityResult("m.onnx", "m", Tolerances(), cases)
+    assert gpu_suite._worst(result) == {
+        "cases": {"passed": 3},
+        "worst_ulps": 6,
+        "allowed_ulps": 8,
+        "torch_ulps": 1,
+    }
+
+
+def test_no_case_has_no_worst_error() -> None:
+    assert gpu_suite._worst(ParityResult("m.onnx", "m", Tolerances(), ())) == {"cases": {}}
+
+
+@pytest.mark.parametrize(
+    ("status", "target", "expected"),
+    [("passed", "ort-cuda", False), ("warned", "ort-cuda", False), ("failed", "portable", True),
+     ("broken", "ort", True), ("refused", "ort", False), ("refused", "ort-cuda", True)],
+)  # fmt: skip
+def test_what_cuda_need_not_take_is_no_failure(status: str, target: str, *, expected: bool) -> None:
+    assert status in gpu_suite.STATUSES
+    assert gpu_suite.Proof("d2l-ffn", "float32", target, status).is_failure is expected
