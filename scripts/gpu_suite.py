@@ -37,6 +37,7 @@ from ffn_export.fusion.targets import TARGETS
 from ffn_export.latency.measure import interleave
 from ffn_export.latency.statistics import paired_ratio, summarise
 from ffn_export.modules.presets import PRESETS
+from ffn_export.parity import verdict
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.verify import verify
@@ -302,9 +303,9 @@ def _worst(result: ParityResult) -> dict[str, Any]:
     outputs = [output for case in result.cases for output in case.outputs]
     if not outputs:
         return {"cases": cases}
-    worst = max(outputs, key=lambda output: output.factor(result.tolerances))
-    errors = {"worst_ulps": worst.ulps, "torch_ulps": worst.baseline_ulps}
-    return {"cases": cases, "allowed_ulps": worst.allowed(result.tolerances), **errors}
+    worst = max(outputs, key=lambda output: verdict.factor(output, result.tolerances))
+    errors = {"worst_ulps": worst.actual.ulps, "torch_ulps": worst.baseline.ulps}
+    return {"cases": cases, "allowed_ulps": verdict.allowed(worst, result.tolerances), **errors}
 
 
 def _time_all(groups: Sequence[Group], proofs: Sequence[Proof], path: Path, deadline: float) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import onnx_ir as ir
 import torch
 
 from ffn_export.exporter.drawing import Array
-from ffn_export.parity.result import WeightMetrics
+from ffn_export.parity.measures import WeightMetrics
 from ffn_export.runtimes.torch_eager import to_numpy
 
 # Nearer than this, relative to the parameter's norm, an initialiser is that parameter or was meant to

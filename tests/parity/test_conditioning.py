@@ -16,8 +16,9 @@ from ffn_export.exporter.source import Source
 from ffn_export.parity.cases import Case, sweep
 from ffn_export.parity.conditioning import movement
 from ffn_export.parity.imprecise_operators import imprecise_operators
+from ffn_export.parity.measures import Deviation, OutputMetrics
 from ffn_export.parity.references import TorchReference
-from ffn_export.parity.result import CaseResult, OutputMetrics, ParityResult
+from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
 from tests.parity import add_norms, faults
@@ -38,7 +39,7 @@ def statuses(result: ParityResult) -> list[str]:
 
 def of(ulps: float, own: float, conditioning: float, *operators: str) -> CaseResult:
     """Return a case of these measurements."""
-    output = OutputMetrics("y", "float32", ulps=ulps, baseline_ulps=own, conditioning_ulps=conditioning)
+    output = OutputMetrics("y", "float32", 0.0, Deviation(ulps=ulps), Deviation(ulps=own), conditioning)
     return CaseResult("ort-cpu", "offset", {}, "offset", 0, (output,), imprecise_operators=operators)
 
 
