@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ffn_export import api
+from ffn_export import api, subjects
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.capture import DEFAULT_OPSET
@@ -263,7 +263,7 @@ def _summary(proof: Proof) -> str:
 def _prove(group: Group) -> None:
     """Export once, and judge the graph of each target; each result is written as soon as it is there."""
     try:
-        source = api.as_source(group.preset, dtype=group.dtype)
+        source = subjects.as_source(group.preset, dtype=group.dtype)
         exported = export_source(source, DEFAULT_OPSET)
         reference = RememberingReference(source, group.threads)
     except Exception as error:  # noqa: BLE001 - what keeps one from being exported must not stop the others
@@ -340,7 +340,7 @@ def _time_groups(waiting: Sequence[tuple[Group, Sequence[str]]], path: Path) -> 
 
 def _times(group: Group, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Time the graphs of one export and the module itself, in turn, with inputs and outputs on the GPU."""
-    source = api.as_source(group.preset, dtype=group.dtype)
+    source = subjects.as_source(group.preset, dtype=group.dtype)
     runners = {t: get_runtime(RUNTIME).load(Artifact(group.graph(t)), group.threads) for t in targets}
     dims = list(merge_dims(source.inputs).values())
     known: list[dict[str, int]] = []
