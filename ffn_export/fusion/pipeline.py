@@ -78,13 +78,14 @@ def rewrite(model: ir.Model, target: str = "ort-cpu", excluded: Collection[str] 
     scopes.rename_shadowing(fused)
     opset.tell_subgraphs(fused)
     weight_layout.fold(fused)
+    no_ops.remove(fused)  # one that inference stumbles over would leave the whole graph without types
     own_names = inference.fill_types(fused)
-    no_ops.remove(fused)
+    no_ops.remove(fused)  # and a Cast is one where the dtypes say so
     log = Log()
-    # Forms are made of canonical operators, so the first sweep ends before the second begins.
-    for rules in (chosen.canonical, chosen.forms):
-        inference.fill_types(fused)  # again for the forms: what a rule wrote has no types yet
-        Sweep(rules, excluded).apply(fused, log)
+    Sweep(chosen.canonical, excluded).apply(fused, log)
+    inference.fill_types(fused)  # what a rule wrote has no types yet
+    # Forms are made of canonical operators, so the first sweep has ended.
+    Sweep(chosen.forms, excluded).apply(fused, log)
     _remove_unused(fused)
     opset.raise_to(fused, _opset_of_written(fused))
     inference.forget_names(fused, own_names)
