@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import input_at, is_standard, readers
 
 _MOVES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
@@ -60,11 +61,5 @@ def _keeps_last_axis(node: ir.Node, source: ir.Value, *, casts: bool) -> bool:
         return True
     if is_standard(node, "Cast"):
         return source.dtype is not None and source.dtype == node.outputs[0].dtype
-    return is_standard(node, *_MOVES) and _last(source) is not None and _last(source) == _last(node.outputs[0])
-
-
-def _last(value: ir.Value) -> int | None:
-    if value.shape is None or not len(value.shape):
-        return None
-    last = value.shape[-1]
-    return last if isinstance(last, int) else None
+    size = last_size(source)
+    return is_standard(node, *_MOVES) and size is not None and size == last_size(node.outputs[0])
