@@ -73,7 +73,7 @@ class NormScale(NormAffine):
 
     def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
         """Write the norm with its scale."""
-        y: ir.Value = getattr(op, norm.op_type)(norm.inputs[0], rows.of(op, row, sizes), **_attributes(norm))
+        y: ir.Value = op.like(norm, norm.inputs[0], rows.of(op, row, sizes))
         return y
 
 
@@ -91,7 +91,7 @@ class NormBias(NormAffine):
 
     def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
         """Write the norm with its bias."""
-        y: ir.Value = op.LayerNormalization(*norm.inputs[:2], rows.of(op, row, sizes), **_attributes(norm))
+        y: ir.Value = op.like(norm, *norm.inputs[:2], rows.of(op, row, sizes))
         return y
 
 
@@ -122,7 +122,3 @@ def _normalised(norm: ir.Node) -> list[int] | None:
     if x is None or width is None or axis is None or not -width <= axis < width:
         return None
     return widths(x, -axis if axis < 0 else width - axis)
-
-
-def _attributes(norm: ir.Node) -> dict[str, object]:
-    return {name: attribute.value for name, attribute in norm.attributes.items()}
