@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -50,6 +50,10 @@ class Coefficient:
             max(self.rank, other.rank),
         )
 
+    def scaled(self, factor: float) -> Coefficient:
+        """Multiply by a number that is what it says, such as a sign."""
+        return replace(self, number=factor * self.number)
+
     @property
     def is_known(self) -> bool:
         """Whether it is made of constants that nobody can change."""
@@ -81,9 +85,9 @@ class Product:
     factors: Mapping[ir.Value, float]
     nodes: tuple[ir.Node, ...] = ()
 
-    def only(self, *factors: ir.Value) -> bool:
-        """Whether exactly these values are its factors, each to the first power."""
-        return dict(self.factors) == dict.fromkeys(factors, 1.0)
+    def scaled(self, factor: float) -> Product:
+        """Multiply by a number that is what it says, such as a sign."""
+        return replace(self, coefficient=self.coefficient.scaled(factor))
 
 
 def product(value: ir.Value, graph: object, stop: Collection[ir.Value] = ()) -> Product:
@@ -113,13 +117,7 @@ def _product(value: ir.Value, graph: object, stop: Collection[ir.Value], budget:
         return _combined(node, left, right, 1 if node.op_type == "Mul" else -1) or atom
     if is_standard(node, "Neg") and len(inputs) == 1:
         inner = _product(inputs[0], graph, stop, budget)
-        negated = ONE.times(inner.coefficient)
-        assert negated is not None
-        return Product(
-            Coefficient(-negated.number, negated.rounding, negated.count, negated.rank),
-            inner.factors,
-            (node, *inner.nodes),
-        )
+        return Product(inner.coefficient.scaled(-1), inner.factors, (node, *inner.nodes))
     if is_standard(node, "Reciprocal") and len(inputs) == 1:
         return _combined(node, Product(ONE, {}), _product(inputs[0], graph, stop, budget), -1) or atom
     exponent = _exponent(node, inputs)
@@ -149,9 +147,7 @@ def terms(value: ir.Value, graph: object, stop: Collection[ir.Value] = ()) -> tu
                 budget[0] -= 1
                 nodes.append(node)
                 return [*read(inputs[0], sign), *read(inputs[1], -sign if node.op_type == "Sub" else sign)]
-        term = product(value, graph, stop)
-        c = term.coefficient
-        return [Product(Coefficient(sign * c.number, c.rounding, c.count, c.rank), term.factors, term.nodes)]
+        return [product(value, graph, stop).scaled(sign)]
 
     return tuple(read(value, 1.0)), nodes
 
@@ -208,7 +204,7 @@ def _polynomial(value: ir.Value, x: ir.Value, graph: object, budget: list[int]) 
         for _ in range(int(exponent) - 1):
             result = _times(result, first)
     elif is_standard(node, "Neg"):
-        result = _times(first, {0: Coefficient(-1.0)})
+        result = {power: c.scaled(-1) for power, c in first.items()}
     elif len(known) == 2:
         result = _binary(node, first, known[1].coefficients)
     return None if result is None else Polynomial(result, nodes)
@@ -223,9 +219,9 @@ def _binary(
         return _plus(left, right, -1)
     if is_standard(node, "Mul"):
         return _times(left, right)
-    if is_standard(node, "Div") and right.keys() == {0} and right[0].number != 0:
-        d = right[0]
-        return _times(left, {0: Coefficient(1 / d.number, d.rounding, d.count, d.rank)})
+    if is_standard(node, "Div") and right.keys() == {0}:
+        reciprocal = ONE.times(right[0], -1)
+        return None if reciprocal is None else _times(left, {0: reciprocal})
     return None
 
 

@@ -75,15 +75,6 @@ def test_a_number_that_the_caller_may_change_is_a_number_that_is_not_known() -> 
     assert [value.name for value in read.factors] == ["x"]
 
 
-def test_only() -> None:
-    of = graph("y = Mul(x, z)")
-    read = algebra.product(of.outputs[0], of)
-    assert read.only(*of.inputs[:2])
-    assert not read.only(of.inputs[0])
-    square = graph("y = Mul(x, x)")
-    assert not algebra.product(square.outputs[0], square).only(square.inputs[0])
-
-
 def test_nodes_of_other_graphs_are_not_read() -> None:
     of = graph("y = Mul(x, z)")
     assert list(algebra.product(of.outputs[0], object()).factors) == [of.outputs[0]]
