@@ -8,6 +8,7 @@ Not covered: a scale that differs from token to token (adaptive norms).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -27,6 +28,7 @@ class NormAffine(Rule):
 
     site: ClassVar[SiteKind] = "norm"
     norms: ClassVar[tuple[str, ...]]
+    part: ClassVar[str]
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the row beside the norm."""
@@ -40,23 +42,20 @@ class NormAffine(Rule):
                 return None
             if not all(_takes_a_row(user, norm) for user in readers(norm.outputs[0])):
                 return Refused(f"the norm without its {self.part} is also read elsewhere", (norm, node))
-            # The norm itself stays for its other readers, each of which takes its own row.
-            shared = len(readers(norm.outputs[0])) > 1 or norm.outputs[0].is_graph_output()
             if norm.outputs[0].is_graph_output():
                 return Refused(f"the norm without its {self.part} is a graph output", (norm, node))
-            nodes = (node,) if shared else (norm, node)
+            # The norm itself stays for its other readers, each of which takes its own row.
+            nodes = (node,) if len(readers(norm.outputs[0])) > 1 else (norm, node)
             return replacing(nodes, node.outputs[0], self.write, norm, row, sizes)
         return None
 
-    part: ClassVar[str]
-
+    @abstractmethod
     def has_room(self, norm: ir.Node) -> bool:
         """Whether the norm still lacks this part."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
         """Write the norm with the row."""
-        raise NotImplementedError
 
 
 class NormScale(NormAffine):
