@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
-from ffn_export.fusion.views import inputs_of, is_standard
+from ffn_export.fusion.views import inputs_of, is_standard, rank
 
 _BUDGET = 24
 
@@ -120,10 +120,10 @@ def _product(value: ir.Value, graph: object, stop: Collection[ir.Value], budget:
         return Product(inner.coefficient.scaled(-1), inner.factors, (node, *inner.nodes))
     if is_standard(node, "Reciprocal") and len(inputs) == 1:
         return _combined(node, Product(ONE, {}), _product(inputs[0], graph, stop, budget), -1) or atom
-    exponent = _exponent(node, inputs)
+    exponent = exponent_of(node)
     if exponent is not None:
         # A root is taken of a value as it is: sqrt(a * a) is |a|, so only whole powers go inside.
-        if exponent == int(exponent):
+        if exponent.is_integer():
             inner = _product(inputs[0], graph, stop, budget)
             if inner.coefficient == ONE:
                 powers = {factor: power * exponent for factor, power in inner.factors.items()}
@@ -191,7 +191,7 @@ def _polynomial(value: ir.Value, x: ir.Value, graph: object, budget: list[int]) 
         return None
     budget[0] -= 1
     inputs = inputs_of(node)
-    exponent = _exponent(node, inputs)
+    exponent = exponent_of(node)
     parts = [_polynomial(each, x, graph, budget) for each in (inputs[:1] if exponent is not None else inputs)]
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):
@@ -199,7 +199,7 @@ def _polynomial(value: ir.Value, x: ir.Value, graph: object, budget: list[int]) 
     nodes = (node, *(n for part in known for n in part.nodes))
     result: dict[int, Coefficient] | None = None
     first = known[0].coefficients
-    if exponent is not None and exponent == int(exponent) and 0 < exponent <= 4:
+    if exponent is not None and exponent.is_integer() and 0 < exponent <= 4:
         result = dict(first)
         for _ in range(int(exponent) - 1):
             result = _times(result, first)
@@ -229,8 +229,8 @@ def _plus(left: Mapping[int, Coefficient], right: Mapping[int, Coefficient], sig
     total = dict(left)
     for power, c in right.items():
         base = total.get(power, Coefficient(0.0))
-        rank, count = max(base.rank, c.rank), base.count + c.count
-        total[power] = Coefficient(base.number + sign * c.number, max(base.rounding, c.rounding), count, rank)
+        axes, count = max(base.rank, c.rank), base.count + c.count
+        total[power] = Coefficient(base.number + sign * c.number, max(base.rounding, c.rounding), count, axes)
     return total
 
 
@@ -255,22 +255,22 @@ def coefficient(value: ir.Value) -> Coefficient | None:
         number = math.nan
     if number is None:
         return None
-    rank = constants.rank(value)
+    axes = constants.rank(value)
     if constants.is_exact(number):
-        return Coefficient(number, rank=rank)
-    return Coefficient(number, constants.relative_rounding(value), 1, rank)
+        return Coefficient(number, rank=axes)
+    return Coefficient(number, constants.relative_rounding(value), 1, axes)
 
 
-def _exponent(node: ir.Node, inputs: tuple[ir.Value, ...]) -> float | None:
+def exponent_of(node: ir.Node) -> float | None:
     """Return the constant power that a node raises its first input to, or None where it is no power."""
+    inputs = inputs_of(node)
     if is_standard(node, "Sqrt") and len(inputs) == 1:
         return 0.5
     if is_standard(node, "Pow") and len(inputs) == 2:
         power = constants.number(inputs[1])
-        rank = 0 if inputs[1].shape is None else len(inputs[1].shape)
-        base_rank = None if inputs[0].shape is None else len(inputs[0].shape)
         # An exponent with an axis may widen the result.
-        return power if rank == 0 or (base_rank is not None and rank <= base_rank) else None
+        axes, base = constants.rank(inputs[1]), rank(inputs[0])
+        return power if axes == 0 or (base is not None and axes <= base) else None
     return None
 
 

@@ -137,8 +137,7 @@ def _square_root(found: Mean, graph: object) -> tuple[ir.Value, tuple[ir.Node, .
     inputs = inputs_of(node)
     if len(inputs) != 2:
         return None
-    is_power = node.op_type == "Pow"
-    if constants.equals(inputs[1], 2.0) if is_power else are_same(inputs[0], inputs[1]):
+    if algebra.exponent_of(node) == 2 if node.op_type == "Pow" else are_same(inputs[0], inputs[1]):
         return inputs[0], (node,)
     return None
 

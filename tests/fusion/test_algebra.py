@@ -62,6 +62,24 @@ def test_product(body: str, number: float, factors: dict[str, float]) -> None:
     assert product(body) == (number, factors)
 
 
+@pytest.mark.parametrize("exponent", [math.nan, math.inf, -math.inf])
+def test_an_exponent_that_is_not_finite_is_a_power_of_no_polynomial(exponent: float) -> None:
+    of = graph("y = Pow(x, two)")
+    of.initializers["two"].const_value = ir.tensor(np.float32(exponent), name="two")
+    ((factor, power),) = algebra.product(of.outputs[0], of).factors.items()
+    assert factor is of.inputs[0]
+    assert str(power) == str(exponent)
+    assert algebra.polynomial(of.outputs[0], of.inputs[0], of) is None
+
+
+def test_the_axes_of_an_exponent_count_where_no_shape_is_stated() -> None:
+    of = graph("y = Pow(x, wide)")
+    of.initializers["wide"].shape = None
+    assert algebra.exponent_of(of[0]) is None  # the power of a matrix would have three axes
+    of.inputs[0].shape = ir.Shape([2, 3, 8])
+    assert algebra.exponent_of(of[0]) == 2
+
+
 def test_what_is_named_is_not_taken_apart() -> None:
     body = "m = Mul(x, z) y = Mul(m, two)"
     assert product(body) == (2, {"x": 1, "z": 1})
