@@ -29,15 +29,19 @@ def integers(value: ir.Value | None) -> tuple[int, ...] | None:
 
 
 def number(value: ir.Value | None) -> float | None:
-    """Return a numeric constant of one element and any rank as a float, or None; Casts of it are looked through."""
-    tensor = _tensor(_uncast(value))
-    if tensor is None:
-        array = None if value is None or value.producer() is None else evaluate(value)
-    else:
-        # Asked before the data is read: weights may be gigabytes of external data.
-        is_number = tensor.size == 1 and (tensor.dtype.is_floating_point() or tensor.dtype.is_integer())
-        array = _read(tensor) if is_number else None
-    return float(array.reshape(()).astype(np.float64)) if array is not None and array.size == 1 else None
+    """Return a numeric constant of one element and any rank as a float, or None.
+
+    A small expression of constants is one too. Casts are carried out: a number that went through half precision
+    or an integer is what came out of it.
+    """
+    source = _tensor(_uncast(value))
+    # Asked before the data is read: weights may be gigabytes of external data.
+    if source is not None and not (source.size == 1 and _is_numeric(source.dtype)):
+        return None
+    array = evaluate(value)
+    if array is None or array.size != 1 or not _is_numeric(ir.DataType.from_numpy(array.dtype)):
+        return None
+    return float(array.reshape(()).astype(np.float64))
 
 
 def rank(value: ir.Value) -> int:
@@ -171,6 +175,10 @@ def _read(tensor: ir.TensorProtocol) -> np.ndarray[Any, Any] | None:
 
 def _epsilon(dtype: ir.DataType) -> float:
     return float(ml_dtypes.finfo(dtype.numpy()).eps)  # type: ignore[no-untyped-call]
+
+
+def _is_numeric(dtype: ir.DataType) -> bool:
+    return dtype.is_floating_point() or dtype.is_integer()
 
 
 def _is_cast(node: ir.Node) -> bool:

@@ -83,6 +83,24 @@ def test_a_number_has_one_element_and_any_rank(shape: tuple[int, ...], is_one: b
     assert constants.rank(value) == len(shape)
 
 
+@pytest.mark.parametrize(
+    ("casts", "number"),
+    [
+        ("c = Cast<to = 11>(k)", float(np.float32(1.7))),
+        ("c = Cast<to = 7>(k)", 1.0),
+        ("h = Cast<to = 7>(k) c = Cast<to = 1>(h)", 1.0),
+        ("h = Cast<to = 10>(k) c = Cast<to = 1>(h)", float(np.float16(1.7))),
+        ("h = Cast<to = 16>(k) c = Cast<to = 1>(h)", float(np.asarray(1.7).astype(ml_dtypes.bfloat16))),
+        ("h = Identity(k) c = Cast<to = 1>(h)", float(np.float32(1.7))),
+        ("c = Cast<to = 9>(k)", None),  # a truth value
+        ("h = Cast<to = 9>(k) c = Cast<to = 1>(h)", 1.0),
+    ],
+)
+def test_a_number_is_what_its_casts_make_of_it(casts: str, number: float | None) -> None:
+    of = model(f"{casts} y = Neg(x)", "float k = {1.7}")
+    assert constants.number(of.graph[-2].outputs[0]) == number
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 def test_rounding_to_the_dtype_and_no_further(dtype: type) -> None:
     for number in (ROOT, 0.044715, math.sqrt(0.5), math.sqrt(2)):
