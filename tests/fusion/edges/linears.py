@@ -269,7 +269,13 @@ def _gemm() -> Iterator[Edge]:
         tensor("cn", 1, 16),
         tensor("cmn", 3, 16),
         tensor("cs"),
+        tensor("c3", 2, 1, 16),
+        "int64[1] front = {0}",
     )
+    fused = {
+        name: {"relu": "FusedGemm", "gelu": "BiasGelu", "silu": "Gemm QuickGelu"}
+        for name in ("no-c-then-bias", "alpha-then-bias", "trans-b-then-bias")
+    }
     for act in ("relu", "gelu", "silu"):
         tail = f"{ACTIVATIONS[act]} y = MatMul(h, w2)"
         for name, first in {
@@ -278,11 +284,15 @@ def _gemm() -> Iterator[Edge]:
             "c-m": "a = Gemm(x, w1, cm)", "c-n": "a = Gemm(x, w1, cn)", "c-mn": "a = Gemm(x, w1, cmn)", "c-scalar": "a = Gemm(x, w1, cs)",
             "then-bias": "k0 = Gemm(x, w1, b1) a = Add(k0, b1)", "no-c-then-bias": "k0 = Gemm(x, w1) a = Add(k0, b1)",
             "alpha-then-bias": "k0 = Gemm<alpha = 0.5>(x, w1) a = Add(k0, b1)",
+            "trans-b-then-bias": "k0 = Gemm<transB = 1, beta = 0.0>(x, wt) a = Add(b1, k0)",
+            "no-c-then-rows": "k0 = Gemm(x, w1) a = Add(k0, cm)", "no-c-then-matrix": "k0 = Gemm(x, w1) a = Add(k0, cmn)",
+            "no-c-then-3d": "k0 = Gemm(x, w1) a0 = Add(k0, c3) a = ReduceMax<keepdims = 0>(a0, front)",
         }.items():  # fmt: skip
             yield edge(
                 f"gemm-{name}-{act}",
                 f"{first} {tail}",
                 constants,
+                fused=fused.get(name, {}).get(act),
                 opset=20,
                 inputs="float[3,8] x",
                 outputs="float[3,8] y",
