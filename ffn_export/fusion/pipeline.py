@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from ffn_export.exporter import weight_layout
-from ffn_export.fusion import functions, inference, no_ops, opset, scopes, sites
+from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes, sites
 from ffn_export.fusion.engine import RULE_KEY, Log, Refusal, Sweep, scoped_name, sorted_nodes
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.portable_functions import remove as remove_portable_functions
@@ -81,6 +81,7 @@ def rewrite(model: ir.Model, target: str = "ort-cpu", excluded: Collection[str] 
     no_ops.remove(fused)  # one that inference stumbles over would leave the whole graph without types
     own_names = inference.fill_types(fused)
     no_ops.remove(fused)  # and a Cast is one where the dtypes say so
+    batch_of_one.unwrap(fused)
     log = Log()
     Sweep(chosen.canonical, excluded).apply(fused, log)
     inference.fill_types(fused)  # what a rule wrote has no types yet
