@@ -11,7 +11,8 @@ from importlib import metadata
 from typing import Literal
 
 from ffn_export.runtimes.environment import installed, processor_name
-from ffn_export.runtimes.ort_cuda import provider_problem
+from ffn_export.runtimes.ort_accelerator import provider_problem
+from ffn_export.runtimes.ort_cuda import CUDA
 from ffn_export.runtimes.threads import available_threads
 
 Verdict = Literal["ok", "note", "problem"]
@@ -103,5 +104,5 @@ def _gpu() -> Iterator[Finding]:
         import onnxruntime  # noqa: F401
     except ImportError:
         return
-    problem = provider_problem()
+    problem = provider_problem(CUDA)
     yield Finding("cuda", "note" if problem else "ok", problem or "ran a node, and on the GPU alone")

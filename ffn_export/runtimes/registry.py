@@ -8,10 +8,11 @@ from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.ort_cuda import OrtCuda
+from ffn_export.runtimes.ort_tensorrt import OrtTensorrt
 from ffn_export.runtimes.reference import OnnxEvaluator
 from ffn_export.runtimes.torch_eager import TorchEager
 
-_ALL: tuple[Runtime, ...] = (OrtCpu(), OrtCuda(), OnnxEvaluator(), TorchEager())
+_ALL: tuple[Runtime, ...] = (OrtCpu(), OrtCuda(), OrtTensorrt(), OnnxEvaluator(), TorchEager())
 
 RUNTIMES: Mapping[str, Runtime] = {runtime.name: runtime for runtime in _ALL}
 
