@@ -23,7 +23,6 @@ from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.registry import RUNTIMES, get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
 
-BASELINE = "torch"
 Progress = Callable[[str], None]
 
 
@@ -45,7 +44,7 @@ def verify(
         path: The ONNX file.
         reference: What it should compute.
         runtimes: Names of runtimes that must judge it; None means every one that judges by default and can run
-            it here, and where there is none, the others.
+            it here, and where there is none, those of last resort.
         settings: Session options to run under.
         cases: Inputs; None means the default sweep.
         tolerances: What is allowed.
@@ -86,10 +85,9 @@ def _load(
     """Load each runtime: those that run, those that fail on this model, those that cannot run it here."""
     if names is not None:
         return *_load_named(artifact, names, threads), {}
-    judges = [runtime for runtime in RUNTIMES.values() if runtime.name != BASELINE]  # it is what they are judged by
-    loaded, unavailable = _load_able(artifact, [r for r in judges if r.by_default], threads)
+    loaded, unavailable = _load_able(artifact, [r for r in RUNTIMES.values() if r.by_default], threads)
     if not loaded:  # a slow judge is better than none
-        loaded, also = _load_able(artifact, [r for r in judges if not r.by_default], threads)
+        loaded, also = _load_able(artifact, [r for r in RUNTIMES.values() if r.last_resort], threads)
         unavailable |= also
     return loaded, [], unavailable
 

@@ -25,6 +25,7 @@ from ffn_export.runtimes.base import Array, Artifact, Runner
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.ort_session import OrtRunner, Provider, make_session, operators_by_provider
 from ffn_export.runtimes.ort_values import to_ort_value
+from ffn_export.runtimes.precision import described, graph_dtypes
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 from ffn_export.runtimes.size_arithmetic import nodes_on_sizes
 
@@ -66,6 +67,7 @@ class OrtAccelerator:
 
     name: str
     by_default: bool
+    last_resort = False
     accelerator: Accelerator
 
     def unavailable(self, artifact: Artifact) -> str | None:
@@ -81,7 +83,8 @@ class OrtAccelerator:
         reason = node_elsewhere(self.accelerator, session, allowed)
         if reason is not None:
             raise RuntimeUnavailableError(reason)
-        return OrtGpuRunner(session)
+        dtypes = described(graph_dtypes(onnx_file.load(artifact.model_path)))
+        return OrtGpuRunner(session, f"{dtypes}, TF32 off")
 
     def assignment(self, artifact: Artifact, threads: int) -> dict[str, list[str]]:
         """Return provider -> operators that it would run if the CPU were allowed to help; nothing is run.
