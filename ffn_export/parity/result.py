@@ -196,6 +196,7 @@ class ParityResult:
         interface: Differences of inputs, outputs and axes between the graph and the spec.
         weights: Initialisers that were traced to parameters.
         placement: Runtime -> device or provider -> nodes.
+        precision: Runtime -> floating-point dtypes that it computed in.
         environment: Where it ran.
     """
 
@@ -207,6 +208,7 @@ class ParityResult:
     interface: tuple[str, ...] = ()
     weights: tuple[WeightMetrics, ...] = ()
     placement: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    precision: Mapping[str, str] = field(default_factory=dict)
     environment: Environment | None = None
 
     @property
@@ -268,6 +270,7 @@ class ParityResult:
             interface=tuple(data["interface"]),
             weights=tuple(WeightMetrics(**_measures(w)) for w in data["weights"]),
             placement=data["placement"],
+            precision=dict(data.get("precision", {})),
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
         )
 

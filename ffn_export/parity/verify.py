@@ -75,6 +75,7 @@ def verify(
         interface=mismatches,
         weights=weights.compare_weights(model, reference.source.module) if reference.source else (),
         placement={name: runner.placement() for name, runner in loaded.items()},
+        precision={name: runner.precision() for name, runner in loaded.items()},
         environment=environment.current(threads),
     )
 
