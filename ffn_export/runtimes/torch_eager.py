@@ -58,7 +58,7 @@ class TorchRunner:
         self.source = source
         self.threads = threads
         self.device = device
-        self._module = module or source.module
+        self._module = source.module if module is None else module
         self._names = source.outputs
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -71,7 +71,10 @@ class TorchRunner:
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
         """Return a call of the module on tensors that are already there."""
         tensors = {name: tensor.to(self.device) for name, tensor in to_torch(feeds).items()}
-        args, kwargs = self.source.call.arguments(tensors)
+        return self.caller(*self.source.call.arguments(tensors))
+
+    def caller(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+        """Return a call of the module with these arguments."""
         module, threads = self._module, self.threads
 
         def call() -> Any:
