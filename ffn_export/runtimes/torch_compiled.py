@@ -45,7 +45,8 @@ class TorchCompiled:
         try:
             runner.check(args, kwargs)
         except Exception as error:
-            raise RuntimeUnavailableError(f"torch.compile: {first_line(error)}") from error
+            inner = getattr(error, "inner_exception", error)  # where the backend failed, the error is about the backend
+            raise RuntimeUnavailableError(f"torch.compile: {first_line(inner)}") from error
         return runner
 
 
@@ -96,7 +97,8 @@ class CompiledRunner(TorchRunner):
     def placement(self) -> dict[str, int]:
         """Return how many graphs ran, one for each range of sizes, and the operators that the first was made of."""
         ran = [graph for graph in self.graphs if graph.runs]
-        return {f"inductor, {len(ran)} compiled graphs": ran[0].operators if ran else 0}
+        graphs = f"{len(ran)} compiled graph{'' if len(ran) == 1 else 's'}"
+        return {f"inductor, {graphs}": ran[0].operators if ran else 0}
 
     def _inductor(self, module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
         """Compile one graph and count its runs."""

@@ -16,7 +16,7 @@ from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
-from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.torch_eager import TorchRunner, no_source
 
 
@@ -60,9 +60,9 @@ class DeviceRunner(TorchRunner):
         super().__init__(source, threads, module, device)
         self._placed = self._observed(module)
 
-    def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+    def caller(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
         """Return a call on tensors that are on the device, which waits for the results and leaves them there."""
-        call = super().prepare(feeds)
+        call = super().caller(args, kwargs)
 
         def finished() -> Any:
             with full_float32():

@@ -63,13 +63,16 @@ class TorchRunner:
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run once."""
-        result = self.prepare(feeds)()
+        result = self._on_device(feeds)()
         if self._names is None:
             self._names = output_names(result, [spec.name for spec in self.source.inputs])
         return dict(zip(self._names, map(to_numpy, tensors_of(result)), strict=True))
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
         """Return a call of the module on tensors that are already there."""
+        return self._on_device(feeds)
+
+    def _on_device(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
         tensors = {name: tensor.to(self.device) for name, tensor in to_torch(feeds).items()}
         return self.caller(*self.source.call.arguments(tensors))
 
