@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
-import torch
 
-from ffn_export.bundle import vectors
 from ffn_export.bundle.build import Build, BuildOptions, Progress
 from ffn_export.bundle.build import build as _build
-from ffn_export.bundle.integrity import check as check_integrity
-from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
 from ffn_export.errors import GateError, UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
-from ffn_export.exporter.module_state import evaluation_mode
-from ffn_export.exporter.precision import convert
-from ffn_export.exporter.source import (
-    Source,
-    check_samples,
-    from_module,
-    knows_its_inputs,
-    resolve,
-    specs_of,
-    with_samples,
-)
+from ffn_export.exporter.source import check_samples
 from ffn_export.exporter.tensor_spec import InputSpecs
 from ffn_export.fusion.report import SiteKind
 from ffn_export.latency.measure import measure
@@ -39,19 +23,18 @@ from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes
 from ffn_export.modules.presets import create
 from ffn_export.parity.after_fusing.check import fuse
-from ffn_export.parity.cases import as_feeds, given, sweep
-from ffn_export.parity.references import OnnxReference, Reference, TorchReference, VectorReference, graph_inputs
+from ffn_export.parity.cases import Case, as_feeds, given
+from ffn_export.parity.cases import sweep as _sweep
+from ffn_export.parity.evidence import AllOutputs, FailingInputs, Keeper
+from ffn_export.parity.references import Reference, VectorReference, graph_inputs
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify as _verify
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
+from ffn_export.subjects import Against, Model, Subject, as_source, evaluating, opened, reference_of, source_of
 
 __all__ = ["bench", "build", "create", "export", "fuse", "verify"]
-
-Subject = torch.nn.Module | str
-Model = ir.Model | Path | str
 
 
 def export(
@@ -100,6 +83,11 @@ def verify(
     seed: int | None = None,
     task: str | None = None,
     threads: int | None = None,
+    jobs: int = 1,
+    input_seed: int | None = None,
+    sweep: bool = True,
+    failures: Path | str | None = None,
+    save_outputs: Path | str | None = None,
     progress: Progress = lambda line: None,
 ) -> ParityResult:
     """Verify that a model computes what its reference does, over a sweep of sizes and values.
@@ -114,9 +102,14 @@ def verify(
         tolerances: What is allowed; None means the defaults.
         dtype: The precision that the model was exported in, as for :func:`export`; a bundle knows its own.
         keep_io: As for :func:`export`.
-        seed: Seed of the weights of a SPEC and of the drawn inputs.
+        seed: Seed of the weights of a SPEC; a bundle has that of its own.
         task: As for :func:`export`.
         threads: Intra-op threads; None means the processors that this process may run on.
+        input_seed: Seed of the drawn inputs; None means ``seed``, else 0.
+        jobs: Cases that run at the same time, in threads of this process.
+        sweep: Whether inputs are drawn; False verifies on ``samples`` alone.
+        failures: Directory in which the inputs of failing cases are kept, as ONNX test vectors; None keeps none.
+        save_outputs: Directory in which every case's inputs, oracle and outputs are kept; None keeps none.
         progress: Called with a line for each case.
 
     Raises:
@@ -125,16 +118,16 @@ def verify(
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
     threads = threads or available_threads()
-    with _opened(model) as file:
-        reference = _reference(file, _Named(against, inputs, seed, dtype, keep_io, task), threads)
-        cases = sweep(reference.inputs, reference.example, seed or 0)
-        if isinstance(reference, VectorReference):
-            cases = [reference.case]
-        if samples is not None:
-            check_samples(tuple(reference.inputs), as_feeds(samples))
-            cases.append(given(as_feeds(samples), reference.inputs))
-        with _evaluating(reference.source):
-            return _verify(
+    with opened(model) as file:
+        reference = reference_of(file, Against(against, inputs, seed, dtype, keep_io, task), threads)
+        drawn_with = seed if input_seed is None else input_seed
+        cases = _cases(reference, samples, drawn_with or 0, sweep=sweep)
+        kept = None if failures is None else FailingInputs(Path(failures), tolerances or Tolerances())
+        keepers: list[Keeper] = [] if kept is None else [kept]
+        if save_outputs is not None:
+            keepers.append(AllOutputs(Path(save_outputs)))
+        with evaluating(reference.source):
+            result = _verify(
                 file.path,
                 reference,
                 runtimes=runtimes,
@@ -142,8 +135,26 @@ def verify(
                 cases=cases,
                 tolerances=tolerances,
                 threads=threads,
+                jobs=jobs,
+                keepers=keepers,
                 progress=progress,
             )
+    if kept is not None and kept.problem is not None:
+        result = replace(result, notes=(*result.notes, f"failing inputs are not kept: {kept.problem}"))
+    return result
+
+
+def _cases(reference: Reference, samples: Mapping[str, Any] | None, seed: int, *, sweep: bool) -> list[Case]:
+    """Return the cases: drawn ones, or a bundle's test vectors where they are all there is; and the caller's."""
+    drawn = [reference.case] if isinstance(reference, VectorReference) else []
+    if sweep and not drawn:
+        drawn = _sweep(reference.inputs, reference.example, seed)
+    if samples is None:
+        if not sweep:
+            raise UsageError("without a sweep there is nothing to verify on: give samples")
+        return drawn
+    check_samples(tuple(reference.inputs), as_feeds(samples))
+    return [*(drawn if sweep else []), given(as_feeds(samples), reference.inputs)]
 
 
 def bench(
@@ -179,10 +190,10 @@ def bench(
         UsageError: If something named does not exist or does not parse.
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
-    with _opened(model) as file:
-        source = _source_of(file, _Named(against, inputs, seed, dtype, keep_io, task))
+    with opened(model) as file:
+        source = source_of(file, Against(against, inputs, seed, dtype, keep_io, task))
         specs = source.inputs if source else graph_inputs(onnx_file.load(file.path))
-        with _evaluating(source):
+        with evaluating(source):
             return measure(
                 Artifact(file.path, source, file.settings),
                 specs,
@@ -259,128 +270,8 @@ def build(
         outline=outline,
         portable_functions=portable_functions,
     )
-    with _evaluating(source):
+    with evaluating(source):
         result = _build(source, Path(directory) / (name or source.name), options, progress)
     if not result.passed:
         raise GateError(f"{source.name} was not built: {result.failures[0]}", result)
     return result
-
-
-def as_source(
-    subject: Subject,
-    inputs: InputSpecs | None = None,
-    samples: Mapping[str, Any] | None = None,
-    *,
-    name: str | None = None,
-    seed: int | None = None,
-    task: str | None = None,
-    dtype: str = "float32",
-    keep_io: bool = False,
-) -> Source:
-    """Resolve a SPEC, or wrap a module that the caller holds.
-
-    Raises:
-        UsageError: If it does not resolve, a module comes without inputs, or a task is no model directory's.
-    """
-    arrays = None if samples is None else as_feeds(samples)
-    if inputs is None and arrays is not None and not (isinstance(subject, str) and knows_its_inputs(subject)):
-        inputs = specs_of(arrays)
-    if isinstance(subject, str):
-        source = resolve(subject, inputs, seed, task)
-    elif task is not None:
-        raise UsageError("a task is for hf:DIR, a model directory, and not for a module: leave it out")
-    elif inputs is None:
-        raise UsageError('a module needs its inputs: pass inputs={"x": "float32[batch,seq,768]"}')
-    else:
-        source = from_module(subject, inputs, name)
-    if arrays is not None:
-        source = with_samples(source, arrays)
-    return convert(source, dtype, keep_io=keep_io)
-
-
-@dataclass(frozen=True)
-class _OpenModel:
-    """An ONNX file, with the settings and the manifest that came with it."""
-
-    path: Path
-    settings: SessionSettings
-    directory: Path | None = None
-    manifest: Manifest | None = None
-
-
-@contextmanager
-def _opened(model: Model) -> Iterator[_OpenModel]:
-    """Give a model as a file: a bundle's checked one, a file as it is, a model in memory for the while."""
-    if isinstance(model, ir.Model):
-        with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
-            path = Path(scratch) / MODEL
-            onnx_file.save(model, path)
-            yield _OpenModel(path, SessionSettings())
-        return
-    path = Path(model)
-    if path.is_dir():
-        manifest = read_manifest(path)
-        check_integrity(path, manifest)
-        yield _OpenModel(path / MODEL, manifest.session_options, path, manifest)
-        return
-    onnx_file.load(path)
-    yield _OpenModel(path, SessionSettings())
-
-
-@contextmanager
-def _evaluating(source: Source | None) -> Iterator[None]:
-    if source is None:
-        yield
-        return
-    with evaluation_mode(source.module):
-        yield
-
-
-@dataclass(frozen=True)
-class _Named:
-    """What a model is to be compared with, as the caller named it."""
-
-    against: Subject | Path | None
-    inputs: InputSpecs | None
-    seed: int | None
-    dtype: str
-    keep_io: bool
-    task: str | None
-
-
-def _reference(file: _OpenModel, named: _Named, threads: int) -> Reference:
-    against = named.against
-    if isinstance(against, Path) or (isinstance(against, str) and against.endswith(".onnx")):
-        return OnnxReference(Path(against), threads)
-    try:
-        source = _source_of(file, named)
-    except UsageError:
-        if against is not None or file.directory is None:
-            raise
-        source = None  # the factory is not importable here: its test vectors are what there is
-    if source is not None:
-        return TorchReference(source, threads)
-    if file.directory is None or file.manifest is None:
-        raise UsageError(
-            "name what to verify against: --against a preset, package.module:factory, hf:DIR or other.onnx"
-        )
-    expected = vectors.read(file.directory)
-    return VectorReference(f"{file.directory.name}'s test vectors", file.manifest.inputs, *expected)
-
-
-def _source_of(file: _OpenModel, named: _Named) -> Source | None:
-    """Resolve what was named, else what a bundle says of its source; None where there is neither."""
-    against, inputs, seed = named.against, named.inputs, named.seed
-    if against is None:
-        if file.manifest is None or file.manifest.source["kind"] == "module":
-            return None
-        recorded = file.manifest.source
-        seed = recorded["seed"] if seed is None else seed
-        # The inputs are recorded as they were before a conversion to another precision.
-        source = resolve(recorded["spec"], inputs or recorded["inputs"], seed, recorded.get("task"))
-        return convert(source, recorded["dtype"], keep_io=recorded["keep_io"])
-    if isinstance(against, Path):
-        raise UsageError(f"{against} is no PyTorch source")
-    if inputs is None and (isinstance(against, torch.nn.Module) or not knows_its_inputs(against)):
-        inputs = graph_inputs(onnx_file.load(file.path))
-    return as_source(against, inputs, seed=seed, task=named.task, dtype=named.dtype, keep_io=named.keep_io)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ffn_export import api
+from ffn_export import api, subjects
 from ffn_export.bundle.folder import bundles_in
 from ffn_export.bundle.manifest import MANIFEST, MODEL
 from ffn_export.errors import FfnExportError, UsageError
@@ -35,7 +35,7 @@ class Subject:
     """What is timed: a bundle, or a SPEC that is exported and fused for it."""
 
     name: str
-    model: api.Model
+    model: subjects.Model
     against: str | None
     sizes: list[dict[str, int]]
 

@@ -20,7 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from ffn_export import api
+from ffn_export import subjects
 from ffn_export.bundle.build import Build, BuildOptions, build
 from ffn_export.bundle.folder import INDEX, IndexEntry, index, index_entry
 from ffn_export.errors import FfnExportError, did_you_mean
@@ -148,7 +148,7 @@ def _leave_interrupts() -> None:
 def _build_all(task: Task) -> list[IndexEntry]:
     """Export once, and build a bundle for each target; whatever goes wrong becomes the bundle's entry."""
     try:
-        source = api.as_source(task.preset, dtype=task.dtype)
+        source = subjects.as_source(task.preset, dtype=task.dtype)
         exported = export_source(source, DEFAULT_OPSET)
     except Exception as error:  # noqa: BLE001 - what keeps one from being exported must not stop the others
         return [_entry(task, target, None, _said(error)) for target in task.targets]

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ffn_export import api
+from ffn_export import api, subjects
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.capture import DEFAULT_OPSET
@@ -37,6 +37,7 @@ from ffn_export.fusion.targets import TARGETS
 from ffn_export.latency.measure import interleave
 from ffn_export.latency.statistics import paired_ratio, summarise
 from ffn_export.modules.presets import PRESETS
+from ffn_export.parity import verdict
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.verify import verify
@@ -262,7 +263,7 @@ def _summary(proof: Proof) -> str:
 def _prove(group: Group) -> None:
     """Export once, and judge the graph of each target; each result is written as soon as it is there."""
     try:
-        source = api.as_source(group.preset, dtype=group.dtype)
+        source = subjects.as_source(group.preset, dtype=group.dtype)
         exported = export_source(source, DEFAULT_OPSET)
         reference = RememberingReference(source, group.threads)
     except Exception as error:  # noqa: BLE001 - what keeps one from being exported must not stop the others
@@ -302,9 +303,9 @@ def _worst(result: ParityResult) -> dict[str, Any]:
     outputs = [output for case in result.cases for output in case.outputs]
     if not outputs:
         return {"cases": cases}
-    worst = max(outputs, key=lambda output: output.factor(result.tolerances))
-    errors = {"worst_ulps": worst.ulps, "torch_ulps": worst.baseline_ulps}
-    return {"cases": cases, "allowed_ulps": worst.allowed(result.tolerances), **errors}
+    worst = max(outputs, key=lambda output: verdict.factor(output, result.tolerances))
+    errors = {"worst_ulps": worst.actual.ulps, "torch_ulps": worst.baseline.ulps}
+    return {"cases": cases, "allowed_ulps": verdict.allowed(worst, result.tolerances), **errors}
 
 
 def _time_all(groups: Sequence[Group], proofs: Sequence[Proof], path: Path, deadline: float) -> list[dict[str, Any]]:
@@ -339,7 +340,7 @@ def _time_groups(waiting: Sequence[tuple[Group, Sequence[str]]], path: Path) -> 
 
 def _times(group: Group, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Time the graphs of one export and the module itself, in turn, with inputs and outputs on the GPU."""
-    source = api.as_source(group.preset, dtype=group.dtype)
+    source = subjects.as_source(group.preset, dtype=group.dtype)
     runners = {t: get_runtime(RUNTIME).load(Artifact(group.graph(t)), group.threads) for t in targets}
     dims = list(merge_dims(source.inputs).values())
     known: list[dict[str, int]] = []

@@ -9,6 +9,7 @@ from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.report import KINDS, FusionReport
 from ffn_export.latency.result import LatencyResult
+from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
 
 
@@ -47,12 +48,12 @@ def summarise_parity(result: ParityResult) -> dict[str, Any]:
         cases = [case for case in result.cases if case.runtime == name and case.skipped is None]
         warned = [case.factor(result.tolerances) for case in cases if case.warning(result.tolerances) is not None]
         outputs = [output for case in cases for output in case.outputs]
-        worst = max(outputs, key=lambda output: output.factor(result.tolerances), default=None)
+        worst = max(outputs, key=lambda output: verdict.factor(output, result.tolerances), default=None)
         runtimes[name] = {
             "cases": len(cases),
-            "worst_ulps": worst.ulps if worst else None,
-            "allowed_ulps": worst.allowed(result.tolerances) if worst else None,
-            "baseline_ulps": worst.baseline_ulps if worst else None,
+            "worst_ulps": worst.actual.ulps if worst else None,
+            "allowed_ulps": verdict.allowed(worst, result.tolerances) if worst else None,
+            "baseline_ulps": worst.baseline.ulps if worst else None,
             "warned": len(warned),
             "warned_factor": max(warned, default=None),
         }

@@ -88,7 +88,7 @@ def command(
 
 def _input_specs(model: Path, against: str | None, inputs: tuple[str, ...], task: str | None) -> tuple[TensorSpec, ...]:
     """Return the inputs that are timed; what knows its own inputs names their axes, too."""
-    from ffn_export import api
+    from ffn_export import subjects
     from ffn_export.exporter import onnx_file
     from ffn_export.exporter.source import knows_its_inputs
     from ffn_export.exporter.tensor_spec import parse_inputs
@@ -97,5 +97,5 @@ def _input_specs(model: Path, against: str | None, inputs: tuple[str, ...], task
     if inputs:
         return parse_inputs(inputs)
     if against is not None and knows_its_inputs(against):
-        return api.as_source(against, task=task).inputs
+        return subjects.as_source(against, task=task).inputs
     return graph_inputs(onnx_file.load(open_argument(model)[0]))

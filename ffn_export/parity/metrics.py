@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ffn_export.exporter.drawing import Array
-from ffn_export.parity.result import OutputMetrics
+from ffn_export.parity.measures import Deviation, OutputMetrics
+
+_BINS = 4096
 
 
 def compare(
@@ -27,26 +31,21 @@ def compare(
         return OutputMetrics(name, dtype, problem=f"shape {list(actual.shape)}, expected {list(baseline.shape)}")
     if actual.dtype != baseline.dtype:
         return OutputMetrics(name, dtype, problem=f"dtype {actual.dtype}, expected {baseline.dtype}")
-    truth = oracle.astype(np.float64)
-    error, index, unexpected = _error(actual.astype(np.float64), truth, baseline.astype(np.float64))
-    own, _, _ = _error(baseline.astype(np.float64), truth, baseline.astype(np.float64))
-    finite = truth[np.isfinite(truth)]
-    scale = float(np.abs(finite).max(initial=0.0))
+    have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
+    scale = float(np.abs(truth[np.isfinite(truth)]).max(initial=0.0))
     unit = unit_in_the_last_place(scale, actual.dtype)
-    norm = float(np.linalg.norm(finite))
+    error = _error(have, truth)
+    unexpected = ~(np.isfinite(have) & np.isfinite(truth)) & ~_same_kind(have, truth) & ~_same_kind(have, own)
     return OutputMetrics(
         output=name,
         dtype=dtype,
         scale=scale,
-        max_abs=float(error.max(initial=0.0)),
-        relative_l2=float(np.linalg.norm(error)) / norm if norm else float(error.max(initial=0.0)),
-        ulps=float(error.max(initial=0.0)) / unit,
-        worst_index=index,
-        nonfinite=int(np.count_nonzero(~np.isfinite(actual.astype(np.float64)))),
-        unexpected=unexpected,
-        baseline_max_abs=float(own.max(initial=0.0)),
-        baseline_ulps=float(own.max(initial=0.0)) / unit,
+        actual=_deviation(have, truth, error, unit),
+        baseline=_deviation(own, truth, _error(own, truth), unit),
         conditioning_ulps=conditioning / unit,
+        unexpected=int(np.count_nonzero(unexpected)),
+        unexpected_index=_index(unexpected) if unexpected.any() else (),
+        frontier=frontier(error, np.abs(truth)),
     )
 
 
@@ -57,17 +56,89 @@ def unit_in_the_last_place(scale: float, dtype: np.dtype[np.generic]) -> float:
     return float(np.abs(np.spacing(np.asarray(scale).astype(dtype)).astype(np.float64)))
 
 
-def _error(actual: Array, truth: Array, baseline: Array) -> tuple[Array, tuple[int, ...], int]:
-    """Return absolute differences (0 where either is not finite), the worst index, and surprises.
+def frontier(error: Array, size: Array) -> tuple[tuple[float, float], ...]:
+    """Return the elements that decide any test ``error <= atol + rtol * size``, as ``(error, size)``.
 
-    A NaN or infinity is right where the oracle or the baseline has the same.
+    For one ``rtol`` the element with the largest ``error - rtol * size`` decides. Over all ``rtol >= 0`` those are the
+    corners of the upper convex hull on its rising side, a few points of any number of elements (Andrew 1979, "Another
+    efficient algorithm for convex hulls in two dimensions").
     """
+    sizes, errors = size.reshape(-1), error.reshape(-1)
+    candidates = np.isfinite(sizes) & (errors > 0)
+    candidates[candidates] = _rises(sizes[candidates], errors[candidates])
+    order = np.lexsort((-errors[candidates], sizes[candidates]))
+    hull: list[tuple[float, float]] = []
+    for point in zip(sizes[candidates][order].tolist(), errors[candidates][order].tolist(), strict=True):
+        if hull and point[1] <= hull[-1][1]:
+            continue  # a smaller magnitude has a larger error, and decides always
+        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return tuple((difference, magnitude) for magnitude, difference in hull)
+
+
+def _rises(sizes: Array, errors: Array) -> Array:
+    """Whether an error is above all of clearly smaller magnitudes: few of millions are, and only those can decide."""
+    bins = np.minimum(sizes / (sizes.max(initial=0.0) or 1.0) * _BINS, _BINS - 1).astype(np.intp)
+    largest = np.zeros(_BINS)
+    np.maximum.at(largest, bins, errors)
+    before = np.concatenate([[0.0], np.maximum.accumulate(largest)[:-1]])
+    rises: Array = errors > before[bins]
+    return rises
+
+
+def _turns_left(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    """Whether ``b`` is on or below the line from ``a`` to ``c``, so that it is no corner of the upper hull."""
+    return (b[0] - a[0]) * (c[1] - a[1]) >= (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _error(actual: Array, truth: Array) -> Array:
+    """Return absolute differences, 0 where either is not finite."""
     finite = np.isfinite(actual) & np.isfinite(truth)
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.where(finite, np.abs(actual - truth), 0.0)
-    same = _same_kind(actual, truth) | _same_kind(actual, baseline)
-    index = np.unravel_index(int(error.argmax()), error.shape) if error.size else ()
-    return error, tuple(int(i) for i in index), int(np.count_nonzero(~finite & ~same))
+        error: Array = np.where(finite, np.abs(actual - truth), 0.0)
+    return error
+
+
+def _deviation(actual: Array, truth: Array, error: Array, unit: float) -> Deviation:
+    finite = np.isfinite(actual) & np.isfinite(truth)
+    have, want = np.where(finite, actual, 0.0).reshape(-1), np.where(finite, truth, 0.0).reshape(-1)
+    largest = float(error.max(initial=0.0))
+    relative = _relative(_norm(error.reshape(-1)), _norm(want))
+    return Deviation(
+        max_abs=largest,
+        relative_l2=relative,
+        ulps=largest / unit,
+        snr_db=-20 * math.log10(relative) if 0 < relative < math.inf else (math.inf if relative == 0 else -math.inf),
+        cosine=_cosine(have, want),
+        nan=int(np.count_nonzero(np.isnan(actual))),
+        inf=int(np.count_nonzero(np.isinf(actual))),
+        worst_index=_index(error),
+    )
+
+
+def _relative(error: float, norm: float) -> float:
+    if norm:
+        return error / norm
+    return math.inf if error else 0.0
+
+
+def _norm(array: Array) -> float:
+    """Return the L2 norm; scaled, so that squares neither overflow nor vanish."""
+    largest = float(np.abs(array).max(initial=0.0))
+    return largest * float(np.linalg.norm(array / largest)) if largest else 0.0
+
+
+def _cosine(a: Array, b: Array) -> float:
+    norms = _norm(a), _norm(b)
+    if not all(norms):
+        return 1.0 if norms[0] == norms[1] else 0.0
+    return float(np.clip(np.dot(a / norms[0], b / norms[1]), -1.0, 1.0))
+
+
+def _index(array: Array) -> tuple[int, ...]:
+    """Return the index of the largest element, or of the first that is true."""
+    return tuple(int(i) for i in np.unravel_index(int(array.argmax()), array.shape)) if array.size else ()
 
 
 def _same_kind(a: Array, b: Array) -> Array:

@@ -2,84 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
-from ffn_export.parity.tolerances import Tolerances, allowed_ulps, explained_ulps
+from ffn_export.errors import UsageError
+from ffn_export.parity import verdict
+from ffn_export.parity.measures import OutputMetrics, PropertyMetrics, WeightMetrics
+from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
 
 CaseStatus = Literal["passed", "warned", "failed", "skipped"]
 
-
-@dataclass(frozen=True)
-class OutputMetrics:
-    """How far one output of one run is from the oracle.
-
-    Attributes:
-        output: Its name.
-        dtype: Element type of the output.
-        scale: Largest finite magnitude of the oracle's output.
-        max_abs: Largest absolute difference over the elements that are finite in both.
-        relative_l2: L2 norm of the difference over that of the oracle.
-        ulps: ``max_abs`` in units of the last place of ``dtype`` at ``scale``.
-        worst_index: Index of the largest difference.
-        nonfinite: Elements that are NaN or infinite here.
-        unexpected: Elements that are not finite in one of the two, and not the same NaN or infinity in both.
-        baseline_max_abs: ``max_abs`` of the baseline, PyTorch in the working dtype.
-        baseline_ulps: ``ulps`` of the baseline.
-        conditioning_ulps: How far one rounding of the inputs moves the oracle, in the same units; 0 on a
-            well-conditioned case, where it is not measured and nothing is allowed for it.
-        problem: What keeps it from being compared at all: a missing output, another shape or dtype.
-    """
-
-    output: str
-    dtype: str = ""
-    scale: float = 0.0
-    max_abs: float = 0.0
-    relative_l2: float = 0.0
-    ulps: float = 0.0
-    worst_index: tuple[int, ...] = ()
-    nonfinite: int = 0
-    unexpected: int = 0
-    baseline_max_abs: float = 0.0
-    baseline_ulps: float = 0.0
-    conditioning_ulps: float = 0.0
-    problem: str | None = None
-
-    def allowed(self, tolerances: Tolerances) -> float:
-        """Return the largest error in ulps that passes without a warning."""
-        return allowed_ulps(self.baseline_ulps, tolerances, self.conditioning_ulps)
-
-    def factor(self, tolerances: Tolerances) -> float:
-        """Return the error as a multiple of what is allowed: above 1 it is outside."""
-        allowed = self.allowed(tolerances)
-        if allowed:
-            return self.ulps / allowed
-        return math.inf if self.ulps else 0.0
-
-    def failure(self, tolerances: Tolerances, *, excused: bool = False) -> str | None:
-        """Return why this fails under the tolerances, or None.
-
-        Args:
-            tolerances: What is allowed.
-            excused: Also allow what the conditioning explains.
-        """
-        if self.problem is not None:
-            return f"{self.output}: {self.problem}"
-        if self.unexpected:
-            return f"{self.output}: {self.unexpected} elements are NaN or infinite in one of runtime and oracle"
-        allowed = self.allowed(tolerances)
-        limit = max(allowed, explained_ulps(self.conditioning_ulps, tolerances)) if excused else allowed
-        # Written so that NaN fails.
-        if not self.ulps <= limit:
-            conditioning = f", conditioning {self.conditioning_ulps:.3g}" if self.conditioning_ulps else ""
-            return (
-                f"{self.output}: error {self.ulps:.3g} units in the last place at {list(self.worst_index)}, "
-                f"allowed {limit:.3g} (PyTorch's own {self.baseline_ulps:.3g}{conditioning})"
-            )
-        return None
+# Version of the stored form, which grows with every change that a reader has to know of.
+FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -96,6 +32,7 @@ class CaseResult:
         error: What the runtime raised, where it did.
         skipped: Why there is nothing to compare with, where the reference itself refuses the case.
         imprecise_operators: On an ill-conditioned case, the graph's operators that are known to be less accurate there.
+        saved: Where the inputs were written, as an ONNX test vector; None where they were not.
     """
 
     runtime: str
@@ -107,23 +44,26 @@ class CaseResult:
     error: str | None = None
     skipped: str | None = None
     imprecise_operators: tuple[str, ...] = ()
+    saved: str | None = None
 
     def failure(self, tolerances: Tolerances) -> str | None:
         """Return why the case fails under the tolerances, or None."""
         if self.error is not None:
             return self.error
         excused = bool(self.imprecise_operators)
-        return next((f for output in self.outputs if (f := output.failure(tolerances, excused=excused))), None)
+        found = (verdict.output_failure(output, tolerances, excused=excused) for output in self.outputs)
+        return next((failure for failure in found if failure is not None), None)
 
     def factor(self, tolerances: Tolerances) -> float:
         """Return the largest error of an output as a multiple of what is allowed; 0 where none was compared."""
-        return max((output.factor(tolerances) for output in self.outputs), default=0.0)
+        return max((verdict.factor(output, tolerances) for output in self.outputs), default=0.0)
 
     def warning(self, tolerances: Tolerances) -> str | None:
         """Return by how much the case leaves the bound and why that is no failure, or None."""
         if not self.imprecise_operators or self.skipped is not None or self.failure(tolerances) is not None:
             return None
-        outside = next((f for output in self.outputs if (f := output.failure(tolerances))), None)
+        found = (verdict.output_failure(output, tolerances) for output in self.outputs)
+        outside = next((failure for failure in found if failure is not None), None)
         if outside is None:
             return None
         operators = " and ".join(self.imprecise_operators)
@@ -143,44 +83,15 @@ class CaseResult:
     def to_dict(self, tolerances: Tolerances) -> dict[str, Any]:
         """Return plain data for JSON, with the verdict under these tolerances beside the measurements."""
         warning = self.warning(tolerances)
-        verdict = {"status": self.status(tolerances), "factor": self.factor(tolerances), "warning": warning}
-        return {**asdict(self), **verdict}
+        judged = {"status": self.status(tolerances), "factor": self.factor(tolerances), "warning": warning}
+        return {**asdict(self), **judged}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CaseResult:
         """Read what :meth:`to_dict` wrote; the verdict is derived again."""
-        known = {key: value for key, value in data.items() if key not in ("status", "factor", "warning")}
-        outputs = tuple(OutputMetrics(**_measures(output)) for output in data["outputs"])
-        return cls(**{**known, "outputs": outputs, "imprecise_operators": tuple(data.get("imprecise_operators", ()))})
-
-
-@dataclass(frozen=True)
-class WeightMetrics:
-    """One initialiser, compared with the parameter that it was traced to.
-
-    Attributes:
-        initializer: Its name in the graph.
-        parameter: The module's parameter or buffer.
-        differing: Number of elements that are not the parameter's, rounded to the initialiser's dtype.
-        max_relative: Largest difference over the largest magnitude of the parameter.
-        worst_index: Where.
-    """
-
-    initializer: str
-    parameter: str
-    differing: int
-    max_relative: float
-    worst_index: tuple[int, ...]
-
-    @property
-    def failure(self) -> str | None:
-        """Return why this fails, or None."""
-        if not self.differing:
-            return None
-        return (
-            f"initializer {self.initializer!r} is not parameter {self.parameter!r}: {self.differing} elements differ, "
-            f"by up to {self.max_relative:.2g} of its largest, at {list(self.worst_index)}"
-        )
+        known = {key: value for key, value in data.items() if key in {f.name for f in fields(cls)}}
+        outputs = tuple(map(OutputMetrics.from_dict, data["outputs"]))
+        return cls(**{**known, "outputs": outputs, "imprecise_operators": tuple(data["imprecise_operators"])})
 
 
 @dataclass(frozen=True)
@@ -195,6 +106,8 @@ class ParityResult:
         unavailable: Runtime -> why it could not judge.
         interface: Differences of inputs, outputs and axes between the graph and the spec.
         weights: Initialisers that were traced to parameters.
+        properties: Properties of the reference, asked of each runtime; empty where the reference has none.
+        notes: What a reader should know beside the verdict, such as why failing inputs could not be kept.
         placement: Runtime -> device or provider -> nodes.
         precision: Runtime -> floating-point dtypes that it computed in.
         environment: Where it ran.
@@ -207,6 +120,8 @@ class ParityResult:
     unavailable: Mapping[str, str] = field(default_factory=dict)
     interface: tuple[str, ...] = ()
     weights: tuple[WeightMetrics, ...] = ()
+    properties: tuple[PropertyMetrics, ...] = ()
+    notes: tuple[str, ...] = ()
     placement: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     precision: Mapping[str, str] = field(default_factory=dict)
     environment: Environment | None = None
@@ -220,11 +135,16 @@ class ParityResult:
     def failures(self) -> tuple[str, ...]:
         """Every reason to fail, one line each."""
         found = [*self.interface]
-        found += [f for weight in self.weights if (f := weight.failure) is not None]
+        found += [f for each in self.weights if (f := verdict.weight_failure(each, self.tolerances)) is not None]
         found += [
             f"{case.runtime}, {case.case}: {failure}"
             for case in self.cases
             if case.skipped is None and (failure := case.failure(self.tolerances)) is not None
+        ]
+        found += [
+            f"{each.runtime}, {failure}"
+            for each in self.properties
+            if (failure := verdict.property_failure(each, self.tolerances)) is not None
         ]
         if not found and not self.judged:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
@@ -251,7 +171,7 @@ class ParityResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with the verdict beside the measurements."""
-        data = asdict(self)
+        data = {"format": FORMAT, **asdict(self)}
         data["passed"] = self.passed
         data["failures"] = list(self.failures)
         data["warnings"] = list(self.warnings)
@@ -260,25 +180,25 @@ class ParityResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ParityResult:
-        """Read what :meth:`to_dict` wrote; the verdict is derived again."""
+        """Read what :meth:`to_dict` wrote; the verdict is derived again.
+
+        Raises:
+            UsageError: If it is no such result, or one of a version that is not known here.
+        """
+        if data.get("format") != FORMAT:
+            found = data.get("format", "none")
+            raise UsageError(f"this is no parity result of format {FORMAT}, which this version reads (found: {found})")
         return cls(
             model=data["model"],
             against=data["against"],
-            tolerances=Tolerances(**data["tolerances"]),
+            tolerances=Tolerances.from_dict(data["tolerances"]),
             cases=tuple(map(CaseResult.from_dict, data["cases"])),
             unavailable=dict(data["unavailable"]),
             interface=tuple(data["interface"]),
-            weights=tuple(WeightMetrics(**_measures(w)) for w in data["weights"]),
+            weights=tuple(map(WeightMetrics.from_dict, data["weights"])),
+            properties=tuple(map(PropertyMetrics.from_dict, data["properties"])),
+            notes=tuple(data["notes"]),
             placement=data["placement"],
             precision=dict(data.get("precision", {})),
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
         )
-
-
-_FLOATS = {f.name for metrics in (OutputMetrics, WeightMetrics) for f in fields(metrics) if f.type == "float"}
-
-
-def _measures(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metrics as they were measured: JSON has no NaN, so one may stand there as a string."""
-    numbers = {key: float(value) for key, value in data.items() if key in _FLOATS}
-    return {**data, **numbers, "worst_index": tuple(data["worst_index"])}

@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """The classic test of one output: ``difference <= atol + rtol * |oracle|`` for every element."""
+
+    atol: float = 0.0
+    rtol: float = 0.0
+
+    def factor(self, frontier: tuple[tuple[float, float], ...]) -> float:
+        """Return the largest difference as a multiple of what is allowed for its element; 0 without elements."""
+        return max((_ratio(error, self.atol + self.rtol * size) for error, size in frontier), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -19,6 +33,9 @@ class Tolerances:
     truth. PyTorch may be exact there by luck, so that its own error says nothing: the mean of a constant
     row comes out right or one unit wrong, and the norm multiplies that unit by 1 / sqrt(epsilon).
 
+    What a caller declares takes the place of these bounds: a budget for a model that is meant to differ
+    (quantised), or the classic ``atol`` and ``rtol``.
+
     Attributes:
         baseline_factor: Times PyTorch's own error in the same dtype.
         floor_ulps: Always allowed.
@@ -26,12 +43,35 @@ class Tolerances:
         explained_factor: Times the conditioning that it still explains, for an operator that is known to
             be less accurate: one that adds n elements in turn is off by about sqrt(n) roundings (Higham and
             Mary 2019, "A new approach to probabilistic rounding error analysis"), and rows have up to 4,096.
+        relative_l2: Declared budget: the largest relative L2 error of any output and of any traced initialiser.
+        closeness: Output name -> its classic test; the name ``*`` stands for every other output.
     """
 
     baseline_factor: float = 4.0
     floor_ulps: float = 8.0
     conditioning_factor: float = 2.0
     explained_factor: float = 64.0
+    relative_l2: float | None = None
+    closeness: Mapping[str, Closeness] = field(default_factory=dict)
+
+    def closeness_of(self, output: str) -> Closeness | None:
+        """Return the classic test that is declared for an output, or None."""
+        return self.closeness.get(output, self.closeness.get("*"))
+
+    def declares(self, output: str) -> bool:
+        """Whether something declared takes the place of the bound in units of the last place."""
+        return self.relative_l2 is not None or self.closeness_of(output) is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Tolerances:
+        """Read what :meth:`to_dict` wrote."""
+        known = {name: value for name, value in data.items() if name in {f.name for f in fields(cls)}}
+        closeness = {output: Closeness(**test) for output, test in data.get("closeness", {}).items()}
+        return cls(**{**known, "closeness": closeness})
 
 
 def allowed_ulps(baseline_ulps: float, tolerances: Tolerances, conditioning_ulps: float = 0.0) -> float:
@@ -50,3 +90,9 @@ def explained_ulps(conditioning_ulps: float, tolerances: Tolerances) -> float:
 
 def _known(ulps: float) -> float:
     return ulps if math.isfinite(ulps) else 0.0
+
+
+def _ratio(error: float, allowed: float) -> float:
+    if allowed:
+        return error / allowed
+    return math.inf if error else 0.0

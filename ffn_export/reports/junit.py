@@ -15,6 +15,7 @@ from pathlib import Path
 
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.reports.text_file import write_text
@@ -117,7 +118,7 @@ def _interface_outcome(result: ParityResult) -> Outcome:
 
 def _weight_outcomes(result: ParityResult) -> Iterator[tuple[str, Outcome]]:
     for weight in result.weights:
-        yield weight.initializer, _failure(weight.failure)
+        yield weight.initializer, _failure(verdict.weight_failure(weight, result.tolerances))
     if not result.weights:
         yield "initializers", Skipped("no initializer was traced to a parameter")
 

@@ -7,6 +7,7 @@ error, and each graph counts its own runs.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from ffn_export.runtimes.torch_eager import TorchRunner, no_source
 
 # Sizes are symbols, but 0 and 1 are special, so every axis may ask for two more graphs.
 _MOST_GRAPHS = 256
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class TorchCompiled:
@@ -124,10 +126,13 @@ class CompiledRunner(TorchRunner):
 
 @contextmanager
 def many_graphs() -> Iterator[None]:
-    """Allow a graph for each range of sizes; one too many is an error, since whole graphs were asked for."""
+    """Allow a graph for each range of sizes; one too many is an error, since whole graphs were asked for.
+
+    One thread at a time: the limits are global, and so is the count of runs that proves that compiled code ran.
+    """
     from torch._dynamo import config
 
-    with config.patch(recompile_limit=_MOST_GRAPHS, accumulated_recompile_limit=_MOST_GRAPHS * 16):
+    with _ONE_AT_A_TIME, config.patch(recompile_limit=_MOST_GRAPHS, accumulated_recompile_limit=_MOST_GRAPHS * 16):
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.torch_eager import TorchRunner, no_source
+
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class TorchCuda:
@@ -136,16 +139,20 @@ def on(device: str, tensor: torch.Tensor) -> bool:
 
 @contextmanager
 def full_float32() -> Iterator[None]:
-    """Let float32 products on CUDA be float32: TF32 has 10 bits of mantissa. The settings are torch's own, global."""
+    """Let float32 products on CUDA be float32: TF32 has 10 bits of mantissa.
+
+    One thread at a time: the settings are global.
+    """
     backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
-    before = [backend.allow_tf32 for backend in backends]
-    try:
-        for backend in backends:
-            backend.allow_tf32 = False
-        yield
-    finally:
-        for backend, value in zip(backends, before, strict=True):
-            backend.allow_tf32 = value
+    with _ONE_AT_A_TIME:
+        before = [backend.allow_tf32 for backend in backends]
+        try:
+            for backend in backends:
+                backend.allow_tf32 = False
+            yield
+        finally:
+            for backend, value in zip(backends, before, strict=True):
+                backend.allow_tf32 = value
 
 
 def gpu_problem() -> str | None:

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from ffn_export.parity.metrics import compare, unit_in_the_last_place
-from ffn_export.parity.tolerances import Tolerances, allowed_ulps
+from ffn_export.parity.tolerances import Closeness, Tolerances, allowed_ulps
+from ffn_export.parity.verdict import output_failure
 
 ORACLE = np.array([[1.0, -4.0], [2.0, 0.5]])
 BASELINE = ORACLE.astype(np.float32)
@@ -15,19 +16,19 @@ def test_error_is_counted_in_units_of_the_outputs_own_scale() -> None:
     actual = BASELINE.copy()
     actual[1, 1] += np.float32(3 * np.spacing(np.float32(4.0)))
     metrics = compare("y", actual, ORACLE, BASELINE)
-    assert metrics.ulps == pytest.approx(3.0)
-    assert metrics.worst_index == (1, 1)
+    assert metrics.actual.ulps == pytest.approx(3.0)
+    assert metrics.actual.worst_index == (1, 1)
     assert metrics.scale == 4.0
-    assert metrics.baseline_ulps == 0.0
-    assert metrics.failure(Tolerances()) is None
+    assert metrics.baseline.ulps == 0.0
+    assert output_failure(metrics, Tolerances()) is None
 
 
 def test_the_floor_and_pytorchs_own_error_bound_the_error() -> None:
     unit = np.spacing(np.float32(4.0))
     nine_off = compare("y", (ORACLE + 9 * unit).astype(np.float32), ORACLE, BASELINE)
-    assert "allowed 8" in str(nine_off.failure(Tolerances()))
+    assert "allowed 8" in str(output_failure(nine_off, Tolerances()))
     own_three = compare("y", (ORACLE + 9 * unit).astype(np.float32), ORACLE, (ORACLE + 3 * unit).astype(np.float32))
-    assert own_three.failure(Tolerances()) is None
+    assert output_failure(own_three, Tolerances()) is None
     assert allowed_ulps(3.0, Tolerances()) == 12.0
 
 
@@ -36,26 +37,28 @@ def test_a_non_finite_value_fails_where_the_oracle_is_finite(wrong: float) -> No
     actual = BASELINE.copy()
     actual[0, 0] = wrong
     metrics = compare("y", actual, ORACLE, BASELINE)
-    assert (metrics.nonfinite, metrics.unexpected) == (1, 1)
-    assert "NaN or infinite" in str(metrics.failure(Tolerances()))
+    assert (metrics.actual.nan + metrics.actual.inf, metrics.unexpected, metrics.unexpected_index) == (1, 1, (0, 0))
+    assert "NaN or infinite" in str(output_failure(metrics, Tolerances()))
 
 
 def test_nan_everywhere_never_passes() -> None:
     metrics = compare("y", np.full_like(BASELINE, np.nan), ORACLE, BASELINE)
-    assert metrics.failure(Tolerances(baseline_factor=1e9, floor_ulps=1e9)) is not None
+    assert output_failure(metrics, Tolerances(baseline_factor=1e9, floor_ulps=1e9)) is not None
 
 
 def test_a_finite_value_where_the_oracle_is_nan_fails() -> None:
     oracle = ORACLE.copy()
     oracle[0, 0] = np.nan
-    assert compare("y", BASELINE, oracle, oracle.astype(np.float32)).failure(Tolerances()) is not None
+    assert output_failure(compare("y", BASELINE, oracle, oracle.astype(np.float32)), Tolerances()) is not None
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 def test_the_same_non_finite_value_is_right(special: float) -> None:
     oracle = ORACLE.copy()
     oracle[0, 0] = special
-    assert compare("y", oracle.astype(np.float32), oracle, oracle.astype(np.float32)).failure(Tolerances()) is None
+    assert (
+        output_failure(compare("y", oracle.astype(np.float32), oracle, oracle.astype(np.float32)), Tolerances()) is None
+    )
 
 
 def test_infinity_of_the_other_sign_is_wrong() -> None:
@@ -63,15 +66,15 @@ def test_infinity_of_the_other_sign_is_wrong() -> None:
     oracle[0, 0] = np.inf
     actual = oracle.astype(np.float32)
     actual[0, 0] = -np.inf
-    assert compare("y", actual, oracle, oracle.astype(np.float32)).failure(Tolerances()) is not None
+    assert output_failure(compare("y", actual, oracle, oracle.astype(np.float32)), Tolerances()) is not None
 
 
 def test_pytorchs_own_nan_excuses_a_runtime_that_has_it_too() -> None:
     # torch's float32 gelu(+inf) is NaN while the oracle has inf.
     oracle = np.array([np.inf, 1.0])
     baseline = np.array([np.nan, 1.0], np.float32)
-    assert compare("y", baseline.copy(), oracle, baseline).failure(Tolerances()) is None
-    assert compare("y", oracle.astype(np.float32), oracle, baseline).failure(Tolerances()) is None
+    assert output_failure(compare("y", baseline.copy(), oracle, baseline), Tolerances()) is None
+    assert output_failure(compare("y", oracle.astype(np.float32), oracle, baseline), Tolerances()) is None
 
 
 def test_missing_output_other_shape_and_other_dtype_are_problems() -> None:
@@ -83,14 +86,14 @@ def test_missing_output_other_shape_and_other_dtype_are_problems() -> None:
 def test_an_empty_output_passes() -> None:
     empty = np.zeros((0, 4), np.float32)
     metrics = compare("y", empty, empty.astype(np.float64), empty)
-    assert metrics.failure(Tolerances()) is None
-    assert metrics.worst_index == ()
+    assert output_failure(metrics, Tolerances()) is None
+    assert metrics.actual.worst_index == ()
 
 
 def test_integers_must_be_equal() -> None:
     oracle = np.array([1, 2, 3])
-    assert compare("y", oracle, oracle, oracle).failure(Tolerances()) is None
-    assert compare("y", oracle + np.array([0, 1, 0]), oracle, oracle).failure(Tolerances()) is not None
+    assert output_failure(compare("y", oracle, oracle, oracle), Tolerances()) is None
+    assert output_failure(compare("y", oracle + np.array([0, 1, 0]), oracle, oracle), Tolerances()) is not None
 
 
 @pytest.mark.parametrize(
@@ -98,3 +101,56 @@ def test_integers_must_be_equal() -> None:
 )
 def test_units_in_the_last_place_at_four(dtype: type, unit: float) -> None:
     assert unit_in_the_last_place(4.0, np.dtype(dtype)) == unit
+
+
+def test_metrics_say_what_the_error_is_like() -> None:
+    actual = (ORACLE * 1.01).astype(np.float32)
+    metrics = compare("y", actual, ORACLE, BASELINE)
+    assert metrics.actual.relative_l2 == pytest.approx(0.01, rel=1e-4)
+    assert metrics.actual.snr_db == pytest.approx(40.0, abs=0.01)
+    assert metrics.actual.cosine == pytest.approx(1.0)
+    assert compare("y", -BASELINE, ORACLE, BASELINE).actual.cosine == pytest.approx(-1.0)
+    assert metrics.baseline.snr_db == np.inf
+
+
+def test_norms_neither_overflow_nor_vanish() -> None:
+    huge = np.array([1e300, -1e300])
+    tiny = np.array([1e-300, 1e-300])
+    for oracle in (huge, tiny):
+        assert compare("y", oracle * 0.99, oracle, oracle).actual.relative_l2 == pytest.approx(0.01)
+        assert compare("y", oracle, oracle, oracle).actual.cosine == pytest.approx(1.0)
+
+
+def test_an_error_where_the_oracle_is_zero_has_no_relative_size() -> None:
+    zeros = np.zeros(3)
+    metrics = compare("y", zeros + 1e-3, zeros, zeros)
+    assert (metrics.actual.relative_l2, metrics.actual.snr_db, metrics.actual.cosine) == (np.inf, -np.inf, 0.0)
+
+
+def test_the_frontier_decides_every_classic_test() -> None:
+    rng = np.random.default_rng(0)
+    oracle = rng.standard_normal((40, 50)) * 10 ** rng.uniform(-3, 3, (40, 50))
+    actual = oracle + rng.standard_normal((40, 50)) * 10 ** rng.uniform(-6, -2, (40, 50))
+    points = compare("y", actual, oracle, oracle).frontier
+    assert len(points) < 40
+    error, size = np.abs(actual - oracle), np.abs(oracle)
+    for atol in (1e-9, 1e-4, 1e-2):
+        for rtol in (0.0, 1e-6, 1e-3, 1.0):
+            expected = float((error / (atol + rtol * size)).max())
+            assert Closeness(atol, rtol).factor(points) == pytest.approx(expected)
+    assert Closeness(0.0, 1e-3).factor(points) == pytest.approx(float((error / (1e-3 * size)).max()))
+
+
+def test_a_classic_tolerance_takes_the_place_of_the_bound() -> None:
+    off = compare("y", BASELINE + np.float32(1e-3), ORACLE, BASELINE)
+    assert output_failure(off, Tolerances()) is not None
+    assert output_failure(off, Tolerances(closeness={"*": Closeness(atol=2e-3)})) is None
+    assert output_failure(off, Tolerances(closeness={"y": Closeness(atol=1e-4), "*": Closeness(atol=1.0)})) is not None
+    nan = compare("y", np.full_like(BASELINE, np.nan), ORACLE, BASELINE)
+    assert output_failure(nan, Tolerances(closeness={"*": Closeness(atol=np.inf)})) is not None
+
+
+def test_a_declared_budget_takes_the_place_of_the_bound() -> None:
+    off = compare("y", (ORACLE * 1.004).astype(np.float32), ORACLE, BASELINE)
+    assert output_failure(off, Tolerances(relative_l2=0.01)) is None
+    assert "the declared budget is 0.001" in str(output_failure(off, Tolerances(relative_l2=0.001)))

@@ -34,7 +34,7 @@ def test_presets_pass_and_cover_empty_one_odd_and_large_sizes(
     for case in result.cases:
         for output in case.outputs:
             conditioning = 2 * output.conditioning_ulps if VALUES[case.values].ill_conditioned else 0
-            assert output.ulps <= max(4 * output.baseline_ulps, 8, conditioning), case.case
+            assert output.actual.ulps <= max(4 * output.baseline.ulps, 8, conditioning), case.case
 
 
 @pytest.mark.slow

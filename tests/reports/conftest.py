@@ -9,7 +9,8 @@ import pytest
 
 from ffn_export.fusion.report import FusionReport, Site
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio, Timing
-from ffn_export.parity.result import CaseResult, OutputMetrics, ParityResult, WeightMetrics
+from ffn_export.parity.measures import Deviation, OutputMetrics, WeightMetrics
+from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
 
@@ -29,7 +30,9 @@ def case() -> MakeCase:
     """Make a case of one float32 output: its name, its error in ulps, and PyTorch's own."""
 
     def make(name: str, ulps: float, baseline: float = 1.3) -> CaseResult:
-        output = OutputMetrics("y", "float32", 3.5, ulps * 2e-7, 1e-7, ulps, (1, 4), 0, 0, baseline * 2e-7, baseline)
+        actual = Deviation(ulps * 2e-7, 1e-7, ulps, 140.0, 1.0, worst_index=(1, 4))
+        own = Deviation(baseline * 2e-7, 1e-7, baseline, 140.0, 1.0, worst_index=(0, 2))
+        output = OutputMetrics("y", "float32", 3.5, actual, own, frontier=((ulps * 2e-7, 2.5),))
         return CaseResult("ort-cpu", name, {"batch": 3, "seq": 5}, "normal", 0, (output,))
 
     return make

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from ffn_export.fusion.report import FusionReport
+from ffn_export.json_text import json_text
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.reports.json_report import json_text, write_json
+from ffn_export.reports.json_report import write_json
 
 MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
@@ -28,7 +29,7 @@ def test_file_is_deterministic_in_field_order_and_ends_with_a_newline(passed: Pa
     write_json(passed.to_dict(), tmp_path / "r.json")
     text = (tmp_path / "r.json").read_text()
     assert text == json_text(passed.to_dict())
-    assert text.startswith('{\n  "model": "bert-ffn.onnx",\n  "against"')
+    assert text.startswith('{\n  "format": 1,\n  "model": "bert-ffn.onnx",\n  "against"')
     assert text.endswith("}\n")
 
 

@@ -12,6 +12,7 @@ import pytest
 from junitparser import JUnitXml
 
 from ffn_export.parity.result import CaseResult, ParityResult
+from ffn_export.parity.verdict import weight_failure
 from ffn_export.reports.junit import junit_xml, junit_xml_of_many, write_junit
 
 MakeCase = Callable[..., CaseResult]
@@ -30,7 +31,7 @@ def test_suites_counts_and_messages(failed: ParityResult, tmp_path: Path) -> Non
         "batch=0,seq=5 normal": "bert-ffn itself refuses these inputs",
         "loading the model": "the GPU wheel of onnxruntime is not installed",
         "inputs, outputs and axes": failed.interface[0],
-        "w2": failed.weights[1].failure,
+        "w2": weight_failure(failed.weights[1], failed.tolerances),
     }
 
 

@@ -11,7 +11,8 @@ from rich.console import Console, RenderableType
 
 from ffn_export.fusion.report import FusionReport
 from ffn_export.latency.result import LatencyResult
-from ffn_export.parity.result import CaseResult, OutputMetrics, ParityResult
+from ffn_export.parity.measures import OutputMetrics
+from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.reports.tables import fusion_table, latency_table, parity_table
 

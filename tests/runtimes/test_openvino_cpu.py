@@ -19,6 +19,7 @@ from ffn_export.exporter.source import Source
 from ffn_export.parity.cases import sweep
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.verify import verify
+from ffn_export.runtimes import registry
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.openvino_cpu import BFLOAT16, FLOAT32, OpenVino, OpenVinoRunner, computed_in
 from tests.runtimes.graphs import write
@@ -79,7 +80,7 @@ def test_what_bfloat16_costs_is_no_pass(
         told.load(ffn, 1)
     except RuntimeUnavailableError as error:
         pytest.skip(str(error))
-    monkeypatch.setitem(verify.__globals__["RUNTIMES"], told.name, told)
+    monkeypatch.setattr(registry, "RUNTIMES", {told.name: told})
     assert ffn.model_path is not None
     reference = TorchReference(source("t5-ffn"), 1)
     cases = sweep(reference.inputs, reference.example, 0)[:1]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 import gpu_suite
-from ffn_export.parity.result import CaseResult, OutputMetrics, ParityResult
+from ffn_export.parity.measures import Deviation, OutputMetrics
+from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 
 
 def case(ulps: float, own: float, conditioning: float = 0.0) -> CaseResult:
-    output = OutputMetrics("y", "float32", ulps=ulps, baseline_ulps=own, conditioning_ulps=conditioning)
+    output = OutputMetrics("y", "float32", 0.0, Deviation(ulps=ulps), Deviation(ulps=own), conditioning)
     return CaseResult(gpu_suite.RUNTIME, f"case {ulps}", {}, "normal", 0, (output,))
 
 
