@@ -9,7 +9,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "onnxruntime-gpu", "numpy")
+_PACKAGES = (
+    "torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "onnxruntime-gpu", "openvino", "tract", "numpy",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
