@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
+from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
 from ffn_export.cli.state import State
 
@@ -15,6 +17,7 @@ from ffn_export.cli.state import State
 @click.option("--against", metavar="SPEC|other.onnx", help="What it should compute. A bundle knows its own source.")
 @click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
 @click.option("--junit", "junit_path", metavar="FILE", help="Write the result as JUnit XML; - for standard output.")
+@baseline_option
 @runtime_option
 @threads_option
 @precision_options
@@ -28,6 +31,7 @@ def command(
     against: str | None,
     json_path: str | None,
     junit_path: str | None,
+    baseline: Path | None,
     runtimes: tuple[str, ...],
     threads: int | None,
     dtype: str,
@@ -51,6 +55,7 @@ def command(
     from ffn_export.reports.tables import parity_table
 
     arrays = read_npz(samples)
+    old = read_baseline(baseline)
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
         result = api.verify(
@@ -73,4 +78,12 @@ def command(
         write_junit(result, junit_path)
     if not result.passed:
         click.echo(f"ffn-export: parity failed: {result.failures[0]}", err=True)
-    return 0 if result.passed else 1
+    worse = 0
+    if old is not None:
+        source = None if against is None or against.endswith(".onnx") else against
+        time = partial(
+            api.bench, model, source, inputs=inputs or None, runtimes=runtimes or None, dtype=dtype, keep_io=keep_io,
+            seed=seed, task=task,
+        )  # fmt: skip
+        worse = report_regressions(compared(old, result, time, threads), baseline, console)
+    return 0 if result.passed and not worse else 1
