@@ -66,7 +66,7 @@ def assert_parity(
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
     __tracebackhide__ = True
-    options = {
+    options: dict[str, Any] = {
         "inputs": inputs, "samples": samples, "runtimes": runtimes, "tolerances": tolerances, "atol": atol,
         "rtol": rtol, "dtype": dtype, "keep_io": keep_io, "seed": seed, "task": task, "threads": threads,
     }  # fmt: skip

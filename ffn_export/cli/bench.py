@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,9 @@ def command(
 
     old = None if baseline is None else _stored_timing(baseline)
     specs = _input_specs(model, against, inputs, task) if tokens else ()
-    sizes = [token_sizes(specs, count) for count in tokens] or ([m.sizes for m in old.measurements] if old else [])
+    sizes: list[Mapping[str, int]] = [token_sizes(specs, count) for count in tokens]
+    if old is not None and not tokens:
+        sizes = [measurement.sizes for measurement in old.measurements]
     console = stderr_console(quiet=state.quiet)
 
     def time() -> LatencyResult:
