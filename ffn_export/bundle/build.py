@@ -9,9 +9,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from ffn_export.bundle import companions, describe, integrity, publish, vectors
+from ffn_export.bundle import companions, describe, integrity, publish
 from ffn_export.bundle.manifest import MODEL, Manifest
-from ffn_export.exporter import onnx_file
+from ffn_export.exporter import onnx_file, vectors
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.export import export_source
