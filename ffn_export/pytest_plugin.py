@@ -38,13 +38,11 @@ class Reports:
     directory: Path
     taken: dict[str, int] = field(default_factory=dict)
 
-    def write(self, test: str, result: ParityResult) -> None:
-        """Write a result as ``TEST.json``, and as ``TEST-2.json`` what the same test asserts next."""
-        from ffn_export.reports.json_report import write_json
-
+    def path(self, test: str) -> Path:
+        """Return the path of a report without its ending: ``TEST``, and ``TEST-2`` for what a test asserts next."""
         name = re.sub(r"[^\w.=,-]+", "-", test).strip("-")[-_LONGEST_NAME:]
         self.taken[name] = count = self.taken.get(name, 0) + 1
-        write_json(result.to_dict(), self.directory / f"{name}{f'-{count}' if count > 1 else ''}.json")
+        return self.directory / (name if count == 1 else f"{name}-{count}")
 
 
 _REPORTS = pytest.StashKey[Reports]()
@@ -59,7 +57,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "One that is not available here fails the test.",
     )  # fmt: skip
     group.addoption(
-        "--parity-report", metavar="DIR", help="write the result of each assert_parity to DIR as JSON, passed or not"
+        "--parity-report",
+        metavar="DIR",
+        help="write the result of each assert_parity to DIR as JSON, passed or not, and the inputs of failing cases",
     )
 
 
@@ -147,14 +147,19 @@ class AssertParity:
         """
         __tracebackhide__ = True
         options = self._options(options)
+        path = None if self.reports is None else self.reports.path(self.test)
+        if path is not None:
+            options.setdefault("failures", path)
         try:
             result = testing.judge(reference, model, **options)
         except RuntimeUnavailableError as error:
             if self.by_command_line:
                 pytest.fail(f"--parity-runtime: {error}", pytrace=False)
             pytest.skip(str(error))
-        if self.reports is not None:
-            self.reports.write(self.test, result)
+        if path is not None:
+            from ffn_export.reports.json_report import write_json
+
+            write_json(result.to_dict(), f"{path}.json")
         testing.require(result, reference, model, **options)
         return result
 

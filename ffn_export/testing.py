@@ -35,8 +35,11 @@ def assert_parity(
     dtype: str = "float32",
     keep_io: bool = False,
     seed: int | None = None,
+    input_seed: int | None = None,
     task: str | None = None,
     threads: int | None = None,
+    jobs: int = 1,
+    failures: Path | str | None = None,
 ) -> ParityResult:
     """Assert that an ONNX model computes what its reference does, over a sweep of sizes and values.
 
@@ -52,9 +55,12 @@ def assert_parity(
         rtol: See ``atol``.
         dtype: The precision that the model was exported in; a bundle knows its own.
         keep_io: Whether its inputs and outputs stayed in float32.
-        seed: Seed of the weights of a SPEC and of the drawn inputs; None means the SPEC's own, and 0 for inputs.
+        seed: Seed of the weights of a SPEC; None means its own.
+        input_seed: Seed of the drawn inputs; None means ``seed``, else 0.
         task: What a model directory was exported for.
         threads: Intra-op threads; None means the processors that this process may run on.
+        jobs: Cases that run at the same time.
+        failures: Directory in which the inputs of failing cases are kept, as ONNX test vectors; None keeps none.
 
     Returns:
         The verification, for a test that wants to look at more than its verdict.
@@ -68,7 +74,8 @@ def assert_parity(
     __tracebackhide__ = True
     options: dict[str, Any] = {
         "inputs": inputs, "samples": samples, "runtimes": runtimes, "tolerances": tolerances, "atol": atol,
-        "rtol": rtol, "dtype": dtype, "keep_io": keep_io, "seed": seed, "task": task, "threads": threads,
+        "rtol": rtol, "dtype": dtype, "keep_io": keep_io, "seed": seed, "input_seed": input_seed, "task": task,
+        "threads": threads, "jobs": jobs, "failures": failures,
     }  # fmt: skip
     result = judge(reference, model, **options)
     require(result, reference, model, **options)
@@ -127,9 +134,11 @@ def replay_command(result: ParityResult, reference: Subject | Path | None, model
     if options.get("inputs") is not None:
         words += [word for spec in parse_inputs(options["inputs"]) for word in ("--input", f"{spec.name}:{spec}")]
     words += [word for name in failing for word in ("--runtime", name)]
-    for name in ("atol", "rtol", "seed", "task", "threads"):
+    for name in ("atol", "rtol", "seed", "input_seed", "task", "threads"):
         if options.get(name) is not None:
-            words += [f"--{name}", str(options[name])]
+            words += [f"--{name.replace('_', '-')}", str(options[name])]
     words += ["--dtype", options["dtype"]] if options.get("dtype", "float32") != "float32" else []
     words += ["--keep-io"] if options.get("keep_io") else []
+    saved = next((case.saved for case in result.cases if case.saved is not None), None)
+    words += [] if saved is None else ["--load-inputs", saved]
     return shlex.join(words)

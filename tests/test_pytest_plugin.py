@@ -254,8 +254,10 @@ def test_reports_are_written_whatever_the_verdict(inner: pytest.Pytester) -> Non
         """,
     )
     run(inner, "--parity-report", "reports").assert_outcomes(failed=1)
-    found = {p.name: json.loads(p.read_text())["passed"] for p in (inner.path / "reports").iterdir()}
+    reports = inner.path / "reports"
+    found = {path.name: json.loads(path.read_text())["passed"] for path in reports.glob("*.json")}
     assert found == {"test_model.py-test_it.json": True, "test_model.py-test_it-2.json": False}
+    assert list(reports.glob("test_model.py-test_it-2/*/test_data_set_0/input_0.pb"))  # of what failed
 
 
 def test_the_plugin_is_light() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx_ir as ir
@@ -20,6 +19,7 @@ from ffn_export.fusion.pipeline import fusion_failures
 from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.targets import get_target
 from ffn_export.inspection import facts
+from ffn_export.json_text import json_text
 from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
@@ -187,7 +187,7 @@ def _build_in(
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
     for title, result in (("fusion", fusion), ("parity", parity), ("latency", latency)):
-        (stage / f"{title}.json").write_text(json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
+        (stage / f"{title}.json").write_text(json_text(result.to_dict()))
     manifest = Manifest(
         name=destination.name,
         source=describe.describe_source(source),
@@ -202,7 +202,7 @@ def _build_in(
         parity=describe.summarise_parity(parity),
         latency=describe.summarise_latency(latency),
         session_options=settings,
-        tolerances=asdict(parity.tolerances),
+        tolerances=parity.tolerances.to_dict(),
         environment=parity.environment.to_dict() if parity.environment else None,
         files=integrity.hash_files(stage),
     )

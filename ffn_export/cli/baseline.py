@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ffn_export.regression import Comparison, together
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ffn_export.bundle.stored import Stored
     from ffn_export.latency.result import LatencyResult
     from ffn_export.parity.result import ParityResult
-    from ffn_export.regression import Comparison
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -45,25 +46,28 @@ def read_baseline(path: Path | None) -> Stored | None:
     return stored.read(path)
 
 
-def compared(old: Stored, result: ParityResult, time: Callable[..., LatencyResult], threads: int | None) -> Comparison:
+def compared(
+    old: Stored, result: ParityResult, time: Callable[..., LatencyResult] | None, threads: int | None
+) -> Comparison:
     """Hold a verification against a baseline; what that has timed is timed again, and twice where it seems slower.
 
     Args:
         old: The baseline.
         result: The verification.
-        time: ``api.bench`` of the same model.
+        time: ``api.bench`` of the same model; None where a stored result is judged and nothing runs.
         threads: Number of threads that was asked for; None means that of the baseline.
     """
     from ffn_export.latency import baseline as latency
     from ffn_export.parity import baseline as parity
-    from ffn_export.regression import together
 
     parts = [] if old.parity is None else [parity.compare(old.parity, result)]
-    if old.latency is not None and old.latency.measurements:
-        sizes = [measurement.sizes for measurement in old.latency.measurements]
-        again = partial(time, sizes=sizes, threads=threads or same_threads(old.latency))
-        parts.append(latency.compare_twice(old.latency, again(), again))
-    return together(parts)
+    if old.latency is None or not old.latency.measurements:
+        return together(parts)
+    if time is None:
+        return together([*parts, Comparison(0, notes=("latency is not judged: nothing is timed",))])
+    sizes = [measurement.sizes for measurement in old.latency.measurements]
+    again = partial(time, sizes=sizes, threads=threads or same_threads(old.latency))
+    return together([*parts, latency.compare_twice(old.latency, again(), again)])
 
 
 def report_regressions(comparison: Comparison, path: Path | None, console: Console) -> int:

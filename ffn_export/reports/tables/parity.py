@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ffn_export.parity import verdict
-from ffn_export.parity.measures import OutputMetrics
+from ffn_export.parity.measures import OutputMetrics, PropertyMetrics
 from ffn_export.parity.result import CaseResult, CaseStatus, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.reports.tables.environment import environment_line
@@ -36,6 +36,7 @@ def parity_table(result: ParityResult) -> RenderableType:
         _other_checks(result),
         *_lines(result.failures, BAD),
         *_lines([f"warned: {warning}" for warning in result.warnings], UNSURE),
+        *_lines(result.notes, UNSURE),
         _legend(result.tolerances),
         environment_line(result.environment),
     )
@@ -48,6 +49,11 @@ def _headline(result: ParityResult) -> Text:
 
 
 def _legend(tolerances: Tolerances) -> Text:
+    if tolerances.relative_l2 is not None:
+        return Text(f"declared budget: a relative L2 error of {tolerances.relative_l2:g}", QUIET)
+    if tolerances.closeness:
+        tests = (f"{name}: atol {test.atol:g}, rtol {test.rtol:g}" for name, test in tolerances.closeness.items())
+        return Text(f"declared, in place of units in the last place: {'; '.join(tests)}", QUIET)
     return Text(
         "ulp: units in the last place at the output's own scale; "
         f"allowed: {tolerances.baseline_factor:g} times PyTorch's own error, at least {tolerances.floor_ulps:g}; "
@@ -84,7 +90,8 @@ def _worst_cells(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[s
         return "not comparable", "", "", "", case.case
     error = "NaN or infinite" if worst.unexpected else _ulps(worst.actual.ulps)
     factor = "" if worst.unexpected else _ulps(verdict.factor(worst, tolerances))
-    return error, _ulps(verdict.allowed(worst, tolerances)), factor, _ulps(worst.baseline.ulps), case.case
+    allowed = "" if tolerances.declares(worst.output) else _ulps(verdict.allowed(worst, tolerances))
+    return error, allowed, factor, _ulps(worst.baseline.ulps), case.case
 
 
 def _severity(case: CaseResult, output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, float]:
@@ -110,9 +117,21 @@ def _other_checks(result: ParityResult) -> Table:
     outcome = ("failed" if differing else "passed") if result.weights else "not checked"
     note = f"initializers traced to parameters: {len(result.weights)}, differing: {differing}"
     add_row(table, "weights", _styled(outcome), note)
+    for runtime, asked in _properties_by_runtime(result).items():
+        broken = [p for p in asked if verdict.property_failure(p, result.tolerances) is not None]
+        kinds = len({p.property for p in asked})
+        note = f"{runtime}: {kinds} asked of it, {len({p.property for p in broken})} broken"
+        add_row(table, "properties", _styled("failed" if broken else "passed"), note)
     for runtime, reason in result.unavailable.items():
         add_row(table, runtime, _styled("unavailable"), reason)
     return table
+
+
+def _properties_by_runtime(result: ParityResult) -> dict[str, list[PropertyMetrics]]:
+    found: dict[str, list[PropertyMetrics]] = {}
+    for each in result.properties:
+        found.setdefault(each.runtime, []).append(each)
+    return found
 
 
 def _styled(verdict: str) -> Text:
