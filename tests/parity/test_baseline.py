@@ -25,7 +25,7 @@ def case(
         "y",
         "float32",
         1.0,
-        Deviation(max_abs=ulps * 1e-7, ulps=ulps),
+        Deviation(max_abs=ulps * 1e-7, relative_l2=spread * ulps * 1e-7, ulps=ulps),
         Deviation(ulps=1.0),
         conditioning_ulps=conditioning,
         frontier=((ulps * 1e-7, 1.0),),
@@ -77,6 +77,12 @@ def test_an_error_that_grew_beyond_the_margin(old: float, new: float, grown: boo
     assert bool(found) is grown
     if grown:
         assert "y: error 5 units in the last place, was 1; 62% of what is allowed" in found[0]
+
+
+def test_one_element_further_off_is_a_matter_of_the_draw() -> None:
+    """The largest of thousands of errors has heavy tails; their L2 norm has not."""
+    assert lines(result(case(2.0)), result(case(5.0))) != ()
+    assert lines(result(case(2.0)), result(case(5.0, spread=0.5))) == ()
 
 
 def test_an_error_that_is_not_a_number_has_grown() -> None:
