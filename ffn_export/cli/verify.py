@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
+from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
 from ffn_export.cli.state import State
 from ffn_export.cli.verify_options import (
@@ -24,6 +26,7 @@ from ffn_export.errors import UsageError
 @click.option("--against", metavar="SPEC|other.onnx", help="What it should compute. A bundle knows its own source.")
 @click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
 @click.option("--junit", "junit_path", metavar="FILE", help="Write the result as JUnit XML; - for standard output.")
+@baseline_option
 @click.option("--rejudge", metavar="FILE", help="Judge a stored --json result again; nothing is run.")
 @tolerance_options
 @evidence_options
@@ -41,6 +44,7 @@ def command(
     against: str | None,
     json_path: str | None,
     junit_path: str | None,
+    baseline: Path | None,
     rejudge: str | None,
     atol: tuple[str, ...],
     rtol: tuple[str, ...],
@@ -74,6 +78,7 @@ def command(
     from ffn_export.reports.junit import write_junit
     from ffn_export.reports.tables import parity_table
 
+    old = read_baseline(baseline)
     console = stderr_console(quiet=state.quiet)
     tolerances = tolerances_of(atol, rtol, budget)
     if rejudge is not None:
@@ -85,6 +90,8 @@ def command(
     else:
         if load_inputs is not None and samples is not None:
             raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
+        if load_inputs is not None and old is not None:
+            raise UsageError("--baseline is held against drawn inputs, --load-inputs draws none: leave one of both out")
         with progress(console, quiet=state.quiet) as report:
             result = api.verify(
                 model,
@@ -115,4 +122,11 @@ def command(
             for line in replay_lines(result, state.arguments):
                 click.echo(line, err=True)
         click.echo(f"ffn-export: parity failed: {result.failures[0]}", err=True)
-    return 0 if result.passed else 1
+    worse = 0
+    if old is not None:
+        time = None if model is None else partial(
+            api.bench, model, None if against is None or against.endswith(".onnx") else against, inputs=inputs or None,
+            runtimes=runtimes or None, dtype=dtype, keep_io=keep_io, seed=seed, task=task,
+        )  # fmt: skip
+        worse = report_regressions(compared(old, result, time, threads), baseline, console)
+    return 0 if result.passed and not worse else 1
