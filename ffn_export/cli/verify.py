@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_reduce_to
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
 from ffn_export.cli.state import State
 from ffn_export.cli.verify_options import (
@@ -27,6 +28,7 @@ from ffn_export.errors import UsageError
 @click.option("--rejudge", metavar="FILE", help="Judge a stored --json result again; nothing is run.")
 @tolerance_options
 @evidence_options
+@bisection_options
 @runtime_option
 @threads_option
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Cases that run at the same time.  [default: 1]")
@@ -49,6 +51,8 @@ def command(
     load_inputs: Path | None,
     save_outputs: Path | None,
     failures: Path | None,
+    bisect: bool,
+    reduce_to: Path | None,
     runtimes: tuple[str, ...],
     threads: int | None,
     jobs: int,
@@ -76,6 +80,7 @@ def command(
 
     console = stderr_console(quiet=state.quiet)
     tolerances = tolerances_of(atol, rtol, budget)
+    check_reduce_to(reduce_to, rejudge)
     if rejudge is not None:
         if model is not None:
             raise UsageError("--rejudge runs nothing and takes no MODEL: leave one of both out")
@@ -85,12 +90,13 @@ def command(
     else:
         if load_inputs is not None and samples is not None:
             raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
+        arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         with progress(console, quiet=state.quiet) as report:
             result = api.verify(
                 model,
                 against,
                 inputs=inputs or None,
-                samples=read_npz(samples) if load_inputs is None else read_inputs(load_inputs),
+                samples=arrays,
                 input_seed=input_seed,
                 sweep=load_inputs is None,
                 runtimes=runtimes or None,
@@ -106,8 +112,14 @@ def command(
                 progress=report,
             )
     console.print(parity_table(result))
+    data = result.to_dict()
+    if model is not None and (bisect or reduce_to is not None):
+        named = {"inputs": inputs or None, "samples": arrays, "seed": seed, "task": task, "threads": threads}
+        named |= {"dtype": dtype, "keep_io": keep_io}
+        found = bisect_and_show(console, model, against, result, reduce_to, quiet=state.quiet, **named)
+        data["bisection"] = found.to_dict()
     if json_path is not None:
-        write_json(result.to_dict(), json_path)
+        write_json(data, json_path)
     if junit_path is not None:
         write_junit(result, junit_path)
     if not result.passed:
