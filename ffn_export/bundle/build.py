@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import onnx_ir as ir
 
-from ffn_export.bundle import companions, describe, integrity, publish, vectors
+from ffn_export.bundle import companions, describe, integrity, publish, results, vectors
 from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.capture import DEFAULT_OPSET
@@ -186,8 +185,7 @@ def _build_in(
 
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
-    for title, result in (("fusion", fusion), ("parity", parity), ("latency", latency)):
-        (stage / f"{title}.json").write_text(json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
+    results.write(stage, fusion, parity, latency)
     manifest = Manifest(
         name=destination.name,
         source=describe.describe_source(source),

@@ -55,7 +55,7 @@ class Manifest:
     parity: Mapping[str, Any]
     latency: Mapping[str, Any]
     session_options: SessionSettings
-    tolerances: Mapping[str, float]
+    tolerances: Mapping[str, Any]
     environment: Mapping[str, Any] | None = None
     files: Mapping[str, str] = field(default_factory=dict)
 
