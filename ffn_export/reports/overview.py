@@ -137,3 +137,28 @@ def _severity(case: CaseResult, output: OutputMetrics, tolerances: Tolerances) -
     failed = verdict.output_failure(output, tolerances, excused=bool(case.imprecise_operators)) is not None
     factor = verdict.factor(output, tolerances)
     return failed, factor if math.isfinite(factor) else math.inf
+
+
+def other_failures(result: ParityResult) -> list[str]:
+    """Return every reason to fail that is no case's."""
+    of_cases = {
+        f"{case.runtime}, {case.case}: {failure}"
+        for case in result.cases
+        if (failure := case.failure(result.tolerances)) is not None
+    }
+    return [failure for failure in result.failures if failure not in of_cases]
+
+
+def verdict_sentence(result: ParityResult) -> str:
+    """Return the verdict and what it rests on, in a sentence or two."""
+    compared = [case for case in result.cases if case.skipped is None]
+    judged = len(result.judged)
+    by = f"{judged} runtime{'' if judged == 1 else 's'} judged {len(compared)} case{'' if len(compared) == 1 else 's'}"
+    if result.passed:
+        warned = f", {len(result.warnings)} of them warned" if result.warnings else ""
+        return f"{by}{warned}; nothing failed."
+    failed = sum(case.status(result.tolerances) == "failed" for case in compared)
+    others = len(other_failures(result))
+    counts = ((failed, "failed"), (others, f"other failure{'' if others == 1 else 's'}"))
+    parts = [f"{count} {what}" for count, what in counts if count]
+    return f"{by}: {', '.join(parts)}." if judged else f"{result.failures[0]}."
