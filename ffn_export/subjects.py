@@ -12,11 +12,10 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from ffn_export.bundle import vectors
 from ffn_export.bundle.integrity import check as check_integrity
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
 from ffn_export.errors import UsageError
-from ffn_export.exporter import onnx_file
+from ffn_export.exporter import onnx_file, vectors
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.precision import convert
 from ffn_export.exporter.source import Source, from_module, knows_its_inputs, resolve, specs_of, with_samples

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from ffn_export.bundle import companions, describe, integrity, publish, results, vectors
+from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.manifest import MODEL, Manifest
-from ffn_export.exporter import onnx_file
+from ffn_export.exporter import onnx_file, vectors
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.export import export_source
@@ -19,6 +19,7 @@ from ffn_export.fusion.pipeline import fusion_failures
 from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.targets import get_target
 from ffn_export.inspection import facts
+from ffn_export.inspection.site_graphs import site_graphs
 from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
@@ -185,7 +186,8 @@ def _build_in(
 
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
-    results.write(stage, fusion, parity, latency)
+    beside = results.Companions(latency, fusion, site_graphs(exported, model, fusion))
+    results.write(stage, parity, beside, results.commands(source, destination.name, options.target, options.opset))
     manifest = Manifest(
         name=destination.name,
         source=describe.describe_source(source),

@@ -1,16 +1,80 @@
-"""The results that lie beside a bundle's model: what became of each site, the verification, the timing."""
+"""The results that lie beside a bundle's model, and the page that shows them all."""
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from ffn_export.exporter.source import Source
 from ffn_export.fusion.report import FusionReport
+from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.result import ParityResult
+from ffn_export.reports.html import write_html
 from ffn_export.reports.json_report import write_json
 
+PARITY, FUSION, LATENCY, SITES, PAGE = "parity.json", "fusion.json", "latency.json", "sites.json", "report.html"
 
-def write(directory: Path, fusion: FusionReport, parity: ParityResult, latency: LatencyResult) -> None:
-    """Write ``fusion.json``, ``parity.json`` and ``latency.json``."""
-    for title, result in (("fusion", fusion), ("parity", parity), ("latency", latency)):
-        write_json(result.to_dict(), directory / f"{title}.json")
+
+@dataclass(frozen=True)
+class Companions:
+    """What a bundle says of its model besides its parity; what it does not hold is None, or empty.
+
+    Attributes:
+        latency: The timing.
+        fusion: What became of each site.
+        sites: The nodes of fused sites, before and after.
+    """
+
+    latency: LatencyResult | None = None
+    fusion: FusionReport | None = None
+    sites: tuple[SiteGraph, ...] = ()
+
+
+def write(directory: Path, parity: ParityResult, beside: Companions, commands: Sequence[str]) -> None:
+    """Write each result as JSON, and all of them as ``report.html``.
+
+    Args:
+        directory: Where to.
+        parity: The verification.
+        beside: The other results.
+        commands: What builds and verifies the bundle again, each a line for the shell.
+    """
+    write_json(parity.to_dict(), directory / PARITY)
+    if beside.fusion is not None:
+        write_json(beside.fusion.to_dict(), directory / FUSION)
+    if beside.latency is not None:
+        write_json(beside.latency.to_dict(), directory / LATENCY)
+    write_json({"sites": [site.to_dict() for site in beside.sites]}, directory / SITES)
+    write_html(parity, directory / PAGE, beside.latency, beside.fusion, beside.sites, commands)
+
+
+def read(directory: Path) -> Companions:
+    """Read what a bundle holds besides its parity; bundles of earlier versions hold less."""
+    latency, fusion, sites = (_read(directory / name) for name in (LATENCY, FUSION, SITES))
+    return Companions(
+        None if latency is None else LatencyResult.from_dict(latency),
+        None if fusion is None else FusionReport.from_dict(fusion),
+        () if sites is None else tuple(map(SiteGraph.from_dict, sites["sites"])),
+    )
+
+
+def commands(source: Source, name: str, target: str, opset: int) -> tuple[str, ...]:
+    """Return what builds a bundle again, where its source has a name to build it by, and what verifies it."""
+    verify = shlex.join(["ffn-export", "verify", name])
+    if source.kind == "module":
+        return (verify,)
+    words = ["ffn-export", "build", source.spec, "--name", name, "--target", target, "--opset", str(opset)]
+    if source.kind == "factory":
+        words += [word for spec in source.inputs for word in ("--input", f"{spec.name}:{spec}")]
+    if source.dtype != "float32":
+        words += ["--dtype", source.dtype, *(["--keep-io"] if source.keep_io else [])]
+    return shlex.join(words), verify
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text()) if path.is_file() else None

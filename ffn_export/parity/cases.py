@@ -13,7 +13,10 @@ from ffn_export.parity.values import VALUES
 
 # Odd and prime sizes break vector loops; 0 and 1 are what exporters specialise.
 _ODD = (3, 5, 7, 11, 13)
-_LARGE = 257
+# Primes. The large size is one above the example's, so that nothing fitted to that is large enough.
+_LARGE = (257, 521, 1031, 2053, 4099, 8209)
+# An axis that ends is tried at its end, unless that alone would take minutes.
+_LARGEST_END = 4096
 
 
 @dataclass(frozen=True)
@@ -51,17 +54,21 @@ class Case:
 def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None, seed: int = 0) -> list[Case]:
     """Return the default cases for a model's inputs.
 
-    Sizes: an odd base; then each symbolic axis at 0, 1 and a large size with the others at their base;
-    all at 1; the example's sizes where they are known. Values: normal on all of them, every other kind
-    on the base. Every size is moved into its axis' bounds, and what becomes equal is run once.
+    Sizes: an odd base; then each symbolic axis at 0, 1 and a size above the example's with the others at their base;
+    all at 1; the example's sizes where they are known; each bounded axis at its end with the others at 1. Values:
+    normal on all of them, every other kind on the base. Every size is moved into its axis' bounds, and what becomes
+    equal is run once.
     """
     dims = list(merge_dims(specs).values())
     base = {dim.name: odd for dim, odd in zip(dims, _cycle(_ODD), strict=False)}
     wanted: list[dict[str, int]] = [base]
-    wanted += [{**base, dim.name: size} for dim in dims for size in (0, 1, _LARGE)]
+    example = {name: size for name, size in (example or {}).items() if name in base}
+    wanted += [{**base, dim.name: size} for dim in dims for size in (0, 1, _above(example.get(dim.name, 0)))]
     wanted.append(dict.fromkeys(base, 1))
+    ends = [(dim.name, dim.maximum) for dim in dims if dim.maximum is not None and dim.maximum <= _LARGEST_END]
+    wanted += [{**dict.fromkeys(base, 1), name: end} for name, end in ends]
     if example:
-        wanted.append({**base, **{name: size for name, size in example.items() if name in base}})
+        wanted.append({**base, **example})
     sizes = [fit_sizes(dims, w) for w in wanted]
     unique = [s for index, s in enumerate(sizes) if s not in sizes[:index]]
     cases = [_case(s, "normal", seed + index) for index, s in enumerate(unique)]
@@ -79,6 +86,10 @@ def given(arrays: Mapping[str, Array], specs: Sequence[TensorSpec]) -> Case:
 def _case(sizes: Mapping[str, int], values: str, seed: int) -> Case:
     where = ",".join(f"{name}={size}" for name, size in sizes.items()) or "static"
     return Case(f"{where} {values}", dict(sizes), values, seed)
+
+
+def _above(example: int) -> int:
+    return next((size for size in _LARGE if size > example), _LARGE[0])
 
 
 def _cycle(sizes: Sequence[int]) -> Iterator[int]:

@@ -116,6 +116,7 @@ class PropertyMetrics:
         property: What was asked, such as ``permuting tokens permutes results``.
         output: Name of the output.
         ulps: Largest difference between both settings, in units of the last place at the output's own scale.
+        relative_l2: L2 norm of the difference over that of the result in the first setting.
         baseline_ulps: PyTorch's own error there, which the difference is judged against.
         worst_index: Where the largest difference is.
         exact: Whether the bits must be the same.
@@ -126,6 +127,7 @@ class PropertyMetrics:
     property: str
     output: str = ""
     ulps: float = 0.0
+    relative_l2: float = 0.0
     baseline_ulps: float = 0.0
     worst_index: tuple[int, ...] = ()
     exact: bool = False

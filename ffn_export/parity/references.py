@@ -39,10 +39,10 @@ class Reference(Protocol):
         """
         ...
 
-    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int) -> Sequence[Array] | None:
-        """Return the oracle's outputs in order for inputs in float64; None where there is no oracle to ask.
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array] | None:
+        """Return output name -> the oracle's array; None where there is no oracle to ask.
 
-        Parameters that it knows are moved by one rounding each, in directions drawn from the seed.
+        With a seed, parameters that it knows are moved by one rounding each, in directions drawn from that.
         """
         ...
 
@@ -64,9 +64,10 @@ class TorchReference:
         oracle = self._oracle.run(feeds)
         return {name: (truth, own) for truth, (name, own) in zip(oracle, baseline.items(), strict=True)}
 
-    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int) -> Sequence[Array]:
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array]:
         """Run the oracle alone."""
-        return self._oracle.run(feeds, rounding_seed)
+        arrays = self._oracle.run(feeds, rounding_seed)
+        return dict(zip(self._baseline.output_names(feeds), arrays, strict=True))
 
 
 class OnnxReference:
@@ -96,10 +97,12 @@ class OnnxReference:
         oracle = self._oracle.run(feeds) if self._oracle is not None else list(baseline.values())
         return {name: (truth, own) for truth, (name, own) in zip(oracle, baseline.items(), strict=True)}
 
-    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int) -> Sequence[Array] | None:
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array] | None:
         """Run the oracle alone, where there is one; its initialisers stay as they are."""
         del rounding_seed
-        return None if self._oracle is None else self._oracle.run(feeds)
+        if self._oracle is None:
+            return None
+        return dict(zip(self._oracle.outputs, self._oracle.run(feeds), strict=True))
 
 
 class VectorReference:
@@ -126,7 +129,7 @@ class VectorReference:
         del feeds
         return {name: (array, array) for name, array in self._outputs.items()}
 
-    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int) -> None:
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> None:
         """There is none: it was asked once, when the vectors were written."""
         del feeds, rounding_seed
 

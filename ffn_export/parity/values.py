@@ -56,10 +56,49 @@ def _constant(x: Array, spec: TensorSpec) -> Array:
 
 
 def _tiny(x: Array, spec: TensorSpec) -> Array:
+    """Values far below the root of every epsilon, and above the smallest normal number: 1e-12, 5e-4 in float16."""
+    del spec
+    scaled: Array = (x.astype(np.float64) * max(1e-12, 8 * float(float_info(x.dtype).smallest_normal))).astype(x.dtype)
+    return scaled
+
+
+def _denormal(x: Array, spec: TensorSpec) -> Array:
     """Values below the smallest normal number of the dtype: about 1e-39 in float32 and bfloat16, 8e-6 in float16."""
     del spec
     scaled: Array = (x.astype(np.float64) * (float(float_info(x.dtype).smallest_normal) / 8)).astype(x.dtype)
     return scaled
+
+
+def _outliers(x: Array, spec: TensorSpec) -> Array:
+    """One element in 64 a hundred times as large as the others, as in the activations of large models.
+
+    Source: Dettmers et al. 2022, "LLM.int8(): 8-bit matrix multiplication for transformers at scale", section 4.
+    """
+    del spec
+    wild: Array = x.copy()
+    wild.reshape(-1)[::64] *= x.dtype.type(100)
+    return wild
+
+
+def _nan(x: Array, spec: TensorSpec) -> Array:
+    """NaN in one element of the last token; every other token has nothing to do with it, or hears of it."""
+    del spec
+    return _spoiled(x, np.nan)
+
+
+def _infinite(x: Array, spec: TensorSpec) -> Array:
+    """Infinity in one element of the last token, minus infinity in one of the token before it."""
+    del spec
+    return _spoiled(x, np.inf, -np.inf)
+
+
+def _spoiled(x: Array, *numbers: float) -> Array:
+    spoiled = x.copy()
+    if spoiled.size:
+        tokens = spoiled.reshape(-1, spoiled.shape[-1]) if spoiled.ndim else spoiled.reshape(1, 1)
+        for token, number in zip(tokens[::-1], numbers, strict=False):
+            token[0] = number
+    return spoiled
 
 
 VALUES: Mapping[str, Values] = {
@@ -67,8 +106,13 @@ VALUES: Mapping[str, Values] = {
     # Variance 1e-6: below every usual epsilon of a norm, so a wrong epsilon shows.
     "small": Values(lambda x, _: x * x.dtype.type(1e-3), ill_conditioned=True),
     "large": _scaled(30),
+    # Every number of the row is added to one a hundred times as large: what a sum in turn loses shows.
+    "outliers": Values(_outliers, ill_conditioned=True),
     "offset": Values(_offset, ill_conditioned=True),
     "constant": Values(_constant, ill_conditioned=True),
     "tiny": Values(_tiny, ill_conditioned=True),
+    "denormal": Values(_denormal, ill_conditioned=True),
     "zeros": Values(lambda x, _: np.zeros_like(x), ill_conditioned=True),
+    "nan": Values(_nan),
+    "infinite": Values(_infinite),
 }

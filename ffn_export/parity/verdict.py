@@ -77,6 +77,9 @@ def property_failure(metrics: PropertyMetrics, tolerances: Tolerances) -> str | 
     where = f"{metrics.property}: {metrics.output}" if metrics.output else metrics.property
     if metrics.problem is not None:
         return f"{where}: {metrics.problem}"
+    budget = tolerances.relative_l2
+    if budget is not None and not metrics.exact and metrics.relative_l2 <= budget:
+        return None
     limit = 0.0 if metrics.exact else property_limit(metrics, tolerances)
     if metrics.ulps <= limit:
         return None

@@ -1,30 +1,32 @@
-"""The verification as one call: interface, weights, then every case on every runtime."""
+"""The verification as one call: interface, weights, properties, then every case on every runtime."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import onnx_ir as ir
-
-from ffn_export.errors import FfnExportError, RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
+from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
-from ffn_export.parity import conditioning, interface, weights
+from ffn_export.parity import conditioning, interface, properties, weights
 from ffn_export.parity.cases import Case, sweep
+from ffn_export.parity.evidence import Evaluated, Keeper
 from ffn_export.parity.imprecise_operators import imprecise_operators
+from ffn_export.parity.judges import load
+from ffn_export.parity.measures import PropertyMetrics
 from ffn_export.parity.metrics import compare
 from ffn_export.parity.references import Reference
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes import environment
-from ffn_export.runtimes.base import Artifact, Runner, Runtime
-from ffn_export.runtimes.registry import RUNTIMES, get_runtime
+from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.session_options import SessionSettings
 
-BASELINE = "torch"
 Progress = Callable[[str], None]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def verify(
@@ -37,6 +39,8 @@ def verify(
     tolerances: Tolerances | None = None,
     seed: int = 0,
     threads: int = 1,
+    jobs: int = 1,
+    keepers: Sequence[Keeper] = (),
     progress: Progress = lambda line: None,
 ) -> ParityResult:
     """Verify an ONNX file against its reference.
@@ -51,6 +55,8 @@ def verify(
         tolerances: What is allowed.
         seed: Seed of the drawn inputs.
         threads: Intra-op threads of every runtime.
+        jobs: Cases that run at the same time, in threads of this process.
+        keepers: What else is kept of every case.
         progress: Called with a line for each case.
 
     Raises:
@@ -59,70 +65,52 @@ def verify(
     """
     model = onnx_file.load(path)
     artifact = Artifact(path, reference.source, settings or SessionSettings())
-    loaded, broken, unavailable = _load(artifact, runtimes, threads)
+    loaded, broken, unavailable = load(artifact, runtimes, threads)
     outputs = reference.source.outputs if reference.source else None
-    mismatches = interface.differences(model, reference.inputs, outputs)
-    results = list(broken)
     cases = cases if cases is not None else sweep(reference.inputs, reference.example, seed)
-    for index, case in enumerate(cases):
+    imprecise = {name: imprecise_operators(model, name) for name in loaded}
+
+    def judged(numbered: tuple[int, Case]) -> tuple[CaseResult, ...]:
+        index, case = numbered
         progress(f"verifying {case.name} ({index + 1} of {len(cases)})")
-        results.extend(_judge(case, reference, loaded, model))
+        evaluated = _evaluated(case, reference, loaded, imprecise)
+        results = evaluated.results
+        for keeper in keepers:
+            results = keeper.keep(Evaluated(case, evaluated.feeds, evaluated.truths, evaluated.outputs, results))
+        return results
+
+    found = [result for results in _in_order(judged, list(enumerate(cases)), jobs) for result in results]
+    if loaded:
+        progress("verifying properties")
     return ParityResult(
         model=path.name,
         against=reference.name,
         tolerances=tolerances or Tolerances(),
-        cases=tuple(results),
+        cases=(*broken, *found),
         unavailable=unavailable,
-        interface=mismatches,
+        interface=interface.differences(model, reference.inputs, outputs),
         weights=weights.compare_weights(model, reference.source.module) if reference.source else (),
+        properties=_properties(reference, loaded, cases, found),
         placement={name: runner.placement() for name, runner in loaded.items()},
         environment=environment.current(threads),
     )
 
 
-def _load(
-    artifact: Artifact, names: Sequence[str] | None, threads: int
-) -> tuple[dict[str, Runner], list[CaseResult], dict[str, str]]:
-    """Load each runtime: those that run, those that fail on this model, those that cannot run it here."""
-    if names is not None:
-        return *_load_named(artifact, names, threads), {}
-    judges = [runtime for runtime in RUNTIMES.values() if runtime.name != BASELINE]  # it is what they are judged by
-    loaded, unavailable = _load_able(artifact, [r for r in judges if r.by_default], threads)
-    if not loaded:  # a slow judge is better than none
-        loaded, also = _load_able(artifact, [r for r in judges if not r.by_default], threads)
-        unavailable |= also
-    return loaded, [], unavailable
+def _in_order(work: Callable[[Item], Result], items: Sequence[Item], jobs: int) -> Iterator[Result]:
+    """Yield what the work on each item gives, in their order, ``jobs`` at a time."""
+    if jobs == 1:
+        yield from map(work, items)
+        return
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        yield from pool.map(work, items)
+    finally:
+        pool.shutdown(cancel_futures=True)  # an interrupt waits for what runs, and for nothing else
 
 
-def _load_named(artifact: Artifact, names: Sequence[str], threads: int) -> tuple[dict[str, Runner], list[CaseResult]]:
-    """Load what was asked for: a model that one of them refuses has failed, and one that is not here is an error."""
-    loaded: dict[str, Runner] = {}
-    broken: list[CaseResult] = []
-    for runtime in map(get_runtime, names):
-        try:
-            loaded[runtime.name] = runtime.load(artifact, threads)
-        except RuntimeUnavailableError as error:
-            raise RuntimeUnavailableError(f"runtime {runtime.name!r} is not available here: {error}") from error
-        except FfnExportError as error:
-            broken.append(CaseResult(runtime.name, "loading the model", {}, "none", 0, error=str(error)))
-    return loaded, broken
-
-
-def _load_able(
-    artifact: Artifact, runtimes: Sequence[Runtime], threads: int
-) -> tuple[dict[str, Runner], dict[str, str]]:
-    """Load those that can run the model here, and note why the others cannot."""
-    loaded: dict[str, Runner] = {}
-    unavailable: dict[str, str] = {}
-    for runtime in runtimes:
-        try:
-            loaded[runtime.name] = runtime.load(artifact, threads)
-        except FfnExportError as error:
-            unavailable[runtime.name] = str(error)
-    return loaded, unavailable
-
-
-def _judge(case: Case, reference: Reference, loaded: Mapping[str, Runner], model: ir.Model) -> list[CaseResult]:
+def _evaluated(
+    case: Case, reference: Reference, loaded: Mapping[str, Runner], imprecise: Mapping[str, tuple[str, ...]]
+) -> Evaluated:
     """Run one case on the reference and on every runtime."""
 
     def result(runtime: str, **outcome: Any) -> CaseResult:
@@ -135,17 +123,32 @@ def _judge(case: Case, reference: Reference, loaded: Mapping[str, Runner], model
         moved = conditioning.movement(reference, feeds, truths, case.seed) if case.ill_conditioned else {}
     except Exception as error:  # noqa: BLE001 - whatever a user's module raises on a size that it refuses
         reason = f"{reference.name} itself refuses these inputs: {first_line(error)}"
-        return [result(name, skipped=reason) for name in loaded]
+        return Evaluated(case, feeds, {}, {}, tuple(result(name, skipped=reason) for name in loaded))
+    outputs: dict[str, Mapping[str, Array]] = {}
     results = []
     for name, runner in loaded.items():
         try:
-            actual = runner.run(feeds)
+            outputs[name] = runner.run(feeds)
         except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
             results.append(result(name, error=f"the runtime failed: {first_line(error)}"))
             continue
-        outputs = tuple(
-            compare(o, actual.get(o), truth, own, moved.get(o, 0.0)) for o, (truth, own) in expected.items()
+        metrics = tuple(
+            compare(o, outputs[name].get(o), truth, own, moved.get(o, 0.0)) for o, (truth, own) in expected.items()
         )
-        imprecise = imprecise_operators(model, name) if case.ill_conditioned else ()
-        results.append(result(name, outputs=outputs, imprecise_operators=imprecise))
-    return results
+        less_accurate = imprecise[name] if case.ill_conditioned else ()
+        results.append(result(name, outputs=metrics, imprecise_operators=less_accurate))
+    return Evaluated(case, feeds, truths, outputs, tuple(results))
+
+
+def _properties(
+    reference: Reference, loaded: Mapping[str, Runner], cases: Sequence[Case], found: Sequence[CaseResult]
+) -> tuple[PropertyMetrics, ...]:
+    """Ask every runtime the properties of the reference, on the first case that it runs."""
+    ran = {result.case for result in found if result.outputs}
+    case = next((case for case in cases if case.name in ran), None)
+    if case is None:
+        return ()
+    asked = properties.questions(reference, case)
+    feeds = case.feeds(reference.inputs)
+    own = {o.output: o.baseline.ulps for result in found if result.case == case.name for o in result.outputs}
+    return tuple(each for name, runner in loaded.items() for each in properties.ask(name, runner, feeds, asked, own))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -50,6 +50,13 @@ class TorchRunner:
         if self._names is None:
             self._names = output_names(result, [spec.name for spec in self.source.inputs])
         return dict(zip(self._names, map(to_numpy, tensors_of(result)), strict=True))
+
+    def output_names(self, feeds: Mapping[str, Array]) -> Sequence[str]:
+        """Return the names of the outputs; a module that does not fix them is run for them once."""
+        if self._names is None:
+            self.run(feeds)
+        assert self._names is not None
+        return self._names
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
         """Return a call of the module on tensors that are already there."""

@@ -11,9 +11,22 @@ def test_each_axis_is_empty_one_and_large_in_turn() -> None:
     sizes = [tuple(case.sizes.values()) for case in cases if case.values == "normal"]
     assert sizes == [(3, 5), (0, 5), (1, 5), (257, 5), (3, 0), (3, 1), (3, 257), (1, 1), (8, 128)]
     others = [(case.values, case.ill_conditioned) for case in cases if case.values != "normal"]
-    assert others[:2] == [("small", True), ("large", False)]
-    assert others[2:] == [("offset", True), ("constant", True), ("tiny", True), ("zeros", True)]
+    assert [kind for kind, ill in others if not ill] == ["large", "nan", "infinite"]
+    ill_conditioned = [kind for kind, ill in others if ill]
+    assert ill_conditioned == ["small", "outliers", "offset", "constant", "tiny", "denormal", "zeros"]
     assert {tuple(case.sizes.values()) for case in cases if case.values != "normal"} == {(3, 5)}
+
+
+def test_the_large_size_is_a_prime_above_the_example() -> None:
+    cases = sweep(parse_inputs({"x": "float32[batch,seq,4]"}), {"batch": 8, "seq": 512})
+    assert {"batch": 3, "seq": 521} in [case.sizes for case in cases]
+
+
+def test_an_axis_that_ends_is_tried_at_its_end() -> None:
+    cases = sweep(parse_inputs({"x": "float32[batch,seq<=512,4]", "y": "float32[batch,rows<=100000]"}))
+    ends = [case.sizes for case in cases if case.sizes["seq"] == 512]
+    assert ends == [{"batch": 1, "seq": 512, "rows": 1}]
+    assert max(case.sizes["rows"] for case in cases) == 257
 
 
 def test_bounds_are_kept_and_equal_sizes_run_once() -> None:

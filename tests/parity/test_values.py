@@ -22,7 +22,7 @@ def test_every_kind_keeps_dtype_and_shape_and_is_finite(dtype: str) -> None:
     for kind in VALUES:
         x = drawn(kind, f"{dtype}[batch,seq,4]")
         assert (x.dtype.name, x.shape) == (dtype, (3, 5, 4))
-        assert np.isfinite(x.astype(np.float64)).all()
+        assert np.isfinite(x.astype(np.float64)).all() == (kind not in ("nan", "infinite"))
 
 
 @pytest.mark.parametrize(("dtype", "times"), [("float32", 1000), ("float16", 64), ("bfloat16", 8)])
@@ -43,9 +43,30 @@ def test_constant_rows_lie_along_the_static_axes() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_tiny_values_are_denormal_and_not_all_zero(dtype: str) -> None:
-    x = np.abs(drawn("tiny", f"{dtype}[batch,64]").astype(np.float64))
-    assert 0 < x.max() < float(float_info(drawn("tiny", f"{dtype}[4]").dtype).smallest_normal)
+def test_denormal_values_are_denormal_and_not_all_zero(dtype: str) -> None:
+    x = np.abs(drawn("denormal", f"{dtype}[batch,64]").astype(np.float64))
+    assert 0 < x.max() < float(float_info(drawn("denormal", f"{dtype}[4]").dtype).smallest_normal)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tiny_values_have_a_variance_far_below_every_epsilon_and_are_normal_numbers(dtype: str) -> None:
+    x = drawn("tiny", f"{dtype}[batch,4096]").astype(np.float64)
+    assert x.var() < 1e-6
+    assert np.median(np.abs(x)) > float(float_info(drawn("tiny", f"{dtype}[4]").dtype).smallest_normal)
+
+
+def test_one_element_in_64_is_an_outlier() -> None:
+    x = drawn("outliers", "float32[batch,seq,128]").astype(np.float64).reshape(-1)
+    assert x[::64].std() == pytest.approx(100, rel=0.5)
+    assert np.delete(x, np.s_[::64]).std() == pytest.approx(1, rel=0.1)
+
+
+def test_nan_and_infinities_are_in_one_token_each() -> None:
+    for kind, tokens in (("nan", [(2, 4)]), ("infinite", [(2, 3), (2, 4)])):
+        x = drawn(kind, "float32[batch,seq,4]")
+        assert list(zip(*np.nonzero((~np.isfinite(x)).any(-1)), strict=True)) == tokens
+        assert np.count_nonzero(~np.isfinite(x)) == len(tokens)
+    assert drawn("nan", "float32[0,4]").size == 0
 
 
 def test_zeros() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -10,7 +12,7 @@ from torch import nn
 
 from ffn_export.parity.weights import compare_weights
 
-Array = NDArray[np.float32]
+Array = NDArray[np.floating[Any]]
 
 
 def graph(**arrays: Array) -> ir.Model:
@@ -44,3 +46,72 @@ def test_axes_that_a_translation_adds_hide_no_weight() -> None:
     wrong[3] *= 1.001
     found = compare_weights(graph(scale=wrong[:, None]), module)
     assert [(w.initializer, w.parameter, w.differing) for w in found] == [("scale", "weight", 1)]
+
+
+def linear(*sizes: tuple[int, int]) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.ModuleList(nn.Linear(*each) for each in sizes)
+
+
+def numbers(module: nn.Module, name: str) -> Array:
+    array: Array = module.get_parameter(name).detach().numpy().copy()
+    return array
+
+
+def found(module: nn.Module, stored: Array) -> tuple[str, str, int]:
+    (only,) = compare_weights(graph(stored=stored), module)
+    return only.parameter, only.how, only.differing
+
+
+def test_packed_parameters_are_compared_part_by_part() -> None:
+    module = linear((6, 10), (6, 10), (6, 4))
+    packed = np.concatenate([numbers(module, f"{i}.weight").T for i in range(3)], axis=1)
+    names = "0.weight+1.weight+2.weight"
+    assert found(module, packed) == (names, "packed", 0)
+    packed[5, 15] *= 1.001
+    assert found(module, packed) == (names, "packed", 1)
+    rows = np.concatenate([numbers(module, f"{i}.bias") for i in range(3)])
+    assert found(module, rows) == ("0.bias+1.bias+2.bias", "packed", 0)
+
+
+def test_a_scaled_weight_is_compared_with_its_parameter_times_that_number() -> None:
+    module = linear((8, 8))
+    scaled = numbers(module, "0.weight") / np.float32(3)
+    assert found(module, scaled) == ("0.weight", "times 0.333333, as it is", 0)
+    scaled[2, 3] *= 1.001
+    assert found(module, scaled) == ("0.weight", "times 0.333333, as it is", 1)
+
+
+def test_a_scale_that_is_one_plus_a_parameter() -> None:
+    module = linear((8, 8))
+    scale = 1 + numbers(module, "0.bias")
+    assert found(module, scale) == ("0.bias", "1 + it, as it is", 0)
+    scale[0] *= 1.001
+    assert found(module, scale)[2] == 1
+
+
+def test_the_sum_of_two_biases() -> None:
+    module = linear((8, 8), (4, 8))
+    total = numbers(module, "0.bias") + numbers(module, "1.bias")
+    assert found(module, total) == ("0.bias+1.bias", "their sum", 0)
+    total[1] *= 1.001
+    assert found(module, total)[2] == 1
+
+
+def test_a_weight_in_fewer_bits_is_another_weight() -> None:
+    module = linear((8, 8))
+    half = numbers(module, "0.weight").astype(np.float16)
+    (only,) = compare_weights(graph(stored=half), module)
+    assert only.parameter == "0.weight"
+    assert only.differing > 50
+    assert 0 < only.relative_l2 < 1e-3
+
+
+def test_a_flat_constant_is_no_multiple_of_a_flat_parameter() -> None:
+    module = nn.LayerNorm(16)
+    assert compare_weights(graph(half=np.full(16, 0.5, np.float32)), module) == ()
+
+
+def test_other_numbers_are_traced_to_nothing() -> None:
+    other = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+    assert compare_weights(graph(other=other), linear((8, 8))) == ()

@@ -1,0 +1,115 @@
+"""Which properties a reference has, and which faults in a graph break them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from onnx_ir.tape import Tape
+from torch import nn
+
+from ffn_export.exporter import onnx_file
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import Source, from_module
+from ffn_export.parity import verdict
+from ffn_export.parity.cases import sweep
+from ffn_export.parity.properties import SAME_BITS, questions
+from ffn_export.parity.references import TorchReference
+from ffn_export.parity.result import ParityResult
+from ffn_export.parity.verify import verify
+
+TOKENS = {"x": "float32[batch,seq,8]"}
+
+
+class Block(nn.Module):
+    """A position-wise network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down, self.norm = nn.Linear(8, 16), nn.Linear(16, 8), nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.norm(x + self.down(torch.nn.functional.gelu(self.up(x))))
+        return y
+
+
+class Attention(Block):
+    """One whose tokens see each other."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(torch.softmax(x @ x.transpose(1, 2), -1) @ x)
+
+
+def asked(module: nn.Module) -> dict[str, list[str]]:
+    """Return the properties that hold, by axis."""
+    source = from_module(module.eval(), TOKENS)
+    reference = TorchReference(source, 1)
+    found: dict[str, list[str]] = {"batch": [], "seq": []}
+    for question in questions(reference, sweep(source.inputs)[0]):
+        name = question.setting.name
+        found["batch" if "'batch'" in name else "seq"].append(name.split()[0])
+        assert question.axes == {"y": 0 if "'batch'" in name else 1} or len(question.axes) == 1
+    return found
+
+
+ALL = ["permuting", "results", "padding", "a"]
+
+
+def test_a_position_wise_network_has_them_along_both_axes() -> None:
+    assert asked(Block()) == {"batch": ALL, "seq": ALL}
+
+
+def test_attention_has_them_along_the_batch_and_is_permuted_with_its_tokens() -> None:
+    assert asked(Attention()) == {"batch": ALL, "seq": ["permuting"]}
+
+
+def test_a_norm_over_the_batch_has_none_there() -> None:
+    module = nn.Sequential(nn.Linear(8, 8))
+    module.forward = lambda x: x - x.mean(0, keepdim=True)  # type: ignore[method-assign]
+    assert asked(module) == {"batch": ["permuting"], "seq": ALL}
+
+
+def planted(tmp_path: Path, fault: str) -> tuple[Source, ParityResult]:
+    """Verify a block whose graph adds something to its result."""
+    source = from_module(Block().eval(), TOKENS)
+    model = export_source(source)
+    (y,) = model.graph.outputs
+    x = model.graph.inputs[0]
+    if fault:
+        tape = Tape()
+        wrong = tape.op("ReduceMean", [x], {"keepdims": 1}) if fault == "leak" else tape.op("RandomNormalLike", [y])
+        small = tape.op("Constant", [], {"value_float": 1e-7 if fault == "leak" else 2e-8})
+        added = tape.op("Add", [y, tape.op("Mul", [wrong, small])])
+        model.graph.extend(tape.nodes)
+        y.name, added.name = "right", y.name
+        added.shape, added.type = y.shape, y.type
+        model.graph.outputs[0] = added
+    path = tmp_path / "model.onnx"
+    onnx_file.save(model, path)
+    return source, verify(path, TorchReference(source, 1), runtimes=["ort-cpu"])
+
+
+def test_the_right_graph_has_them_all(tmp_path: Path) -> None:
+    _, result = planted(tmp_path, "")
+    assert result.passed, result.failures
+    assert len(result.properties) == 9
+    assert [p.exact for p in result.properties] == [False] * 8 + [True]
+
+
+@pytest.mark.parametrize(
+    ("fault", "broken"),
+    [("leak", {"results along 'batch'", "results along 'seq'"}), ("noise", {SAME_BITS})],
+)
+def test_a_fault_that_no_bound_sees_breaks_one(tmp_path: Path, fault: str, broken: set[str]) -> None:
+    _, result = planted(tmp_path, fault)
+    assert not any(case.failure(result.tolerances) for case in result.cases if case.values == "normal")
+    failing = {p.property for p in result.properties if verdict.property_failure(p, result.tolerances)}
+    assert {name for name in broken if any(each.startswith(name) for each in failing)} == broken
+    assert not result.passed
+
+
+def test_a_stored_result_keeps_them(tmp_path: Path) -> None:
+    _, result = planted(tmp_path, "noise")
+    assert ParityResult.from_dict(result.to_dict()).properties == result.properties
