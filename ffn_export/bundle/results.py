@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ffn_export.bundle.describe import describe_source
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
@@ -70,10 +71,14 @@ def commands(source: Source, name: str, target: str, opset: int) -> tuple[str, .
         return (verify,)
     words = ["ffn-export", "build", source.spec, "--name", name, "--target", target, "--opset", str(opset)]
     if source.kind == "factory":
-        words += [word for spec in source.inputs for word in ("--input", f"{spec.name}:{spec}")]
+        words += [word for given in _inputs(source) for word in ("--input", given)]
     if source.dtype != "float32":
         words += ["--dtype", source.dtype, *(["--keep-io"] if source.keep_io else [])]
     return shlex.join(words), verify
+
+
+def _inputs(source: Source) -> list[str]:
+    return [f"{name}:{spec}" for name, spec in describe_source(source)["inputs"].items()]
 
 
 def _read(path: Path) -> Any:

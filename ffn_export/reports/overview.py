@@ -12,6 +12,7 @@ from ffn_export.parity import verdict
 from ffn_export.parity.measures import OutputMetrics
 from ffn_export.parity.result import CaseResult, CaseStatus, ParityResult
 from ffn_export.parity.tolerances import Tolerances
+from ffn_export.runtimes.environment import Environment
 
 Verdict = CaseStatus | Literal["unavailable", "not checked"]
 
@@ -104,6 +105,15 @@ def legend(tolerances: Tolerances) -> str:
             f"ill-conditioned rows also {tolerances.conditioning_factor:g} times what rounding the inputs changes"
         )
     return f"{unit}; allowed: {'; '.join([*named, others + allowed])}"
+
+
+def environment_words(environment: Environment | None) -> str:
+    """Return processor, threads, system and versions in one line."""
+    if environment is None:
+        return "environment not recorded"
+    threads = f"{environment.threads} thread{'' if environment.threads == 1 else 's'}"
+    versions = (f"{package} {version}" for package, version in environment.versions.items())
+    return ", ".join((environment.processor, threads, environment.system, *versions))
 
 
 def number(value: float) -> str:
