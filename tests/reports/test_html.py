@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -182,7 +183,9 @@ def test_chart_shows_what_the_verdict_is_made_of(case: MakeCase, parity: MakePar
     assert (budget.unit, budget.rows[0].error, budget.rows[0].allowed) == ("relative L2 error", 1e-7, 1e-3)
 
 
-@pytest.mark.parametrize("tolerances", [Tolerances(), Tolerances(relative_l2=1e-3), Tolerances(closeness={"*": Closeness()})])
+@pytest.mark.parametrize(
+    "tolerances", [Tolerances(), Tolerances(relative_l2=1e-3), Tolerances(closeness={"*": Closeness()})]
+)
 def test_errors_of_every_kind_can_be_drawn(tolerances: Tolerances, case: MakeCase, parity: MakeParity) -> None:
     wild = (case(str(ulps), ulps) for ulps in (0.0, 1e-30, 1e30, math.inf, math.nan))
     assert Page(html_page(parity(*wild).rejudged(tolerances))).open == []
@@ -201,7 +204,7 @@ def test_boxes_of_a_drawing_are_apart_and_inside(site: SiteGraph) -> None:
         assert 0 <= box.x <= box.x + box.width <= drawn.width
         assert 0 <= box.y <= box.y + box.height <= drawn.height
     order = ["input", "Pow", "ReduceMean", "Div", "output"]
-    assert all(boxes[a].y + boxes[a].height < boxes[b].y for a, b in zip(order, order[1:], strict=False))
+    assert all(boxes[a].y + boxes[a].height < boxes[b].y for a, b in pairwise(order))
     assert len(drawn.paths) == 5
     # The edge that skips two layers bends around them, and does not run through their boxes.
     skipping = next(path for path in drawn.paths if path.count("L") == 2)
