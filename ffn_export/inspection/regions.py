@@ -26,6 +26,13 @@ class Regions:
         nodes = list(model.graph.all_nodes())
         self._place = {node: place for place, node in enumerate(nodes)}
         self._producer_of = {str(value.name): node for node in nodes for value in node.outputs if value.name}
+        self._given = {
+            value.name for graph in model.graphs() for value in (*graph.inputs, *graph.initializers.values())
+        }
+
+    def has(self, value: ir.Value) -> bool:
+        """Whether there was a value of this name: one that a rule made for itself has a new one."""
+        return value.name in self._producer_of or value.name in self._given
 
     def before(self, site: Sequence[ir.Node]) -> list[ir.Node]:
         """Return the nodes that a site of the fused graph had before, in graph order and without constants.

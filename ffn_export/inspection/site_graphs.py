@@ -12,6 +12,7 @@ from ffn_export.inspection import facts
 from ffn_export.inspection.regions import Regions, nodes_of_sites
 from ffn_export.inspection.site_graph import OperatorGraph, Place, SiteGraph
 
+_SHOWN = frozenset({ir.AttributeType.INT, ir.AttributeType.FLOAT, ir.AttributeType.STRING, ir.AttributeType.INTS})
 _LONGEST_ATTRIBUTE = 24  # characters
 _LONGEST_PATH = 4  # nodes that move numbers between two that compute
 
@@ -29,7 +30,7 @@ def site_graphs(model: ir.Model, fused: ir.Model, report: FusionReport) -> tuple
     regions, place = Regions(model), {node: place for place, node in enumerate(fused.graph.all_nodes())}
     alike: dict[tuple[OperatorGraph, OperatorGraph], list[str]] = {}
     for identifier, found in nodes_of_sites(fused, report).items():
-        nodes = sorted(_closed(found), key=lambda node: place.get(node, -1))
+        nodes = sorted((node for node in _whole(found, regions) if node in place), key=place.__getitem__)
         earlier = regions.before(nodes) if nodes else []
         if not earlier:
             continue
@@ -39,28 +40,39 @@ def site_graphs(model: ir.Model, fused: ir.Model, report: FusionReport) -> tuple
     return tuple(SiteGraph(tuple(identifiers), *graphs) for graphs, identifiers in alike.items())
 
 
-def _closed(nodes: Sequence[ir.Node]) -> set[ir.Node]:
-    """Return nodes and those between them: a site lists what computes, and not what moves the numbers along."""
-    closed = set(nodes)
-    for node in nodes:
-        for value in node.inputs:
-            path: list[ir.Node] = []
-            producer = None if value is None else value.producer()
-            while producer is not None and producer not in closed and len(path) < _LONGEST_PATH:
-                path.append(producer)
-                producer = producer.inputs[0].producer() if producer.inputs and producer.inputs[0] else None
-            if producer in closed:
-                closed.update(path)
-    return closed
+def _whole(nodes: Sequence[ir.Node], regions: Regions) -> set[ir.Node]:
+    """Return a site's nodes, those between them, and those before them that make values that were not there before.
+
+    A site lists what computes; what moves the numbers along, or computes their sizes, belongs to its drawing.
+    """
+    whole = set(nodes)
+    for value in (value for node in nodes for value in node.inputs):
+        path: list[ir.Node] = []
+        producer = _made_by(value)
+        while producer is not None and producer not in whole and len(path) < _LONGEST_PATH:
+            path.append(producer)
+            producer = _made_by(producer.inputs[0]) if producer.inputs else None
+        if producer in whole:
+            whole.update(path)
+    pending = list(whole)
+    while pending:
+        new = {_made_by(v) for v in pending.pop().inputs if v is not None and not regions.has(v)} - whole - {None}
+        found = [node for node in new if node is not None and node.op_type != "Constant"]
+        whole.update(found)
+        pending += found
+    return whole
+
+
+def _made_by(value: ir.Value | None) -> ir.Node | None:
+    return None if value is None else value.producer()
 
 
 def _graph(nodes: Sequence[ir.Node]) -> OperatorGraph:
     """Return the graph of nodes that stand in the order of the data."""
     data = dict.fromkeys(v for node in nodes for v in node.inputs if v is not None and not constants.is_constant(v))
-    made = {value for node in nodes for value in node.outputs}
+    made = dict.fromkeys(value for node in nodes for value in node.outputs)
     incoming = [value for value in data if value not in made]
     outgoing = [v for v in made if any(user not in nodes for user, _ in v.uses()) or v.is_graph_output()]
-    outgoing.sort(key=lambda value: (nodes.index(_producer(value)), value.index() or 0))
     places: list[Place] = [
         Place("input", f"input {i + 1}" if len(incoming) > 1 else "input") for i in range(len(incoming))
     ]
@@ -77,27 +89,17 @@ def _graph(nodes: Sequence[ir.Node]) -> OperatorGraph:
     return OperatorGraph(tuple(places), tuple(edges))
 
 
-def _producer(value: ir.Value) -> ir.Node:
-    node = value.producer()
-    assert node is not None
-    return node
-
-
 def _details(node: ir.Node) -> Iterator[str]:
     for value in node.inputs:
         if value is not None and constants.is_constant(value):
             yield _constant(value)
     for name, attribute in sorted(node.attributes.items()):
-        text = str(attribute.value)
-        if attribute.type in (
-            ir.AttributeType.INT,
-            ir.AttributeType.FLOAT,
-            ir.AttributeType.STRING,
-            ir.AttributeType.INTS,
-        ):
-            shown = f"{attribute.value:g}" if attribute.type == ir.AttributeType.FLOAT else text
-            if len(shown) <= _LONGEST_ATTRIBUTE:
-                yield f"{name} {shown}"
+        if attribute.type in _SHOWN and len(text := _attribute(attribute.value)) <= _LONGEST_ATTRIBUTE:
+            yield f"{name} {text}"
+
+
+def _attribute(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _constant(value: ir.Value) -> str:
@@ -105,6 +107,6 @@ def _constant(value: ir.Value) -> str:
     tensor = ir.convenience.get_const_tensor(value)
     if tensor is None:
         return "constant"
-    if tensor.size == 1:
-        return f"{tensor.numpy().reshape(-1)[0]:.6g}"
+    if tensor.size == 1 and tensor.dtype != ir.DataType.STRING:
+        return f"{float(tensor.numpy().reshape(-1)[0]):.6g}"
     return f"weight {list(tensor.shape.numpy())}"
