@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import onnx_ir as ir
 
 from ffn_export.bundle.build import Build, BuildOptions, Progress
 from ffn_export.bundle.build import build as _build
-from ffn_export.errors import GateError
+from ffn_export.errors import GateError, UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
@@ -22,8 +23,10 @@ from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes
 from ffn_export.modules.presets import create
 from ffn_export.parity.after_fusing.check import fuse
-from ffn_export.parity.cases import as_feeds, given, sweep
-from ffn_export.parity.references import VectorReference, graph_inputs
+from ffn_export.parity.cases import Case, as_feeds, given
+from ffn_export.parity.cases import sweep as _sweep
+from ffn_export.parity.evidence import AllOutputs, FailingInputs, Keeper
+from ffn_export.parity.references import Reference, VectorReference, graph_inputs
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify as _verify
@@ -80,6 +83,11 @@ def verify(
     seed: int | None = None,
     task: str | None = None,
     threads: int | None = None,
+    jobs: int = 1,
+    input_seed: int | None = None,
+    sweep: bool = True,
+    failures: Path | str | None = None,
+    save_outputs: Path | str | None = None,
     progress: Progress = lambda line: None,
 ) -> ParityResult:
     """Verify that a model computes what its reference does, over a sweep of sizes and values.
@@ -94,9 +102,14 @@ def verify(
         tolerances: What is allowed; None means the defaults.
         dtype: The precision that the model was exported in, as for :func:`export`; a bundle knows its own.
         keep_io: As for :func:`export`.
-        seed: Seed of the weights of a SPEC and of the drawn inputs.
+        seed: Seed of the weights of a SPEC; a bundle has that of its own.
         task: As for :func:`export`.
         threads: Intra-op threads; None means the processors that this process may run on.
+        input_seed: Seed of the drawn inputs; None means ``seed``, else 0.
+        jobs: Cases that run at the same time, in threads of this process.
+        sweep: Whether inputs are drawn; False verifies on ``samples`` alone.
+        failures: Directory in which the inputs of failing cases are kept, as ONNX test vectors; None keeps none.
+        save_outputs: Directory in which every case's inputs, oracle and outputs are kept; None keeps none.
         progress: Called with a line for each case.
 
     Raises:
@@ -107,14 +120,14 @@ def verify(
     threads = threads or available_threads()
     with opened(model) as file:
         reference = reference_of(file, Against(against, inputs, seed, dtype, keep_io, task), threads)
-        cases = sweep(reference.inputs, reference.example, seed or 0)
-        if isinstance(reference, VectorReference):
-            cases = [reference.case]
-        if samples is not None:
-            check_samples(tuple(reference.inputs), as_feeds(samples))
-            cases.append(given(as_feeds(samples), reference.inputs))
+        drawn_with = seed if input_seed is None else input_seed
+        cases = _cases(reference, samples, drawn_with or 0, sweep=sweep)
+        kept = None if failures is None else FailingInputs(Path(failures), tolerances or Tolerances())
+        keepers: list[Keeper] = [] if kept is None else [kept]
+        if save_outputs is not None:
+            keepers.append(AllOutputs(Path(save_outputs)))
         with evaluating(reference.source):
-            return _verify(
+            result = _verify(
                 file.path,
                 reference,
                 runtimes=runtimes,
@@ -122,8 +135,26 @@ def verify(
                 cases=cases,
                 tolerances=tolerances,
                 threads=threads,
+                jobs=jobs,
+                keepers=keepers,
                 progress=progress,
             )
+    if kept is not None and kept.problem is not None:
+        result = replace(result, notes=(*result.notes, f"failing inputs are not kept: {kept.problem}"))
+    return result
+
+
+def _cases(reference: Reference, samples: Mapping[str, Any] | None, seed: int, *, sweep: bool) -> list[Case]:
+    """Return the cases: drawn ones, or a bundle's test vectors where they are all there is; and the caller's."""
+    drawn = [reference.case] if isinstance(reference, VectorReference) else []
+    if sweep and not drawn:
+        drawn = _sweep(reference.inputs, reference.example, seed)
+    if samples is None:
+        if not sweep:
+            raise UsageError("without a sweep there is nothing to verify on: give samples")
+        return drawn
+    check_samples(tuple(reference.inputs), as_feeds(samples))
+    return [*(drawn if sweep else []), given(as_feeds(samples), reference.inputs)]
 
 
 def bench(

@@ -147,17 +147,19 @@ def source_of(file: OpenModel, against: Against) -> Source | None:
     Raises:
         UsageError: If what was named is no PyTorch source or does not resolve.
     """
-    subject, inputs, seed = against.subject, against.inputs, against.seed
+    subject, inputs = against.subject, against.inputs
     if subject is None:
         if file.manifest is None or file.manifest.source["kind"] == "module":
             return None
         recorded = file.manifest.source
-        seed = recorded["seed"] if seed is None else seed
-        # The inputs are recorded as they were before a conversion to another precision.
-        source = resolve(recorded["spec"], inputs or recorded["inputs"], seed, recorded.get("task"))
+        # A bundle has the weights of its own seed. Its inputs are recorded as they were before a conversion to
+        # another precision.
+        source = resolve(recorded["spec"], inputs or recorded["inputs"], recorded["seed"], recorded.get("task"))
         return convert(source, recorded["dtype"], keep_io=recorded["keep_io"])
     if isinstance(subject, Path):
         raise UsageError(f"{subject} is no PyTorch source")
     if inputs is None and (isinstance(subject, torch.nn.Module) or not knows_its_inputs(subject)):
         inputs = graph_inputs(onnx_file.load(file.path))
-    return as_source(subject, inputs, seed=seed, task=against.task, dtype=against.dtype, keep_io=against.keep_io)
+    return as_source(
+        subject, inputs, seed=against.seed, task=against.task, dtype=against.dtype, keep_io=against.keep_io
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx_ir as ir
@@ -202,7 +202,7 @@ def _build_in(
         parity=describe.summarise_parity(parity),
         latency=describe.summarise_latency(latency),
         session_options=settings,
-        tolerances=asdict(parity.tolerances),
+        tolerances=parity.tolerances.to_dict(),
         environment=parity.environment.to_dict() if parity.environment else None,
         files=integrity.hash_files(stage),
     )

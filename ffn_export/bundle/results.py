@@ -13,10 +13,10 @@ from ffn_export.bundle.describe import describe_source
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
+from ffn_export.json_text import json_text
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.result import ParityResult
 from ffn_export.reports.html import write_html
-from ffn_export.reports.json_report import write_json
 
 PARITY, FUSION, LATENCY, SITES, PAGE = "parity.json", "fusion.json", "latency.json", "sites.json", "report.html"
 
@@ -45,12 +45,13 @@ def write(directory: Path, parity: ParityResult, beside: Companions, commands: S
         beside: The other results.
         commands: What builds and verifies the bundle again, each a line for the shell.
     """
-    write_json(parity.to_dict(), directory / PARITY)
+    data = {PARITY: parity.to_dict(), SITES: {"sites": [site.to_dict() for site in beside.sites]}}
     if beside.fusion is not None:
-        write_json(beside.fusion.to_dict(), directory / FUSION)
+        data[FUSION] = beside.fusion.to_dict()
     if beside.latency is not None:
-        write_json(beside.latency.to_dict(), directory / LATENCY)
-    write_json({"sites": [site.to_dict() for site in beside.sites]}, directory / SITES)
+        data[LATENCY] = beside.latency.to_dict()
+    for name, values in data.items():
+        (directory / name).write_text(json_text(values))
     write_html(parity, directory / PAGE, beside.latency, beside.fusion, beside.sites, commands)
 
 

@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit status."""
-    state = State()
+    state = State(arguments=tuple(arguments))
     try:
         status = commands.main(arguments, prog_name="ffn-export", standalone_mode=False, obj=state)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -12,7 +12,9 @@ class State:
     Attributes:
         debug: Show tracebacks.
         quiet: Print nothing but errors and what the command was asked for.
+        arguments: The command line, as it was given.
     """
 
     debug: bool = False
     quiet: bool = False
+    arguments: tuple[str, ...] = ()

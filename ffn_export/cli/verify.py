@@ -8,15 +8,28 @@ import click
 
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
 from ffn_export.cli.state import State
+from ffn_export.cli.verify_options import (
+    evidence_options,
+    read_inputs,
+    read_result,
+    replay_lines,
+    tolerance_options,
+    tolerances_of,
+)
+from ffn_export.errors import UsageError
 
 
 @click.command("verify")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option("--against", metavar="SPEC|other.onnx", help="What it should compute. A bundle knows its own source.")
 @click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
 @click.option("--junit", "junit_path", metavar="FILE", help="Write the result as JUnit XML; - for standard output.")
+@click.option("--rejudge", metavar="FILE", help="Judge a stored --json result again; nothing is run.")
+@tolerance_options
+@evidence_options
 @runtime_option
 @threads_option
+@click.option("--jobs", type=click.IntRange(1), default=1, help="Cases that run at the same time.  [default: 1]")
 @precision_options
 @spec_options
 @common
@@ -24,12 +37,21 @@ from ffn_export.cli.state import State
 def command(
     state: State,
     /,
-    model: Path,
+    model: Path | None,
     against: str | None,
     json_path: str | None,
     junit_path: str | None,
+    rejudge: str | None,
+    atol: tuple[str, ...],
+    rtol: tuple[str, ...],
+    budget: float | None,
+    input_seed: int | None,
+    load_inputs: Path | None,
+    save_outputs: Path | None,
+    failures: Path | None,
     runtimes: tuple[str, ...],
     threads: int | None,
+    jobs: int,
     dtype: str,
     keep_io: bool,
     inputs: tuple[str, ...],
@@ -42,6 +64,8 @@ def command(
     MODEL is an ONNX file or a bundle.
 
     Example: ffn-export verify model.onnx --against bert-ffn --junit parity.xml
+
+    Example: ffn-export verify --rejudge result.json --atol 1e-4
     """
     from ffn_export import api
     from ffn_export.cli.progress import progress
@@ -50,27 +74,45 @@ def command(
     from ffn_export.reports.junit import write_junit
     from ffn_export.reports.tables import parity_table
 
-    arrays = read_npz(samples)
     console = stderr_console(quiet=state.quiet)
-    with progress(console, quiet=state.quiet) as report:
-        result = api.verify(
-            model,
-            against,
-            inputs=inputs or None,
-            samples=arrays,
-            runtimes=runtimes or None,
-            threads=threads,
-            dtype=dtype,
-            keep_io=keep_io,
-            seed=seed,
-            task=task,
-            progress=report,
-        )
+    tolerances = tolerances_of(atol, rtol, budget)
+    if rejudge is not None:
+        if model is not None:
+            raise UsageError("--rejudge runs nothing and takes no MODEL: leave one of both out")
+        result = read_result(rejudge).rejudged(tolerances)
+    elif model is None:
+        raise UsageError("name what to verify: an ONNX file or a bundle (or --rejudge a stored result)")
+    else:
+        if load_inputs is not None and samples is not None:
+            raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
+        with progress(console, quiet=state.quiet) as report:
+            result = api.verify(
+                model,
+                against,
+                inputs=inputs or None,
+                samples=read_npz(samples) if load_inputs is None else read_inputs(load_inputs),
+                input_seed=input_seed,
+                sweep=load_inputs is None,
+                runtimes=runtimes or None,
+                tolerances=tolerances,
+                threads=threads,
+                jobs=jobs,
+                dtype=dtype,
+                keep_io=keep_io,
+                seed=seed,
+                task=task,
+                failures=failures / model.stem if failures is not None else None,
+                save_outputs=save_outputs,
+                progress=report,
+            )
     console.print(parity_table(result))
     if json_path is not None:
         write_json(result.to_dict(), json_path)
     if junit_path is not None:
         write_junit(result, junit_path)
     if not result.passed:
+        if not state.quiet:
+            for line in replay_lines(result, state.arguments):
+                click.echo(line, err=True)
         click.echo(f"ffn-export: parity failed: {result.failures[0]}", err=True)
     return 0 if result.passed else 1

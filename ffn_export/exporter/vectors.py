@@ -17,7 +17,7 @@ DIRECTORY = "test_data_set_0"
 def write(directory: Path, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
     """Write arrays in graph order."""
     target = directory / DIRECTORY
-    target.mkdir()
+    target.mkdir(exist_ok=True)
     for prefix, arrays in (("input", inputs), ("output", outputs)):
         for index, (name, array) in enumerate(arrays.items()):
             proto = ir.serde.serialize_tensor(ir.Tensor(array, name=name))
@@ -31,7 +31,16 @@ def read(directory: Path) -> tuple[dict[str, Array], dict[str, Array]]:
         IntegrityError: If there are none, or one does not parse.
     """
     target = directory / DIRECTORY
-    return _read(target, "input"), _read(target, "output")
+    return read_inputs(target), _read(target, "output")
+
+
+def read_inputs(target: Path) -> dict[str, Array]:
+    """Return the inputs of one set: ``TARGET/input_0.pb`` and so on.
+
+    Raises:
+        IntegrityError: If there are none, or one does not parse.
+    """
+    return _read(target, "input")
 
 
 def _read(target: Path, prefix: str) -> dict[str, Array]:

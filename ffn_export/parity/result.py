@@ -107,6 +107,7 @@ class ParityResult:
         interface: Differences of inputs, outputs and axes between the graph and the spec.
         weights: Initialisers that were traced to parameters.
         properties: Properties of the reference, asked of each runtime; empty where the reference has none.
+        notes: What a reader should know beside the verdict, such as why failing inputs could not be kept.
         placement: Runtime -> device or provider -> nodes.
         environment: Where it ran.
     """
@@ -119,6 +120,7 @@ class ParityResult:
     interface: tuple[str, ...] = ()
     weights: tuple[WeightMetrics, ...] = ()
     properties: tuple[PropertyMetrics, ...] = ()
+    notes: tuple[str, ...] = ()
     placement: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     environment: Environment | None = None
 
@@ -193,6 +195,7 @@ class ParityResult:
             interface=tuple(data["interface"]),
             weights=tuple(map(WeightMetrics.from_dict, data["weights"])),
             properties=tuple(map(PropertyMetrics.from_dict, data["properties"])),
+            notes=tuple(data["notes"]),
             placement=data["placement"],
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
         )

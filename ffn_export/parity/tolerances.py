@@ -58,6 +58,10 @@ class Tolerances:
         """Return the classic test that is declared for an output, or None."""
         return self.closeness.get(output, self.closeness.get("*"))
 
+    def declares(self, output: str) -> bool:
+        """Whether something declared takes the place of the bound in units of the last place."""
+        return self.relative_l2 is not None or self.closeness_of(output) is not None
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         return asdict(self)

@@ -1,24 +1,13 @@
-"""Results as JSON: fields in their own order, the same bytes for the same result."""
+"""Results as JSON files."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ffn_export.json_text import json_text
 from ffn_export.reports.text_file import write_text
-
-
-def json_text(data: Mapping[str, Any]) -> str:
-    """Return a result's ``to_dict()`` as JSON that every parser reads.
-
-    JSON has no NaN and no infinity. They become the strings ``"NaN"``, ``"Infinity"`` and
-    ``"-Infinity"``, as in protobuf's JSON: ``null`` would not tell one from the other, and Python's
-    ``float()`` reads them back.
-    """
-    return json.dumps(_with_named_nonfinites(data), indent=2, allow_nan=False) + "\n"
 
 
 def write_json(data: Mapping[str, Any], destination: Path | str) -> None:
@@ -28,13 +17,3 @@ def write_json(data: Mapping[str, Any], destination: Path | str) -> None:
         UsageError: If the path cannot be written to.
     """
     write_text(json_text(data), destination)
-
-
-def _with_named_nonfinites(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _with_named_nonfinites(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_with_named_nonfinites(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value

@@ -53,6 +53,7 @@ def _blocks(result: ParityResult, commands: Sequence[str]) -> Iterator[str]:
     yield markdown_table(("check", "verdict", "found"), rows)
     yield from _listed("Failures", result.failures)
     yield from _listed("Warnings", result.warnings)
+    yield from _listed("Notes", result.notes)
     yield "### To reproduce\n"
     yield _code(commands)
     yield f"<sub>{_plain(legend(result.tolerances))}</sub>\n"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ffn_export.parity import verdict
-from ffn_export.parity.measures import OutputMetrics
+from ffn_export.parity.measures import OutputMetrics, PropertyMetrics
 from ffn_export.parity.result import CaseResult, CaseStatus, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
@@ -78,15 +78,25 @@ def check_rows(result: ParityResult) -> Iterator[CheckRow]:
     for runtime in dict.fromkeys(each.runtime for each in result.properties):
         asked = [each for each in result.properties if each.runtime == runtime]
         broken = [each for each in asked if verdict.property_failure(each, result.tolerances) is not None]
-        found = f"on {runtime}: {len(asked)} asked, {len(broken)} not held"
+        found = f"{runtime}: {_kinds(asked)} asked of it, {_kinds(broken)} broken"
         yield CheckRow("properties", "failed" if broken else "passed", found)
     for runtime, reason in result.unavailable.items():
         yield CheckRow(runtime, "unavailable", reason)
 
 
+def _kinds(properties: Sequence[PropertyMetrics]) -> int:
+    """Each property is asked along several axes and of several outputs."""
+    return len({each.property for each in properties})
+
+
 def worst_output(case: CaseResult, tolerances: Tolerances) -> OutputMetrics | None:
     """Return the output of a case that decides it; None where none was compared."""
     return max(case.outputs, key=lambda output: _severity(case, output, tolerances), default=None)
+
+
+def allowed_number(output: OutputMetrics, tolerances: Tolerances) -> str:
+    """Return what is allowed of an output in ulps; empty where what was declared is in another unit."""
+    return "" if tolerances.declares(output.output) else number(verdict.allowed(output, tolerances))
 
 
 def legend(tolerances: Tolerances) -> str:
@@ -139,7 +149,7 @@ def _worst(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, st
         return "not comparable", "", "", "", case.case
     error = "NaN or infinite" if worst.unexpected else number(worst.actual.ulps)
     factor = "" if worst.unexpected else number(verdict.factor(worst, tolerances))
-    return error, number(verdict.allowed(worst, tolerances)), factor, number(worst.baseline.ulps), case.case
+    return error, allowed_number(worst, tolerances), factor, number(worst.baseline.ulps), case.case
 
 
 def _severity(case: CaseResult, output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, float]:

@@ -18,10 +18,10 @@ import pytest
 
 import ffn_export as fx
 from ffn_export.errors import UsageError
+from ffn_export.json_text import json_text
 from ffn_export.parity.measures import Deviation, OutputMetrics, PropertyMetrics, WeightMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Closeness, Tolerances
-from ffn_export.reports.json_report import json_text
 
 STORED = Path(__file__).parent / "data" / "result-format-1.json"
 SCHEMA = json.loads(resources.files("ffn_export.parity").joinpath("result.schema.json").read_text())
@@ -107,6 +107,7 @@ def test_results_made_now_follow_the_schema(validator: Any) -> None:
         ("output 'y' has other axes",),
         (WeightMetrics("w", "a+b", 1, math.inf, (0, 0), "packed", 0.1),),
         (PropertyMetrics("ort-cpu", "the same inputs give the same bits", "y", exact=True, problem="it raised"),),
+        ("failing inputs are not kept",),
         {"ort-cpu": {"CPUExecutionProvider": 4}},
         fx.ParityResult.from_dict(json.loads(STORED.read_text())).environment,
     )

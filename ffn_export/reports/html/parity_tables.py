@@ -9,7 +9,7 @@ from ffn_export.parity.measures import OutputMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.reports.html.table import Table, table
-from ffn_export.reports.overview import STATUSES, check_rows, number, runtime_rows
+from ffn_export.reports.overview import STATUSES, allowed_number, check_rows, number, runtime_rows
 
 _ERROR = ("error (ulp)", "allowed (ulp)", "factor", "PyTorch's own (ulp)")
 _MORE = ("conditioning (ulp)", "relative L2", "SNR (dB)", "cosine", "NaN", "Inf")
@@ -76,11 +76,10 @@ def _measured(case: CaseResult, tolerances: Tolerances) -> Iterator[tuple[str, .
 def _errors(output: OutputMetrics, tolerances: Tolerances) -> tuple[str, str, str, str]:
     if output.problem is not None:
         return "", "", "", ""
-    numbers = (output.actual.ulps, verdict.allowed(output, tolerances), verdict.factor(output, tolerances))
-    shown = tuple(map(number, (*numbers, output.baseline.ulps)))
-    return (
-        ("NaN or infinite", shown[1], "", shown[3]) if output.unexpected else (shown[0], shown[1], shown[2], shown[3])
-    )
+    error, factor = number(output.actual.ulps), number(verdict.factor(output, tolerances))
+    if output.unexpected:
+        error, factor = "NaN or infinite", ""
+    return error, allowed_number(output, tolerances), factor, number(output.baseline.ulps)
 
 
 def _without_number(output: OutputMetrics, failure: str) -> str:

@@ -30,6 +30,7 @@ def parity_table(result: ParityResult) -> RenderableType:
         _other_checks(result),
         *_lines(result.failures, BAD),
         *_lines([f"warned: {warning}" for warning in result.warnings], UNSURE),
+        *_lines(result.notes, UNSURE),
         Text(legend(result.tolerances), QUIET),
         environment_line(result.environment),
     )

@@ -10,11 +10,11 @@ from tests.fusion.edges.edge import all_faults
 from tests.fusion.edges.table import THEMES
 
 PARTS = 12
+# The edit loop runs one part of each theme, `make test` three, `make edges` the others.
+MARKS = [[], *[[pytest.mark.slow]] * 2, *[[pytest.mark.slow, pytest.mark.exhaustive]] * (PARTS - 3)]
 
 
-@pytest.mark.parametrize(
-    "part", [pytest.param(part, marks=[] if part == 0 else pytest.mark.slow) for part in range(PARTS)]
-)
+@pytest.mark.parametrize("part", [pytest.param(part, marks=MARKS[part]) for part in range(PARTS)])
 @pytest.mark.parametrize("theme", THEMES)
 def test_edges(theme: str, part: int) -> None:
     edges = list(THEMES[theme]())[part::PARTS]

@@ -1,0 +1,152 @@
+"""What ``verify`` is told beside the model: how much is allowed, and what is kept and replayed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ffn_export.cli.options import read_npz
+from ffn_export.errors import IntegrityError, UsageError
+from ffn_export.parity.tolerances import Closeness, Tolerances
+
+if TYPE_CHECKING:
+    from ffn_export.parity.result import ParityResult
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# What a replay leaves out: it names inputs of its own, and writes no report.
+_NOT_REPLAYED = ("--inputs", "--load-inputs", "--save-outputs", "--failures", "--jobs", "--json", "--junit",
+                 "--html", "--markdown", "--baseline")  # fmt: skip
+
+
+def tolerance_options(command: Command) -> Command:
+    """``--atol``, ``--rtol`` and ``--budget``: :func:`tolerances_of` makes tolerances of them."""
+    command = click.option(
+        "--budget", type=click.FloatRange(0, min_open=True), metavar="SHARE",
+        help="Declared relative L2 error of a model that is meant to differ (quantised), such as 0.01.",
+    )(command)  # fmt: skip
+    command = click.option(
+        "--rtol", multiple=True, metavar="[OUTPUT=]NUMBER",
+        help="Allow this share of the oracle's magnitude, beside --atol or alone.",
+    )(command)  # fmt: skip
+    return click.option(
+        "--atol", multiple=True, metavar="[OUTPUT=]NUMBER",
+        help="Allow this absolute error, in place of the bound in units of the last place.",
+    )(command)  # fmt: skip
+
+
+def tolerances_of(atol: Sequence[str], rtol: Sequence[str], budget: float | None) -> Tolerances:
+    """Return what is declared; what is not keeps its default, and of ``atol`` and ``rtol`` the other one is 0.
+
+    Raises:
+        UsageError: If a number does not parse.
+    """
+    tests: dict[str, dict[str, float]] = {}
+    for name, given in (("atol", atol), ("rtol", rtol)):
+        for written in given:
+            output, equals, number = written.rpartition("=")
+            tests.setdefault(output if equals else "*", {})[name] = _number(f"--{name} {written}", number)
+    return Tolerances(relative_l2=budget, closeness={output: Closeness(**test) for output, test in tests.items()})
+
+
+def evidence_options(command: Command) -> Command:
+    """Inputs and what is kept: ``--input-seed``, ``--load-inputs``, ``--save-outputs`` and ``--failures``."""
+    command = click.option(
+        "--failures", type=click.Path(path_type=Path), metavar="DIR", default=Path("ffn-export-failures"),
+        show_default=True, help="Keep the inputs of failing cases here, as ONNX test vectors.",
+    )(command)  # fmt: skip
+    command = click.option(
+        "--save-outputs", type=click.Path(path_type=Path), metavar="DIR",
+        help="Keep every case's inputs, oracle and outputs here, as .npz files.",
+    )(command)  # fmt: skip
+    command = click.option(
+        "--input-seed", type=click.IntRange(0, 2**31 - 1), metavar="N", help="Seed of the drawn inputs.  [default: 0]"
+    )(command)
+    return click.option(
+        "--load-inputs",
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="Verify on these inputs alone: an .npz file, or a directory of ONNX test vectors.",
+    )(command)
+
+
+def read_inputs(path: Path) -> dict[str, Any]:
+    """Read the arrays of ``--load-inputs``.
+
+    Raises:
+        UsageError: If there are none.
+    """
+    from ffn_export.exporter import vectors
+
+    if not path.is_dir():
+        arrays = read_npz(path)
+        assert arrays is not None
+        return arrays
+    try:
+        return vectors.read_inputs(path)
+    except IntegrityError as error:
+        raise UsageError(f"--load-inputs {path}: {error}") from error
+
+
+def read_result(file: str) -> ParityResult:
+    """Read a stored result.
+
+    Raises:
+        UsageError: If it is none.
+    """
+    from ffn_export.parity.result import ParityResult
+
+    path = Path(file)
+    if not path.is_file():
+        raise UsageError(f"no such file: {path}")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} is no JSON file") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path} is no parity result: write one with verify --json")
+    try:
+        return ParityResult.from_dict(data)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{path} is no whole parity result: {error!r} is missing or of another kind") from error
+
+
+def replay_lines(result: ParityResult, arguments: Sequence[str]) -> Iterator[str]:
+    """Yield, for each failing case whose inputs were kept, the command that runs it again.
+
+    Args:
+        result: What failed.
+        arguments: The command line that found it.
+    """
+    command = ["ffn-export", *_replayed(arguments)]
+    names = {case.saved: case.case for case in result.cases if case.saved is not None}
+    for saved, name in names.items():
+        yield f"replay {name}: {shlex.join([*command, '--load-inputs', str(saved)])}"
+
+
+def _replayed(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield a command line without the options that a replay names itself, and their values."""
+    given = iter(arguments)
+    for argument in given:
+        name, equals, _ = argument.partition("=")
+        if name not in _NOT_REPLAYED:
+            yield argument
+        elif not equals:
+            next(given, None)
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise UsageError(f"{option}: write a number that is not negative, as in 1e-4 or y=1e-4")
+    return number

@@ -1,0 +1,133 @@
+"""``verify``: what is declared, kept, replayed and judged again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from ffn_export.cli.main import run
+from ffn_export.exporter import onnx_file
+
+Capture = pytest.CaptureFixture[str]
+SPEC = "d2l-ffn-addnorm"
+
+
+@pytest.fixture
+def broken(fused_file: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model with an epsilon of its own."""
+    path = fused_file(SPEC, "portable")
+    model = onnx_file.load(path)
+    norm = next(node for node in model.graph if node.op_type == "LayerNormalization")
+    norm.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-2)
+    target = tmp_path / "broken.onnx"
+    onnx_file.save(model, target)
+    monkeypatch.chdir(tmp_path)
+    return target
+
+
+def verify(*arguments: str | Path) -> int:
+    return run(["verify", *map(str, arguments)])
+
+
+def test_a_failing_case_is_kept_and_replayed_by_the_command_that_is_printed(broken: Path, capfd: Capture) -> None:
+    assert verify(broken, "--against", SPEC, "--json", "r.json", "--runtime", "ort-cpu") == 1
+    replays = [line for line in capfd.readouterr().err.splitlines() if line.startswith("replay ")]
+    assert len(replays) == 3
+    command = shlex.split(replays[0].partition(": ")[2])
+    assert command[0] == "ffn-export"
+    assert "--json" not in command
+    vectors = Path(command[-1])
+    assert sorted(path.name for path in vectors.iterdir()) == ["input_0.pb", "output_0.pb"]
+    assert str(vectors) in [case["saved"] for case in json.loads(Path("r.json").read_text())["cases"]]
+    assert run(command[1:]) == 1
+    assert "given inputs" in capfd.readouterr().err
+
+
+def test_a_directory_that_cannot_be_written_costs_no_verdict(broken: Path, capfd: Capture) -> None:
+    Path("taken").write_text("a file")
+    assert verify(broken, "--against", SPEC, "--failures", "taken", "--runtime", "ort-cpu") == 1
+    error = capfd.readouterr().err
+    assert "failing inputs are not kept: taken/broken cannot be written to" in error
+    assert "replay" not in error
+
+
+def test_a_passing_model_leaves_nothing_behind(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert verify(bundle, "--quiet") == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stored_result_is_judged_again_without_running(broken: Path, capfd: Capture) -> None:
+    assert verify(broken, "--against", SPEC, "--json", "r.json", "--quiet") == 1
+    broken.unlink()
+    assert verify("--rejudge", "r.json", "--atol", "10", "--json", "again.json") == 0
+    assert verify("--rejudge", "again.json", "--quiet") == 1
+    assert verify("--rejudge", "r.json", "--atol", "y=10", "--quiet") == 0
+    assert verify("--rejudge", "r.json", "--atol", "other=10", "--quiet") == 1
+    assert verify("--rejudge", "r.json", "--budget", "10", "--quiet") == 0
+    assert "10" in capfd.readouterr().err
+
+
+def test_declared_tolerances_decide(bundle: Path, capfd: Capture) -> None:
+    assert verify(bundle, "--atol", "1e-5", "--rtol", "1e-5", "--quiet") == 0
+    assert verify(bundle, "--rtol", "1e-12", "--failures", bundle.parent / "failures", "--quiet") == 1
+    assert "times what is allowed (atol 0, rtol 1e-12)" in capfd.readouterr().err
+    assert verify(bundle, "--budget", "1e-5", "--quiet") == 0
+
+
+def test_inputs_are_read_from_a_file_or_from_vectors(bundle: Path, tmp_path: Path, capfd: Capture) -> None:
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 3, 4), np.float32))
+    assert verify(bundle, "--load-inputs", tmp_path / "x.npz") == 0
+    assert "(1 of 1)" in capfd.readouterr().err
+    assert verify(bundle, "--load-inputs", bundle / "test_data_set_0") == 0
+    assert "(1 of 1)" in capfd.readouterr().err
+
+
+def test_outputs_are_kept(bundle: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "outputs"
+    assert verify(bundle, "--save-outputs", kept, "--runtime", "ort-cpu", "--jobs", "2", "--quiet") == 0
+    case = kept / "batch=3,seq=5-normal"
+    assert sorted(path.name for path in case.iterdir()) == ["inputs.npz", "oracle.npz", "ort-cpu.npz"]
+    with np.load(case / "oracle.npz") as oracle, np.load(case / "ort-cpu.npz") as actual:
+        assert np.abs(oracle["y"] - actual["y"]).max() < 1e-6
+
+
+def test_a_seed_draws_other_inputs_and_the_bundle_keeps_its_weights(bundle: Path) -> None:
+    assert verify(bundle, "--input-seed", "7", "--quiet") == 0
+    assert verify(bundle, "--seed", "7", "--quiet") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name what to verify"),
+        (("m.onnx", "--rejudge", "r.json"), "leave one of both out"),
+        (("--rejudge", "missing.json"), "no such file: missing.json"),
+        (("--rejudge", "text.json"), "text.json is no JSON file"),
+        (("--rejudge", "list.json"), "is no parity result"),
+        (("--rejudge", "other.json"), "this is no parity result of format 1"),
+        (("--rejudge", "half.json"), "is no whole parity result"),
+        (("m.onnx", "--atol", "y=often"), "--atol y=often: write a number"),
+        (("m.onnx", "--rtol", "-1"), "--rtol -1: write a number"),
+        (("m.onnx", "--load-inputs", "."), "holds no input vectors"),
+        (("m.onnx", "--load-inputs", "x.npz", "--inputs", "x.npz"), "leave one of both out"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.json").write_text("not json")
+    Path("list.json").write_text("[]")
+    Path("other.json").write_text("{}")
+    Path("half.json").write_text('{"format": 1, "model": "m"}')
+    assert verify(*arguments) == 2
+    (line,) = capfd.readouterr().err.strip().splitlines()
+    assert line.startswith("ffn-export: ")
+    assert said in line
