@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
+from ffn_export.cli.report_files import report_options, write_reports
 from ffn_export.cli.state import State
 from ffn_export.cli.verify_options import (
     evidence_options,
@@ -25,6 +27,7 @@ from ffn_export.errors import UsageError
 @click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
 @click.option("--junit", "junit_path", metavar="FILE", help="Write the result as JUnit XML; - for standard output.")
 @click.option("--rejudge", metavar="FILE", help="Judge a stored --json result again; nothing is run.")
+@report_options
 @tolerance_options
 @evidence_options
 @runtime_option
@@ -41,6 +44,8 @@ def command(
     against: str | None,
     json_path: str | None,
     junit_path: str | None,
+    html_path: str | None,
+    markdown_path: str | None,
     rejudge: str | None,
     atol: tuple[str, ...],
     rtol: tuple[str, ...],
@@ -110,6 +115,7 @@ def command(
         write_json(result.to_dict(), json_path)
     if junit_path is not None:
         write_junit(result, junit_path)
+    write_reports(result, model, html_path, markdown_path, [shlex.join(["ffn-export", *state.arguments])])
     if not result.passed:
         if not state.quiet:
             for line in replay_lines(result, state.arguments):
