@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
-from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_reduce_to
+from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_bisection_options
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
 from ffn_export.cli.report_files import report_options, write_reports
 from ffn_export.cli.state import State
@@ -90,7 +90,7 @@ def command(
     old = read_baseline(baseline)
     console = stderr_console(quiet=state.quiet)
     tolerances = tolerances_of(atol, rtol, budget)
-    check_reduce_to(reduce_to, rejudge)
+    check_bisection_options(bisect, reduce_to, rejudge)
     _check_use(model, rejudge, load_inputs, samples, baseline)
     if model is None:
         result = read_result(str(rejudge)).rejudged(tolerances)
