@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
+from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_reduce_to
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
 from ffn_export.cli.state import State
 from ffn_export.cli.verify_options import (
@@ -30,6 +31,7 @@ from ffn_export.errors import UsageError
 @click.option("--rejudge", metavar="FILE", help="Judge a stored --json result again; nothing is run.")
 @tolerance_options
 @evidence_options
+@bisection_options
 @runtime_option
 @threads_option
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Cases that run at the same time.  [default: 1]")
@@ -53,6 +55,8 @@ def command(
     load_inputs: Path | None,
     save_outputs: Path | None,
     failures: Path | None,
+    bisect: bool,
+    reduce_to: Path | None,
     runtimes: tuple[str, ...],
     threads: int | None,
     jobs: int,
@@ -81,6 +85,7 @@ def command(
     old = read_baseline(baseline)
     console = stderr_console(quiet=state.quiet)
     tolerances = tolerances_of(atol, rtol, budget)
+    check_reduce_to(reduce_to, rejudge)
     if rejudge is not None:
         if model is not None:
             raise UsageError("--rejudge runs nothing and takes no MODEL: leave one of both out")
@@ -92,12 +97,13 @@ def command(
             raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
         if load_inputs is not None and old is not None:
             raise UsageError("--baseline is held against drawn inputs, --load-inputs draws none: leave one of both out")
+        arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         with progress(console, quiet=state.quiet) as report:
             result = api.verify(
                 model,
                 against,
                 inputs=inputs or None,
-                samples=read_npz(samples) if load_inputs is None else read_inputs(load_inputs),
+                samples=arrays,
                 input_seed=input_seed,
                 sweep=load_inputs is None,
                 runtimes=runtimes or None,
@@ -113,8 +119,14 @@ def command(
                 progress=report,
             )
     console.print(parity_table(result))
+    data = result.to_dict()
+    if model is not None and (bisect or reduce_to is not None):
+        named = {"inputs": inputs or None, "samples": arrays, "seed": seed, "task": task, "threads": threads}
+        named |= {"dtype": dtype, "keep_io": keep_io}
+        found = bisect_and_show(console, model, against, result, reduce_to, quiet=state.quiet, **named)
+        data["bisection"] = found.to_dict()
     if json_path is not None:
-        write_json(result.to_dict(), json_path)
+        write_json(data, json_path)
     if junit_path is not None:
         write_junit(result, junit_path)
     if not result.passed:

@@ -11,7 +11,9 @@ from typing import Any
 
 # Times are of a place: the same versions take another time elsewhere.
 PLACE = ("processor", "system", "threads")
-_PACKAGES = ("torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "onnxruntime-gpu", "numpy")
+_PACKAGES = (
+    "torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "onnxruntime-gpu", "openvino", "tract", "numpy",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
