@@ -90,3 +90,18 @@ def test_a_baseline_that_is_none_is_bad_input(bundle: Path, tmp_path: Path, capf
     assert run(["verify", str(bundle), "--baseline", str(tmp_path / "none.json")]) == 2
     assert run(["bench", str(bundle), "--baseline", str(bundle / "parity.json")]) == 2
     assert "holds no timing" in capfd.readouterr().err
+
+
+def test_a_stored_result_is_held_against_another_without_a_run(
+    bundle: Path, old: Callable[..., str], capfd: Capture
+) -> None:
+    stored = str(bundle / "parity.json")
+    assert run(["verify", "--rejudge", stored, "--baseline", str(bundle)]) == 0
+    assert "latency is not judged: nothing is timed" in capfd.readouterr().err
+    assert run(["verify", "--rejudge", stored, "--baseline", old("parity.json", one_more_weight)]) == 1
+
+
+def test_inputs_of_ones_own_have_no_baseline(bundle: Path, capfd: Capture) -> None:
+    vectors = str(bundle / "test_data_set_0")
+    assert run(["verify", str(bundle), "--load-inputs", vectors, "--baseline", str(bundle)]) == 2
+    assert "leave one of both out" in capfd.readouterr().err
