@@ -91,6 +91,7 @@ def verify(
         interface=interface.differences(model, reference.inputs, outputs),
         weights=weights.compare_weights(model, reference.source.module) if reference.source else (),
         properties=_properties(reference, loaded, cases, found),
+        notes=properties.expected_breaks(model),
         placement={name: runner.placement() for name, runner in loaded.items()},
         precision={name: runner.precision() for name, runner in loaded.items()},
         environment=environment.current(threads),
