@@ -53,8 +53,9 @@ class OutputMetrics:
         conditioning_ulps: How far one rounding of the inputs moves the oracle, in units of the last place; 0 on a
             well-conditioned case, where it is not measured and nothing is allowed for it.
         unexpected: Elements that are not finite in one of runtime and oracle, and that neither the oracle nor
-            PyTorch has as the same NaN or infinity.
+            PyTorch has as the same NaN or infinity; but for ``dropped``.
         unexpected_index: Index of the first of them.
+        dropped: Elements that are finite here, and not finite in the oracle and in PyTorch.
         frontier: ``(absolute difference, magnitude of the oracle)`` of the elements that decide, for any ``atol``
             and ``rtol``, whether ``difference <= atol + rtol * magnitude`` holds everywhere.
         problem: What keeps it from being compared at all: a missing output, another shape or dtype.
@@ -68,6 +69,7 @@ class OutputMetrics:
     conditioning_ulps: float = 0.0
     unexpected: int = 0
     unexpected_index: tuple[int, ...] = ()
+    dropped: int = 0
     frontier: tuple[tuple[float, float], ...] = ()
     problem: str | None = None
 

@@ -35,7 +35,10 @@ def compare(
     scale = float(np.abs(truth[np.isfinite(truth)]).max(initial=0.0))
     unit = unit_in_the_last_place(scale, actual.dtype)
     error = _error(have, truth)
-    unexpected = ~(np.isfinite(have) & np.isfinite(truth)) & ~_same_kind(have, truth) & ~_same_kind(have, own)
+    dropped = np.isfinite(have) & ~np.isfinite(truth) & ~np.isfinite(own)
+    unexpected = (
+        ~(np.isfinite(have) & np.isfinite(truth)) & ~_same_kind(have, truth) & ~_same_kind(have, own) & ~dropped
+    )
     return OutputMetrics(
         output=name,
         dtype=dtype,
@@ -45,6 +48,7 @@ def compare(
         conditioning_ulps=conditioning / unit,
         unexpected=int(np.count_nonzero(unexpected)),
         unexpected_index=_index(unexpected) if unexpected.any() else (),
+        dropped=int(np.count_nonzero(dropped)),
         frontier=frontier(error, np.abs(truth)),
     )
 

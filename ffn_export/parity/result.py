@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ffn_export.errors import UsageError
 from ffn_export.parity import verdict
+from ffn_export.parity.caveats import MEANING
 from ffn_export.parity.measures import OutputMetrics, PropertyMetrics, WeightMetrics
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
@@ -32,6 +33,7 @@ class CaseResult:
         error: What the runtime raised, where it did.
         skipped: Why there is nothing to compare with, where the reference itself refuses the case.
         imprecise_operators: On an ill-conditioned case, the graph's operators that are known to be less accurate there.
+        caveats: What is known of the runtime's arithmetic that may explain an error on this case.
         saved: Where the inputs were written, as an ONNX test vector; None where they were not.
     """
 
@@ -44,6 +46,7 @@ class CaseResult:
     error: str | None = None
     skipped: str | None = None
     imprecise_operators: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     saved: str | None = None
 
     def failure(self, tolerances: Tolerances) -> str | None:
@@ -51,7 +54,9 @@ class CaseResult:
         if self.error is not None:
             return self.error
         excused = bool(self.imprecise_operators)
-        found = (verdict.output_failure(output, tolerances, excused=excused) for output in self.outputs)
+        found = (
+            verdict.output_failure(output, tolerances, excused=excused, caveats=self.caveats) for output in self.outputs
+        )
         return next((failure for failure in found if failure is not None), None)
 
     def factor(self, tolerances: Tolerances) -> float:
@@ -60,16 +65,19 @@ class CaseResult:
 
     def warning(self, tolerances: Tolerances) -> str | None:
         """Return by how much the case leaves the bound and why that is no failure, or None."""
-        if not self.imprecise_operators or self.skipped is not None or self.failure(tolerances) is not None:
+        known = bool(self.imprecise_operators or self.caveats)
+        if not known or self.skipped is not None or self.failure(tolerances) is not None:
             return None
         found = (verdict.output_failure(output, tolerances) for output in self.outputs)
         outside = next((failure for failure in found if failure is not None), None)
         if outside is None:
             return None
-        operators = " and ".join(self.imprecise_operators)
+        operators = [
+            f"{operator} is less accurate than the plain nodes on such rows" for operator in self.imprecise_operators
+        ]
+        of_runtime = [f"{self.runtime} {MEANING[caveat]}" for caveat in self.caveats]
         return (
-            f"{outside}: {self.factor(tolerances):.2f} times what is allowed; "
-            f"{operators} less accurate than the plain nodes on such rows"
+            f"{outside}: {self.factor(tolerances):.2f} times what is allowed; {' and '.join([*operators, *of_runtime])}"
         )
 
     def status(self, tolerances: Tolerances) -> CaseStatus:
@@ -91,7 +99,14 @@ class CaseResult:
         """Read what :meth:`to_dict` wrote; the verdict is derived again."""
         known = {key: value for key, value in data.items() if key in {f.name for f in fields(cls)}}
         outputs = tuple(map(OutputMetrics.from_dict, data["outputs"]))
-        return cls(**{**known, "outputs": outputs, "imprecise_operators": tuple(data["imprecise_operators"])})
+        return cls(
+            **{
+                **known,
+                "outputs": outputs,
+                "imprecise_operators": tuple(data["imprecise_operators"]),
+                "caveats": tuple(data["caveats"]),
+            }
+        )
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ class Tolerances:
         explained_factor: Times the conditioning that it still explains, for an operator that is known to
             be less accurate: one that adds n elements in turn is off by about sqrt(n) roundings (Higham and
             Mary 2019, "A new approach to probabilistic rounding error analysis"), and rows have up to 4,096.
+        in_order_factor: Times what is allowed, for a runtime that adds the products of a row one after the other. A
+            vector unit of 16 lanes adds 16 rows of a sixteenth, whose roundings are sqrt(16) times smaller together.
         relative_l2: Declared budget: the largest relative L2 error of any output and of any traced initialiser.
         closeness: Output name -> its classic test; the name ``*`` stands for every other output.
     """
@@ -51,6 +53,7 @@ class Tolerances:
     floor_ulps: float = 8.0
     conditioning_factor: float = 2.0
     explained_factor: float = 64.0
+    in_order_factor: float = 4.0
     relative_l2: float | None = None
     closeness: Mapping[str, Closeness] = field(default_factory=dict)
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
+from ffn_export.parity.caveats import DROPS_NAN, FLUSHES_DENORMALS, SUMS_IN_ORDER
 from ffn_export.parity.measures import OutputMetrics, PropertyMetrics, WeightMetrics
 from ffn_export.parity.tolerances import Tolerances, allowed_ulps, explained_ulps
+
+# What a flushed input becomes behind a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
+_FLUSHED = 1024
+_SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}
 
 
 def allowed(metrics: OutputMetrics, tolerances: Tolerances) -> float:
@@ -23,19 +29,24 @@ def factor(metrics: OutputMetrics, tolerances: Tolerances) -> float:
     return _ratio(metrics.actual.ulps, allowed(metrics, tolerances))
 
 
-def output_failure(metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool = False) -> str | None:
+def output_failure(
+    metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool = False, caveats: Collection[str] = ()
+) -> str | None:
     """Return why an output fails, or None.
 
     Args:
         metrics: What was measured of it.
         tolerances: What is allowed.
         excused: Also allow what the conditioning explains.
+        caveats: Also allow what these explain, of :mod:`~ffn_export.parity.caveats`.
     """
     if metrics.problem is not None:
         return f"{metrics.output}: {metrics.problem}"
     if metrics.unexpected:
         where = f"elements are NaN or infinite in one of runtime and oracle, first at {list(metrics.unexpected_index)}"
         return f"{metrics.output}: {metrics.unexpected} {where}"
+    if metrics.dropped and DROPS_NAN not in caveats:
+        return f"{metrics.output}: {metrics.dropped} elements are numbers where oracle and PyTorch have NaN or infinity"
     # Comparisons are written so that NaN fails.
     if factor(metrics, tolerances) <= 1:
         return None
@@ -49,10 +60,15 @@ def output_failure(metrics: OutputMetrics, tolerances: Tolerances, *, excused: b
         error = f"relative L2 error {metrics.actual.relative_l2:.3g}"
         return f"{metrics.output}: {error}, the declared budget is {tolerances.relative_l2:g}"
     limit = allowed(metrics, tolerances)
+    if SUMS_IN_ORDER in caveats:
+        limit *= tolerances.in_order_factor
     if excused:
         limit = max(limit, explained_ulps(metrics.conditioning_ulps, tolerances))
-        if metrics.actual.ulps <= limit:
-            return None
+    is_flushed = FLUSHES_DENORMALS in caveats and metrics.actual.max_abs <= _FLUSHED * _SMALLEST_NORMAL.get(
+        metrics.dtype, 0.0
+    )
+    if is_flushed or metrics.actual.ulps <= limit:
+        return None
     conditioning = f", conditioning {metrics.conditioning_ulps:.3g}" if metrics.conditioning_ulps else ""
     return (
         f"{metrics.output}: error {metrics.actual.ulps:.3g} units in the last place at {worst}, "

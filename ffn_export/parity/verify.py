@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
 from ffn_export.parity import conditioning, interface, properties, weights
 from ffn_export.parity.cases import Case, sweep
+from ffn_export.parity.caveats import caveats
 from ffn_export.parity.evidence import Evaluated, Keeper
 from ffn_export.parity.imprecise_operators import imprecise_operators
 from ffn_export.parity.judges import load
@@ -131,6 +133,9 @@ def _evaluated(
     for name, runner in loaded.items():
         try:
             outputs[name] = runner.run(feeds)
+        except RuntimeUnavailableError as error:  # on inputs of this size alone
+            results.append(result(name, skipped=str(error)))
+            continue
         except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
             results.append(result(name, error=f"the runtime failed: {first_line(error)}"))
             continue
@@ -138,7 +143,8 @@ def _evaluated(
             compare(o, outputs[name].get(o), truth, own, moved.get(o, 0.0)) for o, (truth, own) in expected.items()
         )
         less_accurate = imprecise[name] if case.ill_conditioned else ()
-        results.append(result(name, outputs=metrics, imprecise_operators=less_accurate))
+        known = {"imprecise_operators": less_accurate, "caveats": caveats(name, case.values)}
+        results.append(result(name, outputs=metrics, **known))
     return Evaluated(case, feeds, truths, outputs, tuple(results))
 
 

@@ -84,9 +84,21 @@ class CompiledRunner(TorchRunner):
             self._proven(self.caller(args, kwargs))
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Run once, with the proof of :meth:`check`."""
-        with many_graphs():
-            result: dict[str, Array] = self._proven(lambda: super(CompiledRunner, self).run(feeds))
+        """Run once, with the proof of :meth:`check`.
+
+        Raises:
+            RuntimeUnavailableError: If torch.compile makes no graph of inputs without elements, which some operators
+                refuse while they are traced.
+        """
+        try:
+            with many_graphs():
+                result: dict[str, Array] = self._proven(lambda: super(CompiledRunner, self).run(feeds))
+        except torch._dynamo.exc.TorchDynamoException as error:
+            if all(array.size for array in feeds.values()):
+                raise
+            raise RuntimeUnavailableError(
+                f"torch.compile refuses inputs without elements: {first_line(error)}"
+            ) from error
         return result
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:

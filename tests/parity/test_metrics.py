@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ffn_export.parity.caveats import DROPS_NAN, FLUSHES_DENORMALS, SUMS_IN_ORDER, caveats
 from ffn_export.parity.metrics import compare, unit_in_the_last_place
 from ffn_export.parity.tolerances import Closeness, Tolerances, allowed_ulps
 from ffn_export.parity.verdict import output_failure
@@ -165,3 +166,34 @@ def test_a_declared_budget_takes_the_place_of_the_bound() -> None:
     off = compare("y", (ORACLE * 1.004).astype(np.float32), ORACLE, BASELINE)
     assert output_failure(off, Tolerances(relative_l2=0.01)) is None
     assert "the declared budget is 0.001" in str(output_failure(off, Tolerances(relative_l2=0.001)))
+
+
+def test_a_known_caveat_of_a_runtime_explains_what_it_says_and_no_more() -> None:
+    tolerances = Tolerances()
+    unit = np.spacing(np.float32(4.0))
+    twenty_off, forty_off = (compare("y", (ORACLE + n * unit).astype(np.float32), ORACLE, BASELINE) for n in (20, 40))
+    assert output_failure(twenty_off, tolerances) is not None
+    assert output_failure(twenty_off, tolerances, caveats=[SUMS_IN_ORDER]) is None
+    assert output_failure(forty_off, tolerances, caveats=[SUMS_IN_ORDER]) is not None
+
+    oracle = ORACLE.copy()
+    oracle[0, 0] = np.nan
+    dropped = compare("y", BASELINE, oracle, oracle.astype(np.float32))
+    assert (dropped.dropped, dropped.unexpected) == (1, 0)
+    assert "1 elements are numbers where" in str(output_failure(dropped, tolerances))
+    assert output_failure(dropped, tolerances, caveats=[DROPS_NAN]) is None
+    invented = compare("y", oracle.astype(np.float32), ORACLE, BASELINE)
+    assert output_failure(invented, tolerances, caveats=[DROPS_NAN]) is not None
+
+    denormal = np.full(3, 1e-39)
+    flushed = compare("y", np.zeros(3, np.float32), denormal, denormal.astype(np.float32))
+    assert output_failure(flushed, tolerances) is not None
+    assert output_failure(flushed, tolerances, caveats=[FLUSHES_DENORMALS]) is None
+    assert output_failure(forty_off, tolerances, caveats=[FLUSHES_DENORMALS]) is not None
+
+
+def test_caveats_are_of_a_runtime_and_of_values() -> None:
+    assert caveats("ort-cpu", "nan") == ()
+    assert caveats("openvino", "normal") == (SUMS_IN_ORDER,)
+    assert caveats("tract", "denormal") == (SUMS_IN_ORDER, FLUSHES_DENORMALS)
+    assert caveats("tract", "infinite") == (SUMS_IN_ORDER, DROPS_NAN)

@@ -92,7 +92,7 @@ def test_the_stored_result_follows_the_schema(stored: Any, validator: Any) -> No
 def test_results_made_now_follow_the_schema(validator: Any) -> None:
     nothing = ParityResult("m.onnx", "spec", Tolerances(), ())
     worst = Deviation(math.inf, math.nan, math.inf, -math.inf, math.nan, 3, 2, (0, 1))
-    bad = OutputMetrics("y", "float16", math.inf, worst, worst, math.nan, 2, (0,), ((1.0, 2.0),), None)
+    bad = OutputMetrics("y", "float16", math.inf, worst, worst, math.nan, 2, (0,), 1, ((1.0, 2.0),), None)
     missing = OutputMetrics("z", problem="the runtime has no such output")
     full = ParityResult(
         "m.onnx",
