@@ -82,7 +82,7 @@ def command(
     from ffn_export.reports.junit import write_junit
     from ffn_export.reports.tables import parity_table
 
-    old = read_baseline(baseline)
+    old = read_baseline(baseline, load_inputs)
     console = stderr_console(quiet=state.quiet)
     tolerances = tolerances_of(atol, rtol, budget)
     check_reduce_to(reduce_to, rejudge)
@@ -95,8 +95,6 @@ def command(
     else:
         if load_inputs is not None and samples is not None:
             raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
-        if load_inputs is not None and old is not None:
-            raise UsageError("--baseline is held against drawn inputs, --load-inputs draws none: leave one of both out")
         arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         with progress(console, quiet=state.quiet) as report:
             result = api.verify(
