@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from ffn_export.bundle import companions, describe, integrity, publish
+from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.exporter import onnx_file, vectors
 from ffn_export.exporter.capture import DEFAULT_OPSET
@@ -19,7 +19,7 @@ from ffn_export.fusion.pipeline import fusion_failures
 from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.targets import get_target
 from ffn_export.inspection import facts
-from ffn_export.json_text import json_text
+from ffn_export.inspection.site_graphs import site_graphs
 from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
@@ -186,8 +186,8 @@ def _build_in(
 
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
-    for title, result in (("fusion", fusion), ("parity", parity), ("latency", latency)):
-        (stage / f"{title}.json").write_text(json_text(result.to_dict()))
+    beside = results.Companions(latency, fusion, site_graphs(exported, model, fusion))
+    results.write(stage, parity, beside, results.commands(source, destination.name, options.target, options.opset))
     manifest = Manifest(
         name=destination.name,
         source=describe.describe_source(source),

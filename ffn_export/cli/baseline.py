@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ffn_export.errors import UsageError
 from ffn_export.regression import Comparison, together
 
 if TYPE_CHECKING:
@@ -38,16 +37,10 @@ def same_threads(old: LatencyResult) -> int | None:
     return threads if 0 < threads <= available_threads() else None
 
 
-def read_baseline(path: Path | None, load_inputs: Path | None = None) -> Stored | None:
-    """Read what ``--baseline`` names before anything runs for minutes.
-
-    Raises:
-        UsageError: If it is no stored result, or ``--load-inputs`` leaves no drawn inputs to hold against it.
-    """
+def read_baseline(path: Path | None) -> Stored | None:
+    """Read what ``--baseline`` names before anything runs for minutes."""
     if path is None:
         return None
-    if load_inputs is not None:
-        raise UsageError("--baseline is held against drawn inputs, --load-inputs draws none: leave one of both out")
     from ffn_export.bundle import stored
 
     return stored.read(path)

@@ -31,15 +31,15 @@ def bisection_options(command: Command) -> Command:
     )(command)
 
 
-def check_reduce_to(reduce_to: Path | None, rejudge: str | None) -> None:
-    """Refuse a directory that cannot be written before any work is done.
+def check_bisection_options(bisect: bool, reduce_to: Path | None, rejudge: str | None) -> None:
+    """Refuse, before any work is done, what cannot be bisected, and a directory that cannot be written.
 
     Raises:
-        UsageError: If it holds something else, or nothing is run that could fail.
+        UsageError: If nothing is run, or the directory holds something else.
     """
+    if rejudge is not None and (bisect or reduce_to is not None):
+        raise UsageError("--rejudge runs nothing, so there is nothing to --bisect or --reduce: leave one of both out")
     if reduce_to is not None:
-        if rejudge is not None:
-            raise UsageError("--rejudge runs nothing, so there is nothing to --reduce: leave one of both out")
         from ffn_export.bundle.reduced import check_destination
 
         check_destination(reduce_to)

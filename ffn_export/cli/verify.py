@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 
 import click
 
 from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
-from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_reduce_to
+from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_bisection_options
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
+from ffn_export.cli.report_files import report_options, write_reports
 from ffn_export.cli.state import State
 from ffn_export.cli.verify_options import (
     evidence_options,
@@ -29,6 +31,7 @@ from ffn_export.errors import UsageError
 @click.option("--junit", "junit_path", metavar="FILE", help="Write the result as JUnit XML; - for standard output.")
 @baseline_option
 @click.option("--rejudge", metavar="FILE", help="Judge a stored --json result again; nothing is run.")
+@report_options
 @tolerance_options
 @evidence_options
 @bisection_options
@@ -47,6 +50,8 @@ def command(
     json_path: str | None,
     junit_path: str | None,
     baseline: Path | None,
+    html_path: str | None,
+    markdown_path: str | None,
     rejudge: str | None,
     atol: tuple[str, ...],
     rtol: tuple[str, ...],
@@ -82,19 +87,14 @@ def command(
     from ffn_export.reports.junit import write_junit
     from ffn_export.reports.tables import parity_table
 
-    old = read_baseline(baseline, load_inputs)
+    old = read_baseline(baseline)
     console = stderr_console(quiet=state.quiet)
     tolerances = tolerances_of(atol, rtol, budget)
-    check_reduce_to(reduce_to, rejudge)
-    if rejudge is not None:
-        if model is not None:
-            raise UsageError("--rejudge runs nothing and takes no MODEL: leave one of both out")
-        result = read_result(rejudge).rejudged(tolerances)
-    elif model is None:
-        raise UsageError("name what to verify: an ONNX file or a bundle (or --rejudge a stored result)")
+    check_bisection_options(bisect, reduce_to, rejudge)
+    _check_use(model, rejudge, load_inputs, samples, baseline)
+    if model is None:
+        result = read_result(str(rejudge)).rejudged(tolerances)
     else:
-        if load_inputs is not None and samples is not None:
-            raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
         arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         with progress(console, quiet=state.quiet) as report:
             result = api.verify(
@@ -127,6 +127,7 @@ def command(
         write_json(data, json_path)
     if junit_path is not None:
         write_junit(result, junit_path)
+    write_reports(result, model, html_path, markdown_path, [shlex.join(["ffn-export", *state.arguments])])
     if not result.passed:
         if not state.quiet:
             for line in replay_lines(result, state.arguments):
@@ -140,3 +141,16 @@ def command(
         )  # fmt: skip
         worse = report_regressions(compared(old, result, time, threads), baseline, console)
     return 0 if result.passed and not worse else 1
+
+
+def _check_use(
+    model: Path | None, rejudge: str | None, load_inputs: Path | None, samples: Path | None, baseline: Path | None
+) -> None:
+    if rejudge is not None and model is not None:
+        raise UsageError("--rejudge runs nothing and takes no MODEL: leave one of both out")
+    if rejudge is None and model is None:
+        raise UsageError("name what to verify: an ONNX file or a bundle (or --rejudge a stored result)")
+    if load_inputs is not None and samples is not None:
+        raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
+    if load_inputs is not None and baseline is not None:
+        raise UsageError("--baseline is held against drawn inputs, --load-inputs draws none: leave one of both out")

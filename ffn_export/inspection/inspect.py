@@ -10,8 +10,7 @@ import onnx_ir as ir
 
 from ffn_export.errors import UsageError
 from ffn_export.exporter.one_line import first_line
-from ffn_export.fusion import sites
-from ffn_export.fusion.engine import scoped_name, sorted_nodes
+from ffn_export.fusion.engine import sorted_nodes
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport, Site
 from ffn_export.inspection import facts, regions
@@ -74,12 +73,10 @@ class _Sites:
 
     def add(self, fused: ir.Model, report: FusionReport) -> None:
         """Add the sites of a report, with their forms in the model before it was fused."""
-        nodes_of: dict[tuple[str, str], list[tuple[ir.Node, ...]]] = defaultdict(list)
-        for found in sites.find(fused):
-            nodes_of[found.kind, scoped_name(found.nodes[-1])].append(found.nodes)
+        nodes_of = regions.nodes_of_sites(fused, report)
         for site in report.sites:
-            same = nodes_of[site.kind, site.name]
-            before = self._regions.before(same.pop(0)) if same else []
+            nodes = nodes_of[site.id]
+            before = self._regions.before(nodes) if nodes else []
             read_here = regions.weights(before)
             for value in read_here:
                 self.part_of.setdefault(value, site.kind)

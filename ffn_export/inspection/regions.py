@@ -6,11 +6,14 @@ site had before are those between the values of these names: that holds for any 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
-from ffn_export.fusion import constants
+from ffn_export.fusion import constants, sites
+from ffn_export.fusion.engine import scoped_name
+from ffn_export.fusion.report import FusionReport
 
 # A site has a dozen nodes; a walk that finds more has left it.
 _LARGEST_SITE = 64
@@ -23,6 +26,13 @@ class Regions:
         nodes = list(model.graph.all_nodes())
         self._place = {node: place for place, node in enumerate(nodes)}
         self._producer_of = {str(value.name): node for node in nodes for value in node.outputs if value.name}
+        self._given = {
+            value.name for graph in model.graphs() for value in (*graph.inputs, *graph.initializers.values())
+        }
+
+    def has(self, value: ir.Value) -> bool:
+        """Whether there was a value of this name: one that a rule made for itself has a new one."""
+        return value.name in self._producer_of or value.name in self._given
 
     def before(self, site: Sequence[ir.Node]) -> list[ir.Node]:
         """Return the nodes that a site of the fused graph had before, in graph order and without constants.
@@ -50,6 +60,15 @@ class Regions:
                     return []
                 pending.append(producer)
         return sorted(found, key=self._place.__getitem__)
+
+
+def nodes_of_sites(fused: ir.Model, report: FusionReport) -> dict[str, tuple[ir.Node, ...]]:
+    """Return the identifier of each site of a report, and its nodes in the fused graph; none of a refusal's."""
+    nodes_of: dict[tuple[str, str], list[tuple[ir.Node, ...]]] = defaultdict(list)
+    for found in sites.find(fused):
+        nodes_of[found.kind, scoped_name(found.nodes[-1])].append(found.nodes)
+    same = ((site, nodes_of[site.kind, site.name]) for site in report.sites)
+    return {site.id: nodes.pop(0) if nodes else () for site, nodes in same}
 
 
 def weights(nodes: Iterable[ir.Node]) -> list[ir.Value]:

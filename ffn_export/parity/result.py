@@ -199,6 +199,6 @@ class ParityResult:
             properties=tuple(map(PropertyMetrics.from_dict, data["properties"])),
             notes=tuple(data["notes"]),
             placement=data["placement"],
-            precision=dict(data.get("precision", {})),
+            precision=dict(data["precision"]),
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
         )

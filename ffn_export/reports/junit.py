@@ -1,7 +1,8 @@
 """A verification as JUnit XML, which CI systems show test by test.
 
-One suite a runtime, with its cases; one for the interface; one for the weights; and one that fails
-where no runtime judged the model, for a run of nothing but skipped tests would look green. A warned case is a
+One suite a runtime, with its cases; one for the interface; one for the weights; one for the properties that
+a runtime was asked for; and one that fails where no runtime judged the model, for a run of nothing but skipped tests
+would look green. A warned case is a
 passed test whose ``system-out`` holds the warning: JUnit has no status between passed and failed.
 """
 
@@ -63,6 +64,8 @@ def _suites(result: ParityResult) -> Iterator[TestSuite]:
         yield _suite(result, runtime, [("loading the model", Skipped(_legal(reason)))])
     yield _suite(result, "interface", [("inputs, outputs and axes", _interface_outcome(result))])
     yield _suite(result, "weights", _weight_outcomes(result))
+    for runtime in dict.fromkeys(each.runtime for each in result.properties):
+        yield _suite(result, f"{runtime} properties", _property_outcomes(result, runtime))
     nobody = None if result.judged else Failure("no runtime could judge the model")
     yield _suite(result, "runtimes", [("at least one runtime judged the model", nobody)])
 
@@ -121,6 +124,13 @@ def _weight_outcomes(result: ParityResult) -> Iterator[tuple[str, Outcome]]:
         yield weight.initializer, _failure(verdict.weight_failure(weight, result.tolerances))
     if not result.weights:
         yield "initializers", Skipped("no initializer was traced to a parameter")
+
+
+def _property_outcomes(result: ParityResult, runtime: str) -> Iterator[tuple[str, Outcome]]:
+    for each in result.properties:
+        if each.runtime == runtime:
+            name = f"{each.property} ({each.output})" if each.output else each.property
+            yield name, _failure(verdict.property_failure(each, result.tolerances))
 
 
 def _failure(message: str | None) -> Outcome:

@@ -29,7 +29,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_bundle_holds_model_manifest_vectors_and_reports(bundle: Path) -> None:
     files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
     vectors = {"test_data_set_0/input_0.pb", "test_data_set_0/output_0.pb"}
-    assert files == {"manifest.json", "model.onnx", "fusion.json", "parity.json", "latency.json"} | vectors
+    results = {"fusion.json", "parity.json", "latency.json", "sites.json", "report.html"}
+    assert files == {"manifest.json", "model.onnx"} | results | vectors
     manifest = read_manifest(bundle)
     assert set(manifest.files) == files - {"manifest.json"}
     assert manifest.source["spec"] == "d2l-ffn-addnorm"

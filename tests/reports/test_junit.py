@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 import pytest
 from junitparser import JUnitXml
 
+from ffn_export.parity.measures import PropertyMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.parity.verdict import weight_failure
+from ffn_export.parity.verdict import property_failure, weight_failure
 from ffn_export.reports.junit import junit_xml, junit_xml_of_many, write_junit
 
 MakeCase = Callable[..., CaseResult]
@@ -59,6 +60,20 @@ def test_a_warned_case_is_a_passed_test_that_says_so(warned: ParityResult) -> No
     assert said["batch=3,seq=5 normal"] is None
     assert "warned: y: error 12" in str(said["batch=3,seq=5 offset"])
     assert "1.50 times what is allowed" in str(said["batch=3,seq=5 offset"])
+
+
+def test_each_property_is_a_test_of_its_runtime(passed: ParityResult) -> None:
+    asked = (
+        PropertyMetrics("ort-cpu", "permuting along seq permutes the results", "y", ulps=40.0, baseline_ulps=1.0),
+        PropertyMetrics("ort-cpu", "the same inputs give the same bits", "y", exact=True),
+    )
+    result = replace(passed, properties=asked)
+    suites = {suite.get("name"): suite for suite in ElementTree.fromstring(junit_xml(result)).iter("testsuite")}
+    suite = suites["ort-cpu properties"]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert failure.get("message") == property_failure(asked[0], result.tolerances)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""The results that lie beside a bundle's model, and the page that shows them all."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ffn_export.bundle.describe import describe_source
+from ffn_export.exporter.source import Source
+from ffn_export.fusion.report import FusionReport
+from ffn_export.inspection.site_graph import SiteGraph
+from ffn_export.json_text import json_text
+from ffn_export.latency.result import LatencyResult
+from ffn_export.parity.result import ParityResult
+from ffn_export.reports.html import write_html
+
+PARITY, FUSION, LATENCY, SITES, PAGE = "parity.json", "fusion.json", "latency.json", "sites.json", "report.html"
+
+
+@dataclass(frozen=True)
+class Companions:
+    """What a bundle says of its model besides its parity; what it does not hold is None, or empty.
+
+    Attributes:
+        latency: The timing.
+        fusion: What became of each site.
+        sites: The nodes of fused sites, before and after.
+    """
+
+    latency: LatencyResult | None = None
+    fusion: FusionReport | None = None
+    sites: tuple[SiteGraph, ...] = ()
+
+
+def write(directory: Path, parity: ParityResult, beside: Companions, commands: Sequence[str]) -> None:
+    """Write each result as JSON, and all of them as ``report.html``.
+
+    Args:
+        directory: Where to.
+        parity: The verification.
+        beside: The other results.
+        commands: What builds and verifies the bundle again, each a line for the shell.
+    """
+    data = {PARITY: parity.to_dict(), SITES: {"sites": [site.to_dict() for site in beside.sites]}}
+    if beside.fusion is not None:
+        data[FUSION] = beside.fusion.to_dict()
+    if beside.latency is not None:
+        data[LATENCY] = beside.latency.to_dict()
+    for name, values in data.items():
+        (directory / name).write_text(json_text(values))
+    write_html(parity, directory / PAGE, beside.latency, beside.fusion, beside.sites, commands)
+
+
+def read(directory: Path) -> Companions:
+    """Read what a bundle holds besides its parity; bundles of earlier versions hold less."""
+    latency, fusion, sites = (_read(directory / name) for name in (LATENCY, FUSION, SITES))
+    return Companions(
+        None if latency is None else LatencyResult.from_dict(latency),
+        None if fusion is None else FusionReport.from_dict(fusion),
+        () if sites is None else tuple(map(SiteGraph.from_dict, sites["sites"])),
+    )
+
+
+def commands(source: Source, name: str, target: str, opset: int) -> tuple[str, ...]:
+    """Return what builds a bundle again, where its source has a name to build it by, and what verifies it."""
+    verify = shlex.join(["ffn-export", "verify", name])
+    if source.kind == "module":
+        return (verify,)
+    words = ["ffn-export", "build", source.spec, "--name", name, "--target", target, "--opset", str(opset)]
+    if source.kind == "factory":
+        words += [word for given in _inputs(source) for word in ("--input", given)]
+    if source.dtype != "float32":
+        words += ["--dtype", source.dtype, *(["--keep-io"] if source.keep_io else [])]
+    return shlex.join(words), verify
+
+
+def _inputs(source: Source) -> list[str]:
+    return [f"{name}:{spec}" for name, spec in describe_source(source)["inputs"].items()]
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text()) if path.is_file() else None

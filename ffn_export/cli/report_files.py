@@ -1,0 +1,56 @@
+"""``--html`` and ``--markdown``: a verification as a page to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ffn_export.parity.result import ParityResult
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def report_options(command: Command) -> Command:
+    """``--html`` and ``--markdown``."""
+    command = click.option(
+        "--markdown", "markdown_path", metavar="FILE",
+        help="Write the result as Markdown, for the summary of a CI job; - for standard output.",
+    )(command)  # fmt: skip
+    return click.option(
+        "--html", "html_path", metavar="FILE",
+        help="Write the result as one HTML page, which needs no network; - for standard output.",
+    )(command)  # fmt: skip
+
+
+def write_reports(
+    result: ParityResult,
+    model: Path | None,
+    html_path: str | None,
+    markdown_path: str | None,
+    commands: Sequence[str] | None = None,
+) -> None:
+    """Write what was asked for.
+
+    Args:
+        result: The verification.
+        model: What was verified: the page of a bundle shows its fusion and its timing too.
+        html_path: Where the HTML page goes; None for nowhere.
+        markdown_path: Where the Markdown goes; None for nowhere.
+        commands: What does it again, each a line for the shell; None means what the result knows of that.
+
+    Raises:
+        UsageError: If a path cannot be written to.
+    """
+    from ffn_export.bundle.results import Companions, read
+    from ffn_export.reports.html import write_html
+    from ffn_export.reports.markdown import write_markdown
+
+    if html_path is not None:
+        beside = read(model) if model is not None and model.is_dir() else Companions()
+        write_html(result, html_path, beside.latency, beside.fusion, beside.sites, commands)
+    if markdown_path is not None:
+        write_markdown(result, markdown_path, commands)

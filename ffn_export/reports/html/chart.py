@@ -1,0 +1,90 @@
+"""What all charts share: matplotlib's SVG, with the page's own font and colours, and the same bytes each time.
+
+A colour of the palette is a stand-in: in the SVG it becomes a variable of the page's style sheet, so that
+a chart follows the reader's light or dark scheme.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Stand-in -> variable of the style sheet.
+INK, QUIET, RULE = "#010203", "#040506", "#070809"
+GOOD, UNSURE, BAD, SERIES = "#0a0b0c", "#0d0e0f", "#101112", ("#131415", "#161718", "#191a1b", "#1c1d1e", "#1f2021")
+_VARIABLES = {
+    INK: "--ink", QUIET: "--quiet", RULE: "--rule", GOOD: "--good", UNSURE: "--unsure", BAD: "--bad",
+    **{color: f"--series-{number}" for number, color in enumerate(SERIES, 1)},
+}  # fmt: skip
+
+# A chart is as wide as a phone and is never scaled down, so its text stays as large as the page's.
+WIDTH_PIXELS = 350
+_PIXELS_PER_INCH = 72.0  # matplotlib's SVG backend counts in points
+
+_STYLE: Any = {
+    "text.parse_math": False,  # a name may hold a dollar
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ffn-export",
+    "font.family": "sans-serif",
+    "font.size": 11,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": QUIET,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": INK,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+}
+_ID = re.compile(r'(\bid="|href="#|url\(#)')
+_HEAD = re.compile(r"^.*?(?=<svg)", re.DOTALL)
+_SIZE = re.compile(r'(<svg[^>]*?) width="([\d.]+)pt" height="([\d.]+)pt"', re.DOTALL)
+
+
+@contextmanager
+def figure(height: float) -> Iterator[tuple[Figure, Axes]]:
+    """Give a figure of the usual width and a height in CSS pixels, with one pair of axes."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        drawn = Figure(figsize=(WIDTH_PIXELS / _PIXELS_PER_INCH, height / _PIXELS_PER_INCH), layout="constrained")
+        drawn.patch.set_visible(False)
+        axes = drawn.add_subplot()
+        axes.patch.set_visible(False)
+        yield drawn, axes
+
+
+def to_svg(drawn: Figure, name: str, title: str) -> str:
+    """Return a figure as an SVG element for a page.
+
+    Args:
+        drawn: The figure.
+        name: Unique on the page: it keeps the identifiers of one chart apart from those of another.
+        title: What the chart shows, for who cannot see it.
+    """
+    buffer = io.StringIO()
+    nobody = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    drawn.savefig(buffer, format="svg", metadata=nobody)
+    text = _HEAD.sub("", buffer.getvalue(), count=1)
+    text = _SIZE.sub(r'\1 width="\2" height="\3" role="img" aria-labelledby="title"', text, count=1)
+    text = text.replace(">", f'>\n <title id="title">{_escaped(title)}</title>', 1)
+    text = _ID.sub(rf"\g<1>{name}-", text).replace('aria-labelledby="', f'aria-labelledby="{name}-')
+    for color, variable in _VARIABLES.items():
+        text = text.replace(color, f"var({variable})")
+    return re.sub(r"font: ([\d.]+)px[^;\"]*", r"font-size: \1px", text)
+
+
+def _escaped(text: str) -> str:
+    from markupsafe import escape
+
+    return str(escape(text))

@@ -1,0 +1,57 @@
+"""The tables of latency, fusion and environment."""
+
+from __future__ import annotations
+
+from ffn_export.fusion.report import FusionReport
+from ffn_export.latency.result import LatencyResult, Ratio
+from ffn_export.reports.html.table import Table, table
+from ffn_export.runtimes.environment import Environment
+
+
+def latency_table(result: LatencyResult) -> Table:
+    """One row for each set of sizes and runtime."""
+    ratio = f"time over {result.baseline or 'baseline'}"
+    numbers = ("median (ms)", "p90 (ms)", "p99 (ms)", ratio, "95 % interval", "rounds")
+    rows = []
+    for measurement in result.measurements:
+        ratios = {each.runtime: each for each in measurement.ratios}
+        for t in measurement.timings:
+            of_it = ratios.get(t.runtime)
+            times = (f"{seconds * 1e3:,.3f}" for seconds in (t.median, t.p90, t.p99))
+            shown = ("", "") if of_it is None else (f"{of_it.value:.3f}", f"{of_it.low:.3f} to {of_it.high:.3f}")
+            rows.append((measurement.label, t.runtime, *times, *shown, str(t.rounds), _word(of_it)))
+    return table("Latency", ("sizes", "runtime", *numbers, "verdict"), rows, numbers=numbers, verdicts=("verdict",))
+
+
+def _word(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return ""
+    return "tie" if ratio.is_tie else "faster" if ratio.high < 1 else "slower"
+
+
+def sites_table(report: FusionReport) -> Table:
+    """One row a site."""
+    headers = ("site", "status", "d_model", "d_ff", "form", "rule or reason", "name")
+    rows = (
+        (
+            s.id, s.status.replace("_", " "), _width(s.d_model), _width(s.d_ff), s.form,
+            ": ".join(part for part in (s.rule, s.reason) if part), s.name,
+        )
+        for s in report.sites
+    )  # fmt: skip
+    return table("Sites", headers, rows, numbers=("d_model", "d_ff"), verdicts=("status",))
+
+
+def _width(size: int | None) -> str:
+    return "" if size is None else str(size)
+
+
+def environment_table(environment: Environment) -> Table:
+    """Processor, threads, system and versions."""
+    rows = [
+        ("processor", environment.processor),
+        ("threads", str(environment.threads)),
+        ("system", environment.system),
+        *environment.versions.items(),
+    ]
+    return table("Environment", ("what", "value"), rows)

@@ -1,0 +1,103 @@
+"""Puts the page together; what it says is in the tables and charts beside this, how it looks in ``templates``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ffn_export.fusion.report import FusionReport
+from ffn_export.inspection.site_graph import SiteGraph
+from ffn_export.latency.result import LatencyResult
+from ffn_export.parity.result import ParityResult
+from ffn_export.reports.commands import verify_command
+from ffn_export.reports.html import other_tables, parity_tables
+from ffn_export.reports.html.error_chart import error_charts, error_svg
+from ffn_export.reports.html.latency_chart import latency_svg
+from ffn_export.reports.html.site_drawing import drawing
+from ffn_export.reports.overview import legend, other_failures, verdict_sentence
+from ffn_export.reports.text_file import write_text
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+def write_html(
+    result: ParityResult,
+    destination: Path | str,
+    latency: LatencyResult | None = None,
+    fusion: FusionReport | None = None,
+    sites: Sequence[SiteGraph] = (),
+    commands: Sequence[str] | None = None,
+) -> None:
+    """Write :func:`html_page` to a path, or to standard output for ``-``.
+
+    Raises:
+        UsageError: If the path cannot be written to.
+    """
+    write_text(html_page(result, latency, fusion, sites, commands), destination)
+
+
+def html_page(
+    result: ParityResult,
+    latency: LatencyResult | None = None,
+    fusion: FusionReport | None = None,
+    sites: Sequence[SiteGraph] = (),
+    commands: Sequence[str] | None = None,
+) -> str:
+    """Return a verification as one HTML page; the same results give the same bytes.
+
+    Args:
+        result: The verification.
+        latency: The timing of the model, where there is one.
+        fusion: What became of each site, where the model was fused here.
+        sites: The nodes of fused sites, before and after.
+        commands: What does it again, each a line for the shell; None means what the result knows of that.
+    """
+    charts = error_charts(result)
+    return _template().render(
+        result=result,
+        sentence=verdict_sentence(result),
+        legend=legend(result.tolerances),
+        runtimes=parity_tables.runtimes_table(result),
+        checks=parity_tables.checks_table(result),
+        other_failures=other_failures(result),
+        failing=parity_tables.failing_table(result),
+        errors=[
+            (shown, _markup(error_svg(shown, f"errors-{n}")), parity_tables.cases_table(result, shown.runtime))
+            for n, shown in enumerate(charts)
+        ],
+        weights=parity_tables.weights_table(result),
+        properties=parity_tables.properties_table(result),
+        placement=parity_tables.placement_table(result),
+        environment=None if result.environment is None else other_tables.environment_table(result.environment),
+        latency=None if latency is None else other_tables.latency_table(latency),
+        latency_of=latency,
+        latency_chart=None if latency is None else _markup(latency_svg(latency, "latency") or ""),
+        fusion=fusion,
+        fused=None if fusion is None else other_tables.sites_table(fusion),
+        drawings=[(site, drawing(site.before), drawing(site.after)) for site in sites],
+        commands=(verify_command(result),) if commands is None else tuple(commands),
+    )
+
+
+@cache
+def _template() -> Template:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ffn_export.reports.html"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.jinja")
+
+
+def _markup(svg: str) -> Any:
+    """Return what is markup already, so that it is not escaped again."""
+    from markupsafe import Markup
+
+    return Markup(svg)

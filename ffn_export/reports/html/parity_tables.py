@@ -1,0 +1,133 @@
+"""The tables that show a verification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ffn_export.parity import verdict
+from ffn_export.parity.measures import OutputMetrics
+from ffn_export.parity.result import CaseResult, ParityResult
+from ffn_export.parity.tolerances import Tolerances
+from ffn_export.reports.html.table import Table, table
+from ffn_export.reports.overview import STATUSES, allowed_number, check_rows, number, runtime_rows
+
+_ERROR = ("error (ulp)", "allowed (ulp)", "factor", "PyTorch's own (ulp)")
+_MORE = ("conditioning (ulp)", "relative L2", "SNR (dB)", "cosine", "NaN", "Inf")
+
+
+def runtimes_table(result: ParityResult) -> Table:
+    """One row a runtime, with the case that is nearest to its bound."""
+    headers = ("runtime", "verdict", *STATUSES, *_ERROR, "worst case")
+    rows = (
+        (r.runtime, r.verdict, *(str(r.counts[s]) for s in STATUSES), r.error, r.allowed, r.factor, r.own, r.case)
+        for r in runtime_rows(result)
+    )
+    return table("Runtimes", headers, rows, numbers=(*STATUSES, *_ERROR), verdicts=("verdict",))
+
+
+def checks_table(result: ParityResult) -> Table:
+    """One row for interface, weights, properties and each runtime that is missing."""
+    rows = ((row.name, row.verdict, row.found) for row in check_rows(result))
+    return table("Other checks", ("check", "verdict", "found"), rows, verdicts=("verdict",))
+
+
+def failing_table(result: ParityResult) -> Table:
+    """Every output of every failed case, with its numbers."""
+    headers = ("case", "runtime", "output", *_ERROR, "worst at", "seed", "inputs saved as", "problem")
+    rows = (
+        row for case in result.cases if case.status(result.tolerances) == "failed" for row in _failing(case, result)
+    )
+    return table("Failed cases", headers, rows, numbers=(*_ERROR, "seed"))
+
+
+def _failing(case: CaseResult, result: ParityResult) -> Iterator[tuple[str, ...]]:
+    saved = case.saved or ""
+    if case.error is not None:
+        yield (case.case, case.runtime, *[""] * 6, str(case.seed), saved, case.error)
+    for output in case.outputs:
+        found = verdict.output_failure(output, result.tolerances, excused=bool(case.imprecise_operators))
+        if found is not None:
+            yield (
+                case.case, case.runtime, output.output, *_errors(output, result.tolerances), _index(output),
+                str(case.seed), saved, _without_number(output, found),
+            )  # fmt: skip
+
+
+def cases_table(result: ParityResult, runtime: str) -> Table:
+    """Every case of one runtime with all that was measured."""
+    headers = ("case", "verdict", "output", *_ERROR, *_MORE, "worst at")
+    numbers = (*_ERROR, *_MORE)
+    rows = (row for case in result.cases if case.runtime == runtime for row in _measured(case, result.tolerances))
+    return table(f"All cases of {runtime}", headers, rows, numbers=numbers, verdicts=("verdict",))
+
+
+def _measured(case: CaseResult, tolerances: Tolerances) -> Iterator[tuple[str, ...]]:
+    status = case.status(tolerances)
+    if not case.outputs:
+        yield (case.case, status, case.error or case.skipped or "", *[""] * (len(_ERROR) + len(_MORE) + 1))
+    for output in case.outputs:
+        actual = output.actual
+        conditioning = number(output.conditioning_ulps) if output.conditioning_ulps else ""
+        relative = (f"{actual.relative_l2:.2e}", f"{actual.snr_db:.1f}", f"{actual.cosine:.9f}")
+        more = (conditioning, *relative, str(actual.nan), str(actual.inf))
+        yield (case.case, status, output.output, *_errors(output, tolerances), *more, _index(output))
+
+
+def _errors(output: OutputMetrics, tolerances: Tolerances) -> tuple[str, str, str, str]:
+    if output.problem is not None:
+        return "", "", "", ""
+    error, factor = number(output.actual.ulps), number(verdict.factor(output, tolerances))
+    if output.unexpected:
+        error, factor = "NaN or infinite", ""
+    return error, allowed_number(output, tolerances), factor, number(output.baseline.ulps)
+
+
+def _without_number(output: OutputMetrics, failure: str) -> str:
+    """Return why it fails where the numbers beside do not say it."""
+    return failure if output.problem is not None or output.unexpected else ""
+
+
+def _index(output: OutputMetrics) -> str:
+    index = output.unexpected_index if output.unexpected else output.actual.worst_index
+    return str(list(index)) if index else ""
+
+
+def weights_table(result: ParityResult) -> Table:
+    """Every initialiser that was traced to a parameter."""
+    headers = (
+        "initializer",
+        "verdict",
+        "parameter",
+        "how it holds it",
+        "differing",
+        "largest difference",
+        "relative L2",
+    )
+    rows = (
+        (
+            w.initializer, "passed" if verdict.weight_failure(w, result.tolerances) is None else "failed", w.parameter,
+            w.how, f"{w.differing:,}", f"{w.max_relative:.2g}", f"{w.relative_l2:.2g}",
+        )
+        for w in result.weights
+    )  # fmt: skip
+    return table("Weights traced to parameters", headers, rows, numbers=headers[4:], verdicts=("verdict",))
+
+
+def properties_table(result: ParityResult) -> Table:
+    """Every property that a runtime was asked for."""
+    headers = ("property", "verdict", "runtime", "output", "difference (ulp)", "allowed (ulp)", "found")
+    rows = []
+    for p in result.properties:
+        failure = verdict.property_failure(p, result.tolerances)
+        allowed = "same bits" if p.exact else number(verdict.property_limit(p, result.tolerances))
+        status = "passed" if failure is None else "failed"
+        rows.append((p.property, status, p.runtime, p.output, number(p.ulps), allowed, failure or ""))
+    return table("Properties", headers, rows, numbers=headers[4:6], verdicts=("verdict",))
+
+
+def placement_table(result: ParityResult) -> Table:
+    """Where the nodes of each runtime ran."""
+    rows = (
+        (runtime, where, str(nodes)) for runtime, places in result.placement.items() for where, nodes in places.items()
+    )
+    return table("Where nodes ran", ("runtime", "device or provider", "nodes"), rows, numbers=("nodes",))

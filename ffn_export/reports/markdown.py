@@ -1,0 +1,93 @@
+"""A verification as Markdown, for the summary of a CI job.
+
+``ffn-export verify model.onnx --markdown - >> $GITHUB_STEP_SUMMARY``
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ffn_export.parity.result import ParityResult
+from ffn_export.reports.commands import verify_command
+from ffn_export.reports.markdown_table import markdown_table
+from ffn_export.reports.overview import STATUSES, check_rows, environment_words, legend, runtime_rows, verdict_sentence
+from ffn_export.reports.text_file import write_text
+
+# GitHub shows at most 1 MiB of a job's summary, and nothing of a longer one.
+MOST_LINES = 200
+
+_ERRORS = ("error (ulp)", "allowed (ulp)", "factor", "PyTorch's own (ulp)")
+# Everything that Markdown or the HTML in it gives a meaning, wherever it stands in a line.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#~&])")
+
+
+def write_markdown(result: ParityResult, destination: Path | str, commands: Sequence[str] | None = None) -> None:
+    """Write :func:`markdown_page` to a path, or to standard output for ``-``.
+
+    Raises:
+        UsageError: If the path cannot be written to.
+    """
+    write_text(markdown_page(result, commands), destination)
+
+
+def markdown_page(result: ParityResult, commands: Sequence[str] | None = None) -> str:
+    """Return the verdict, a row a runtime, failures and warnings, and what does it again.
+
+    Args:
+        result: The verification.
+        commands: What does it again, each a line for the shell; None means what the result knows of that.
+    """
+    return "\n".join(_blocks(result, (verify_command(result),) if commands is None else commands))
+
+
+def _blocks(result: ParityResult, commands: Sequence[str]) -> Iterator[str]:
+    verdict = "✅ Passed" if result.passed else "❌ Failed"
+    warned = f", ⚠️ {len(result.warnings)} warned" if result.passed and result.warnings else ""
+    yield f"## {verdict}{warned}: parity of {_plain(result.model)} against {_plain(result.against)}\n"
+    yield f"{_plain(verdict_sentence(result))}\n"
+    if result.cases:
+        yield _runtimes(result)
+    rows = ([_plain(row.name), row.verdict, _plain(row.found)] for row in check_rows(result))
+    yield markdown_table(("check", "verdict", "found"), rows)
+    yield from _listed("Failures", result.failures)
+    yield from _listed("Warnings", result.warnings)
+    yield from _listed("Notes", result.notes)
+    yield "### To reproduce\n"
+    yield _code(commands)
+    yield f"<sub>{_plain(legend(result.tolerances))}</sub>\n"
+    yield f"<sub>{_plain(environment_words(result.environment))}</sub>\n"
+
+
+def _runtimes(result: ParityResult) -> str:
+    headers = ("runtime", "verdict", *STATUSES, *_ERRORS, "worst case")
+    rows = (
+        [
+            _plain(row.runtime), row.verdict, *(str(row.counts[status]) for status in STATUSES),
+            row.error, row.allowed, row.factor, row.own, _plain(row.case),
+        ]
+        for row in runtime_rows(result)
+    )  # fmt: skip
+    return markdown_table(headers, rows, numbers=(*STATUSES, *_ERRORS))
+
+
+def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if not lines:
+        return
+    yield f"### {title}\n"
+    yield "".join(f"- {_plain(line)}\n" for line in lines[:MOST_LINES])
+    if len(lines) > MOST_LINES:
+        yield f"… and {len(lines) - MOST_LINES} more.\n"
+
+
+def _code(commands: Sequence[str]) -> str:
+    """Return a fenced block, with a fence that is longer than any in it."""
+    text = "\n".join(commands)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}sh\n{text}\n{fence}\n"
+
+
+def _plain(text: str) -> str:
+    """Return text on one line that shows as it is."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

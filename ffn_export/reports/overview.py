@@ -1,0 +1,184 @@
+"""A verification in rows that every report shows alike: runtimes, other checks, and what was allowed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ffn_export.parity import verdict
+from ffn_export.parity.measures import OutputMetrics, PropertyMetrics
+from ffn_export.parity.result import CaseResult, CaseStatus, ParityResult
+from ffn_export.parity.tolerances import Tolerances
+from ffn_export.runtimes.environment import Environment
+
+Verdict = CaseStatus | Literal["unavailable", "not checked"]
+
+STATUSES: tuple[CaseStatus, ...] = ("passed", "warned", "failed", "skipped")
+_BY_WEIGHT: tuple[CaseStatus, ...] = ("failed", "warned", "passed", "skipped")
+
+
+@dataclass(frozen=True)
+class RuntimeRow:
+    """One runtime over all its cases; the numbers are those of the case nearest to, or furthest over, its bound.
+
+    Attributes:
+        runtime: Its name.
+        verdict: The worst status of a case.
+        counts: Number of cases of each status.
+        error: Error in ulps, or in words what stands in its place.
+        allowed: What is allowed of it, in ulps; empty where there is no number.
+        factor: Error over what is allowed.
+        own: PyTorch's own error, in ulps.
+        case: Name of that case, or why there is none.
+    """
+
+    runtime: str
+    verdict: CaseStatus
+    counts: Mapping[CaseStatus, int]
+    error: str = ""
+    allowed: str = ""
+    factor: str = ""
+    own: str = ""
+    case: str = ""
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """A check that runs no case, or a runtime that is not available here."""
+
+    name: str
+    verdict: Verdict
+    found: str
+
+
+def runtime_rows(result: ParityResult) -> list[RuntimeRow]:
+    """Return one row a runtime."""
+    rows = []
+    for runtime in dict.fromkeys(case.runtime for case in result.cases):
+        cases = [case for case in result.cases if case.runtime == runtime]
+        counts = Counter(case.status(result.tolerances) for case in cases)
+        worst = next(status for status in _BY_WEIGHT if counts[status])
+        counted = {status: counts[status] for status in STATUSES}
+        rows.append(RuntimeRow(runtime, worst, counted, *_worst(cases, result.tolerances)))
+    return rows
+
+
+def check_rows(result: ParityResult) -> Iterator[CheckRow]:
+    """Return a row for the interface, the weights, the properties of each runtime, and each runtime that is missing."""
+    differences = len(result.interface)
+    note = f"differences from the spec: {differences}" if differences else "as the spec says"
+    yield CheckRow("interface", "failed" if differences else "passed", note)
+    differing = sum(verdict.weight_failure(weight, result.tolerances) is not None for weight in result.weights)
+    outcome: Verdict = "not checked" if not result.weights else "failed" if differing else "passed"
+    found = f"initializers traced to parameters: {len(result.weights)}, differing: {differing}"
+    yield CheckRow("weights", outcome, found)
+    for runtime in dict.fromkeys(each.runtime for each in result.properties):
+        asked = [each for each in result.properties if each.runtime == runtime]
+        broken = [each for each in asked if verdict.property_failure(each, result.tolerances) is not None]
+        found = f"{runtime}: {_kinds(asked)} asked of it, {_kinds(broken)} broken"
+        yield CheckRow("properties", "failed" if broken else "passed", found)
+    for runtime, reason in result.unavailable.items():
+        yield CheckRow(runtime, "unavailable", reason)
+
+
+def _kinds(properties: Sequence[PropertyMetrics]) -> int:
+    """Each property is asked along several axes and of several outputs."""
+    return len({each.property for each in properties})
+
+
+def worst_output(case: CaseResult, tolerances: Tolerances) -> OutputMetrics | None:
+    """Return the output of a case that decides it; None where none was compared."""
+    return max(case.outputs, key=lambda output: _severity(case, output, tolerances), default=None)
+
+
+def allowed_number(output: OutputMetrics, tolerances: Tolerances) -> str:
+    """Return what is allowed of an output in ulps; empty where what was declared is in another unit."""
+    return "" if tolerances.declares(output.output) else number(verdict.allowed(output, tolerances))
+
+
+def legend(tolerances: Tolerances) -> str:
+    """Return what the numbers mean and what is allowed, in one line."""
+    unit = "ulp: units in the last place at the output's own scale"
+    named = [f"{name} atol {c.atol:g}, rtol {c.rtol:g}" for name, c in tolerances.closeness.items() if name != "*"]
+    others = "other outputs " if named else ""
+    everywhere = tolerances.closeness.get("*")
+    if everywhere is not None:
+        allowed = f"atol {everywhere.atol:g}, rtol {everywhere.rtol:g}"
+    elif tolerances.relative_l2 is not None:
+        allowed = f"a relative L2 error of {tolerances.relative_l2:g}, as declared"
+    else:
+        allowed = (
+            f"{tolerances.baseline_factor:g} times PyTorch's own error, at least {tolerances.floor_ulps:g}; on "
+            f"ill-conditioned rows also {tolerances.conditioning_factor:g} times what rounding the inputs changes"
+        )
+    return f"{unit}; allowed: {'; '.join([*named, others + allowed])}"
+
+
+def environment_words(environment: Environment | None) -> str:
+    """Return processor, threads, system and versions in one line."""
+    if environment is None:
+        return "environment not recorded"
+    threads = f"{environment.threads} thread{'' if environment.threads == 1 else 's'}"
+    versions = (f"{package} {version}" for package, version in environment.versions.items())
+    return ", ".join((environment.processor, threads, environment.system, *versions))
+
+
+def number(value: float) -> str:
+    """Return an error or a factor as reports show it."""
+    if math.isnan(value):
+        return "NaN"
+    return f"{value:,.2f}" if value < 1e6 else f"{value:.2e}"
+
+
+def _worst(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, str, str, str, str]:
+    """Return error, allowed error, their factor, PyTorch's own error, and the name of the worst case.
+
+    Raising is worse than any error; a runtime without any comparison has a reason in place of a case.
+    """
+    raised = next((case.case for case in cases if case.error is not None), None)
+    if raised is not None:
+        return "raised", "", "", "", raised
+    measured = [(case, output) for case in cases if case.skipped is None for output in case.outputs]
+    if not measured:
+        return "", "", "", "", next((case.skipped for case in cases if case.skipped is not None), "")
+    case, worst = max(measured, key=lambda pair: _severity(pair[0], pair[1], tolerances))
+    if worst.problem is not None:
+        return "not comparable", "", "", "", case.case
+    error = "NaN or infinite" if worst.unexpected else number(worst.actual.ulps)
+    factor = "" if worst.unexpected else number(verdict.factor(worst, tolerances))
+    return error, allowed_number(worst, tolerances), factor, number(worst.baseline.ulps), case.case
+
+
+def _severity(case: CaseResult, output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, float]:
+    """Order outputs by how bad they are: failures first, then by the share of what is allowed."""
+    failed = verdict.output_failure(output, tolerances, excused=bool(case.imprecise_operators)) is not None
+    factor = verdict.factor(output, tolerances)
+    return failed, factor if math.isfinite(factor) else math.inf
+
+
+def other_failures(result: ParityResult) -> list[str]:
+    """Return every reason to fail that is no case's."""
+    of_cases = {
+        f"{case.runtime}, {case.case}: {failure}"
+        for case in result.cases
+        if (failure := case.failure(result.tolerances)) is not None
+    }
+    return [failure for failure in result.failures if failure not in of_cases]
+
+
+def verdict_sentence(result: ParityResult) -> str:
+    """Return the verdict and what it rests on, in a sentence or two."""
+    compared = [case for case in result.cases if case.skipped is None]
+    judged = len(result.judged)
+    by = f"{judged} runtime{'' if judged == 1 else 's'} judged {len(compared)} case{'' if len(compared) == 1 else 's'}"
+    if result.passed:
+        warned = f", {len(result.warnings)} of them warned" if result.warnings else ""
+        return f"{by}{warned}; nothing failed."
+    failed = sum(case.status(result.tolerances) == "failed" for case in compared)
+    others = len(other_failures(result))
+    counts = ((failed, "failed"), (others, f"other failure{'' if others == 1 else 's'}"))
+    parts = [f"{count} {what}" for count, what in counts if count]
+    return f"{by}: {', '.join(parts)}." if judged else f"{result.failures[0]}."

@@ -1,0 +1,212 @@
+"""The page says what the results say, whatever they are called, and needs nothing but itself."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from ffn_export.fusion.report import FusionReport
+from ffn_export.inspection.site_graph import OperatorGraph, Place, SiteGraph
+from ffn_export.latency.result import LatencyResult
+from ffn_export.parity.measures import PropertyMetrics
+from ffn_export.parity.result import CaseResult, ParityResult
+from ffn_export.parity.tolerances import Closeness, Tolerances
+from ffn_export.reports.html import html_page, write_html
+from ffn_export.reports.html.error_chart import error_charts
+from ffn_export.reports.html.site_drawing import drawing
+
+MakeCase = Callable[..., CaseResult]
+MakeParity = Callable[..., ParityResult]
+
+_VOID = {"meta", "link", "br", "use", "path", "rect"}
+
+
+class Page(HTMLParser):
+    """What a reader sees: text, tables, and what the page would fetch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.rows: list[list[str]] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        values = {name: value or "" for name, value in attrs}
+        self.ids += [values["id"]] if "id" in values else []
+        self.links += [values[name] for name in ("src", "href", "xlink:href", "action") if name in values]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in _VOID:
+            assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        if {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+        if "style" not in self.open and data.strip():
+            self.text.append(" ".join(data.split()))
+
+
+@pytest.fixture
+def site() -> SiteGraph:
+    before = OperatorGraph(
+        (
+            Place("input", "input"),
+            Place("operator", "Pow", ("2",)),
+            Place("operator", "ReduceMean"),
+            Place("operator", "Div"),
+            Place("output", "output"),
+        ),
+        ((0, 1), (1, 2), (0, 3), (2, 3), (3, 4)),
+    )
+    after = OperatorGraph(
+        (Place("input", "input"), Place("operator", "RMSNormalization", ("weight [768]",)), Place("output", "output")),
+        ((0, 1), (1, 2)),
+    )
+    return SiteGraph(("norm:0", "norm:1"), before, after)
+
+
+def test_page_holds_every_result(
+    failed: ParityResult, latency: LatencyResult, fusion: FusionReport, site: SiteGraph
+) -> None:
+    page = Page(html_page(failed, latency, fusion, [site]))
+    assert page.open == []
+    assert page.text.index("Failed") < page.text.index("Summary") < page.text.index("What failed")
+    said = " ".join(page.text)
+    assert "Norm: 3 nodes before, 1 after" in said
+    assert failed.interface[0] in said
+    rows = {tuple(row[:2]): row for row in page.rows}
+    assert rows["ort-cpu", "failed"] == [
+        "ort-cpu", "failed", "1", "0", "1", "1", "292.40", "8.00", "36.55", "1.30", "batch=3,seq=5 large",
+    ]  # fmt: skip
+    # Every failing case with its numbers, or with what was raised in their place.
+    assert rows["batch=3,seq=5 large", "ort-cpu"][3:7] == ["292.40", "8.00", "36.55", "1.30"]
+    assert rows["loading the model", "openvino"][-1] == "openvino cannot load the model: no Gelu"
+    assert rows["w2", "failed"][2] == "linear2.weight"
+    assert rows["batch=8,seq=128", "ort-cpu"][-1] == "faster"
+    assert rows["norm:1", "refused"][-2] == "rms_norm: epsilon is no scalar"
+    assert rows["ort-cuda", "unavailable"][2] == "the GPU wheel of onnxruntime is not installed"
+    assert rows["processor", "AMD EPYC 9654 96-Core Processor"]
+    assert "ffn-export verify bert-ffn.onnx --against bert-ffn --runtime ort-cpu --runtime openvino --threads 8" in said
+
+
+def test_a_passed_page_shows_no_failures_and_a_warned_one_its_warnings(
+    passed: ParityResult, warned: ParityResult
+) -> None:
+    assert "What failed" not in Page(html_page(passed)).text
+    text = Page(html_page(warned)).text
+    assert text[1:3] == ["Passed, 1 warned", "Parity of"]
+    assert warned.warnings[0] in text
+
+
+def test_properties_are_shown_with_what_is_allowed(passed: ParityResult) -> None:
+    asked = (
+        PropertyMetrics("ort-cpu", "permuting tokens permutes results", "y", ulps=40.0, baseline_ulps=1.0),
+        PropertyMetrics("ort-cpu", "the same inputs give the same bits", "y", exact=True),
+    )
+    rows = Page(html_page(replace(passed, properties=asked))).rows
+    broken = next(row for row in rows if row[0].startswith("permuting"))
+    assert broken[1:6] == ["failed", "ort-cpu", "y", "40.00", "8.00"]
+    held = next(row for row in rows if row[0].startswith("the same inputs"))
+    assert held[1:6] == ["passed", "ort-cpu", "y", "0.00", "same bits"]
+
+
+def test_names_cannot_write_markup(failed: ParityResult, fusion: FusionReport, site: SiteGraph) -> None:
+    evil = "<script>alert(1)</script>$x^2$&\"'"
+    case = replace(failed.cases[1], case=evil, runtime=evil)
+    weights = tuple(replace(weight, initializer=evil) for weight in failed.weights)
+    place = replace(site.before.places[1], label=evil, details=(evil,))
+    graph = replace(site.before, places=(site.before.places[0], place, *site.before.places[2:]))
+    sites = [replace(site, before=graph, sites=(evil,))]
+    result = replace(failed, model=evil, against=evil, cases=(case,), weights=weights, interface=(evil,))
+    text = html_page(result, None, replace(fusion, target=evil), sites, [evil])
+    assert "<script" not in text
+    page = Page(text)
+    assert page.open == []
+    # In the title, the heading, the tables, the charts' labels, the drawings and the commands.
+    assert sum(evil in said for said in page.text) > 12
+
+
+def test_nothing_is_fetched_and_no_identifier_is_used_twice(
+    failed: ParityResult, latency: LatencyResult, fusion: FusionReport, site: SiteGraph
+) -> None:
+    two = replace(failed, cases=(*failed.cases, *(replace(case, runtime="reference") for case in failed.cases)))
+    text = html_page(two, latency, fusion, [site])
+    page = Page(text)
+    assert [link for link in page.links if not link.startswith("#")] == ["data:,"]
+    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+    assert len(set(page.ids)) == len(page.ids)
+    assert "@import" not in text
+    assert not re.search(r"url\((?!#)", text)
+
+
+def test_same_results_give_the_same_bytes(
+    failed: ParityResult, latency: LatencyResult, fusion: FusionReport, site: SiteGraph, tmp_path: Path
+) -> None:
+    for name in ("a.html", "b.html"):
+        write_html(failed, tmp_path / name, latency, fusion, [site])
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_chart_shows_what_the_verdict_is_made_of(case: MakeCase, parity: MakeParity) -> None:
+    result = parity(case("good", 1.9), case("bad", math.nan), case("over", 30.0))
+    (shown,) = error_charts(result)
+    assert [(row.status, row.allowed, row.own) for row in shown.rows] == [
+        ("passed", 8.0, 1.3), ("failed", 8.0, 1.3), ("failed", 8.0, 1.3),
+    ]  # fmt: skip
+    assert (shown.unit, shown.rows[2].error) == ("error (ulp)", 30.0)
+    (declared,) = error_charts(result.rejudged(Tolerances(closeness={"*": Closeness(1e-6)})))
+    assert (declared.unit, declared.rows[0].allowed) == ("error over what is allowed", 1.0)
+    assert declared.rows[0].error == pytest.approx(1.9 * 2e-7 / 1e-6)
+    (budget,) = error_charts(result.rejudged(Tolerances(relative_l2=1e-3)))
+    assert (budget.unit, budget.rows[0].error, budget.rows[0].allowed) == ("relative L2 error", 1e-7, 1e-3)
+
+
+@pytest.mark.parametrize(
+    "tolerances", [Tolerances(), Tolerances(relative_l2=1e-3), Tolerances(closeness={"*": Closeness()})]
+)
+def test_errors_of_every_kind_can_be_drawn(tolerances: Tolerances, case: MakeCase, parity: MakeParity) -> None:
+    wild = (case(str(ulps), ulps) for ulps in (0.0, 1e-30, 1e30, math.inf, math.nan))
+    assert Page(html_page(parity(*wild).rejudged(tolerances))).open == []
+
+
+def test_a_result_without_anything_has_a_page(parity: MakeParity) -> None:
+    page = Page(html_page(replace(parity(), environment=None)))
+    assert "no runtime could judge the model (none was asked)." in page.text
+
+
+def test_boxes_of_a_drawing_are_apart_and_inside(site: SiteGraph) -> None:
+    drawn = drawing(site.before)
+    boxes = {box.place.label: box for box in drawn.boxes}
+    assert len(boxes) == 5
+    for box in drawn.boxes:
+        assert 0 <= box.x <= box.x + box.width <= drawn.width
+        assert 0 <= box.y <= box.y + box.height <= drawn.height
+    order = ["input", "Pow", "ReduceMean", "Div", "output"]
+    assert all(boxes[a].y + boxes[a].height < boxes[b].y for a, b in pairwise(order))
+    assert len(drawn.paths) == 5
+    # The edge that skips two layers bends around them, and does not run through their boxes.
+    skipping = next(path for path in drawn.paths if path.count("L") == 2)
+    passing = [float(x) for x in re.findall(r"L([\d.]+)", skipping)]
+    assert all(not box.x <= x <= box.x + box.width for x in passing for box in (boxes["Pow"], boxes["ReduceMean"]))

@@ -1,0 +1,61 @@
+"""What a CI job's summary shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from ffn_export.parity.result import CaseResult, ParityResult
+from ffn_export.reports.markdown import MOST_LINES, markdown_page, write_markdown
+
+MakeCase = Callable[..., CaseResult]
+MakeParity = Callable[..., ParityResult]
+
+
+def shown(markdown: str) -> str:
+    """Return the page as a reader of the summary gets it, in HTML."""
+    html: str = MarkdownIt("gfm-like", {"linkify": False}).render(markdown)
+    return html
+
+
+def test_verdict_first_then_runtimes_failures_and_the_command(failed: ParityResult, tmp_path: Path) -> None:
+    write_markdown(failed, tmp_path / "summary.md")
+    page = (tmp_path / "summary.md").read_text()
+    lines = page.splitlines()
+    assert lines[0] == "## ❌ Failed: parity of bert-ffn.onnx against bert-ffn"
+    assert lines[2] == "2 runtimes judged 3 cases: 2 failed, 2 other failures."
+    assert "| ort-cpu | failed | 1 | 0 | 1 | 1 | 292.40 | 8.00 | 36.55 | 1.30 | batch=3,seq=5 large |" in lines
+    assert "| ort-cuda | unavailable | the GPU wheel of onnxruntime is not installed |" in lines
+    seen = unescape(shown(page))
+    assert all(f"<li>{failure}</li>" in seen for failure in failed.failures)
+    assert "ffn-export verify bert-ffn.onnx --against bert-ffn" in seen
+
+
+def test_a_passed_page_has_no_failures_and_a_warned_one_says_so(passed: ParityResult, warned: ParityResult) -> None:
+    assert "### Failures" not in markdown_page(passed)
+    assert "### Warnings" not in markdown_page(passed)
+    page = markdown_page(warned)
+    assert page.startswith("## ✅ Passed, ⚠️ 1 warned: parity of")
+    assert "1.50 times what is allowed" in page
+
+
+@pytest.mark.parametrize("name", ["<script>", "a|b", "*x*", "[a](b)", "`c`", "&lt;", "# d", "~~e~~", "\\|"])
+def test_names_show_as_they_are(name: str, case: MakeCase, parity: MakeParity) -> None:
+    result = replace(parity(case(name, 99.0)), model=name, against=name)
+    html = shown(markdown_page(result, [f"verify {name}"]))
+    escaped = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    assert f"parity of {escaped} against {escaped}</h2>" in html
+    assert f"<td>{escaped}</td>\n</tr>" in html
+    assert f"<li>ort-cpu, {escaped}: y: error" in html
+    assert f"verify {escaped}\n</code>" in html
+
+
+def test_a_long_list_is_cut_and_says_so(case: MakeCase, parity: MakeParity) -> None:
+    page = markdown_page(parity(*(case(f"case {n}", 99.0) for n in range(MOST_LINES + 7))))
+    assert page.count("\n- ort-cpu, case") == MOST_LINES
+    assert "… and 7 more." in page
