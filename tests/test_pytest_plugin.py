@@ -104,7 +104,7 @@ def test_a_failure_reads_well(inner: pytest.Pytester) -> None:
             "assert_parity = <assert_parity on all runtimes>",
             '>       assert_parity(make(), MODELS / "wrong.onnx")',
             "E       AssertionError: parity of wrong.onnx against *Sequential failed",
-            "E         ort-cpu: * failed*; worst is batch=*: y is off by * units in the last place, * times *",
+            "E         ort-cpu: * failed*; worst is batch=*: error * units in the last place, * times *",
             "E         weights: 4 traced to parameters, 0 differing",
             "E       first failures:",
             "E         ort-cpu, batch=*",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ffn_export.parity import verdict
-from ffn_export.parity.measures import OutputMetrics
-from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.result import ParityResult
+from ffn_export.reports.overview import runtime_rows
 
 MOST_FAILURES = 5
 
@@ -36,40 +34,14 @@ def assertion_text(result: ParityResult, replay: str) -> str:
 
 
 def _runtimes(result: ParityResult) -> Iterator[str]:
-    for name in dict.fromkeys(case.runtime for case in result.cases):
-        cases = [case for case in result.cases if case.runtime == name]
-        counts = Counter(case.status(result.tolerances) for case in cases)
-        said = ", ".join(f"{count} {status}" for status, count in counts.items())
-        yield f"{name}: {said}{_worst(cases, result.tolerances)}"
-
-
-def _worst(cases: Sequence[CaseResult], tolerances: Tolerances) -> str:
-    """Return the case that is furthest over its bound, or nearest to it; one that raised is worse than any error."""
-    raised = next((case.case for case in cases if case.error is not None), None)
-    if raised is not None:
-        return f"; worst is {raised}, which raised"
-    measured = [(case, output) for case in cases if case.skipped is None for output in case.outputs]
-    if not measured:
-        return ""
-    case, output = max(measured, key=lambda pair: _severity(pair[1], tolerances))
-    return f"; worst is {case.case}: {output.output} {_error(output, tolerances)}"
-
-
-def _severity(output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, bool, float]:
-    """Order outputs: what cannot be compared, NaN and infinities, then by the share of what is allowed."""
-    factor = verdict.factor(output, tolerances)
-    return output.problem is not None, output.unexpected > 0 or factor != factor, factor  # noqa: PLR0124 - NaN
-
-
-def _error(output: OutputMetrics, tolerances: Tolerances) -> str:
-    if output.problem is not None:
-        return "is not comparable"
-    if output.unexpected:
-        return "is NaN or infinite where it should not be"
-    return (
-        f"is off by {output.actual.ulps:.3g} units in the last place, "
-        f"{verdict.factor(output, tolerances):.3g} times what is allowed (PyTorch's own {output.baseline.ulps:.3g})"
-    )
+    for row in runtime_rows(result):
+        said = ", ".join(f"{count} {status}" for status, count in row.counts.items() if count)
+        if row.factor:
+            own = f"PyTorch's own {row.own}"
+            error = f"error {row.error} units in the last place, {row.factor} times what is allowed ({own})"
+        else:
+            error = row.error
+        yield f"{row.runtime}: {said}" + (f"; worst is {row.case}: {error}" if error else "")
 
 
 def _weights(result: ParityResult) -> str:
