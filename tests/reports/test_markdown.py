@@ -19,7 +19,8 @@ MakeParity = Callable[..., ParityResult]
 
 def shown(markdown: str) -> str:
     """Return the page as a reader of the summary gets it, in HTML."""
-    return MarkdownIt("gfm-like", {"linkify": False}).render(markdown)
+    html: str = MarkdownIt("gfm-like", {"linkify": False}).render(markdown)
+    return html
 
 
 def test_verdict_first_then_runtimes_failures_and_the_command(failed: ParityResult, tmp_path: Path) -> None:
