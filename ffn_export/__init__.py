@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ffn_export._lazy import attach
 
 if TYPE_CHECKING:
-    from ffn_export.api import bench, build, create, export, fuse, verify
+    from ffn_export.api import bench, bisect, build, create, export, fuse, verify
     from ffn_export.bundle.build import Build
     from ffn_export.bundle.load import Session, load
     from ffn_export.errors import (
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from ffn_export.fusion.report import FusionReport, Site
     from ffn_export.latency.result import LatencyResult
     from ffn_export.modules.presets import PRESETS
+    from ffn_export.parity.bisection.result import Bisection
     from ffn_export.parity.result import ParityResult
     from ffn_export.parity.tolerances import Tolerances
 
 _ORIGINS = {
-    **dict.fromkeys(("bench", "build", "create", "export", "fuse", "verify"), "api"),
+    **dict.fromkeys(("bench", "bisect", "build", "create", "export", "fuse", "verify"), "api"),
     "load": "bundle.load",  # not by way of api: an application that embeds a bundle needs no torch
     "Build": "bundle.build",
     "Session": "bundle.load",
@@ -36,6 +37,7 @@ _ORIGINS = {
     "Site": "fusion.report",
     "LatencyResult": "latency.result",
     "PRESETS": "modules.presets",
+    "Bisection": "parity.bisection.result",
     "ParityResult": "parity.result",
     "Tolerances": "parity.tolerances",
     **dict.fromkeys(
@@ -46,6 +48,7 @@ _ORIGINS = {
 
 __all__ = [
     "PRESETS",
+    "Bisection",
     "Build",
     "ExportError",
     "FfnExportError",
@@ -60,6 +63,7 @@ __all__ = [
     "Tolerances",
     "UsageError",
     "bench",
+    "bisect",
     "build",
     "create",
     "export",

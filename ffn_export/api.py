@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ffn_export.bundle import reduced
 from ffn_export.bundle.build import Build, BuildOptions, Progress
 from ffn_export.bundle.build import build as _build
 from ffn_export.errors import GateError, UsageError
@@ -23,6 +24,11 @@ from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes
 from ffn_export.modules.presets import create
 from ffn_export.parity.after_fusing.check import fuse
+from ffn_export.parity.bisection.bisect import bisect as _bisect
+from ffn_export.parity.bisection.bisect import suspect_of
+from ffn_export.parity.bisection.cases import to_try
+from ffn_export.parity.bisection.reference_model import reference_model
+from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.cases import Case, as_feeds, given
 from ffn_export.parity.cases import sweep as _sweep
 from ffn_export.parity.evidence import AllOutputs, FailingInputs, Keeper
@@ -34,7 +40,7 @@ from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.subjects import Against, Model, Subject, as_source, evaluating, opened, reference_of, source_of
 
-__all__ = ["bench", "build", "create", "export", "fuse", "verify"]
+__all__ = ["bench", "bisect", "build", "create", "export", "fuse", "verify"]
 
 
 def export(
@@ -155,6 +161,79 @@ def _cases(reference: Reference, samples: Mapping[str, Any] | None, seed: int, *
         return drawn
     check_samples(tuple(reference.inputs), as_feeds(samples))
     return [*(drawn if sweep else []), given(as_feeds(samples), reference.inputs)]
+
+
+def bisect(
+    model: Model,
+    against: Subject | Path | None = None,
+    *,
+    inputs: InputSpecs | None = None,
+    samples: Mapping[str, Any] | None = None,
+    runtime: str | None = None,
+    tolerances: Tolerances | None = None,
+    dtype: str = "float32",
+    keep_io: bool = False,
+    seed: int | None = None,
+    task: str | None = None,
+    threads: int | None = None,
+    result: ParityResult | None = None,
+    reduce_to: Path | str | None = None,
+    progress: Progress = lambda line: None,
+) -> Bisection:
+    """Find the node with which a model first differs from its reference.
+
+    Each node, or fused site, runs alone on the numbers of the reference's unfused graph, so its own error is told
+    from what it inherits.
+
+    Args:
+        model: As for :func:`verify`.
+        against: As for :func:`verify`; test vectors alone do not tell what is inside.
+        inputs: As for :func:`verify`.
+        samples: As for :func:`verify`.
+        runtime: The runtime to ask about; None means the first on which a case failed, or ``ort-cpu``.
+        tolerances: What a node's own error is allowed to be; None means what the result was judged by.
+        dtype: As for :func:`verify`.
+        keep_io: As for :func:`verify`.
+        seed: As for :func:`verify`.
+        task: As for :func:`verify`.
+        threads: As for :func:`verify`.
+        result: What :func:`verify` found, with the same arguments: the cases that failed are those to look at. None
+            verifies first.
+        reduce_to: Directory for the smallest part that fails: ``model.onnx``, ``reference.onnx``, test vectors.
+        progress: Called with a line for each case.
+
+    Raises:
+        UsageError: If something named does not exist or does not parse, or the directory holds other files.
+        ExportError: If the source cannot be exported again.
+        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+    """
+    threads = threads or available_threads()
+    if reduce_to is not None:
+        reduced.check_destination(Path(reduce_to))
+    if result is None:
+        result = verify(
+            model, against, inputs=inputs, samples=samples, runtimes=None if runtime is None else [runtime],
+            tolerances=tolerances, dtype=dtype, keep_io=keep_io, seed=seed, task=task, threads=threads,
+            progress=progress,
+        )  # fmt: skip
+    with opened(model) as file:
+        reference = reference_of(file, Against(against, inputs, seed, dtype, keep_io, task), threads)
+        suspect = suspect_of(file.path, file.settings, result, runtime)
+        arrays = None if samples is None else as_feeds(samples)
+        with evaluating(reference.source):
+            found, part = _bisect(
+                suspect,
+                reference,
+                reference_model(reference, onnx_file.load(file.path)),
+                to_try(result, suspect.runtime.name, reference.inputs, arrays, seed or 0),
+                tolerances=tolerances or result.tolerances,
+                threads=threads,
+                reduce=reduce_to is not None,
+                progress=progress,
+            )
+    if part is not None and reduce_to is not None:
+        reduced.write(part, Path(reduce_to))
+    return found
 
 
 def bench(

@@ -287,7 +287,7 @@ def _judge(group: Group, target: str, reference: TorchReference) -> dict[str, An
     artifact = Artifact(group.graph(target))
     assigned: dict[str, list[str]] = {}
     try:
-        assigned = ort_cuda.assignment(artifact, group.threads)
+        assigned = ort_cuda.OrtCuda().assignment(artifact, group.threads)
         result = verify(group.graph(target), reference, runtimes=[RUNTIME], threads=group.threads)
     except RuntimeUnavailableError as error:
         return {"status": "refused", "reason": str(error), "assigned": assigned}

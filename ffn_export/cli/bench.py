@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ffn_export.cli.baseline import baseline_option, report_regressions, same_threads
 from ffn_export.cli.model_file import open_argument
 from ffn_export.cli.options import common, max_ratio_option, runtime_option, task_option, threads_option
 from ffn_export.cli.state import State
@@ -14,6 +16,7 @@ from ffn_export.errors import UsageError
 
 if TYPE_CHECKING:
     from ffn_export.exporter.tensor_spec import TensorSpec
+    from ffn_export.latency.result import LatencyResult
 
 
 @click.command("bench", short_help="Time a model beside PyTorch.")
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
 @task_option
 @max_ratio_option
+@baseline_option
 @runtime_option
 @threads_option
 @common
@@ -44,37 +48,48 @@ def command(
     task: str | None,
     json_path: str | None,
     max_ratio: float | None,
+    baseline: Path | None,
     runtimes: tuple[str, ...],
     threads: int | None,
 ) -> int:
     """Time MODEL on the runtimes of this machine, in turn with its PyTorch source.
 
     MODEL is an ONNX file or a bundle. Ratios come with a 95 % confidence interval, and --max-ratio fails
-    where the whole interval lies above it.
+    where the whole interval lies above it. --baseline times what the stored timing did, and fails where a ratio's
+    interval lies wholly above the earlier one, twice in a row.
 
     Example: ffn-export bench exported/bert-ffn --tokens 1 --tokens 128 --max-ratio 1.0
     """
     from ffn_export import api
     from ffn_export.cli.progress import progress
+    from ffn_export.latency.baseline import compare_twice
     from ffn_export.latency.gate import latency_failures
     from ffn_export.latency.sizes import token_sizes
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import latency_table
 
+    old = None if baseline is None else _stored_timing(baseline)
     specs = _input_specs(model, against, inputs, task) if tokens else ()
+    sizes: list[Mapping[str, int]] = [token_sizes(specs, count) for count in tokens]
+    if old is not None and not tokens:
+        sizes = [measurement.sizes for measurement in old.measurements]
     console = stderr_console(quiet=state.quiet)
-    with progress(console, quiet=state.quiet) as report:
-        result = api.bench(
-            model,
-            against,
-            inputs=inputs or None,
-            task=task,
-            sizes=[token_sizes(specs, count) for count in tokens] or None,
-            runtimes=runtimes or None,
-            threads=threads,
-            progress=report,
-        )
+
+    def time() -> LatencyResult:
+        with progress(console, quiet=state.quiet) as line:
+            return api.bench(
+                model,
+                against,
+                inputs=inputs or None,
+                task=task,
+                sizes=sizes or None,
+                runtimes=runtimes or None,
+                threads=threads or (same_threads(old) if old else None),
+                progress=line,
+            )
+
+    result = time()
     console.print(latency_table(result))
     if json_path is not None:
         write_json(result.to_dict(), json_path)
@@ -83,7 +98,17 @@ def command(
     failures = latency_failures(result, max_ratio)
     for failure in failures:
         click.echo(f"ffn-export: {failure}", err=True)
-    return 1 if failures else 0
+    worse = 0 if old is None else report_regressions(compare_twice(old, result, time), baseline, console)
+    return 1 if failures or worse else 0
+
+
+def _stored_timing(path: Path) -> LatencyResult:
+    from ffn_export.bundle import stored
+
+    latency = stored.read(path).latency
+    if latency is None:
+        raise UsageError(f"--baseline {path} holds no timing: write one with ffn-export bench MODEL --json FILE")
+    return latency
 
 
 def _input_specs(model: Path, against: str | None, inputs: tuple[str, ...], task: str | None) -> tuple[TensorSpec, ...]:

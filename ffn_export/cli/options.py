@@ -87,7 +87,8 @@ def runtime_option(command: Command) -> Command:
     """``--runtime``."""
     return click.option(
         "--runtime", "runtimes", multiple=True, metavar="NAME",
-        help="A runtime that must judge it; once for each. Without it: all that can run here.",
+        help="A runtime that must judge it, once for each; `ffn-export doctor` lists them. Without it: ort-cpu and "
+        "ort-cuda, where they can run.",
     )(command)  # fmt: skip
 
 

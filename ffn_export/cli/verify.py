@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 
 import click
 
+from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
+from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_bisection_options
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
 from ffn_export.cli.report_files import report_options, write_reports
 from ffn_export.cli.state import State
@@ -26,10 +29,12 @@ from ffn_export.errors import UsageError
 @click.option("--against", metavar="SPEC|other.onnx", help="What it should compute. A bundle knows its own source.")
 @click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
 @click.option("--junit", "junit_path", metavar="FILE", help="Write the result as JUnit XML; - for standard output.")
+@baseline_option
 @click.option("--rejudge", metavar="FILE", help="Judge a stored --json result again; nothing is run.")
 @report_options
 @tolerance_options
 @evidence_options
+@bisection_options
 @runtime_option
 @threads_option
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Cases that run at the same time.  [default: 1]")
@@ -44,6 +49,7 @@ def command(
     against: str | None,
     json_path: str | None,
     junit_path: str | None,
+    baseline: Path | None,
     html_path: str | None,
     markdown_path: str | None,
     rejudge: str | None,
@@ -54,6 +60,8 @@ def command(
     load_inputs: Path | None,
     save_outputs: Path | None,
     failures: Path | None,
+    bisect: bool,
+    reduce_to: Path | None,
     runtimes: tuple[str, ...],
     threads: int | None,
     jobs: int,
@@ -79,23 +87,21 @@ def command(
     from ffn_export.reports.junit import write_junit
     from ffn_export.reports.tables import parity_table
 
+    old = read_baseline(baseline)
     console = stderr_console(quiet=state.quiet)
     tolerances = tolerances_of(atol, rtol, budget)
-    if rejudge is not None:
-        if model is not None:
-            raise UsageError("--rejudge runs nothing and takes no MODEL: leave one of both out")
-        result = read_result(rejudge).rejudged(tolerances)
-    elif model is None:
-        raise UsageError("name what to verify: an ONNX file or a bundle (or --rejudge a stored result)")
+    check_bisection_options(bisect, reduce_to, rejudge)
+    _check_use(model, rejudge, load_inputs, samples, baseline)
+    if model is None:
+        result = read_result(str(rejudge)).rejudged(tolerances)
     else:
-        if load_inputs is not None and samples is not None:
-            raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
+        arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         with progress(console, quiet=state.quiet) as report:
             result = api.verify(
                 model,
                 against,
                 inputs=inputs or None,
-                samples=read_npz(samples) if load_inputs is None else read_inputs(load_inputs),
+                samples=arrays,
                 input_seed=input_seed,
                 sweep=load_inputs is None,
                 runtimes=runtimes or None,
@@ -111,8 +117,14 @@ def command(
                 progress=report,
             )
     console.print(parity_table(result))
+    data = result.to_dict()
+    if model is not None and (bisect or reduce_to is not None):
+        named = {"inputs": inputs or None, "samples": arrays, "seed": seed, "task": task, "threads": threads}
+        named |= {"dtype": dtype, "keep_io": keep_io}
+        found = bisect_and_show(console, model, against, result, reduce_to, quiet=state.quiet, **named)
+        data["bisection"] = found.to_dict()
     if json_path is not None:
-        write_json(result.to_dict(), json_path)
+        write_json(data, json_path)
     if junit_path is not None:
         write_junit(result, junit_path)
     write_reports(result, model, html_path, markdown_path, [shlex.join(["ffn-export", *state.arguments])])
@@ -121,4 +133,24 @@ def command(
             for line in replay_lines(result, state.arguments):
                 click.echo(line, err=True)
         click.echo(f"ffn-export: parity failed: {result.failures[0]}", err=True)
-    return 0 if result.passed else 1
+    worse = 0
+    if old is not None:
+        time = None if model is None else partial(
+            api.bench, model, None if against is None or against.endswith(".onnx") else against, inputs=inputs or None,
+            runtimes=runtimes or None, dtype=dtype, keep_io=keep_io, seed=seed, task=task,
+        )  # fmt: skip
+        worse = report_regressions(compared(old, result, time, threads), baseline, console)
+    return 0 if result.passed and not worse else 1
+
+
+def _check_use(
+    model: Path | None, rejudge: str | None, load_inputs: Path | None, samples: Path | None, baseline: Path | None
+) -> None:
+    if rejudge is not None and model is not None:
+        raise UsageError("--rejudge runs nothing and takes no MODEL: leave one of both out")
+    if rejudge is None and model is None:
+        raise UsageError("name what to verify: an ONNX file or a bundle (or --rejudge a stored result)")
+    if load_inputs is not None and samples is not None:
+        raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
+    if load_inputs is not None and baseline is not None:
+        raise UsageError("--baseline is held against drawn inputs, --load-inputs draws none: leave one of both out")

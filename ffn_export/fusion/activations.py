@@ -75,7 +75,7 @@ def _name(node: ir.Node) -> str | None:
 
 def _squares(node: ir.Node) -> bool:
     if node.op_type == "Pow":
-        return constants.equals(input_at(node, 1), 2.0)
+        return constants.number(input_at(node, 1)) == 2
     return node.op_type == "Mul" and input_at(node, 0) is input_at(node, 1)
 
 

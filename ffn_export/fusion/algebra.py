@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
-from ffn_export.fusion.views import inputs_of, is_standard
+from ffn_export.fusion.views import inputs_of, is_standard, rank
 
 _BUDGET = 24
 
@@ -50,6 +50,10 @@ class Coefficient:
             max(self.rank, other.rank),
         )
 
+    def scaled(self, factor: float) -> Coefficient:
+        """Multiply by a number that is what it says, such as a sign."""
+        return replace(self, number=factor * self.number)
+
     @property
     def is_known(self) -> bool:
         """Whether it is made of constants that nobody can change."""
@@ -81,9 +85,9 @@ class Product:
     factors: Mapping[ir.Value, float]
     nodes: tuple[ir.Node, ...] = ()
 
-    def only(self, *factors: ir.Value) -> bool:
-        """Whether exactly these values are its factors, each to the first power."""
-        return dict(self.factors) == dict.fromkeys(factors, 1.0)
+    def scaled(self, factor: float) -> Product:
+        """Multiply by a number that is what it says, such as a sign."""
+        return replace(self, coefficient=self.coefficient.scaled(factor))
 
 
 def product(value: ir.Value, graph: object, stop: Collection[ir.Value] = ()) -> Product:
@@ -113,19 +117,13 @@ def _product(value: ir.Value, graph: object, stop: Collection[ir.Value], budget:
         return _combined(node, left, right, 1 if node.op_type == "Mul" else -1) or atom
     if is_standard(node, "Neg") and len(inputs) == 1:
         inner = _product(inputs[0], graph, stop, budget)
-        negated = ONE.times(inner.coefficient)
-        assert negated is not None
-        return Product(
-            Coefficient(-negated.number, negated.rounding, negated.count, negated.rank),
-            inner.factors,
-            (node, *inner.nodes),
-        )
+        return Product(inner.coefficient.scaled(-1), inner.factors, (node, *inner.nodes))
     if is_standard(node, "Reciprocal") and len(inputs) == 1:
         return _combined(node, Product(ONE, {}), _product(inputs[0], graph, stop, budget), -1) or atom
-    exponent = _exponent(node, inputs)
+    exponent = exponent_of(node)
     if exponent is not None:
         # A root is taken of a value as it is: sqrt(a * a) is |a|, so only whole powers go inside.
-        if exponent == int(exponent):
+        if exponent.is_integer():
             inner = _product(inputs[0], graph, stop, budget)
             if inner.coefficient == ONE:
                 powers = {factor: power * exponent for factor, power in inner.factors.items()}
@@ -149,9 +147,7 @@ def terms(value: ir.Value, graph: object, stop: Collection[ir.Value] = ()) -> tu
                 budget[0] -= 1
                 nodes.append(node)
                 return [*read(inputs[0], sign), *read(inputs[1], -sign if node.op_type == "Sub" else sign)]
-        term = product(value, graph, stop)
-        c = term.coefficient
-        return [Product(Coefficient(sign * c.number, c.rounding, c.count, c.rank), term.factors, term.nodes)]
+        return [product(value, graph, stop).scaled(sign)]
 
     return tuple(read(value, 1.0)), nodes
 
@@ -195,7 +191,7 @@ def _polynomial(value: ir.Value, x: ir.Value, graph: object, budget: list[int]) 
         return None
     budget[0] -= 1
     inputs = inputs_of(node)
-    exponent = _exponent(node, inputs)
+    exponent = exponent_of(node)
     parts = [_polynomial(each, x, graph, budget) for each in (inputs[:1] if exponent is not None else inputs)]
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):
@@ -203,12 +199,12 @@ def _polynomial(value: ir.Value, x: ir.Value, graph: object, budget: list[int]) 
     nodes = (node, *(n for part in known for n in part.nodes))
     result: dict[int, Coefficient] | None = None
     first = known[0].coefficients
-    if exponent is not None and exponent == int(exponent) and 0 < exponent <= 4:
+    if exponent is not None and exponent.is_integer() and 0 < exponent <= 4:
         result = dict(first)
         for _ in range(int(exponent) - 1):
             result = _times(result, first)
     elif is_standard(node, "Neg"):
-        result = _times(first, {0: Coefficient(-1.0)})
+        result = {power: c.scaled(-1) for power, c in first.items()}
     elif len(known) == 2:
         result = _binary(node, first, known[1].coefficients)
     return None if result is None else Polynomial(result, nodes)
@@ -223,9 +219,9 @@ def _binary(
         return _plus(left, right, -1)
     if is_standard(node, "Mul"):
         return _times(left, right)
-    if is_standard(node, "Div") and right.keys() == {0} and right[0].number != 0:
-        d = right[0]
-        return _times(left, {0: Coefficient(1 / d.number, d.rounding, d.count, d.rank)})
+    if is_standard(node, "Div") and right.keys() == {0}:
+        reciprocal = ONE.times(right[0], -1)
+        return None if reciprocal is None else _times(left, {0: reciprocal})
     return None
 
 
@@ -233,8 +229,8 @@ def _plus(left: Mapping[int, Coefficient], right: Mapping[int, Coefficient], sig
     total = dict(left)
     for power, c in right.items():
         base = total.get(power, Coefficient(0.0))
-        rank, count = max(base.rank, c.rank), base.count + c.count
-        total[power] = Coefficient(base.number + sign * c.number, max(base.rounding, c.rounding), count, rank)
+        axes, count = max(base.rank, c.rank), base.count + c.count
+        total[power] = Coefficient(base.number + sign * c.number, max(base.rounding, c.rounding), count, axes)
     return total
 
 
@@ -259,22 +255,22 @@ def coefficient(value: ir.Value) -> Coefficient | None:
         number = math.nan
     if number is None:
         return None
-    rank = constants.rank(value)
+    axes = constants.rank(value)
     if constants.is_exact(number):
-        return Coefficient(number, rank=rank)
-    return Coefficient(number, constants.relative_rounding(value), 1, rank)
+        return Coefficient(number, rank=axes)
+    return Coefficient(number, constants.relative_rounding(value), 1, axes)
 
 
-def _exponent(node: ir.Node, inputs: tuple[ir.Value, ...]) -> float | None:
+def exponent_of(node: ir.Node) -> float | None:
     """Return the constant power that a node raises its first input to, or None where it is no power."""
+    inputs = inputs_of(node)
     if is_standard(node, "Sqrt") and len(inputs) == 1:
         return 0.5
     if is_standard(node, "Pow") and len(inputs) == 2:
         power = constants.number(inputs[1])
-        rank = 0 if inputs[1].shape is None else len(inputs[1].shape)
-        base_rank = None if inputs[0].shape is None else len(inputs[0].shape)
         # An exponent with an axis may widen the result.
-        return power if rank == 0 or (base_rank is not None and rank <= base_rank) else None
+        axes, base = constants.rank(inputs[1]), rank(inputs[0])
+        return power if axes == 0 or (base is not None and axes <= base) else None
     return None
 
 

@@ -28,28 +28,20 @@ def integers(value: ir.Value | None) -> tuple[int, ...] | None:
     return None if array is None else tuple(int(number) for number in array.reshape(-1))
 
 
-def scalar(value: ir.Value | None) -> float | None:
-    """Return a one-element numeric constant of rank 0 or 1 as a float, or None."""
-    tensor = _tensor(value)
-    # Asked before the data is read: weights may be gigabytes of external data.
-    if tensor is None or tensor.size != 1 or len(tensor.shape) > 1:
-        return None
-    if not (tensor.dtype.is_floating_point() or tensor.dtype.is_integer()):
-        return None
-    array = _read(tensor)
-    return None if array is None else float(array.reshape(()).astype(np.float64))
-
-
 def number(value: ir.Value | None) -> float | None:
-    """Return a numeric constant of one element and any rank as a float, or None; Casts of it are looked through."""
-    tensor = _tensor(_uncast(value))
-    if tensor is None:
-        array = None if value is None or value.producer() is None else evaluate(value)
-    else:
-        # Asked before the data is read: weights may be gigabytes of external data.
-        is_number = tensor.size == 1 and (tensor.dtype.is_floating_point() or tensor.dtype.is_integer())
-        array = _read(tensor) if is_number else None
-    return float(array.reshape(()).astype(np.float64)) if array is not None and array.size == 1 else None
+    """Return a numeric constant of one element and any rank as a float, or None.
+
+    A small expression of constants is one too. Casts are carried out: a number that went through half precision
+    or an integer is what came out of it.
+    """
+    source = _tensor(_uncast(value))
+    # Asked before the data is read: weights may be gigabytes of external data.
+    if source is not None and not (source.size == 1 and _is_numeric(source.dtype)):
+        return None
+    array = evaluate(value)
+    if array is None or array.size != 1 or not _is_numeric(ir.DataType.from_numpy(array.dtype)):
+        return None
+    return float(array.reshape(()).astype(np.float64))
 
 
 def rank(value: ir.Value) -> int:
@@ -86,14 +78,6 @@ def is_exact(expected: float) -> bool:
     return is_half and math.isfinite(expected) and expected * 8 == int(expected * 8)
 
 
-def equals(value: ir.Value | None, expected: float) -> bool:
-    """Whether a one-element constant is ``expected``, up to the rounding to its own dtype."""
-    actual, tensor = scalar(value), _tensor(value)
-    if actual is None or tensor is None:
-        return False
-    return abs(actual - expected) <= rounding(expected, tensor.dtype)
-
-
 def rounding(number: float, dtype: ir.DataType) -> float:
     """Return how far from ``number`` its nearest value of ``dtype`` may be; 0 where it is one.
 
@@ -108,19 +92,6 @@ def rounding(number: float, dtype: ir.DataType) -> float:
         return 0.0
     half = float(np.abs(np.spacing(nearest).astype(np.float64))) / 2
     return half + float(np.spacing(np.float32(abs(number))))
-
-
-def may_widen(constant: ir.Value | None, x: ir.Value) -> bool:
-    """Whether broadcasting with a constant could give ``x`` more axes than it has."""
-    tensor = _tensor(constant)
-    rank = 0 if tensor is None else len(tensor.shape)
-    return rank > 0 and (x.shape is None or len(x.shape) < rank)
-
-
-def describe(value: ir.Value | None) -> str:
-    """Return how a report names a value: its number where it is one, else its name."""
-    number = scalar(value)
-    return f"{number:.9g}" if number is not None else repr(value.name if value is not None else None)
 
 
 _FOLDED = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Cast", "Identity", "Transpose", "Reshape", "Squeeze",
@@ -204,6 +175,10 @@ def _read(tensor: ir.TensorProtocol) -> np.ndarray[Any, Any] | None:
 
 def _epsilon(dtype: ir.DataType) -> float:
     return float(ml_dtypes.finfo(dtype.numpy()).eps)  # type: ignore[no-untyped-call]
+
+
+def _is_numeric(dtype: ir.DataType) -> bool:
+    return dtype.is_floating_point() or dtype.is_integer()
 
 
 def _is_cast(node: ir.Node) -> bool:

@@ -143,10 +143,15 @@ def _refusal(rule: Rule, node: ir.Node, refused: Refused) -> Refusal:
 
 def scoped_name(node: ir.Node) -> str:
     """Return the node's name, with the PyTorch module it comes from where the exporter noted that."""
+    scope = scope_of(node)
+    return f"{scope}/{node.name}" if scope else node.name or node.op_type
+
+
+def scope_of(node: ir.Node) -> str:
+    """Return the path of the PyTorch module that a node comes from; empty where none is noted, and for the root."""
     scopes = node.metadata_props.get("pkg.torch.onnx.name_scopes", "")
     parts = [part.strip(" '\"[]") for part in scopes.split(",")][:-1]
-    scope = next((part for part in reversed(parts) if part), "")
-    return f"{scope}/{node.name}" if scope else node.name or node.op_type
+    return next((part for part in reversed(parts) if part), "")
 
 
 def sorted_nodes(nodes: Iterable[ir.Node]) -> list[ir.Node]:

@@ -1,7 +1,7 @@
 """The safety gate: what must hold of every match, whatever the rule.
 
-A rule's own ``check`` knows its operator. What is common to all is asked here, once, before a rule
-may rewrite: each refusal is a sentence for the report.
+A rule's own ``match`` refuses what its operator does not compute. What is common to all is asked here, once,
+before a match is rewritten: each refusal is a sentence for the report.
 """
 
 from __future__ import annotations

@@ -30,20 +30,11 @@ def fill_types(model: ir.Model) -> frozenset[str]:
         The names of axes that the model has itself, for :func:`forget_names`.
     """
     own = frozenset(_names((*model.graph.inputs, *model.graph.outputs, *_computed(model))))
-    if all(_is_known(value) for value in _computed(model)):
+    if _is_complete(model):
         return own
     _name_axes(model.graph.inputs)
-    try:
-        with quiet():
-            # onnx-ir's own pass would call a sequence a tensor.
-            inferred = ir.from_proto(call_onnx_api(_shapes, model.clone()))
-    except Exception:  # noqa: BLE001 - inference is a help: a rule that lacks a type refuses
-        return own
-    known = frozenset(_names((*model.graph.inputs, *_computed(model))))
-    for value, found in zip(_computed(model), _computed(inferred), strict=True):
-        _take(value, found.type, _shape_of(found, known))
-    if not all(_is_known(value) for value in _computed(model)):
-        _infer_symbolically(model)
+    if _infer(model) and not _is_complete(model) and _infer_symbolically(model) and not _is_complete(model):
+        _infer(model)  # from what was found outside of bodies into them
     return own
 
 
@@ -56,13 +47,32 @@ def forget_names(model: ir.Model, own: frozenset[str]) -> None:
         value.shape = ir.Shape(None if _is_invented(dim, own) else dim for dim in value.shape)
 
 
-def _infer_symbolically(model: ir.Model) -> None:
-    """Take the shapes of the main graph's values that ONNX Runtime's symbolic inference finds."""
+def _is_complete(model: ir.Model) -> bool:
+    return all(_is_known(value) for value in _computed(model))
+
+
+def _infer(model: ir.Model) -> bool:
+    """Take what ONNX's inference finds; return False where it fails."""
+    try:
+        with quiet():
+            # onnx-ir's own pass would call a sequence a tensor.
+            inferred = ir.from_proto(call_onnx_api(_shapes, model.clone()))
+    except Exception:  # noqa: BLE001 - inference is a help: a rule that lacks a type refuses
+        return False
+    known = frozenset(_names((*model.graph.inputs, *_computed(model))))
+    for value, found in zip(_computed(model), _computed(inferred), strict=True):
+        _take(value, found.type, _shape_of(found, known))
+    return True
+
+
+def _infer_symbolically(model: ir.Model) -> bool:
+    """Take the shapes of the main graph's values that ONNX Runtime's symbolic inference finds; whether any is new."""
     try:
         with quiet():
             found = call_onnx_api(_symbolic_shapes, model.clone())
     except Exception:  # noqa: BLE001 - as above
-        return
+        return False
+    learnt = False
     for value in (value for node in model.graph for value in node.outputs):
         proto = found.get(str(value.name))
         if proto is None or not proto.tensor_type.HasField("shape"):
@@ -70,7 +80,9 @@ def _infer_symbolically(model: ir.Model) -> None:
         dims = [
             dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in proto.tensor_type.shape.dim
         ]
-        _take(value, ir.TensorType(ir.DataType(proto.tensor_type.elem_type)), ir.Shape(dims))
+        dtype = ir.TensorType(ir.DataType(proto.tensor_type.elem_type))
+        learnt = _take(value, dtype, ir.Shape(dims)) or learnt
+    return learnt
 
 
 def _shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -101,19 +113,26 @@ def _symbolic_shapes(proto: onnx.ModelProto) -> Mapping[str, onnx.TypeProto]:
     return {info.name: info.type for info in inference.known_vi_.values() if info.type.HasField("tensor_type")}
 
 
-def _take(value: ir.Value, dtype: ir.TypeProtocol | None, shape: ir.Shape | None) -> None:
-    """Give a value what it lacks. The shape of an output is the model's interface, an unknown one too."""
+def _take(value: ir.Value, dtype: ir.TypeProtocol | None, shape: ir.Shape | None) -> bool:
+    """Give a value what it lacks, and return whether it got anything.
+
+    The shape of an output is the model's interface, an unknown one too.
+    """
+    before = value.type, value.shape
     if value.type is None:
         value.type = dtype
-    if shape is None or value.is_graph_output():
-        return
-    if value.shape is None:
-        value.shape = shape
-    elif len(value.shape) == len(shape):
-        value.shape = ir.Shape(
-            new if isinstance(old, ir.SymbolicDim) and old.value is None else old
-            for old, new in zip(value.shape, shape, strict=True)
-        )
+    if shape is not None and not value.is_graph_output():
+        value.shape = _completed(value.shape, shape)
+    return (value.type, value.shape) != before
+
+
+def _completed(own: ir.Shape | None, found: ir.Shape) -> ir.Shape:
+    if own is None or len(own) != len(found):
+        return found if own is None else own
+    return ir.Shape(
+        new if isinstance(old, ir.SymbolicDim) and old.value is None else old
+        for old, new in zip(own, found, strict=True)
+    )
 
 
 def _shape_of(found: ir.Value, known: frozenset[str]) -> ir.Shape | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import input_at, is_standard, readers
 
 _MOVES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
@@ -33,14 +34,14 @@ class Seen:
     is_private: bool
 
 
-def before(value: ir.Value, graph: object, *, casts: bool = False) -> Seen:
-    """Look through layout nodes; through Casts too where the caller can do with another dtype."""
+def before(value: ir.Value, graph: object) -> Seen:
+    """Look through layout nodes."""
     nodes: list[ir.Node] = []
     private = True
     while len(nodes) < _LONGEST:
         node = value.producer()
         source = None if node is None or node.graph is not graph else input_at(node, 0)
-        if node is None or source is None or not _keeps_last_axis(node, source, casts=casts):
+        if node is None or source is None or not _keeps_last_axis(node, source):
             break
         private = private and len(readers(value)) == 1 and not value.is_graph_output()
         nodes.append(node)
@@ -55,16 +56,10 @@ def again(op: Builder, value: ir.Value, nodes: Sequence[ir.Node]) -> ir.Value:
     return value
 
 
-def _keeps_last_axis(node: ir.Node, source: ir.Value, *, casts: bool) -> bool:
-    if is_standard(node, "Identity") or (casts and is_standard(node, "Cast")):
+def _keeps_last_axis(node: ir.Node, source: ir.Value) -> bool:
+    if is_standard(node, "Identity"):
         return True
     if is_standard(node, "Cast"):
         return source.dtype is not None and source.dtype == node.outputs[0].dtype
-    return is_standard(node, *_MOVES) and _last(source) is not None and _last(source) == _last(node.outputs[0])
-
-
-def _last(value: ir.Value) -> int | None:
-    if value.shape is None or not len(value.shape):
-        return None
-    last = value.shape[-1]
-    return last if isinstance(last, int) else None
+    size = last_size(source)
+    return is_standard(node, *_MOVES) and size is not None and size == last_size(node.outputs[0])

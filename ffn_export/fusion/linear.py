@@ -1,4 +1,8 @@
-"""Recognises linear layers: a product with a constant matrix, and the row that is added to it."""
+"""Recognises linear layers: a product with a constant matrix, and the row that is added to it.
+
+Covers: ``MatMul``, and ``Gemm`` without an addend of its own, whose factor and transposed weight stay. Not covered:
+a transposed input.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants, layout, rows
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.views import input_at, inputs_of, is_standard, producer, rank
+from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_standard, producer, rank
 
+PRODUCTS = ("MatMul", "Gemm")
 # The opset whose Reshape can take a 0 for a size of 0, as in an empty batch.
 RESHAPE_WITH_ZERO = 14
 # The opset whose Shape can leave out the last axis.
@@ -23,9 +28,9 @@ class Linear:
 
     Attributes:
         x: Input, ``[..., d_in]``.
-        weight: ``[d_in, d_out]``.
+        weight: ``[d_in, d_out]``, or ``[d_out, d_in]`` where the product is a ``Gemm`` that says so.
         bias: The row that is added; None without one.
-        product: The ``MatMul`` node.
+        product: The ``MatMul`` or ``Gemm`` node.
         add: The ``Add`` node; None without a bias.
         moved: Layout nodes between the product and the sum.
     """
@@ -47,22 +52,31 @@ class Linear:
         """``(d_in, d_out)``."""
         assert self.weight.shape is not None
         d_in, d_out = self.weight.shape.numpy()
-        return d_in, d_out
+        return (d_out, d_in) if "transB" in self.attributes else (d_in, d_out)
+
+    @property
+    def attributes(self) -> dict[str, float]:
+        """What a ``Gemm`` that takes its place has to say besides."""
+        said: dict[str, float] = {}
+        if is_standard(self.product, "Gemm"):
+            said |= {"alpha": alpha} if (alpha := float_of(self.product, "alpha", 1.0)) != 1 else {}
+            said |= {"transB": 1} if int_of(self.product, "transB", 0) else {}
+        return said
 
 
 def read(value: ir.Value, graph: object) -> Linear | None:
-    """Read a value as ``MatMul`` with a constant matrix, with or without a row added to it."""
+    """Read a value as a product with a constant matrix, with or without a row added to it."""
     node = value.producer()
     if node is None or node.graph is not graph:
         return None
-    if is_standard(node, "MatMul"):
+    if is_standard(node, *PRODUCTS):
         return _product(node)
     inputs = inputs_of(node)
     if not is_standard(node, "Add") or len(inputs) != 2:
         return None
     for other, bias in (inputs, inputs[::-1]):
         seen = layout.before(other, graph)
-        product = producer(seen.value, "MatMul")
+        product = producer(seen.value, *PRODUCTS)
         linear = None if product is None or product.graph is not graph or not seen.is_private else _product(product)
         if linear is None:
             continue
@@ -75,6 +89,8 @@ def read(value: ir.Value, graph: object) -> Linear | None:
 def _product(node: ir.Node) -> Linear | None:
     x, weight = input_at(node, 0), input_at(node, 1)
     if x is None or weight is None or not constants.is_fixed(weight) or weight.shape is None:
+        return None
+    if is_standard(node, "Gemm") and (input_at(node, 2) is not None or int_of(node, "transA", 0) != 0):
         return None
     if len(weight.shape) != 2 or not all(isinstance(size, int) for size in weight.shape):
         return None
@@ -101,10 +117,10 @@ def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", domain: str 
     gemm = getattr(op, operator)
     width = rank(linear.x)
     if width == 2:
-        y = gemm(linear.x, linear.weight, *bias, _domain=domain, **attributes)
+        y = gemm(linear.x, linear.weight, *bias, _domain=domain, **linear.attributes, **attributes)
     else:
         x = op.Reshape(linear.x, op.constant(np.asarray([-1, d_in], np.int64)))
-        computed = gemm(x, linear.weight, *bias, _domain=domain, **attributes)
+        computed = gemm(x, linear.weight, *bias, _domain=domain, **linear.attributes, **attributes)
         leading, last = _leading(op, linear), op.constant(np.asarray([d_out], np.int64))
         # allowzero: an empty batch is a size of 0 and not "as before".
         y = op.Reshape(computed, op.Concat(leading, last, axis=0), allowzero=1)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from ffn_export.exporter import weight_layout
-from ffn_export.fusion import functions, inference, no_ops, opset, scopes, sites
+from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes, sites
 from ffn_export.fusion.engine import RULE_KEY, Log, Refusal, Sweep, scoped_name, sorted_nodes
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.portable_functions import remove as remove_portable_functions
@@ -78,13 +78,15 @@ def rewrite(model: ir.Model, target: str = "ort-cpu", excluded: Collection[str] 
     scopes.rename_shadowing(fused)
     opset.tell_subgraphs(fused)
     weight_layout.fold(fused)
+    no_ops.remove(fused)  # one that inference stumbles over would leave the whole graph without types
     own_names = inference.fill_types(fused)
-    no_ops.remove(fused)
+    no_ops.remove(fused)  # and a Cast is one where the dtypes say so
+    batch_of_one.unwrap(fused)
     log = Log()
-    # Forms are made of canonical operators, so the first sweep ends before the second begins.
-    for rules in (chosen.canonical, chosen.forms):
-        inference.fill_types(fused)  # again for the forms: what a rule wrote has no types yet
-        Sweep(rules, excluded).apply(fused, log)
+    Sweep(chosen.canonical, excluded).apply(fused, log)
+    inference.fill_types(fused)  # what a rule wrote has no types yet
+    # Forms are made of canonical operators, so the first sweep has ended.
+    Sweep(chosen.forms, excluded).apply(fused, log)
     _remove_unused(fused)
     opset.raise_to(fused, _opset_of_written(fused))
     inference.forget_names(fused, own_names)

@@ -32,14 +32,14 @@ def covers(value: ir.Value, sizes: Sequence[int]) -> bool:
     return array.size == 1 or _stripped(array.shape, len(sizes)) == tuple(sizes)
 
 
-def of(op: Builder, value: ir.Value, sizes: Sequence[int], dtype: ir.DataType | None = None) -> ir.Value:
+def of(op: Builder, value: ir.Value, sizes: Sequence[int]) -> ir.Value:
     """Return a row in the shape of these axes: itself where it has that, else a new constant."""
     if value.shape is not None and list(value.shape) == list(sizes) and not _is_expression(value):
         return value
     array = constants.evaluate(value)
     assert array is not None, f"{value.name} was taken for a row"
     shaped = np.broadcast_to(array.reshape(-1) if array.size == 1 else array.reshape(tuple(sizes)), tuple(sizes))
-    return _constant(op, shaped.astype(array.dtype if dtype is None else dtype.numpy()))
+    return op.constant(shaped)
 
 
 def product(
@@ -54,7 +54,7 @@ def product(
         array = constants.evaluate(value)
         assert array is not None
         total = total * array.astype(np.float64).reshape(-1 if array.size == 1 else tuple(sizes))
-    return _constant(op, total.astype(dtype.numpy()))
+    return op.constant(total.astype(dtype.numpy()))
 
 
 def is_ones(value: ir.Value | None) -> bool:
@@ -65,10 +65,6 @@ def is_ones(value: ir.Value | None) -> bool:
 
 def _is_expression(value: ir.Value) -> bool:
     return value.producer() is not None and constants.evaluate(value) is not None and not constants.is_constant(value)
-
-
-def _constant(op: Builder, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> ir.Value:
-    return op.constant(array)
 
 
 def _stripped(shape: tuple[int, ...], keep: int) -> tuple[int, ...]:

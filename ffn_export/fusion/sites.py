@@ -15,6 +15,7 @@ import onnx_ir as ir
 from ffn_export.fusion import constants
 from ffn_export.fusion.activations import ELEMENTWISE, activation_name
 from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import input_at, int_of, producer
 
 SKIP_NORMS = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
@@ -64,15 +65,16 @@ def find(model: ir.Model) -> list[FoundSite]:
 
 
 def _sites_ending_at(node: ir.Node) -> Iterator[FoundSite]:
+    x = input_at(node, 0)
     if _is(node, *NORMS):
-        yield FoundSite("norm", (node,), d_model=_last_dim(input_at(node, 0)))
-        add = producer(_through_layout(input_at(node, 0)), "Add")
+        yield FoundSite("norm", (node,), d_model=last_size(x))
+        add = None if x is None else producer(through(x, LAYOUT), "Add")
         if add is not None and not any(map(constants.is_fixed, add.inputs)):
             apart = "the sum and its norm are two nodes"
-            yield FoundSite("residual_norm", (add, node), d_model=_last_dim(input_at(node, 0)), in_pieces=apart)
+            yield FoundSite("residual_norm", (add, node), d_model=last_size(x), in_pieces=apart)
     if _is(node, *SKIP_NORMS):
-        yield FoundSite("norm", (node,), d_model=_last_dim(input_at(node, 0)))
-        yield FoundSite("residual_norm", (node,), d_model=_last_dim(input_at(node, 0)))
+        yield FoundSite("norm", (node,), d_model=last_size(x))
+        yield FoundSite("residual_norm", (node,), d_model=last_size(x))
     site = _feed_forward(node)
     if site is not None:
         yield site
@@ -166,7 +168,8 @@ def _outermost_gate(shaped: list[ir.Node]) -> ir.Node | None:
 
 
 def _have_one_source(firsts: list[ir.Node]) -> bool:
-    return len({_through_layout(node.inputs[0]) for node in firsts}) == 1
+    sources = [node.inputs[0] for node in firsts]
+    return len({through(source, LAYOUT) for source in sources if source is not None}) == 1
 
 
 def _weight_sizes(node: ir.Node) -> tuple[int, int] | None:
@@ -190,10 +193,10 @@ def _bias_after(product: ir.Node) -> ir.Node | None:
     return None
 
 
-def through(value: ir.Value) -> ir.Value:
-    """Step back over nodes that move data without computing, and out of the halves of a packed product."""
+def through(value: ir.Value, movers: Sequence[str] = (*LAYOUT, *HALVES)) -> ir.Value:
+    """Step back over nodes that move data without computing: layout, and the halves of a packed product."""
     node = value.producer()
-    while node is not None and _is(node, *LAYOUT, *HALVES) and node.inputs and node.inputs[0] is not None:
+    while node is not None and _is(node, *movers) and node.inputs and node.inputs[0] is not None:
         value = node.inputs[0]
         node = value.producer()
     return value
@@ -213,21 +216,5 @@ def leads_to_a_product(node: ir.Node) -> bool:
     return False
 
 
-def _through_layout(value: ir.Value | None) -> ir.Value | None:
-    """Step back over nodes that move data without computing."""
-    node = producer(value)
-    while node is not None and _is(node, *LAYOUT):
-        value = input_at(node, 0)
-        node = producer(value)
-    return value
-
-
 def _is(node: ir.Node, *operators: str) -> bool:
     return node.op_type in operators and node.domain in _DOMAINS
-
-
-def _last_dim(value: ir.Value | None) -> int | None:
-    if value is None or value.shape is None or not len(value.shape):
-        return None
-    last = value.shape[-1]
-    return last if isinstance(last, int) else None

@@ -137,8 +137,7 @@ def _square_root(found: Mean, graph: object) -> tuple[ir.Value, tuple[ir.Node, .
     inputs = inputs_of(node)
     if len(inputs) != 2:
         return None
-    is_power = node.op_type == "Pow"
-    if constants.equals(inputs[1], 2.0) if is_power else are_same(inputs[0], inputs[1]):
+    if algebra.exponent_of(node) == 2 if node.op_type == "Pow" else are_same(inputs[0], inputs[1]):
         return inputs[0], (node,)
     return None
 
@@ -152,10 +151,7 @@ def centred(value: ir.Value, graph: object) -> Centred | None:
     orders = [(inputs[0], inputs[1])] if node.op_type == "Sub" else [(inputs[0], inputs[1]), (inputs[1], inputs[0])]
     sign = 1.0 if node.op_type == "Sub" else -1.0
     for x, other in orders:
-        term = algebra.product(other, graph)
-        c = term.coefficient
-        positive = Product(algebra.Coefficient(sign * c.number, c.rounding, c.count, c.rank), term.factors, term.nodes)
-        found = mean(positive, graph)
+        found = mean(algebra.product(other, graph).scaled(sign), graph)
         if found is not None and not found.squared and found.problem is None and are_same(found.source, x):
             return Centred(x, found.axes, (node, *found.nodes))
     return None

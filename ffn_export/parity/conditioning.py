@@ -13,18 +13,24 @@ side of a stricter bound.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 
 from ffn_export.exporter.drawing import Array, float_info
-from ffn_export.parity.references import Reference
 
 _DRAWS = 4
 
 
-def movement(
-    reference: Reference, feeds: Mapping[str, Array], truth: Mapping[str, Array], seed: int
-) -> dict[str, float]:
+class Oracle(Protocol):
+    """What can be asked for the truth: a whole reference, or a part of one."""
+
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array] | None:
+        """Return output name -> array for inputs in float64; None where there is no oracle to ask."""
+        ...
+
+
+def movement(reference: Oracle, feeds: Mapping[str, Array], truth: Mapping[str, Array], seed: int) -> dict[str, float]:
     """Return output name -> largest absolute change of the oracle under one rounding of inputs and parameters.
 
     Empty where the reference has no oracle to ask. Elements that are not finite count as unmoved: they are

@@ -62,7 +62,7 @@ def promote(model: ir.Model) -> None:
 def _promoted(node: ir.Node, attribute: ir.Attr) -> ir.Attr:
     if attribute.type == ir.AttributeType.TENSOR and attribute.value.dtype in _WORKING:
         return ir.AttrTensor(attribute.name, _wide(attribute.value))
-    names_dtype = attribute.name in ("to", "dtype", "stash_type") and attribute.type == ir.AttributeType.INT
+    names_dtype = attribute.name in ("to", "dtype") and attribute.type == ir.AttributeType.INT
     if names_dtype and ir.DataType(attribute.value) in _WORKING:
         return ir.AttrInt64(attribute.name, ir.DataType.DOUBLE.value)
     if node.op_type == "Constant" and attribute.name == "value_float":

@@ -6,7 +6,7 @@ is warned, with the factor, as far as the rows' conditioning explains the error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
@@ -25,7 +25,12 @@ _RUNTIMES = frozenset({"ort-cpu", "ort-cuda"})
 
 def imprecise_operators(model: ir.Model, runtime: str) -> tuple[str, ...]:
     """Return which of them a runtime meets in a model, as ``domain::Operator``, sorted."""
+    return imprecise_among(model.graph.all_nodes(), runtime)
+
+
+def imprecise_among(nodes: Iterable[ir.Node], runtime: str) -> tuple[str, ...]:
+    """Return which of them a runtime meets in nodes, as ``domain::Operator``, sorted."""
     if runtime not in _RUNTIMES:
         return ()
-    present = {f"{node.domain}::{node.op_type}" for node in model.graph.all_nodes()}
+    present = {f"{node.domain}::{node.op_type}" for node in nodes}
     return tuple(sorted(present & IMPRECISE.keys()))

@@ -9,8 +9,6 @@ from ffn_export.parity.result import CaseResult
 from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.registry import RUNTIMES, get_runtime
 
-BASELINE = "torch"
-
 
 def load(
     artifact: Artifact, names: Sequence[str] | None, threads: int
@@ -23,10 +21,9 @@ def load(
     """
     if names is not None:
         return *_load_named(artifact, names, threads), {}
-    judges = [runtime for runtime in RUNTIMES.values() if runtime.name != BASELINE]  # it is what they are judged by
-    loaded, unavailable = _load_able(artifact, [r for r in judges if r.by_default], threads)
+    loaded, unavailable = _load_able(artifact, [r for r in RUNTIMES.values() if r.by_default], threads)
     if not loaded:  # a slow judge is better than none
-        loaded, also = _load_able(artifact, [r for r in judges if not r.by_default], threads)
+        loaded, also = _load_able(artifact, [r for r in RUNTIMES.values() if r.last_resort], threads)
         unavailable |= also
     return loaded, [], unavailable
 

@@ -53,7 +53,13 @@ def unit_in_the_last_place(scale: float, dtype: np.dtype[np.generic]) -> float:
     """Return the spacing of ``dtype`` at ``scale``; 1 for integers and booleans, which must be equal."""
     if dtype.kind not in "fV" and dtype.name not in ("bfloat16", "float16"):
         return 1.0 / 1024  # any difference of 1 is far outside of every bound
-    return float(np.abs(np.spacing(np.asarray(scale).astype(dtype)).astype(np.float64)))
+    number = np.asarray(scale).astype(dtype)
+    with np.errstate(over="ignore"):
+        unit = float(np.abs(np.spacing(number).astype(np.float64)))
+    if math.isfinite(unit):
+        return unit
+    # The largest number, which masks are made of, has no number above it.
+    return float(np.spacing(np.nextafter(number, np.zeros_like(number))).astype(np.float64))
 
 
 def frontier(error: Array, size: Array) -> tuple[tuple[float, float], ...]:

@@ -12,6 +12,7 @@ and compared with itself alone:
 - the same inputs, after others, give the same bits.
 
 Per-tensor dynamic quantisation breaks the second and the third: a place is rounded by the largest number of all.
+:func:`expected_breaks` says so of a graph.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import onnx_ir as ir
 
 from ffn_export.exporter.drawing import Array, draw_all
 from ffn_export.exporter.one_line import first_line
@@ -29,6 +31,8 @@ from ffn_export.parity.measures import PropertyMetrics
 from ffn_export.parity.metrics import compare
 from ffn_export.parity.references import Reference
 from ffn_export.runtimes.base import Runner
+
+_PER_TENSOR = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
 
 Feeds = Mapping[str, Array]
 Along = Callable[[Array, int], Array]
@@ -68,6 +72,16 @@ class Question:
 
     setting: Setting
     axes: Mapping[str, int]
+
+
+def expected_breaks(model: ir.Model) -> tuple[str, ...]:
+    """Return a line for each kind of operator in a graph that makes a place depend on the others by design."""
+    present = sorted({node.op_type for node in model.graph.all_nodes()} & _PER_TENSOR)
+    return tuple(
+        f"{operator} rounds by the largest number of its whole input, so a result depends on the other tokens and on "
+        "the batch"
+        for operator in present
+    )
 
 
 def questions(reference: Reference, case: Case) -> tuple[Question, ...]:

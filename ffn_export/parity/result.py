@@ -109,6 +109,7 @@ class ParityResult:
         properties: Properties of the reference, asked of each runtime; empty where the reference has none.
         notes: What a reader should know beside the verdict, such as why failing inputs could not be kept.
         placement: Runtime -> device or provider -> nodes.
+        precision: Runtime -> floating-point dtypes that it computed in.
         environment: Where it ran.
     """
 
@@ -122,6 +123,7 @@ class ParityResult:
     properties: tuple[PropertyMetrics, ...] = ()
     notes: tuple[str, ...] = ()
     placement: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    precision: Mapping[str, str] = field(default_factory=dict)
     environment: Environment | None = None
 
     @property
@@ -197,5 +199,6 @@ class ParityResult:
             properties=tuple(map(PropertyMetrics.from_dict, data["properties"])),
             notes=tuple(data["notes"]),
             placement=data["placement"],
+            precision=dict(data["precision"]),
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
         )

@@ -49,7 +49,7 @@ def verify(
         path: The ONNX file.
         reference: What it should compute.
         runtimes: Names of runtimes that must judge it; None means every one that judges by default and can run
-            it here, and where there is none, the others.
+            it here, and where there is none, those of last resort.
         settings: Session options to run under.
         cases: Inputs; None means the default sweep.
         tolerances: What is allowed.
@@ -91,7 +91,9 @@ def verify(
         interface=interface.differences(model, reference.inputs, outputs),
         weights=weights.compare_weights(model, reference.source.module) if reference.source else (),
         properties=_properties(reference, loaded, cases, found),
+        notes=properties.expected_breaks(model),
         placement={name: runner.placement() for name, runner in loaded.items()},
+        precision={name: runner.precision() for name, runner in loaded.items()},
         environment=environment.current(threads),
     )
 

@@ -41,6 +41,10 @@ class Runner(Protocol):
         """Return device or execution provider -> number of nodes that run there."""
         ...
 
+    def precision(self) -> str:
+        """Return the floating-point dtypes that it computes in, such as ``float32``, by the best proof that it has."""
+        ...
+
 
 class Runtime(Protocol):
     """Something that can run a model.
@@ -48,10 +52,12 @@ class Runtime(Protocol):
     Attributes:
         name: What the command line calls it.
         by_default: Whether it judges and is timed without being asked for by name.
+        last_resort: Whether it judges unasked where none of those that do so by default can load the model.
     """
 
     name: str
     by_default: bool
+    last_resort: bool
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Return why it cannot run this artifact here, as far as is known without loading it, or None."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 import platform
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Literal
 
+from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.exporter.one_line import first_line
 from ffn_export.runtimes.environment import installed, processor_name
-from ffn_export.runtimes.ort_cuda import provider_problem
 from ffn_export.runtimes.threads import available_threads
 
 Verdict = Literal["ok", "note", "problem"]
 _LOWEST_PYTHON = (3, 11)
+_NEEDED = frozenset({"ort-cpu", "reference", "torch"})  # they come with the package, and run everywhere
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,8 @@ class Finding:
 
 
 def diagnose() -> list[Finding]:
-    """Look at the interpreter, the packages, the runtimes and the GPU's libraries."""
-    return [*_python(), *_packages(), *_onnxruntime_wheels(), *_runtimes(), *_gpu()]
+    """Look at the interpreter, the packages, and every runtime."""
+    return [*_python(), *_packages(), *_onnxruntime_wheels(), *_runtimes()]
 
 
 def _python() -> Iterator[Finding]:
@@ -73,35 +77,19 @@ def _onnxruntime_wheels() -> Iterator[Finding]:
 
 
 def _runtimes() -> Iterator[Finding]:
-    """Run a one-node model on ONNX Runtime, and a sum in torch."""
+    """Run a linear layer on each; those that judge by default are needed, the others may have a reason not to."""
     try:
-        import numpy as np
-        import onnxruntime
-        from onnx import parser
-
-        model = parser.parse_model(
-            '<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) {y = Add(x, x)}'
-        )
-        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        (result,) = session.run(None, {"x": np.ones(2, np.float32)})
-        works = bool((result == 2).all())
-        yield Finding("ort-cpu", "ok" if works else "problem", "ran a model" if works else f"computed {result}")
+        from ffn_export.runtimes.registry import RUNTIMES
+        from ffn_export.runtimes.trial import Trial
     except Exception as error:  # noqa: BLE001 - whatever breaks here is the finding
-        yield Finding("ort-cpu", "problem", f"{type(error).__name__}: {error}")
-    try:
-        import torch
-
-        works = float(torch.ones(2).sum()) == 2.0
-        yield Finding("torch", "ok" if works else "problem", "ran a sum" if works else "computed a wrong sum")
-    except Exception as error:  # noqa: BLE001 - as above
-        yield Finding("torch", "problem", f"{type(error).__name__}: {error}")
-
-
-def _gpu() -> Iterator[Finding]:
-    """Start the CUDA provider: the wheel lists it without any driver."""
-    try:
-        import onnxruntime  # noqa: F401
-    except ImportError:
+        yield Finding("runtimes", "problem", first_line(error))
         return
-    problem = provider_problem()
-    yield Finding("cuda", "note" if problem else "ok", problem or "ran a node, and on the GPU alone")
+    with tempfile.TemporaryDirectory() as directory:
+        trial = Trial(Path(directory))
+        for name, runtime in RUNTIMES.items():
+            try:
+                yield Finding(name, "ok", trial.run(runtime))
+            except RuntimeUnavailableError as error:
+                yield Finding(name, "problem" if name in _NEEDED else "note", str(error))
+            except Exception as error:  # noqa: BLE001 - as above
+                yield Finding(name, "problem", first_line(error))

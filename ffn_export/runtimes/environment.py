@@ -9,7 +9,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "onnxruntime-gpu", "numpy")
+# Times are of a place: the same versions take another time elsewhere.
+PLACE = ("processor", "system", "threads")
+_PACKAGES = (
+    "torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "onnxruntime-gpu", "openvino", "tract", "numpy",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,24 @@ def current(threads: int) -> Environment:
         system=f"{platform.system()} {platform.machine()}",
         threads=threads,
     )
+
+
+def changes(old: Environment | None, new: Environment | None) -> tuple[str, ...]:
+    """Return what is not the same in two environments, one line each."""
+    if old is None or new is None:
+        return ()
+    found = [
+        f"{name} {getattr(old, name)} -> {getattr(new, name)}"
+        for name in PLACE
+        if getattr(old, name) != getattr(new, name)
+    ]
+    packages = dict.fromkeys([*old.versions, *new.versions])
+    found += [
+        f"{package} {old.versions.get(package, 'none')} -> {new.versions.get(package, 'none')}"
+        for package in packages
+        if old.versions.get(package) != new.versions.get(package)
+    ]
+    return tuple(found)
 
 
 def installed(packages: tuple[str, ...]) -> dict[str, str]:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.exporter import onnx_file
 from ffn_export.runtimes import ort_session
 from ffn_export.runtimes.base import Array, Artifact, Runner
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
+from ffn_export.runtimes.precision import described, graph_dtypes
 from ffn_export.runtimes.session_options import SessionSettings
 
 PROVIDER = ort_session.CPU.name
@@ -22,6 +24,7 @@ class OrtCpu:
 
     name = "ort-cpu"
     by_default = True
+    last_resort = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Missing package or no model; what onnxruntime has no kernels for, only loading tells."""
@@ -32,7 +35,8 @@ class OrtCpu:
         reason = self.unavailable(artifact)
         if reason is not None or artifact.model_path is None:
             raise RuntimeUnavailableError(reason)
-        return OrtRunner(make_session(artifact.model_path, artifact.settings, threads))
+        session = make_session(artifact.model_path, artifact.settings, threads)
+        return OrtRunner(session, described(graph_dtypes(onnx_file.load(artifact.model_path))))
 
 
 @dataclass(frozen=True)

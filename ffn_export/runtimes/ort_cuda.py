@@ -1,175 +1,25 @@
-"""ONNX Runtime on its CUDA execution provider alone: every node proven to be there, or ``unavailable``.
-
-onnxruntime makes it easy to report a CPU's number as a GPU's: it lists CUDA as available without a
-driver, and a session that was asked for CUDA moves to CPU with a line in the log. So the provider is
-tried on a model of one node, sessions may not fall back, and the assignment of each node is read.
-What computes with sizes alone may be on the CPU, where onnxruntime keeps it on purpose.
-"""
+"""ONNX Runtime on its CUDA execution provider alone."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Collection, Mapping
-from contextlib import redirect_stdout
-from dataclasses import replace
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from ffn_export.runtimes.ort_accelerator import Accelerator, OrtAccelerator
 
-from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError
-from ffn_export.exporter import onnx_file
-from ffn_export.exporter.one_line import root_cause
-from ffn_export.runtimes import ort_session
-from ffn_export.runtimes.base import Array, Artifact, Runner
-from ffn_export.runtimes.captured_stderr import captured_stderr
-from ffn_export.runtimes.ort_session import OrtRunner, Provider, make_session, operators_by_provider
-from ffn_export.runtimes.ort_values import to_ort_value
-from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
-from ffn_export.runtimes.size_arithmetic import nodes_on_sizes
-
-if TYPE_CHECKING:
-    import onnxruntime
-
-CUDA = Provider(
+CUDA = Accelerator(
+    "CUDA",
     "CUDAExecutionProvider",
-    {
-        "use_tf32": "0",  # float32 products in TF32 have 10 bits of mantissa: no parity in float32
+    (
+        ("use_tf32", "0"),  # float32 products in TF32 have 10 bits of mantissa: no parity in float32
         # Without it the Skip… norms add up a row in the dtype of the row, as the mean of squares less the squared
         # mean. 1.31 ignores it (onnxruntime's pull request 29388; on an H200 it changes no digit): there they add
         # up in float32, still by that formula, which costs float32 a large mean.
-        "enable_skip_layer_norm_strict_mode": "1",
-    },
-    {"session.disable_cpu_ep_fallback": "1"},
+        ("enable_skip_layer_norm_strict_mode", "1"),
+    ),
 )
-_FALLING_BACK = replace(CUDA, config_entries={})
-_FALLBACK_REFUSED = "fallback to CPU EP has been explicitly disabled"
-_LONGEST = 200
 
 
-class OrtCuda:
+class OrtCuda(OrtAccelerator):
     """The runtime ``ort-cuda``."""
 
     name = "ort-cuda"
     by_default = True
-
-    def unavailable(self, artifact: Artifact) -> str | None:
-        """Missing package, model, GPU or library; where a model's nodes end up, only loading tells."""
-        return ort_session.missing(artifact) or provider_problem()
-
-    def load(self, artifact: Artifact, threads: int) -> Runner:
-        """Make a session and prove that each of its nodes is on CUDA, but for those that compute with sizes alone."""
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.model_path is None:
-            raise RuntimeUnavailableError(reason)
-        session, allowed = _session(artifact.model_path, artifact.settings, threads)
-        reason = node_elsewhere(session, allowed)
-        if reason is not None:
-            raise RuntimeUnavailableError(reason)
-        return OrtCudaRunner(session)
-
-
-def _session(
-    model: Path, settings: SessionSettings, threads: int
-) -> tuple[onnxruntime.InferenceSession, Collection[tuple[str, str]]]:
-    """Return a session, and what may be on the CPU in it: nothing, unless one that may not fall back is refused."""
-    try:
-        with captured_stderr():  # onnxruntime writes the refusal there too
-            return make_session(model, settings, threads, provider=CUDA), ()
-    except UsageError as error:
-        if _FALLBACK_REFUSED not in str(error):
-            raise
-        session = make_session(model, settings, threads, provider=_FALLING_BACK)
-        if not operators_by_provider(session).keys() - {CUDA.name}:  # what was refused is in no record
-            raise RuntimeUnavailableError(str(error)) from error
-    return session, nodes_on_sizes(onnx_file.load(model))
-
-
-class OrtCudaRunner(OrtRunner):
-    """A session on CUDA: ``run`` gives arrays on the host, ``prepare`` keeps inputs and outputs on the GPU."""
-
-    def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Bind the inputs, which copies them to the GPU, and leave the outputs there."""
-        binding = self.session.io_binding()
-        for name, array in feeds.items():
-            binding.bind_ortvalue_input(name, to_ort_value(array))
-        for name in self._outputs:
-            binding.bind_output(name, "cuda")
-        binding.synchronize_inputs()
-
-        def call() -> None:
-            self.session.run_with_iobinding(binding)
-            binding.synchronize_outputs()
-
-        return call
-
-
-def assignment(artifact: Artifact, threads: int) -> dict[str, list[str]]:
-    """Return provider -> operators that it would run if the CPU were allowed to help; nothing is run.
-
-    It says more than the refusal of a model, which names the first node alone.
-
-    Raises:
-        RuntimeUnavailableError: If there is no CUDA here, or a node that no provider has a kernel for.
-        UsageError: If onnxruntime refuses the model.
-    """
-    reason = OrtCuda().unavailable(artifact)
-    if reason is not None or artifact.model_path is None:
-        raise RuntimeUnavailableError(reason)
-    session = make_session(artifact.model_path, artifact.settings, threads, provider=_FALLING_BACK)
-    return operators_by_provider(session)
-
-
-def node_elsewhere(session: onnxruntime.InferenceSession, allowed: Collection[tuple[str, str]] = ()) -> str | None:
-    """Return which node of a session is not on CUDA, the first one, or None when all are.
-
-    A session that recorded no assignment has proven nothing.
-
-    Args:
-        session: The session.
-        allowed: ``(operator, name)`` of nodes that may be on the CPU.
-    """
-    assigned = session.get_provider_graph_assignment_info()
-    if CUDA.name not in session.get_providers():
-        return f"the session fell back to {', '.join(session.get_providers())}"
-    for part in assigned:
-        for node in part.get_nodes():
-            if part.ep_name != CUDA.name and (node.domain or (node.op_type, node.name) not in allowed):
-                return f"{node.op_type} ({node.name or 'without a name'}) is placed on {part.ep_name}, not on CUDA"
-    return None if assigned else "onnxruntime recorded no placement, so nothing shows that nodes are on CUDA"
-
-
-@cache
-def provider_problem() -> str | None:
-    """Return why the CUDA provider does not start here, in one line, or None when it does. Tried once a process."""
-    import onnxruntime
-    from onnx import parser
-
-    if CUDA.name not in onnxruntime.get_available_providers():
-        return "this onnxruntime has no CUDA provider: install onnxruntime-gpu in its place"
-    model = parser.parse_model(
-        '<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) {y = Add(x, x)}'
-    )
-    try:
-        # The reason goes to the log alone; the error that follows speaks of the fallback.
-        with captured_stderr() as log, redirect_stdout(io.StringIO()):
-            onnxruntime.preload_dlls()  # those of pip's nvidia packages, which no loader path names; prints what lacks
-            session = make_session(model.SerializeToString(), NO_OPTIMIZER, 1, provider=CUDA)
-    except FfnExportError as error:
-        return _reason(log.text, str(root_cause(error)))
-    return node_elsewhere(session)
-
-
-def _reason(log: str, error: str) -> str:
-    """Find the cause in onnxruntime's log, else in its error."""
-    needs = re.search(r"Require (cuDNN \S+ and CUDA [\d.*]+?)\.? ", log)
-    library = re.search(r"with error: (.+)", log)
-    if library is not None:
-        reason = f"the CUDA provider does not load: {library[1].strip()}"
-    elif _FALLBACK_REFUSED in error:
-        reason = "the CUDA provider does not start: there is no NVIDIA driver, or it is too old"
-    else:
-        reason = f"the CUDA provider does not start: {error.strip().splitlines()[0].rpartition(' : ')[2]}"
-    if len(reason) > _LONGEST:
-        reason = f"{reason[:_LONGEST]}…"
-    return reason + (f" (it needs {needs[1]})" if needs else "")
+    accelerator = CUDA

@@ -38,10 +38,11 @@ CPU = Provider("CPUExecutionProvider", {}, {})
 
 
 class OrtRunner:
-    """A session that takes and gives arrays by name."""
+    """A session that takes and gives arrays by name; ``precision`` is that of the graph, which a session keeps."""
 
-    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+    def __init__(self, session: onnxruntime.InferenceSession, precision: str = "as the graph states") -> None:
         self.session = session
+        self._precision = precision
         self._outputs = [output.name for output in session.get_outputs()]
         self._bfloat16 = any("bfloat16" in value.type for value in (*session.get_inputs(), *session.get_outputs()))
 
@@ -67,6 +68,10 @@ class OrtRunner:
     def placement(self) -> dict[str, int]:
         """Return provider -> nodes, as the session itself recorded its assignment."""
         return {provider: len(operators) for provider, operators in operators_by_provider(self.session).items()}
+
+    def precision(self) -> str:
+        """Return the dtypes that the graph states: a kernel computes in those that it is given."""
+        return self._precision
 
 
 def operators_by_provider(session: onnxruntime.InferenceSession) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ from ffn_export.exporter import onnx_file
 from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion import functions, portable_functions
 from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.precision import described, graph_dtypes
 
 
 class OnnxEvaluator:
@@ -22,6 +23,7 @@ class OnnxEvaluator:
 
     name = "reference"
     by_default = False  # it takes minutes where others take seconds
+    last_resort = True
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """No model, or one with operators of a vendor that have no body here."""
@@ -52,6 +54,7 @@ class EvaluatorRunner:
 
         model = load_to_model(onnx_file.load(path))
         self._nodes = len(model.graph)
+        self._dtypes = graph_dtypes(model)
         model = _with_bodies(model)
         name_unused_outputs(model)
         operators = [*contrib_operators.OPERATORS.values(), *half_precision.OPERATORS]
@@ -77,6 +80,11 @@ class EvaluatorRunner:
     def placement(self) -> dict[str, int]:
         """Every node is in NumPy."""
         return {"numpy": self._nodes}
+
+    def precision(self) -> str:
+        """Return the dtypes of the graph, and how half precision adds up."""
+        wide = not self._dtypes.isdisjoint({"float16", "bfloat16"})
+        return described(self._dtypes) + (", half precision summed in float32" if wide else "")
 
 
 def _with_bodies(model: ir.Model) -> ir.Model:

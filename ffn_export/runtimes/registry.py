@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ffn_export.errors import UsageError, did_you_mean
+from ffn_export.runtimes import openvino_cpu
 from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.ort_cuda import OrtCuda
+from ffn_export.runtimes.ort_tensorrt import OrtTensorrt
 from ffn_export.runtimes.reference import OnnxEvaluator
+from ffn_export.runtimes.torch_compiled import TorchCompiled
+from ffn_export.runtimes.torch_cuda import TorchCuda
 from ffn_export.runtimes.torch_eager import TorchEager
+from ffn_export.runtimes.tract_cpu import Tract
 
-_ALL: tuple[Runtime, ...] = (OrtCpu(), OrtCuda(), OnnxEvaluator(), TorchEager())
+_ALL: tuple[Runtime, ...] = (
+    OrtCpu(),
+    OrtCuda(),
+    OrtTensorrt(),
+    OnnxEvaluator(),
+    TorchEager(),
+    TorchCompiled(),
+    TorchCuda(),
+    openvino_cpu.FLOAT32,
+    openvino_cpu.BFLOAT16,
+    Tract(),
+)
 
 RUNTIMES: Mapping[str, Runtime] = {runtime.name: runtime for runtime in _ALL}
 

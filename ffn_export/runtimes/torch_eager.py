@@ -13,6 +13,12 @@ from ffn_export.exporter.outputs import output_names, tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
 from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.precision import described
+
+
+def no_source(artifact: Artifact) -> str | None:
+    """Return why there is no module to run: a model alone does not hold it."""
+    return "there is no PyTorch module to run: name one with --against" if artifact.source is None else None
 
 
 class TorchEager:
@@ -20,10 +26,11 @@ class TorchEager:
 
     name = "torch"
     by_default = False  # it is what the others are judged by
+    last_resort = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """It needs the module: a model alone does not hold it."""
-        return "there is no PyTorch module to run: name one with --against" if artifact.source is None else None
+        """It needs the module."""
+        return no_source(artifact)
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Take the module and set torch's intra-op threads."""
@@ -37,16 +44,26 @@ class TorchRunner:
     """A module that takes and gives arrays by name, under ``inference_mode``.
 
     The module is expected in evaluation mode; whoever asks for a run sees to that.
+
+    Args:
+        source: What to run, and how it is called.
+        threads: Intra-op threads.
+        module: What to call in the place of the source's own module: a copy on a device, a compiled one.
+        device: Where that takes its inputs.
     """
 
-    def __init__(self, source: Source, threads: int) -> None:
+    def __init__(
+        self, source: Source, threads: int, module: Callable[..., Any] | None = None, device: str = "cpu"
+    ) -> None:
         self.source = source
         self.threads = threads
+        self.device = device
+        self._module = source.module if module is None else module
         self._names = source.outputs
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run once."""
-        result = self.prepare(feeds)()
+        result = self._on_device(feeds)()
         if self._names is None:
             self._names = output_names(result, [spec.name for spec in self.source.inputs])
         return dict(zip(self._names, map(to_numpy, tensors_of(result)), strict=True))
@@ -60,8 +77,15 @@ class TorchRunner:
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
         """Return a call of the module on tensors that are already there."""
-        args, kwargs = self.source.call.arguments(to_torch(feeds))
-        module, threads = self.source.module, self.threads
+        return self._on_device(feeds)
+
+    def _on_device(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+        tensors = {name: tensor.to(self.device) for name, tensor in to_torch(feeds).items()}
+        return self.caller(*self.source.call.arguments(tensors))
+
+    def caller(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+        """Return a call of the module with these arguments."""
+        module, threads = self._module, self.threads
 
         def call() -> Any:
             if torch.get_num_threads() != threads:  # global in torch, so asserted where it counts
@@ -73,8 +97,13 @@ class TorchRunner:
 
     def placement(self) -> dict[str, int]:
         """One entry for each device that holds a parameter."""
-        devices = {str(p.device) for p in self.source.module.parameters()} or {"cpu"}
+        devices = {str(p.device) for p in self.source.module.parameters()} or {self.device}
         return dict.fromkeys(sorted(devices), -1)
+
+    def precision(self) -> str:
+        """Return the dtypes of the parameters, else of the inputs: eager PyTorch computes in what it is given."""
+        dtypes = {str(p.dtype).removeprefix("torch.") for p in self.source.module.parameters() if p.is_floating_point()}
+        return described(dtypes or {spec.dtype for spec in self.source.inputs if "float" in spec.dtype})
 
 
 def to_numpy(tensor: torch.Tensor) -> Array:

@@ -278,6 +278,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow  # torch.compile starts a C++ compiler
 def test_doctor_tries_the_runtimes(capfd: Capture) -> None:
     assert run(["doctor"]) == 0
     out = capfd.readouterr().out

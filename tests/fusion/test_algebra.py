@@ -62,6 +62,24 @@ def test_product(body: str, number: float, factors: dict[str, float]) -> None:
     assert product(body) == (number, factors)
 
 
+@pytest.mark.parametrize("exponent", [math.nan, math.inf, -math.inf])
+def test_an_exponent_that_is_not_finite_is_a_power_of_no_polynomial(exponent: float) -> None:
+    of = graph("y = Pow(x, two)")
+    of.initializers["two"].const_value = ir.tensor(np.float32(exponent), name="two")
+    ((factor, power),) = algebra.product(of.outputs[0], of).factors.items()
+    assert factor is of.inputs[0]
+    assert str(power) == str(exponent)
+    assert algebra.polynomial(of.outputs[0], of.inputs[0], of) is None
+
+
+def test_the_axes_of_an_exponent_count_where_no_shape_is_stated() -> None:
+    of = graph("y = Pow(x, wide)")
+    of.initializers["wide"].shape = None
+    assert algebra.exponent_of(of[0]) is None  # the power of a matrix would have three axes
+    of.inputs[0].shape = ir.Shape([2, 3, 8])
+    assert algebra.exponent_of(of[0]) == 2
+
+
 def test_what_is_named_is_not_taken_apart() -> None:
     body = "m = Mul(x, z) y = Mul(m, two)"
     assert product(body) == (2, {"x": 1, "z": 1})
@@ -73,15 +91,6 @@ def test_a_number_that_the_caller_may_change_is_a_number_that_is_not_known() -> 
     assert not read.coefficient.is_known
     assert not read.coefficient.equals(3.0)
     assert [value.name for value in read.factors] == ["x"]
-
-
-def test_only() -> None:
-    of = graph("y = Mul(x, z)")
-    read = algebra.product(of.outputs[0], of)
-    assert read.only(*of.inputs[:2])
-    assert not read.only(of.inputs[0])
-    square = graph("y = Mul(x, x)")
-    assert not algebra.product(square.outputs[0], square).only(square.inputs[0])
 
 
 def test_nodes_of_other_graphs_are_not_read() -> None:

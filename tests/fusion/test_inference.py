@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.fusion.inference import fill_types, forget_names
-from tests.fusion.graphs import model
+from tests.fusion.graphs import X, model
 
 
 def shapes(of: ir.Model) -> dict[str, str]:
@@ -59,6 +59,14 @@ def test_bodies() -> None:
     of = model(branches, inputs="float[b,s,8] x, bool c", outputs="float[b,s,8] y")
     fill_types(of)
     assert {str(n.outputs[0].shape) for n in of.graph.all_nodes()} == {"[b,s,8]"}
+
+
+def test_bodies_that_read_what_only_the_symbolic_inference_knows() -> None:
+    branches = """y = If (c) <then_branch = t () => (float[b,s,8] o) { a = Neg(u) o = Neg(a) },
+                                else_branch = e () => (float[b,s,8] p) { p = Neg(u) }>"""
+    of = model(f"u = com.microsoft.FastGelu(x) {branches}", inputs=f"{X}, bool c", domains=["com.microsoft"])
+    fill_types(of)
+    assert {str(n.outputs[0].shape) for n in of.graph.all_nodes() if n.op_type == "Neg"} >= {"[batch,seq,8]"}
 
 
 def test_contradiction_is_left_alone_and_quiet(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,11 +14,11 @@ SHAPES = """int64[2] rows = {-1,8}, int64[3] cut = {2,3,8}, int64[2] other = {-1
     int64[1] last = {-1}"""
 
 
-def seen(body: str, outputs: str = "float[] y", **options: bool) -> layout.Seen:
+def seen(body: str, outputs: str = "float[] y") -> layout.Seen:
     of = model(body, SHAPES, inputs="float[2,3,8] x, float[1,3,8] o", outputs=outputs)
     fill_types(of)
     value = next(value for node in of.graph for value in node.outputs if value.name == "r")
-    return layout.before(value, of.graph, **options)
+    return layout.before(value, of.graph)
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,6 @@ def test_what_is_looked_through(body: str, nodes: list[str]) -> None:
     found = seen(body)
     assert [node.op_type for node in found.nodes] == nodes
     assert found.is_private
-
-
-def test_casts_where_the_caller_can_do_with_them() -> None:
-    assert [node.op_type for node in seen("r = Cast<to = 10>(x) y = Cast<to = 1>(r)", casts=True).nodes] == ["Cast"]
 
 
 @pytest.mark.parametrize(

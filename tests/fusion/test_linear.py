@@ -10,7 +10,8 @@ from ffn_export.fusion.linear import Linear
 from tests.fusion.graphs import model
 
 CONSTANTS = """float[8,2] w = {1,-2,3,-4,5,-6,7,-8,8,7,-6,5,-4,3,-2,1}, float[2] b = {0.5,-0.5}, float[1,1,2] c = {1,2},
-    float[4,1] t = {1,2,3,4}, int64[2] rows = {-1,2}, float one = {1}, float[1,1,1,2] wide = {1,2}"""
+    float[4,1] t = {1,2,3,4}, int64[2] rows = {-1,2}, float one = {1},
+    float[2,8] wt = {1,-2,3,-4,5,-6,7,-8,8,7,-6,5,-4,3,-2,1}, float[1,1,1,2] wide = {1,2}"""
 
 
 def read(body: str, x: str = "float[3,4,8] x") -> Linear | None:
@@ -51,6 +52,29 @@ def test_linear(body: str, bias: str | None, nodes: list[str]) -> None:
 )
 def test_what_is_none(body: str) -> None:
     assert read(body) is None
+
+
+@pytest.mark.parametrize(
+    ("gemm", "attributes"),
+    [
+        ("Gemm(x, w)", {}),
+        ("Gemm<alpha = 0.5, beta = 3.0>(x, w)", {"alpha": 0.5}),
+        ("Gemm<transB = 1>(x, wt)", {"transB": 1}),
+    ],
+)
+def test_a_gemm_without_an_addend(gemm: str, attributes: dict[str, float]) -> None:
+    layer = read(f"m = {gemm} y = Add(m, b)", "float[3,8] x")
+    assert layer is not None
+    assert (layer.sizes, layer.attributes, [node.op_type for node in layer.nodes]) == (
+        (8, 2),
+        attributes,
+        ["Add", "Gemm"],
+    )
+
+
+@pytest.mark.parametrize("gemm", ["Gemm(x, w, b)", "Gemm<transA = 1>(x, w)", "Gemm(x, v)"])
+def test_a_gemm_that_is_none(gemm: str) -> None:
+    assert read(f"m = {gemm} y = Add(m, b)", "float[8,8] x") is None
 
 
 def test_nodes_of_other_graphs_are_not_read() -> None:

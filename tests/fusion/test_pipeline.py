@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from onnx_ir.passes.common._c_api_utils import call_onnx_api
 
+from ffn_export.fusion import inference
 from ffn_export.fusion.pipeline import fuse, node_count
 from ffn_export.fusion.targets import TARGETS
 from tests.fusion.graphs import (
@@ -72,6 +76,26 @@ def test_names_of_inputs_outputs_and_axes(target: str, x: str, inner: str) -> No
     fused, _ = fuse(of, target)
     assert len(fused.graph) == 2
     assert_interface_kept(of, fused)
+
+
+def test_identity_that_inference_fails_on() -> None:
+    # It has an attribute of no type: onnxruntime takes it, inference takes nothing of the graph that it is in.
+    of = model("i = Identity(x) s = Sigmoid(i) a = Mul(i, s) y = Neg(a)")
+    of.graph[0].attributes.add(ir.Attr("nothing", ir.AttributeType.UNDEFINED, None))
+    fused, _ = fuse(of, "portable")
+    assert operators(fused) == ["Swish", "Neg"]
+
+
+def test_types_are_inferred_once_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def noted(api: Callable[[onnx.ModelProto], Any], model: ir.Model) -> Any:
+        asked.append(api.__name__.strip("_"))
+        return call_onnx_api(api, model)
+
+    monkeypatch.setattr(inference, "call_onnx_api", noted)
+    fuse(model("u = my.Op(x) y = Neg(u)", domains=["my"]), "portable")  # what nobody knows stays unknown
+    assert asked == ["shapes", "symbolic_shapes"] * 2
 
 
 def test_unused_inputs_and_overridable_initializers_stay() -> None:

@@ -48,3 +48,13 @@ def test_an_operator_without_a_formula_is_refused(tmp_path: Path) -> None:
     assert artifact.model_path is not None
     with pytest.raises(NotImplementedError, match="NoSuchOperator"):
         GraphOracle(artifact.model_path)
+
+
+@pytest.mark.parametrize("operator", ["LayerNormalization", "RMSNormalization"])
+def test_a_norm_that_says_what_it_stashes_in(operator: str, tmp_path: Path) -> None:
+    text = f"y = {operator} <epsilon = 1.0e-5, stash_type = 1> (x, x)"
+    artifact = write(tmp_path, "(float[4] x) => (float[4] y)", text)
+    assert artifact.model_path is not None
+    (y,) = GraphOracle(artifact.model_path).run({"x": np.arange(4, dtype=np.float32)})
+    assert y.dtype == np.float64
+    assert np.isfinite(y).all()

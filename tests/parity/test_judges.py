@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -15,6 +16,7 @@ from ffn_export.exporter.source import Source, from_module
 from ffn_export.exporter.tensor_spec import parse_inputs
 from ffn_export.latency.measure import measure
 from ffn_export.parity.references import OnnxReference, TorchReference
+from ffn_export.parity.result import ParityResult
 from ffn_export.parity.verify import verify
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import OrtCpu
@@ -57,6 +59,15 @@ def test_what_no_default_runtime_can_load_the_evaluator_judges(layer: Source, pa
     assert "Could not find an implementation for MatMul(13)" in result.unavailable["ort-cpu"]
     assert "\n" not in result.unavailable["ort-cpu"]
     assert set(result.unavailable) == {"ort-cpu", "ort-cuda"}
+    assert result.precision == {"reference": "bfloat16, half precision summed in float32"}
+
+
+def test_a_result_without_precision_is_read_too(layer: Source, path: Path) -> None:
+    result = verify(path, TorchReference(layer, 1), runtimes=["reference"], cases=[])
+    stored = result.to_dict()
+    assert ParityResult.from_dict(stored) == result
+    del stored["precision"]
+    assert ParityResult.from_dict(stored) == replace(result, precision={})
 
 
 def test_a_missing_kernel_makes_a_named_runtime_unavailable(layer: Source, path: Path) -> None:

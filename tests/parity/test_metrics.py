@@ -3,6 +3,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ffn_export.parity.metrics import compare, unit_in_the_last_place
 from ffn_export.parity.tolerances import Closeness, Tolerances, allowed_ulps
@@ -101,6 +102,16 @@ def test_integers_must_be_equal() -> None:
 )
 def test_units_in_the_last_place_at_four(dtype: type, unit: float) -> None:
     assert unit_in_the_last_place(4.0, np.dtype(dtype)) == unit
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_the_largest_number_has_a_unit_too(dtype: type) -> None:
+    largest = ml_dtypes.finfo(dtype).max  # type: ignore[no-untyped-call]
+    mask: NDArray[np.bool_] = np.array([0, -largest], dtype)
+    exact = mask.astype(np.float64)
+    assert np.isfinite(unit_in_the_last_place(float(largest), np.dtype(dtype)))
+    wrong = compare("y", np.zeros_like(mask), exact, mask)
+    assert output_failure(wrong, Tolerances()) is not None
 
 
 def test_metrics_say_what_the_error_is_like() -> None:

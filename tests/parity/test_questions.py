@@ -17,6 +17,7 @@ from ffn_export.parity.cases import sweep
 from ffn_export.parity.properties import SAME_BITS, questions
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
+from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
 
 TOKENS = {"x": "float32[batch,seq,8]"}
@@ -113,3 +114,22 @@ def test_a_fault_that_no_bound_sees_breaks_one(tmp_path: Path, fault: str, broke
 def test_a_stored_result_keeps_them(tmp_path: Path) -> None:
     _, result = planted(tmp_path, "noise")
     assert ParityResult.from_dict(result.to_dict()).properties == result.properties
+
+
+def test_dynamic_quantisation_breaks_independence_and_is_named(tmp_path: Path) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    source = from_module(Block().eval(), TOKENS)
+    onnx_file.save(export_source(source), tmp_path / "model.onnx")
+    quantize_dynamic(tmp_path / "model.onnx", tmp_path / "int8.onnx", weight_type=QuantType.QInt8)
+    declared = Tolerances(relative_l2=0.05)
+    result = verify(tmp_path / "int8.onnx", TorchReference(source, 1), runtimes=["ort-cpu"], tolerances=declared)
+    failing = {p.property for p in result.properties if verdict.property_failure(p, declared)}
+    assert {
+        "results along 'batch' do not depend on each other",
+        "results along 'seq' do not depend on each other",
+    } <= failing
+    assert result.notes == (
+        "DynamicQuantizeLinear rounds by the largest number of its whole input, so a result depends on the other "
+        "tokens and on the batch",
+    )

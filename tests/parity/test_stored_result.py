@@ -109,6 +109,7 @@ def test_results_made_now_follow_the_schema(validator: Any) -> None:
         (PropertyMetrics("ort-cpu", "the same inputs give the same bits", "y", exact=True, problem="it raised"),),
         ("failing inputs are not kept",),
         {"ort-cpu": {"CPUExecutionProvider": 4}},
+        {"ort-cpu": "float32"},
         fx.ParityResult.from_dict(json.loads(STORED.read_text())).environment,
     )
     for result in (nothing, full):

@@ -19,9 +19,10 @@ from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter.source import Source
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.verify import verify
-from ffn_export.runtimes import ort_cuda
+from ffn_export.runtimes import ort_accelerator
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda, OrtCudaRunner, assignment, node_elsewhere, provider_problem
+from ffn_export.runtimes.ort_accelerator import OrtGpuRunner, node_elsewhere, provider_problem
+from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
 from ffn_export.runtimes.ort_session import CPU, Provider
 from ffn_export.runtimes.ort_values import to_array
 from tests.runtimes.graphs import write
@@ -78,20 +79,20 @@ def model(tmp_path: Path) -> Artifact:
 
 @pytest.fixture
 def no_gpu() -> None:
-    if provider_problem() is None:
+    if provider_problem(CUDA) is None:
         pytest.skip("there is a GPU here")
 
 
 @pytest.fixture
 def gpu() -> None:
-    reason = provider_problem()
+    reason = provider_problem(CUDA)
     if reason is not None:
         pytest.skip(reason)
 
 
 @pytest.fixture
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ort_cuda, "provider_problem", lambda: None)
+    monkeypatch.setattr(ort_accelerator, "provider_problem", lambda _: None)
 
 
 @in_wheel
@@ -123,7 +124,7 @@ def test_asked_for_by_name_it_is_an_error_and_else_a_note(
     result = verify(path, reference)
     assert result.passed
     assert result.judged == ("ort-cpu",)
-    assert result.unavailable == {"ort-cuda": provider_problem()}
+    assert result.unavailable == {"ort-cuda": provider_problem(CUDA)}
     assert list(result.placement) == ["ort-cpu"]
 
 
@@ -136,14 +137,14 @@ def test_a_wheel_without_cuda_says_what_to_install(model: Artifact, monkeypatch:
     ("log", "error", "reason"),
     [
         ("[E:…] with error: libcudnn.so.9: cannot open\n[W:…] Require cuDNN 9.* and CUDA 12.*. Please install",
-         ort_cuda._FALLBACK_REFUSED, "libcudnn.so.9: cannot open (it needs cuDNN 9.* and CUDA 12.*)"),
-        ("", f"FAIL : {ort_cuda._FALLBACK_REFUSED} by the user.", "there is no NVIDIA driver"),
+         ort_accelerator._FALLBACK_REFUSED, "libcudnn.so.9: cannot open (it needs cuDNN 9.* and CUDA 12.*)"),
+        ("", f"FAIL : {ort_accelerator._FALLBACK_REFUSED} by the user.", "there is no NVIDIA driver"),
         ("", "[ONNXRuntimeError] : 1 : FAIL : CUDA failure 100: no GPU\nmore", "start: CUDA failure 100: no GPU"),
         ("", "x" * 1000, "x…"),
     ],
 )  # fmt: skip
 def test_the_reason_is_found_in_the_log_or_the_error(log: str, error: str, reason: str) -> None:
-    found = ort_cuda._reason(log, error)
+    found = ort_accelerator._reason("CUDA", log, error)
     assert reason in found
     assert len(found) < 300
 
@@ -151,7 +152,7 @@ def test_the_reason_is_found_in_the_log_or_the_error(log: str, error: str, reaso
 @pytest.mark.usefixtures("with_gpu")
 def test_a_node_on_the_cpu_makes_the_model_unavailable(model: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     session = FakeSession([Part(CUDA.name, [Node("MatMul")]), Part(CPU.name, [Node("Shape", "n7"), Node("Concat")])])
-    monkeypatch.setattr(ort_cuda, "make_session", lambda *_, **__: session)
+    monkeypatch.setattr(ort_accelerator, "make_session", lambda *_, **__: session)
     with pytest.raises(RuntimeUnavailableError, match=r"Shape \(n7\) is placed on CPUExecutionProvider"):
         OrtCuda().load(model, 1)
 
@@ -161,11 +162,11 @@ def test_a_session_that_may_not_fall_back_is_made_again_to_name_the_node(
     model: Artifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, provider: Provider, **__: Any) -> FakeSession:
-        if provider == CUDA:
-            raise UsageError(ort_cuda._FALLBACK_REFUSED)
+        if provider == CUDA.strict:
+            raise UsageError(ort_accelerator._FALLBACK_REFUSED)
         return FakeSession([Part(CPU.name, [Node("BiasGelu")])])
 
-    monkeypatch.setattr(ort_cuda, "make_session", refuse)
+    monkeypatch.setattr(ort_accelerator, "make_session", refuse)
     with pytest.raises(RuntimeUnavailableError, match="BiasGelu"):
         OrtCuda().load(model, 1)
 
@@ -181,8 +182,8 @@ def flattened(tmp_path: Path) -> Artifact:
 
 def refusing_to_fall_back(session: FakeSession) -> Callable[..., FakeSession]:
     def make(*_: Any, provider: Provider, **__: Any) -> FakeSession:
-        if provider == CUDA:
-            raise UsageError(ort_cuda._FALLBACK_REFUSED)
+        if provider == CUDA.strict:
+            raise UsageError(ort_accelerator._FALLBACK_REFUSED)
         return session
 
     return make
@@ -192,7 +193,7 @@ def refusing_to_fall_back(session: FakeSession) -> Callable[..., FakeSession]:
 def test_arithmetic_on_sizes_may_be_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_gpu = Part(CUDA.name, [Node("Relu", "n0"), Node("Shape", "n1"), Node("Reshape", "n3"), Node("Reshape", "n4")])
     session = FakeSession([on_gpu, Part(CPU.name, [Node("Concat", "n2")])])
-    monkeypatch.setattr(ort_cuda, "make_session", refusing_to_fall_back(session))
+    monkeypatch.setattr(ort_accelerator, "make_session", refusing_to_fall_back(session))
     assert OrtCuda().load(flattened(tmp_path), 1).placement() == {CUDA.name: 4, CPU.name: 1}
 
 
@@ -206,7 +207,7 @@ def test_arithmetic_on_sizes_may_be_on_the_cpu(tmp_path: Path, monkeypatch: pyte
 ], ids=str)  # fmt: skip
 def test_no_other_node_may(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = FakeSession([Part(CUDA.name, [Node("MatMul")]), Part(CPU.name, [Node("Concat", "n2"), node])])
-    monkeypatch.setattr(ort_cuda, "make_session", refusing_to_fall_back(session))
+    monkeypatch.setattr(ort_accelerator, "make_session", refusing_to_fall_back(session))
     with pytest.raises(RuntimeUnavailableError, match=f"^{node.op_type} .* is placed on CPUExecutionProvider"):
         OrtCuda().load(flattened(tmp_path), 1)
 
@@ -214,7 +215,7 @@ def test_no_other_node_may(node: Node, tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("with_gpu")
 def test_a_refusal_that_no_record_explains_stands(model: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     session = FakeSession([Part(CUDA.name, [Node("Relu")])])
-    monkeypatch.setattr(ort_cuda, "make_session", refusing_to_fall_back(session))
+    monkeypatch.setattr(ort_accelerator, "make_session", refusing_to_fall_back(session))
     with pytest.raises(RuntimeUnavailableError, match="fallback to CPU EP has been explicitly disabled"):
         OrtCuda().load(model, 1)
 
@@ -222,9 +223,9 @@ def test_a_refusal_that_no_record_explains_stands(model: Artifact, monkeypatch: 
 @pytest.mark.usefixtures("with_gpu")
 def test_every_node_on_cuda_is_what_loads(model: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     session = FakeSession([Part(CUDA.name, [Node("MatMul"), Node("Add")])])
-    monkeypatch.setattr(ort_cuda, "make_session", lambda *_, **__: session)
+    monkeypatch.setattr(ort_accelerator, "make_session", lambda *_, **__: session)
     runner = OrtCuda().load(model, 1)
-    assert isinstance(runner, OrtCudaRunner)
+    assert isinstance(runner, OrtGpuRunner)
     assert runner.placement() == {CUDA.name: 2}
 
 
@@ -236,13 +237,13 @@ def test_every_node_on_cuda_is_what_loads(model: Artifact, monkeypatch: pytest.M
     ],
 )
 def test_no_proof_is_no_pass(session: Any, reason: str) -> None:
-    assert reason in str(node_elsewhere(session))
+    assert reason in str(node_elsewhere(CUDA, session))
 
 
 def test_cuda_sessions_may_neither_fall_back_nor_compute_in_less_than_they_are_given() -> None:
-    assert CUDA.config_entries["session.disable_cpu_ep_fallback"] == "1"
-    assert CUDA.options["use_tf32"] == "0"
-    assert CUDA.options["enable_skip_layer_norm_strict_mode"] == "1"
+    assert CUDA.strict.config_entries["session.disable_cpu_ep_fallback"] == "1"
+    assert CUDA.strict.options["use_tf32"] == "0"
+    assert CUDA.strict.options["enable_skip_layer_norm_strict_mode"] == "1"
 
 
 @in_wheel
@@ -251,7 +252,7 @@ def test_the_provider_knows_every_option_that_it_is_given() -> None:
     if not library.is_file():
         pytest.skip("the provider is no shared library of this name here")
     code = library.read_bytes()
-    assert [option for option in CUDA.options if option.encode() + b"\0" not in code] == []
+    assert [option for option, _ in CUDA.options if option.encode() + b"\0" not in code] == []
 
 
 @pytest.mark.usefixtures("with_gpu")
@@ -259,19 +260,19 @@ def test_the_assignment_names_the_operators_of_every_provider(model: Artifact, m
     parts = [Part(CUDA.name, [Node("MatMul")]), Part(CPU.name, [Node("Shape")]), Part(CUDA.name, [Node("Add")])]
 
     def fall_back(*_: Any, provider: Provider, **__: Any) -> FakeSession:
-        assert provider.name == CUDA.name
-        assert provider.options == CUDA.options
+        assert provider == CUDA.lenient
+        assert provider.options == CUDA.strict.options
         assert "session.disable_cpu_ep_fallback" not in provider.config_entries
         return FakeSession(parts)
 
-    monkeypatch.setattr(ort_cuda, "make_session", fall_back)
-    assert assignment(model, 1) == {CUDA.name: ["MatMul", "Add"], CPU.name: ["Shape"]}
+    monkeypatch.setattr(ort_accelerator, "make_session", fall_back)
+    assert OrtCuda().assignment(model, 1) == {CUDA.name: ["MatMul", "Add"], CPU.name: ["Shape"]}
 
 
 def test_no_assignment_without_cuda(model: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ort_cuda, "provider_problem", lambda: "there is no GPU")
+    monkeypatch.setattr(ort_accelerator, "provider_problem", lambda _: "there is no GPU")
     with pytest.raises(RuntimeUnavailableError, match="there is no GPU"):
-        assignment(model, 1)
+        OrtCuda().assignment(model, 1)
 
 
 def test_bfloat16_that_is_not_in_host_memory_is_not_read() -> None:

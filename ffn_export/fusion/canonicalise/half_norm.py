@@ -59,9 +59,8 @@ def _computes(x: ir.Value, y: ir.Value) -> bool:
 
 
 def _write(op: Builder, norm: ir.Node, x: ir.Value, half: ir.DataType) -> ir.Value:
-    attributes = {name: attribute.value for name, attribute in norm.attributes.items()}
     given = [None if row is None else _halved(op, row, half) for row in norm.inputs[1:]]
-    y: ir.Value = getattr(op, norm.op_type)(x, *given, **attributes)
+    y: ir.Value = op.like(norm, x, *given)
     return y
 
 

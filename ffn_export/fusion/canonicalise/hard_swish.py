@@ -51,7 +51,7 @@ def _by_hard_sigmoid(found: Gated) -> bool:
 def _by_clip(found: Gated) -> bool:
     if found.kind != "clip" or not found.argument.equals({0: 3.0, 1: 1.0}) or not found.slope.equals(1 / 6):
         return False
-    low, high = (constants.scalar(input_at(found.inner, place)) for place in (1, 2))
+    low, high = (constants.number(input_at(found.inner, place)) for place in (1, 2))
     if len(found.inner.inputs) == 1:  # attributes, up to opset 10
         low, high = (float_of(found.inner, name, math.nan) for name in ("min", "max"))
     return low == 0 and high == 6

@@ -8,6 +8,7 @@ Not covered: a scale that differs from token to token (adaptive norms).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -27,6 +28,7 @@ class NormAffine(Rule):
 
     site: ClassVar[SiteKind] = "norm"
     norms: ClassVar[tuple[str, ...]]
+    part: ClassVar[str]
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the row beside the norm."""
@@ -40,23 +42,20 @@ class NormAffine(Rule):
                 return None
             if not all(_takes_a_row(user, norm) for user in readers(norm.outputs[0])):
                 return Refused(f"the norm without its {self.part} is also read elsewhere", (norm, node))
-            # The norm itself stays for its other readers, each of which takes its own row.
-            shared = len(readers(norm.outputs[0])) > 1 or norm.outputs[0].is_graph_output()
             if norm.outputs[0].is_graph_output():
                 return Refused(f"the norm without its {self.part} is a graph output", (norm, node))
-            nodes = (node,) if shared else (norm, node)
+            # The norm itself stays for its other readers, each of which takes its own row.
+            nodes = (node,) if len(readers(norm.outputs[0])) > 1 else (norm, node)
             return replacing(nodes, node.outputs[0], self.write, norm, row, sizes)
         return None
 
-    part: ClassVar[str]
-
+    @abstractmethod
     def has_room(self, norm: ir.Node) -> bool:
         """Whether the norm still lacks this part."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
         """Write the norm with the row."""
-        raise NotImplementedError
 
 
 class NormScale(NormAffine):
@@ -73,7 +72,7 @@ class NormScale(NormAffine):
 
     def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
         """Write the norm with its scale."""
-        y: ir.Value = getattr(op, norm.op_type)(norm.inputs[0], rows.of(op, row, sizes), **_attributes(norm))
+        y: ir.Value = op.like(norm, norm.inputs[0], rows.of(op, row, sizes))
         return y
 
 
@@ -91,7 +90,7 @@ class NormBias(NormAffine):
 
     def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
         """Write the norm with its bias."""
-        y: ir.Value = op.LayerNormalization(*norm.inputs[:2], rows.of(op, row, sizes), **_attributes(norm))
+        y: ir.Value = op.like(norm, *norm.inputs[:2], rows.of(op, row, sizes))
         return y
 
 
@@ -122,7 +121,3 @@ def _normalised(norm: ir.Node) -> list[int] | None:
     if x is None or width is None or axis is None or not -width <= axis < width:
         return None
     return widths(x, -axis if axis < 0 else width - axis)
-
-
-def _attributes(norm: ir.Node) -> dict[str, object]:
-    return {name: attribute.value for name, attribute in norm.attributes.items()}

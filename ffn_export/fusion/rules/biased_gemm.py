@@ -2,7 +2,8 @@
 
 For the first products of feed-forwards only, plain or gated, packed or apart: there the bias would be one
 more node between the two products. The kernel takes matrices, so inputs of other ranks are reshaped to rows
-and back; reshapes move no data. Not covered: activations that another rule fuses with the bias.
+and back; reshapes move no data. Covers: a ``Gemm`` without an addend in place of the ``MatMul``. Not covered:
+activations that another rule fuses with the bias.
 """
 
 from __future__ import annotations

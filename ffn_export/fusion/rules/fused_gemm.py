@@ -1,8 +1,9 @@
 """``MatMul -> Add -> activation`` -> ``com.microsoft::FusedGemm``: product, bias and activation in one kernel.
 
 The kernel takes matrices, so inputs of other ranks are reshaped to rows and back; reshapes move no data.
-Covers: with and without bias; Relu, LeakyRelu, Tanh and Elu, which are the activations of the reference
-modules that the kernel knows; reshapes before the activation. Not covered: a weight that is no constant matrix.
+Covers: with and without bias; a ``Gemm`` as product, with its own addend or one after it; Relu, LeakyRelu, Tanh
+and Elu, which are the activations of the reference modules that the kernel knows; reshapes before the activation.
+Not covered: a weight that is no constant matrix.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _refused_bias(value: ir.Value, act: ir.Node) -> Refused | None:
     if add is None or add.graph is not act.graph:
         return None
     for bias, product in (add.inputs, tuple(reversed(add.inputs))) if len(add.inputs) == 2 else ():
-        if bias is None or product is None or producer(product, "MatMul") is None:
+        if bias is None or product is None or producer(product, *linear.PRODUCTS) is None:
             continue
         if linear.read(product, act.graph) is not None and constants.is_constant(bias):
             return Refused(f"bias {bias.name!r} is not one number for each feature", (act, add))

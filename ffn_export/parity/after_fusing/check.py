@@ -1,7 +1,7 @@
 """Fusing with a check: the model and what was made of it are run, and what differs is undone.
 
 1. The model runs on drawn inputs, with every value that was rewritten as an output beside its own.
-2. The fused graph runs on the same inputs, cut at these values: each shows its own error (``probes``), and
+2. The fused graph runs on the same inputs, cut at these values: each shows its own error (``cutting``), and
    those that are off are undone.
 3. The fused graph runs whole. A difference that no value of its own tells, such as a graph that the runtime
    refuses or a site inside the body of an ``If``, is bisected: the first k of the rewritten values are

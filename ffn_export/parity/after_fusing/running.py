@@ -18,7 +18,7 @@ from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator
-from ffn_export.runtimes.session_options import NO_OPTIMIZER
+from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 
 ORT, EVALUATOR = OrtCpu(), OnnxEvaluator()
 
@@ -54,21 +54,26 @@ class Runtimes:
         self._files = ModelFiles(directory)
         self._threads = threads
 
+    def write(self, model: ir.Model) -> Path:
+        """Write a model to a file that is there as long as the runtimes are; its weights are in a file afterwards."""
+        return self._files.write(model)
+
     @contextmanager
-    def loaded(self, model: ir.Model, runtime: Runtime) -> Iterator[Loaded]:
+    def loaded(self, model: ir.Model, runtime: Runtime, settings: SessionSettings = NO_OPTIMIZER) -> Iterator[Loaded]:
         """Give a model to a runtime and take it away again.
 
         Args:
             model: The model; its weights are in a file afterwards.
             runtime: What runs it.
+            settings: The session options.
 
         Raises:
             RefusedError: The runtime does not take it.
         """
         try:
-            path = self._files.write(model)
+            path = self.write(model)
             with captured_stderr():
-                runner = runtime.load(Artifact(path, settings=NO_OPTIMIZER), self._threads)
+                runner = runtime.load(Artifact(path, settings=settings), self._threads)
         except Exception as error:
             line = str(error) if isinstance(error, FfnExportError) else first_line(error)
             raise RefusedError(line.replace(f"{self._directory}/", "")) from error

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.fusion.pipeline import Fusion, sorted_copy
+from ffn_export.parity import cutting
 from ffn_export.parity.after_fusing import inputs as drawn
 from ffn_export.parity.after_fusing import probes
 from ffn_export.parity.after_fusing.difference import WHOLE_GRAPH, Difference, difference, is_floating, tolerance_of
@@ -103,7 +104,7 @@ class Trial:
         # Where all of it is undone, too: what another rule makes of a part of it shows here.
         types = {name: ir.DataType.from_numpy(recorded[name].dtype) for name in self._observed}
         try:
-            pieces, at = probes.cut(fusion.model, types)
+            pieces, at = cutting.cut(fusion.model, types)
             with self._runtimes.loaded(pieces, self.runtime) as loaded:
                 finding = self._compare_cut(loaded, fusion, at)
             if not finding.differs:
@@ -118,7 +119,7 @@ class Trial:
 
     def _record(self, inputs: tuple[drawn.Input, ...]) -> tuple[Case, ...]:
         self._deadline.require()
-        with self._runtimes.loaded(probes.observed(self._model, self._observed), self.runtime) as loaded:
+        with self._runtimes.loaded(cutting.observed(self._model, self._observed), self.runtime) as loaded:
             base = self._first(loaded, inputs)
             cases = [base]
             scales = [scale for scale in drawn.SCALES if scale != "normal" and any(i.is_floating for i in inputs)]
@@ -158,7 +159,7 @@ class Trial:
             compared = dict.fromkeys((*at, *self._outputs))
             integers = not any(is_floating(case.expected[name]) for name in compared)
             for name in compared:
-                own = actual[f"{name}{probes.SUFFIX}" if name in at else name]
+                own = actual[f"{name}{cutting.SUFFIX}" if name in at else name]
                 found = difference(case.expected[name], own, integers=integers)
                 if found.relative <= self.tolerance:
                     worst = max(worst, found.relative)

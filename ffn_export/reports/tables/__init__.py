@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ffn_export.reports.tables.bisection import bisection_table
 from ffn_export.reports.tables.difference import difference_table
 from ffn_export.reports.tables.export import export_table
 from ffn_export.reports.tables.fusion import fusion_table
@@ -12,6 +13,7 @@ from ffn_export.reports.tables.parity import parity_table
 from ffn_export.reports.tables.summary import parity_summary_table
 
 __all__ = [
+    "bisection_table",
     "difference_table",
     "export_table",
     "findings_table",

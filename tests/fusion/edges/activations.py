@@ -114,6 +114,9 @@ def _constants() -> Iterator[Edge]:
         rough, fused = both(ERF, tensor("rough", values=[1.4142135])), "Gelu" if dtype == ir.DataType.DOUBLE else None
         name = f"erf-root-cast-from-{dtype.name.lower()}"
         yield edge(name, cast, rough, dtypes={"rough": dtype}, opset=20, fused=fused)
+    for name, there in {"int64": 7, "half": 10, "bfloat16": 16}.items():
+        through = f"k = Cast<to = {there}>(inner) c = Cast<to = 1>(k) " + tanh_gelu("x", "y").replace("inner", "c")
+        yield edge(f"tanh-constant-through-{name}", through, TANH, opset=20)
     integers = "p = Pow(x, three) q = Mul(p, inner) r = Add(x, q) s = Mul(r, outer) t = Tanh(s) a = Add(t, one) h = Mul(x, half) y = Mul(h, a)"
     yield edge("tanh-integer-exponent", integers, TANH.replace("float three", "int64 three"), opset=20, fused="Gelu")
     for name, text in {"half": "float[8] half", "one": "float[8] one"}.items():

@@ -103,7 +103,11 @@ def _weights() -> Iterator[Edge]:
     }.items():  # fmt: skip
         for activation in ("Relu(a)", "Tanh(a)"):
             yield edge(
-                f"weight-{name}-{activation[:4]}", f"{first} {rest}".replace("Relu(a)", activation), more, opset=20
+                f"weight-{name}-{activation[:4]}",
+                f"{first} {rest}".replace("Relu(a)", activation),
+                more,
+                opset=20,
+                fused="FusedGemm" if name == "batched" else None,
             )
         yield edge(
             f"weight-{name}-gelu", f"{first} {rest}".replace("h = Relu(a)", GELU), more, opset=20, fused="BiasGelu"
@@ -121,6 +125,31 @@ def _weights() -> Iterator[Edge]:
         more,
         inputs="float[batch,8,8] x",
         outputs="float[batch,8,8] y",
+    )
+    batched = f"m = MatMul(x, wb) {rest}"
+    yield edge(
+        "weight-batched-gated",
+        "g = MatMul(x, wb) t = Sigmoid(g) u = MatMul(x, wb) h = Mul(t, u) y = MatMul(h, w2)",
+        more,
+    )
+    yield edge("weight-batched-of-matrix", batched, more, inputs="float[n,8] x", outputs="float[o,n,8] y")
+    yield edge("weight-batched-of-vector", batched, more, inputs="float[8] x", outputs="float[o,8] y")
+    yield edge("weight-batched-of-both", batched + " z = MatMul(v, wb)", more,
+               inputs="float[batch,seq,8] x, float[n,8] v", outputs="float[batch,seq,8] y, float[o,n,16] z")  # fmt: skip
+    yield edge(
+        "weight-batched-and-read", batched + " z = Neg(wb)", more, outputs="float[batch,seq,8] y, float[1,8,16] z"
+    )
+    yield edge("weight-batched-is-output", batched, more, outputs="float[batch,seq,8] y, float[1,8,16] wb")
+    yield edge("weight-batched-overridable", batched, more, inputs="float[batch,seq,8] x, float[1,8,16] wb")
+    four = batched.replace("(x, wb)", "(x, w4)")
+    yield edge("weight-batched-twice", four, both(more, tensor("w4", 1, 1, 8, 16)), outputs="float[o,batch,seq,8] y")
+    yield edge("weight-batched-twice-of-4d", four, both(more, tensor("w4", 1, 1, 8, 16)), fused="FusedGemm",
+               inputs="float[a,b,c,8] x", outputs="float[a,b,c,8] y")  # fmt: skip
+    yield edge(
+        "weight-batch-of-two",
+        batched,
+        both(more.replace("wb", "wc"), tensor("wb", 2, 8, 16)),
+        inputs="float[2,seq,8] x",
     )
     inputs = "float[batch,seq,8] x, float[8,16] w1"
     yield edge("weight-overridable", f"m = MatMul(x, w1) {rest}", more, inputs=inputs)
@@ -269,7 +298,13 @@ def _gemm() -> Iterator[Edge]:
         tensor("cn", 1, 16),
         tensor("cmn", 3, 16),
         tensor("cs"),
+        tensor("c3", 2, 1, 16),
+        "int64[1] front = {0}",
     )
+    fused = {
+        name: {"relu": "FusedGemm", "gelu": "BiasGelu", "silu": "Gemm QuickGelu"}
+        for name in ("no-c-then-bias", "alpha-then-bias", "trans-b-then-bias")
+    }
     for act in ("relu", "gelu", "silu"):
         tail = f"{ACTIVATIONS[act]} y = MatMul(h, w2)"
         for name, first in {
@@ -278,11 +313,15 @@ def _gemm() -> Iterator[Edge]:
             "c-m": "a = Gemm(x, w1, cm)", "c-n": "a = Gemm(x, w1, cn)", "c-mn": "a = Gemm(x, w1, cmn)", "c-scalar": "a = Gemm(x, w1, cs)",
             "then-bias": "k0 = Gemm(x, w1, b1) a = Add(k0, b1)", "no-c-then-bias": "k0 = Gemm(x, w1) a = Add(k0, b1)",
             "alpha-then-bias": "k0 = Gemm<alpha = 0.5>(x, w1) a = Add(k0, b1)",
+            "trans-b-then-bias": "k0 = Gemm<transB = 1, beta = 0.0>(x, wt) a = Add(b1, k0)",
+            "no-c-then-rows": "k0 = Gemm(x, w1) a = Add(k0, cm)", "no-c-then-matrix": "k0 = Gemm(x, w1) a = Add(k0, cmn)",
+            "no-c-then-3d": "k0 = Gemm(x, w1) a0 = Add(k0, c3) a = ReduceMax<keepdims = 0>(a0, front)",
         }.items():  # fmt: skip
             yield edge(
                 f"gemm-{name}-{act}",
                 f"{first} {tail}",
                 constants,
+                fused=fused.get(name, {}).get(act),
                 opset=20,
                 inputs="float[3,8] x",
                 outputs="float[3,8] y",

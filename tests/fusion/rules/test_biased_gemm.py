@@ -37,6 +37,14 @@ def test_rank_3_goes_through_rows(activation: str, add: str) -> None:
         assert_same_function(of, fused, {"x": np.ones(shape, np.float32)})
 
 
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("gemm", ["Gemm(x, w)", "Gemm<alpha = 0.5>(x, w)"])
+def test_a_gemm_without_a_bias_takes_it(gemm: str, activation: str) -> None:
+    body = ffn(activation).replace("MatMul(x, w)", gemm)
+    of = model(body, W, inputs="float[n,8] x", outputs="float[n,8] y")
+    assert_fuses(of, ["Gemm", ACTIVATIONS[activation], "MatMul"], "ort")
+
+
 def test_a_matrix_needs_no_reshape() -> None:
     of = model(ffn(), W, inputs="float[n,8] x", outputs="float[n,8] y")
     assert_fuses(of, ["Gemm", "QuickGelu", "MatMul"], "ort")

@@ -41,6 +41,18 @@ def test_a_matrix_needs_no_reshape(linear: str, activation: str) -> None:
     assert_fuses(of, ["FusedGemm"], "ort")
 
 
+@pytest.mark.parametrize("gemm", ["Gemm(x, w)", "Gemm<alpha = 0.5>(x, w)", "Gemm<beta = 0.0>(x, w)"])
+def test_a_bias_after_a_gemm_without_one(gemm: str) -> None:
+    of = model(f"m = {gemm} s = Add(b, m) y = Relu(s)", CONSTANTS, inputs="float[n,8] x", outputs="float[n,2] y")
+    assert_fuses(of, ["FusedGemm"], "ort")
+
+
+@pytest.mark.parametrize("gemm", ["Gemm(x, w, b)", "Gemm<transA = 1>(x, w)"])
+def test_a_gemm_with_a_bias_of_its_own_or_a_turned_input_keeps_the_sum(gemm: str) -> None:
+    of = model(f"m = {gemm} s = Add(m, b) y = Relu(s)", CONSTANTS, inputs="float[8,8] x", outputs="float[8,2] y")
+    assert_fuses(of, ["Gemm", "Add", "Relu"], "ort")
+
+
 def test_transposed_weight_of_a_gemm() -> None:
     constants = "float[2,8] w = {1,-2,3,-4,5,-6,7,-8,8,7,-6,5,-4,3,-2,1}, float[2] b = {0.5,-0.5}"
     of = model("s = Gemm<transB = 1>(x, w, b) y = Relu(s)", constants, inputs="float[n,8] x", outputs="float[n,2] y")

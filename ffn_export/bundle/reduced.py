@@ -1,0 +1,47 @@
+"""A reduced part as a directory: ``model.onnx``, ``reference.onnx``, and ONNX test vectors of its input and output.
+
+``ffn-export verify DIR/model.onnx --against DIR/reference.onnx`` fails as the whole model did.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ffn_export.bundle.manifest import MODEL
+from ffn_export.bundle.publish import staging
+from ffn_export.errors import UsageError
+from ffn_export.exporter import onnx_file, vectors
+from ffn_export.parity.bisection.reduce import Reduced
+
+REFERENCE = "reference.onnx"
+_OWN = frozenset({MODEL, REFERENCE, f"{MODEL}.data", f"{REFERENCE}.data", vectors.DIRECTORY})
+
+
+def check_destination(directory: Path) -> None:
+    """Refuse, before any work is done, a place that holds something else than an earlier part.
+
+    Raises:
+        UsageError: If it does, is no directory, or its parent cannot be made.
+    """
+    if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+        raise UsageError(f"{directory} is in the way: name another directory for --reduce")
+    if directory.is_dir() and {path.name for path in directory.iterdir()} - _OWN:
+        raise UsageError(f"{directory} holds other files and is not replaced: name another directory for --reduce")
+    try:
+        directory.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write to {directory.parent}: {error.strerror or error}") from error
+
+
+def write(reduced: Reduced, directory: Path) -> None:
+    """Write a part; the directory is there whole, or as it was.
+
+    Raises:
+        UsageError: If it cannot be written.
+    """
+    check_destination(directory)
+    with staging(directory.absolute()) as stage:
+        onnx_file.save(reduced.model, stage.directory / MODEL)
+        onnx_file.save(reduced.reference, stage.directory / REFERENCE)
+        vectors.write(stage.directory, reduced.inputs, reduced.expected)
+        stage.publish()

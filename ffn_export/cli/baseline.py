@@ -1,0 +1,82 @@
+"""``--baseline``: what a command measured, held against what was stored before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ffn_export.regression import Comparison, together
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ffn_export.bundle.stored import Stored
+    from ffn_export.latency.result import LatencyResult
+    from ffn_export.parity.result import ParityResult
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def baseline_option(command: Command) -> Command:
+    """``--baseline``."""
+    return click.option(
+        "--baseline", type=click.Path(path_type=Path), metavar="OLD.json|BUNDLE",
+        help="Fail on what is worse than a stored result (verify --json, bench --json), or than a bundle's.",
+    )(command)  # fmt: skip
+
+
+def same_threads(old: LatencyResult) -> int | None:
+    """Return a baseline's number of threads; None where this process may not run on as many processors."""
+    from ffn_export.runtimes.threads import available_threads
+
+    threads = old.environment.threads if old.environment else 0
+    return threads if 0 < threads <= available_threads() else None
+
+
+def read_baseline(path: Path | None) -> Stored | None:
+    """Read what ``--baseline`` names before anything runs for minutes."""
+    if path is None:
+        return None
+    from ffn_export.bundle import stored
+
+    return stored.read(path)
+
+
+def compared(
+    old: Stored, result: ParityResult, time: Callable[..., LatencyResult] | None, threads: int | None
+) -> Comparison:
+    """Hold a verification against a baseline; what that has timed is timed again, and twice where it seems slower.
+
+    Args:
+        old: The baseline.
+        result: The verification.
+        time: ``api.bench`` of the same model; None where a stored result is judged and nothing runs.
+        threads: Number of threads that was asked for; None means that of the baseline.
+    """
+    from ffn_export.latency import baseline as latency
+    from ffn_export.parity import baseline as parity
+
+    parts = [] if old.parity is None else [parity.compare(old.parity, result)]
+    if old.latency is None or not old.latency.measurements:
+        return together(parts)
+    if time is None:
+        return together([*parts, Comparison(0, notes=("latency is not judged: nothing is timed",))])
+    sizes = [measurement.sizes for measurement in old.latency.measurements]
+    again = partial(time, sizes=sizes, threads=threads or same_threads(old.latency))
+    return together([*parts, latency.compare_twice(old.latency, again(), again)])
+
+
+def report_regressions(comparison: Comparison, path: Path | None, console: Console) -> int:
+    """Say what is worse than the baseline and what else is different; return the exit status."""
+    for note in comparison.notes:
+        console.print(f"baseline {path}: {note}")
+    for failure in comparison.failures:
+        click.echo(f"ffn-export: worse than baseline {path}: {failure}", err=True)
+    if not comparison.passed:
+        return 1
+    console.print(f"baseline {path}: nothing is worse, {comparison.compared} compared")
+    return 0

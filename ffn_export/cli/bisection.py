@@ -1,0 +1,84 @@
+"""``--bisect`` and ``--reduce`` of ``verify``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ffn_export.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ffn_export.parity.bisection.result import Bisection
+    from ffn_export.parity.result import ParityResult
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def bisection_options(command: Command) -> Command:
+    """``--bisect`` and ``--reduce``."""
+    command = click.option(
+        "--reduce", "reduce_to", type=click.Path(path_type=Path), metavar="DIR",
+        help="Write the smallest part that fails, with its inputs, to DIR; bisects as well.",
+    )(command)  # fmt: skip
+    return click.option(
+        "--bisect", is_flag=True, help="Say which node is wrong: each one alone, on the reference's numbers."
+    )(command)
+
+
+def check_bisection_options(bisect: bool, reduce_to: Path | None, rejudge: str | None) -> None:
+    """Refuse, before any work is done, what cannot be bisected, and a directory that cannot be written.
+
+    Raises:
+        UsageError: If nothing is run, or the directory holds something else.
+    """
+    if rejudge is not None and (bisect or reduce_to is not None):
+        raise UsageError("--rejudge runs nothing, so there is nothing to --bisect or --reduce: leave one of both out")
+    if reduce_to is not None:
+        from ffn_export.bundle.reduced import check_destination
+
+        check_destination(reduce_to)
+
+
+def bisect_and_show(
+    console: Console,
+    model: Path,
+    against: str | None,
+    result: ParityResult,
+    reduce_to: Path | None,
+    *,
+    quiet: bool,
+    **named: Any,
+) -> Bisection:
+    """Bisect what was verified and print where it differs.
+
+    Args:
+        console: Where to print.
+        model: As ``verify`` was given it.
+        against: As ``verify`` was given it.
+        result: What it found.
+        reduce_to: Directory for the smallest part that fails.
+        quiet: Show no progress.
+        named: What else names the reference: inputs, samples, dtype, keep_io, seed, task, threads.
+    """
+    from ffn_export import api
+    from ffn_export.cli.progress import progress
+    from ffn_export.reports.tables import bisection_table
+
+    with progress(console, quiet=quiet) as report:
+        found = api.bisect(model, against, result=result, reduce_to=reduce_to, progress=report, **named)
+    console.print(bisection_table(found))
+    if reduce_to is not None:
+        console.print(_what_to_run(reduce_to) if found.reduced_nodes else "nothing to reduce", soft_wrap=True)
+    return found
+
+
+def _what_to_run(directory: Path) -> str:
+    parts = [str(directory / name) for name in ("model.onnx", "reference.onnx", "test_data_set_0")]
+    options = (part for pair in zip(("", "--against", "--load-inputs"), parts, strict=True) for part in pair if part)
+    return f"reduced: {shlex.join(['ffn-export', 'verify', *options])}"

@@ -1,0 +1,57 @@
+"""Aligns the values of two graphs.
+
+Names are taken where both graphs have them, as those have that come from one exporter, before and after fusing. A
+graph of another origin has none in common, or the same numbered names for other values. Then:
+
+1. The suspect runs whole, and values are paired whose numbers agree (``numbers``).
+2. Where a pair is off, and outputs are pairs from the start, the wiring tells more of them (``wiring``).
+3. The suspect runs again, cut at all pairs: what comes after a fault is computed from right numbers now, and agrees.
+4. Again, until nothing new is paired.
+"""
+
+from __future__ import annotations
+
+from ffn_export.parity.bisection import wiring
+from ffn_export.parity.bisection.cuts import Cuts
+from ffn_export.parity.bisection.numbers import EQUAL, pair_near
+from ffn_export.parity.bisection.pairs import Pairs, of_interface
+from ffn_export.parity.bisection.prints import Print, fingerprint
+from ffn_export.parity.bisection.runs import Runs, Side
+
+_MOST_ROUNDS = 16
+
+
+def by_numbers(suspect: Side, reference: Side, runs: Runs) -> Pairs:
+    """Pair the values of graphs that share no names.
+
+    Raises:
+        RefusedError: The reference does not run.
+    """
+    pairs = of_interface(suspect.graph, reference.graph)
+    pairs.by = "numbers"
+    theirs = {
+        name: fingerprint(array)
+        for chunk in runs.chunks(reference.graph, reference.graph.values)
+        for name, array in runs.whole(reference, chunk).items()
+    }
+    for _ in range(_MOST_ROUNDS):
+        mine = _prints(suspect, Cuts(suspect, reference, pairs, runs), runs)
+        found = pair_near(suspect.graph, reference.graph, pairs, mine, theirs)
+        wrong = [n for n, c in pairs.in_order(suspect.graph) if n not in mine or theirs[c].distance(mine[n]) > EQUAL]
+        if not wrong and not found:
+            break
+        if wiring.backwards(suspect.graph, reference.graph, pairs, wrong):
+            continue
+        around = dict.fromkeys(n for name in wrong for n in suspect.graph.between(name, pairs.values).nodes)
+        if not wiring.forwards(suspect.graph, reference.graph, pairs, around) and not found:
+            break
+    return pairs
+
+
+def _prints(suspect: Side, cuts: Cuts, runs: Runs) -> dict[str, Print]:
+    """Return what recognises each value that the suspect computes from the pairs before it."""
+    found = {}
+    for chunk in cuts.chunks(suspect.graph.values):
+        parts = runs.parts(suspect, cuts.given(cuts.recorded(chunk)), chunk)
+        found.update({name: fingerprint(array) for name, array in parts.items() if not isinstance(array, str)})
+    return found

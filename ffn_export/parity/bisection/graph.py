@@ -1,0 +1,109 @@
+"""A graph as the bisection reads it: its values by name, in the order of the data, and what lies between two."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ffn_export.fusion import functions, portable_functions
+from ffn_export.fusion.pipeline import sorted_copy
+from ffn_export.parity.cutting import computed
+
+_NUMBERS = frozenset(
+    {
+        *(dtype for dtype in ir.DataType if dtype.is_integer() and dtype.bitwidth >= 8),
+        ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.BOOL,
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Region:
+    """The nodes that compute a value from given ones.
+
+    Attributes:
+        nodes: In the order of the data; the last one computes the value.
+        given: The values that are read: inputs of the graph, or those that it is cut at.
+    """
+
+    nodes: tuple[ir.Node, ...]
+    given: tuple[ir.Value, ...]
+
+
+class Graph:
+    """A model with functions written out and nodes in the order of the data.
+
+    Attributes:
+        model: The model.
+        inputs: What must be given to run it.
+        values: Name -> value, for every tensor that the nodes of the main graph compute, in the order of the data.
+        outputs: The outputs of the graph, in order.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        copied = sorted_copy(model) or model.clone()
+        portable_functions.remove(copied)  # the runtime has the operators that these stand for
+        self.model = functions.written_out(copied)
+        graph = self.model.graph
+        self.inputs = [value for value in graph.inputs if not value.is_initializer()]
+        self.outputs = list(graph.outputs)
+        self.values = {str(value.name): value for value in computed(graph) if _is_tensor(value)}
+        self._order = {node: place for place, node in enumerate(graph)}
+        self._rank = {name: place for place, name in enumerate(self.values)}
+        self._own = {*graph.inputs, *computed(graph)}
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def rank(self, name: str) -> int:
+        """Return the place of a value in the order of the data."""
+        return self._rank[name]
+
+    def reads(self, node: ir.Node) -> tuple[ir.Value, ...]:
+        """Return the values of the main graph that a node reads, in its bodies too, without initialisers."""
+        inner = (v for name in node.attributes for body in _bodies(node, name) for v in _read_inside(body))
+        read = (v for v in (*node.inputs, *inner) if v is not None and v in self._own and not v.is_initializer())
+        return tuple(dict.fromkeys(read))
+
+    def between(self, name: str, given: Collection[str]) -> Region:
+        """Return what computes a value where the graph is cut at others, itself or not."""
+        nodes: set[ir.Node] = set()
+        borders: dict[ir.Value, None] = {}
+        pending = [self.values[name].producer()]
+        while pending:
+            node = pending.pop()
+            if node is None or node in nodes:
+                continue
+            nodes.add(node)
+            for value in self.reads(node):
+                if value.producer() is None or value.name in given:
+                    borders[value] = None
+                else:
+                    pending.append(value.producer())
+        return Region(tuple(sorted(nodes, key=self._order.__getitem__)), tuple(borders))
+
+
+def weights_of(region: Region) -> list[ir.Value]:
+    """Return the initialisers that the nodes of a region read, each once."""
+    read = (value for node in region.nodes for value in node.inputs)
+    return list(dict.fromkeys(v for v in read if v is not None and v.is_initializer()))
+
+
+def _is_tensor(value: ir.Value) -> bool:
+    if value.type is not None and not isinstance(value.type, ir.TensorType):
+        return False
+    return value.dtype is None or value.dtype in _NUMBERS
+
+
+def _bodies(node: ir.Node, name: str) -> tuple[ir.Graph, ...]:
+    attribute = node.attributes[name]
+    if attribute.type == ir.AttributeType.GRAPH:
+        return (attribute.as_graph(),)
+    return tuple(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else ()
+
+
+def _read_inside(body: ir.Graph) -> list[ir.Value]:
+    inner = [v for node in body.all_nodes() for v in node.inputs if v is not None]
+    return [*inner, *body.outputs]

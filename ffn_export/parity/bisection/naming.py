@@ -1,0 +1,47 @@
+"""Which node of a part is named for it, and how reports show nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from ffn_export.fusion.engine import scope_of
+from ffn_export.inspection.facts import operator_name
+from ffn_export.parity.bisection.graph import Region
+from ffn_export.parity.bisection.result import NodeFacts
+
+
+def named(region: Region, instead_of: Region) -> ir.Node:
+    """Return the node that a part is named for.
+
+    The one that the reference does not have, where all others are there; else the one that computes the value.
+    """
+    extra = surplus(region.nodes, instead_of.nodes)
+    return extra[0] if extra and not surplus(instead_of.nodes, region.nodes) else region.nodes[-1]
+
+
+def surplus(nodes: Sequence[ir.Node], others: Sequence[ir.Node]) -> list[ir.Node]:
+    """Return the nodes whose operator is not among the others as often; those whose name is there stay behind."""
+    left = Counter(map(operator_name, others))
+    names = {node.name for node in others if node.name}
+    found = []
+    for node in sorted(nodes, key=lambda node: node.name not in names):
+        if left[operator_name(node)] > 0:
+            left[operator_name(node)] -= 1
+        else:
+            found.append(node)
+    return [node for node in nodes if node in found]
+
+
+def facts(node: ir.Node, alike: Sequence[ir.Node] = ()) -> NodeFacts:
+    """Return what reports show of a node; its scope may be noted on nodes of the reference alone."""
+    scope = scope_of(node) or next((found for other in reversed(alike) if (found := scope_of(other))), "")
+    return NodeFacts(
+        node.name or "",
+        operator_name(node),
+        scope,
+        tuple("" if value is None else str(value.name) for value in node.inputs),
+        tuple(str(value.name) for value in node.outputs),
+    )

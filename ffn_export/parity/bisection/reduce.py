@@ -1,0 +1,166 @@
+"""The smallest part of a model that still fails, with what it is given and what it should compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ffn_export.exporter.drawing import Array
+from ffn_export.parity.after_fusing.running import RefusedError
+from ffn_export.parity.bisection.cuts import Cuts
+from ffn_export.parity.bisection.graph import Graph
+from ffn_export.parity.bisection.judging import own_error, truth_of
+from ffn_export.parity.bisection.pairs import Pairs
+from ffn_export.parity.bisection.runs import Runs, Side
+from ffn_export.parity.cutting import SUFFIX, part
+from ffn_export.parity.tolerances import Tolerances
+from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A part of a model that fails on its own.
+
+    Attributes:
+        model: The part of the suspect.
+        reference: What computes the same in the reference, with the same inputs and output.
+        inputs: Input -> array, in the order of both graphs.
+        expected: Output -> the reference's value in float64, rounded to its working dtype.
+    """
+
+    model: ir.Model
+    reference: ir.Model
+    inputs: Mapping[str, Array]
+    expected: Mapping[str, Array]
+
+
+class Reducer:
+    """Takes parts out of a suspect, on one case.
+
+    Args:
+        suspect: The graph that fails.
+        reference: What it should compute.
+        pairs: Where both may be cut.
+        runs: Runs them.
+        tolerances: What is allowed.
+        settings: The session options that a part has to fail with.
+    """
+
+    def __init__(
+        self,
+        suspect: Side,
+        reference: Side,
+        pairs: Pairs,
+        runs: Runs,
+        tolerances: Tolerances,
+        settings: SessionSettings = NO_OPTIMIZER,
+    ) -> None:
+        self._suspect = suspect
+        self._reference = reference
+        self._pairs = pairs
+        self._runs = runs
+        self._tolerances = tolerances
+        self._settings = settings
+
+    def smallest(self, value: str) -> Reduced | None:
+        """Return the smallest part that computes a value and fails; None where not even all that leads to it does.
+
+        It begins with what lies between the value and the nearest cuts, and grows backwards, cut by cut, until it
+        fails: first in steps that double, then by halves between the last two.
+        """
+        before = self._cuts_before(value)
+        low, high = -1, 0
+        while (found := self._without(value, before[:high])) is None:
+            if high >= len(before):
+                return None
+            low, high = high, min(max(2 * high, 1), len(before))
+        while high - low > 1:
+            middle = (low + high) // 2
+            smaller = self._without(value, before[:middle])
+            if smaller is None:
+                low = middle
+            else:
+                high, found = middle, smaller
+        return found
+
+    def _cuts_before(self, value: str) -> list[str]:
+        """Return the paired values that a value depends on, the nearest first."""
+        graph = self._suspect.graph
+        nodes = set(graph.between(value, ()).nodes)
+        names = (name for name in graph.values if name != value and name in self._pairs.values)
+        return [name for name in names if graph.values[name].producer() in nodes][::-1]
+
+    def _without(self, value: str, dropped: list[str]) -> Reduced | None:
+        """Return the part of a value that is not cut at some others, if it fails."""
+        pairs = Pairs(self._pairs.inputs)
+        for name, counterpart in self._pairs.values.items():
+            if name not in dropped:
+                pairs.add(name, counterpart)
+        counterpart = pairs.values[value]
+        cuts = Cuts(self._suspect, self._reference, pairs, self._runs)
+        recorded = cuts.recorded([value])
+        try:
+            baseline = self._runs.part(self._reference, recorded, [counterpart])[counterpart]
+        except RefusedError:
+            return None
+        oracle = self._runs.oracle(self._reference, recorded, [counterpart])
+        truth = (None if oracle is None else oracle.run()) or {counterpart: truth_of(baseline)}
+        expected = truth[counterpart].astype(baseline.dtype)
+        given = cuts.given(recorded)
+        reduced = self._taken_out(value, pairs, given, expected)
+        try:
+            actual = self._runs.alone(reduced.model, self._suspect.runtime, reduced.inputs, self._settings)[value]
+        except RefusedError:
+            return reduced
+        return reduced if own_error(value, actual, truth[counterpart], baseline, self._tolerances).over else None
+
+    def _taken_out(self, value: str, pairs: Pairs, given: Mapping[str, Array], expected: Array) -> Reduced:
+        suspect, reference = self._suspect.graph, self._reference.graph
+        counterpart = pairs.values[value]
+        names = {theirs: mine for mine, theirs in (*pairs.inputs.items(), *pairs.values.items())}
+        read = [str(v.name) for v in suspect.between(value, pairs.values).given]
+        read += [names[str(v.name)] for v in reference.between(counterpart, pairs.taken).given if v.name in names]
+        inputs = {name: given[name] for name in dict.fromkeys(read)}
+        model = _part(suspect, inputs, value, value, expected)
+        theirs = {pairs.counterpart(name) or name: array for name, array in inputs.items()}
+        other = _part(reference, theirs, counterpart, value, expected, names)
+        return Reduced(model, other, inputs, {value: expected})
+
+
+def _part(
+    graph: Graph,
+    given: Mapping[str, Array],
+    wanted: str,
+    output: str,
+    expected: Array,
+    names: Mapping[str, str] | None = None,
+) -> ir.Model:
+    """Return what computes a value, with every given value as input, also one that it does not read."""
+    types = {name: (ir.DataType.from_numpy(array.dtype), array.shape) for name, array in given.items()}
+    model = part(graph.model, types, [wanted])
+    result = model.graph.outputs[0]
+    there = {str(value.name): value for value in model.graph.inputs}
+    model.graph.inputs.clear()
+    for name, (dtype, shape) in types.items():
+        model.graph.inputs.append(there.get(name) or ir.val(name, dtype, ir.Shape(shape)))
+    if names is not None:
+        _rename(model, names)
+    result.name = output
+    result.shape = ir.Shape(expected.shape)
+    if result.dtype is None:
+        result.dtype = ir.DataType.from_numpy(expected.dtype)
+    return model
+
+
+def _rename(model: ir.Model, names: Mapping[str, str]) -> None:
+    """Give the inputs other names, and all else one that none of them has."""
+    for node in model.graph.all_nodes():
+        for value in node.outputs:
+            if value.name:
+                value.name = f"reference_{value.name.removesuffix(SUFFIX)}"
+    for value in [v for v in model.graph.initializers.values() if v.name in names.values()]:
+        value.name = f"reference_{value.name}"
+    for value in model.graph.inputs:
+        value.name = names.get(str(value.name), value.name)

@@ -1,0 +1,177 @@
+"""Runs of whole graphs and of their parts on one set of inputs, within bounds of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.exporter.drawing import Array
+from ffn_export.parity.after_fusing.inputs import Sizes, size_of
+from ffn_export.parity.after_fusing.running import EVALUATOR, RefusedError, Runtimes
+from ffn_export.parity.bisection.graph import Graph
+from ffn_export.parity.cutting import SUFFIX, observed, part
+from ffn_export.parity.float64_graph import GraphOracle
+from ffn_export.runtimes.base import Runtime
+from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+
+# What the values of one run that are looked at may take together; and the weights of the parts of one run, which
+# the oracle holds in float64.
+MOST_BYTES = 2**28
+_UNKNOWN_AXIS = 16
+_UNKNOWN_BYTES = 2**16
+
+
+@dataclass(frozen=True)
+class Side:
+    """A graph, what runs it, and its inputs."""
+
+    graph: Graph
+    runtime: Runtime
+    feeds: Mapping[str, Array]
+
+
+class Runs:
+    """Runs models for one case.
+
+    Args:
+        runtimes: Loads them.
+        sizes: Sizes of the symbolic axes: what a value takes follows from them.
+        most_bytes: Bound of the values that one run gives.
+    """
+
+    def __init__(self, runtimes: Runtimes, sizes: Sizes, most_bytes: int = MOST_BYTES) -> None:
+        self._runtimes = runtimes
+        self._sizes = sizes
+        self.most_bytes = most_bytes
+
+    def chunks(self, graph: Graph, names: Iterable[str]) -> Iterator[list[str]]:
+        """Split values of a graph, in the order given, so that those of a chunk fit in memory."""
+        chunk, used = list[str](), 0
+        for name in names:
+            size = self.byte_size(graph.values[name])
+            if chunk and used + size > self.most_bytes:
+                yield chunk
+                chunk, used = [], 0
+            chunk.append(name)
+            used += size
+        if chunk:
+            yield chunk
+
+    def byte_size(self, value: ir.Value) -> int:
+        """Estimate what a value takes; its axes are sizes, or expressions of those of the inputs."""
+        if value.shape is None:
+            return _UNKNOWN_BYTES
+        itemsize = 8 if value.dtype is None else max(value.dtype.bitwidth // 8, 1)
+        return int(np.prod([self._size(dim) for dim in value.shape], dtype=np.float64)) * itemsize
+
+    def whole(self, side: Side, names: Sequence[str], settings: SessionSettings = NO_OPTIMIZER) -> dict[str, Array]:
+        """Run a whole graph and return some of its values.
+
+        Raises:
+            RefusedError: The runtime does not load or run it.
+        """
+        with self._runtimes.loaded(observed(side.graph.model, names), side.runtime, settings) as loaded:
+            results = loaded.run(side.feeds)
+        return {name: results[name] for name in names if name in results}
+
+    def part(self, side: Side, given: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
+        """Run what computes some values, cut at others and given their numbers.
+
+        Raises:
+            RefusedError: The runtime does not load or run it.
+        """
+        cut = self._cut(side, given, wanted)
+        names = [str(value.name) for value in cut.graph.inputs]
+        with self._runtimes.loaded(cut, side.runtime) as loaded:
+            return _own_names(loaded.run({name: given[name] for name in names}))
+
+    def alone(
+        self, model: ir.Model, runtime: Runtime, feeds: Mapping[str, Array], settings: SessionSettings
+    ) -> dict[str, Array]:
+        """Run a model that is not a side's own.
+
+        Raises:
+            RefusedError: The runtime does not load or run it.
+        """
+        with self._runtimes.loaded(model.clone(), runtime, settings) as loaded:
+            return loaded.run(feeds)
+
+    def parts(self, side: Side, given: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array | str]:
+        """Run parts together; where the runtime refuses that, one by one, and its words stand for what it refuses."""
+        try:
+            return dict(self.part(side, given, wanted))
+        except RefusedError as refused:
+            if len(wanted) == 1:
+                return {wanted[0]: str(refused)}
+        half = len(wanted) // 2
+        return self.parts(side, given, wanted[:half]) | self.parts(side, given, wanted[half:])
+
+    def oracle(self, side: Side, given: Mapping[str, Array], wanted: Sequence[str]) -> PartOracle | None:
+        """Return the float64 evaluation of a part; None where it has an operator without a formula."""
+        cut = self._cut(side, given, wanted)
+        names = [str(value.name) for value in cut.graph.inputs]
+        path = self._runtimes.write(cut)
+        try:
+            return PartOracle(GraphOracle(path), {name: given[name] for name in names})
+        except Exception:  # noqa: BLE001 - the evaluator raises whatever it meets; the working dtype is the truth then
+            return None
+        finally:
+            path.unlink()
+
+    def _cut(self, side: Side, given: Mapping[str, Array], wanted: Sequence[str]) -> ir.Model:
+        types = {name: (ir.DataType.from_numpy(array.dtype), array.shape) for name, array in given.items()}
+        return part(side.graph.model, types, wanted)
+
+    def _size(self, dim: int | ir.SymbolicDim) -> int:
+        if isinstance(dim, int):
+            return dim
+        try:
+            return size_of(str(dim.value), self._sizes)
+        except (ValueError, SyntaxError, KeyError, ZeroDivisionError):
+            return _UNKNOWN_AXIS
+
+
+class PartOracle:
+    """A part in float64."""
+
+    def __init__(self, graph: GraphOracle, given: Mapping[str, Array]) -> None:
+        self._graph = graph
+        self.given = given
+
+    def run(self) -> Mapping[str, Array] | None:
+        """Return value -> array in float64; None where the evaluator fails."""
+        try:
+            return self.oracle(self.given)
+        except Exception:  # noqa: BLE001 - the evaluator raises whatever it meets; the working dtype is the truth then
+            return None
+
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array]:
+        """Return value -> array for what is given in float64; weights stay as they are."""
+        del rounding_seed
+        with np.errstate(all="ignore"):
+            return _own_names(dict(zip(self._graph.outputs, self._graph.run(feeds), strict=True)))
+
+
+def reference_side(runs: Runs, graph: Graph, feeds: Mapping[str, Array], first: Runtime) -> Side:
+    """Return the reference with what runs it: ONNX's evaluator where the first choice has no kernel for it.
+
+    Raises:
+        RefusedError: Neither runs it on these inputs.
+    """
+    side = Side(graph, first, feeds)
+    try:
+        runs.whole(side, [])
+    except RefusedError as refused:
+        side = Side(graph, EVALUATOR, feeds)
+        try:
+            runs.whole(side, [])
+        except RefusedError:
+            raise refused from None
+    return side
+
+
+def _own_names(results: Mapping[str, Array]) -> dict[str, Array]:
+    return {name.removesuffix(SUFFIX): array for name, array in results.items()}

@@ -1,0 +1,108 @@
+"""The graph as it ships, on one case: with the session options that it is verified with, and without optimiser."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ffn_export.exporter.drawing import Array
+from ffn_export.exporter.one_line import first_line
+from ffn_export.parity import conditioning
+from ffn_export.parity.bisection.judging import own_error
+from ffn_export.parity.bisection.result import Error
+from ffn_export.parity.references import Reference
+from ffn_export.parity.tolerances import Tolerances
+from ffn_export.runtimes.base import Artifact, Runtime
+from ffn_export.runtimes.captured_stderr import captured_stderr
+from ffn_export.runtimes.session_options import NO_OPTIMIZER, Level, SessionSettings
+
+_LEVELS: tuple[Level, ...] = ("disable_all", "basic", "extended", "all")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the outputs should be on one case.
+
+    Attributes:
+        outputs: Output -> truth in float64, and the reference's own in the working dtype.
+        moved: Output -> how far rounding the inputs moves its truth, on ill-conditioned rows.
+    """
+
+    outputs: Mapping[str, tuple[Array, Array]]
+    moved: Mapping[str, float]
+
+
+def expected(reference: Reference, feeds: Mapping[str, Array], seed: int, *, ill_conditioned: bool) -> Expected:
+    """Ask the reference.
+
+    Raises:
+        Exception: Whatever the reference raises on inputs that it refuses.
+    """
+    outputs = reference.evaluate(feeds)
+    truths = {name: truth for name, (truth, _) in outputs.items()}
+    return Expected(outputs, conditioning.movement(reference, feeds, truths, seed) if ill_conditioned else {})
+
+
+class WholeGraph:
+    """A model file on one case.
+
+    Args:
+        path: The file.
+        runtime: What runs it.
+        threads: Its threads.
+        feeds: The inputs, by the model's names.
+        wanted: What the outputs should be, by position.
+        tolerances: What is allowed.
+        excused: Allow all that the conditioning explains, for an operator that is known to be less accurate.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        runtime: Runtime,
+        threads: int,
+        feeds: Mapping[str, Array],
+        wanted: Expected,
+        tolerances: Tolerances,
+        *,
+        excused: bool,
+    ) -> None:
+        self._path = path
+        self._runtime = runtime
+        self._threads = threads
+        self._feeds = feeds
+        self._wanted = wanted
+        self._tolerances = tolerances
+        self._excused = excused
+
+    def worst(self, settings: SessionSettings) -> tuple[int, Error]:
+        """Return the place of the worst output, and its error; what the runtime raises is one."""
+        try:
+            with captured_stderr():
+                runner = self._runtime.load(Artifact(self._path, settings=settings), self._threads)
+                actual = runner.run(self._feeds)
+        except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
+            return 0, _refused(f"the runtime failed: {first_line(error)}")
+        found = []
+        for place, (name, (truth, own)) in enumerate(self._wanted.outputs.items()):
+            array = actual.get(name, list(actual.values())[place] if place < len(actual) else None)
+            if array is None:
+                return place, _refused("the runtime has no such output")
+            moved = self._wanted.moved.get(name, 0.0)
+            found.append(own_error(name, array, truth, own, self._tolerances, moved, excused=self._excused))
+        place = max(range(len(found)), key=lambda i: (found[i].over, found[i].factor))
+        return place, found[place]
+
+    def lowest_level(self, settings: SessionSettings) -> SessionSettings | None:
+        """Return the settings with the lowest level of optimisation that fails; None where none of them is needed."""
+        if not self.worst(settings)[1].over or self.worst(NO_OPTIMIZER)[1].over:
+            return None
+        highest = _LEVELS.index(settings.graph_optimization_level)
+        tried = (replace(settings, graph_optimization_level=level) for level in _LEVELS[:highest])
+        return next((each for each in tried if self.worst(each)[1].over), settings)
+
+
+def _refused(problem: str) -> Error:
+    return Error(problem=problem, factor=math.inf)

@@ -1,0 +1,197 @@
+"""The pytest plugin: the fixture ``assert_parity``, the marker ``parity``, ``--parity-runtime``, ``--parity-report``.
+
+pytest imports this in every run of every environment that has the package. So it imports nothing but pytest and the
+standard library; torch loads with the first assertion.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ffn_export import testing
+from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from ffn_export.parity.result import ParityResult
+    from ffn_export.subjects import Model, Subject
+
+MARKER = "parity"
+_OPTIONS = tuple(
+    name
+    for name, parameter in inspect.signature(testing.assert_parity).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+)
+_LONGEST_NAME = 150
+
+
+@dataclass
+class Reports:
+    """Where ``--parity-report`` writes, and which names it gave already."""
+
+    directory: Path
+    taken: dict[str, int] = field(default_factory=dict)
+
+    def path(self, test: str) -> Path:
+        """Return the path of a report without its ending: ``TEST``, and ``TEST-2`` for what a test asserts next."""
+        name = re.sub(r"[^\w.=,-]+", "-", test).strip("-")[-_LONGEST_NAME:]
+        self.taken[name] = count = self.taken.get(name, 0) + 1
+        return self.directory / (name if count == 1 else f"{name}-{count}")
+
+
+_REPORTS = pytest.StashKey[Reports]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the plugin."""
+    group = parser.getgroup("ffn-export", "parity of ONNX models with PyTorch (ffn-export)")
+    group.addoption(
+        "--parity-runtime", dest="parity_runtimes", action="append", metavar="NAME",
+        help="judge assert_parity on this runtime whatever the tests say; repeat for several. "
+        "One that is not available here fails the test.",
+    )  # fmt: skip
+    group.addoption(
+        "--parity-report",
+        metavar="DIR",
+        help="write the result of each assert_parity to DIR as JSON, passed or not, and the inputs of failing cases",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, and refuse a runtime that nobody knows before any test runs."""
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}({', '.join(f'{name}=...' for name in _OPTIONS)}): defaults of the fixture assert_parity; "
+        "runtimes=[...] runs the test once for each, and skips it where one is unavailable. "
+        f"Tests that use the fixture have it by themselves, for -m {MARKER}.",
+    )
+    directory = config.getoption("--parity-report")
+    if directory is not None:
+        config.stash[_REPORTS] = Reports(Path(directory))
+    names = config.getoption("parity_runtimes") or ()
+    if names:
+        from ffn_export.runtimes.registry import get_runtime
+
+        try:
+            for name in names:
+                get_runtime(name)
+        except UsageError as error:
+            raise pytest.UsageError(f"--parity-runtime: {error}") from error
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a marker that says nothing, and mark the tests that use the fixture."""
+    for item in items:
+        for marker in item.iter_markers(MARKER):
+            _check(item, marker)
+        if "assert_parity" in getattr(item, "fixturenames", ()) and item.get_closest_marker(MARKER) is None:
+            item.add_marker(MARKER)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once for each runtime that the command line or its marker names."""
+    if "parity_runtime" not in metafunc.fixturenames:
+        return
+    names = metafunc.config.getoption("parity_runtimes") or _defaults(metafunc.definition).get("runtimes")
+    if names:
+        metafunc.parametrize("parity_runtime", list(dict.fromkeys([names] if isinstance(names, str) else names)))
+
+
+@pytest.fixture
+def parity_runtime() -> str | None:
+    """The runtime that this run of the test is judged on; None means every one that can run the model here."""
+    return None
+
+
+@pytest.fixture
+def assert_parity(request: pytest.FixtureRequest, parity_runtime: str | None) -> AssertParity:
+    """``ffn_export.testing.assert_parity`` with the defaults of the marker ``parity`` and of the command line."""
+    return AssertParity(
+        request.node.nodeid,
+        _defaults(request.node),
+        parity_runtime,
+        by_command_line=bool(request.config.getoption("parity_runtimes")),
+        reports=request.config.stash.get(_REPORTS, None),
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class AssertParity:
+    """What the fixture ``assert_parity`` is.
+
+    Attributes:
+        test: The test's node id.
+        defaults: Arguments of its markers.
+        runtime: The runtime that this run of the test is judged on.
+        by_command_line: Whether the command line named it.
+        reports: Where results are written.
+    """
+
+    test: str
+    defaults: dict[str, Any]
+    runtime: str | None
+    by_command_line: bool
+    reports: Reports | None
+
+    def __call__(self, reference: Subject | Path | None, model: Model, **options: Any) -> ParityResult:
+        """Assert parity as :func:`ffn_export.testing.assert_parity` does, with its arguments.
+
+        A runtime that the test names and that is unavailable here skips it; one of the command line fails it.
+        """
+        __tracebackhide__ = True
+        options = self._options(options)
+        path = None if self.reports is None else self.reports.path(self.test)
+        if path is not None:
+            options.setdefault("failures", path)
+        try:
+            result = testing.judge(reference, model, **options)
+        except RuntimeUnavailableError as error:
+            if self.by_command_line:
+                pytest.fail(f"--parity-runtime: {error}", pytrace=False)
+            pytest.skip(str(error))
+        if path is not None:
+            from ffn_export.reports.json_report import write_json
+
+            write_json(result.to_dict(), f"{path}.json")
+        testing.require(result, reference, model, **options)
+        return result
+
+    def __repr__(self) -> str:
+        """Stay short: pytest shows the arguments of a test that failed."""
+        return f"<assert_parity on {self.runtime or 'all runtimes'}>"
+
+    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
+        defaults = self.defaults
+        if given.keys() & {"tolerances", "atol", "rtol"}:  # one of them takes the place of whatever was the default
+            defaults = {name: value for name, value in defaults.items() if name not in ("tolerances", "atol", "rtol")}
+        options = {**defaults, **given}
+        if self.runtime is not None and (self.by_command_line or "runtimes" not in given):
+            options["runtimes"] = [self.runtime]
+        return options
+
+
+def _defaults(node: pytest.Item | pytest.Function) -> dict[str, Any]:
+    """Return the arguments of a test's markers: its own over those of its class, those over its module's."""
+    markers: Iterator[pytest.Mark] = node.iter_markers(MARKER)
+    merged: dict[str, Any] = {}
+    for marker in reversed(list(markers)):
+        merged.update(marker.kwargs)
+    return merged
+
+
+def _check(item: pytest.Item, marker: pytest.Mark) -> None:
+    if marker.args:
+        raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.parity takes named arguments only: {', '.join(_OPTIONS)}")
+    for name in marker.kwargs:
+        if name not in _OPTIONS:
+            raise pytest.UsageError(
+                f"{item.nodeid}: @pytest.mark.parity has no argument {name!r};{did_you_mean(name, _OPTIONS)} "
+                f"known are {', '.join(_OPTIONS)}"
+            )

@@ -1,0 +1,182 @@
+"""OpenVINO on its CPU device, in float32 where that is asked for: which precision was used is read off the nodes.
+
+By default OpenVINO computes a float32 model in bfloat16 where the processor has instructions for it, and in float32
+elsewhere, without a word. So there are two runtimes: ``openvino``, which is told to compute in float32, and
+``openvino-bf16``, which is told nothing and is there only where that means bfloat16.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ffn_export.errors import RuntimeUnavailableError, UsageError
+from ffn_export.exporter import onnx_file
+from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.captured_stderr import captured_stderr
+from ffn_export.runtimes.precision import described, graph_dtypes
+
+DEVICE = "CPU"
+_DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}
+# Nodes of a compiled model that compute nothing: they hold, move or convert.
+_NO_ARITHMETIC = frozenset({"Const", "Convert", "Input", "MemoryInput", "MemoryOutput", "Output", "Reorder"})
+_UNKNOWN_OPERATORS = "No conversion rule found for operations: "
+_IN_FLOAT32 = {
+    "INFERENCE_PRECISION_HINT": "f32",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",  # else the inputs of a product with 8-bit weights become 8-bit too
+}
+
+
+class OpenVino:
+    """A runtime of OpenVINO.
+
+    Args:
+        name: What the command line calls it.
+        precision: The dtype that its products are to be in.
+        options: Properties that a model is compiled with, beside the threads.
+    """
+
+    by_default = False  # an extra: what judges unasked is the same on all machines
+    last_resort = False
+
+    def __init__(self, name: str, precision: str, options: Mapping[str, str]) -> None:
+        self.name = name
+        self.precision = precision
+        self.options = options
+
+    def unavailable(self, artifact: Artifact) -> str | None:
+        """Missing package or model, or a processor without bfloat16; its operators only loading tells."""
+        try:
+            import openvino
+        except ImportError as error:
+            return f"OpenVINO is not installed ({error}): run `pip install 'ffn-export[openvino]'`"
+        if artifact.model_path is None:
+            return "there is no ONNX model to run"
+        if self.precision == "bfloat16" and "BF16" not in openvino.Core().get_property(
+            DEVICE, "OPTIMIZATION_CAPABILITIES"
+        ):
+            return "this processor has no bfloat16, so OpenVINO computes in float32 here: that is the runtime openvino"
+        return None
+
+    def load(self, artifact: Artifact, threads: int) -> Runner:
+        """Compile the model and prove what its nodes compute in."""
+        reason = self.unavailable(artifact)
+        if reason is not None or artifact.model_path is None:
+            raise RuntimeUnavailableError(reason)
+        model = onnx_file.load(artifact.model_path)
+        dtypes = {value.dtype.name.lower() for value in (*model.graph.inputs, *model.graph.outputs) if value.dtype}
+        if "bfloat16" in dtypes:
+            raise RuntimeUnavailableError("its Python interface takes and gives no arrays in bfloat16")
+        if "float64" in graph_dtypes(model):
+            raise RuntimeUnavailableError("OpenVINO computes in float32 at most, and the graph is in float64")
+        compiled = _compile(artifact.model_path, {**self.options, "INFERENCE_NUM_THREADS": threads})
+        reason = self.misplaced(compiled)
+        if reason is not None:
+            raise RuntimeUnavailableError(reason)
+        return OpenVinoRunner(compiled, [str(value.name) for value in model.graph.outputs])
+
+    def misplaced(self, compiled: Any) -> str | None:
+        """Return what keeps a compiled model from being this runtime's: another device or precision; None if nothing.
+
+        Args:
+            compiled: An ``openvino.CompiledModel``.
+        """
+        devices = list(compiled.get_property("EXECUTION_DEVICES"))
+        if devices != [DEVICE]:
+            return f"it runs on {', '.join(devices)}, not on {DEVICE}"
+        found = computed_in(compiled)
+        if self.precision == "bfloat16":
+            return None if found["bfloat16"] else "OpenVINO computes no node of this model in bfloat16"
+        others = sorted(found.keys() - {self.precision})
+        if others:
+            return f"OpenVINO computes {found[others[0]]} nodes of this model in {others[0]}, not in {self.precision}"
+        return None
+
+
+FLOAT32 = OpenVino("openvino", "float32", _IN_FLOAT32)
+BFLOAT16 = OpenVino("openvino-bf16", "bfloat16", {})
+
+
+class OpenVinoRunner:
+    """A compiled model that takes and gives arrays by name.
+
+    Args:
+        compiled: An ``openvino.CompiledModel``.
+        outputs: Names of the graph's outputs.
+    """
+
+    def __init__(self, compiled: Any, outputs: Sequence[str]) -> None:
+        self._compiled = compiled
+        self._outputs = outputs
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once.
+
+        Raises:
+            UsageError: If OpenVINO refuses the inputs.
+        """
+        try:
+            result = self.prepare(feeds)()
+        except RuntimeError as error:
+            raise UsageError(f"OpenVINO: {_reason(error)}") from error
+        return {name: np.array(result[self._compiled.output(name)]) for name in self._outputs}
+
+    def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+        """Return a call of a request that reads the arrays where they are."""
+        import openvino
+
+        request = self._compiled.create_infer_request()
+        for name, array in feeds.items():
+            request.set_tensor(name, openvino.Tensor(np.asarray(array, order="C"), shared_memory=True))
+        return lambda: request.infer(share_outputs=True)
+
+    def placement(self) -> dict[str, int]:
+        """Return the device and its nodes, without those that hold, move or convert."""
+        return {DEVICE: sum(1 for _ in _computing(self._compiled))}
+
+    def precision(self) -> str:
+        """Return the dtypes of the nodes as the compiled model records them."""
+        return described(set(computed_in(self._compiled)))
+
+
+def computed_in(compiled: Any) -> Counter[str]:
+    """Return floating-point dtype -> nodes of a compiled model that compute in it."""
+    return Counter(_DTYPES[precision] for precision in _computing(compiled) if precision in _DTYPES)
+
+
+def _computing(compiled: Any) -> list[str]:
+    """Return the precision of each node that computes, in OpenVINO's words."""
+    infos = [node.get_rt_info() for node in compiled.get_runtime_model().get_ops()]
+    return [
+        info["runtimePrecision"].astype(str) for info in infos if info["layerType"].astype(str) not in _NO_ARITHMETIC
+    ]
+
+
+def _compile(path: Path, options: Mapping[str, Any]) -> Any:
+    """Read and compile a model.
+
+    Raises:
+        RuntimeUnavailableError: If OpenVINO does not know one of its operators.
+        UsageError: If it refuses the model for another reason.
+    """
+    import openvino
+
+    core = openvino.Core()
+    try:
+        with captured_stderr():
+            return core.compile_model(core.read_model(path), DEVICE, {"NUM_STREAMS": 1, **options})
+    except Exception as error:
+        _, unknown, operators = str(error).partition(_UNKNOWN_OPERATORS)
+        if unknown:
+            raise RuntimeUnavailableError(f"OpenVINO has no operator {operators.strip()}") from error
+        raise UsageError(f"OpenVINO does not load {path.name}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what OpenVINO says was wrong: the line on a node, else the last one; others name its source files."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("While validating node")), lines[-1] if lines else "")

@@ -1,0 +1,147 @@
+"""The PyTorch module under ``torch.compile``: inductor's code, and proof that it ran.
+
+``torch.compile`` goes on without a word where it could not compile: a graph break leaves Python in between, and
+after a number of recompilations it runs the module as it is. So whole graphs are asked for, which makes either an
+error, and each graph counts its own runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.exporter.one_line import first_line
+from ffn_export.exporter.source import Source
+from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.torch_eager import TorchRunner, no_source
+
+# Sizes are symbols, but 0 and 1 are special, so every axis may ask for two more graphs.
+_MOST_GRAPHS = 256
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class TorchCompiled:
+    """The runtime ``torch-compile``."""
+
+    name = "torch-compile"
+    by_default = False  # it runs the module and not the model, and compiling takes longer than all the rest
+    last_resort = False
+
+    def unavailable(self, artifact: Artifact) -> str | None:
+        """No module, or no C++ compiler; what cannot be compiled only loading tells."""
+        return no_source(artifact) or compiler_problem()
+
+    def load(self, artifact: Artifact, threads: int) -> Runner:
+        """Compile the module by running it once, on the sizes that it is traced with for export."""
+        reason = self.unavailable(artifact)
+        if reason is not None or artifact.source is None:
+            raise RuntimeUnavailableError(reason)
+        runner = CompiledRunner(artifact.source, threads)
+        args, kwargs = artifact.source.arguments(artifact.source.traced_sizes())
+        try:
+            runner.check(args, kwargs)
+        except Exception as error:
+            inner = getattr(error, "inner_exception", error)  # where the backend failed, the error is about the backend
+            raise RuntimeUnavailableError(f"torch.compile: {first_line(inner)}") from error
+        return runner
+
+
+@dataclass
+class Graph:
+    """A compiled graph: how many operators it was made of, and how often it ran."""
+
+    operators: int
+    runs: int = 0
+
+
+class CompiledRunner(TorchRunner):
+    """A module under ``torch.compile``, with symbols for sizes.
+
+    Args:
+        source: The module, and how it is called.
+        threads: Intra-op threads.
+    """
+
+    def __init__(self, source: Source, threads: int) -> None:
+        self.graphs: list[Graph] = []
+        compiled = torch.compile(source.module, backend=self._inductor, dynamic=True, fullgraph=True)
+        super().__init__(source, threads, compiled)
+
+    def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Run once and see that compiled code did it.
+
+        Raises:
+            RuntimeError: If none of the compiled graphs ran.
+            Exception: What torch.compile raises where it cannot make one graph of the module.
+        """
+        with many_graphs():
+            self._proven(self.caller(args, kwargs))
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once, with the proof of :meth:`check`."""
+        with many_graphs():
+            result: dict[str, Array] = self._proven(lambda: super(CompiledRunner, self).run(feeds))
+        return result
+
+    def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+        """Return a call that needs no compilation any more."""
+        call = super().prepare(feeds)
+        with many_graphs():
+            self._proven(call)
+        return call
+
+    def placement(self) -> dict[str, int]:
+        """Return how many graphs ran, one for each range of sizes, and the operators that the first was made of."""
+        ran = [graph for graph in self.graphs if graph.runs]
+        graphs = f"{len(ran)} compiled graph{'' if len(ran) == 1 else 's'}"
+        return {f"inductor, {graphs}": ran[0].operators if ran else 0}
+
+    def _inductor(self, module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        """Compile one graph and count its runs."""
+        from torch._inductor.compile_fx import compile_fx
+
+        compiled: Any = compile_fx(module, inputs)
+        graph = Graph(sum(node.op.startswith("call") for node in module.graph.nodes))
+        self.graphs.append(graph)
+
+        def run(*args: Any) -> Any:
+            graph.runs += 1
+            return compiled(*args)
+
+        return run
+
+    def _proven(self, call: Callable[[], Any]) -> Any:
+        before = sum(graph.runs for graph in self.graphs)
+        result = call()
+        if sum(graph.runs for graph in self.graphs) == before:
+            raise RuntimeError("no compiled graph ran: the module was run as it is")
+        return result
+
+
+@contextmanager
+def many_graphs() -> Iterator[None]:
+    """Allow a graph for each range of sizes; one too many is an error, since whole graphs were asked for.
+
+    One thread at a time: the limits are global, and so is the count of runs that proves that compiled code ran.
+    """
+    from torch._dynamo import config
+
+    with _ONE_AT_A_TIME, config.patch(recompile_limit=_MOST_GRAPHS, accumulated_recompile_limit=_MOST_GRAPHS * 16):
+        yield
+
+
+def compiler_problem() -> str | None:
+    """Return why there is no C++ compiler for inductor, or None."""
+    try:
+        from torch._inductor.cpp_builder import get_cpp_compiler
+
+        get_cpp_compiler()
+    except Exception as error:  # noqa: BLE001 - torch's private error; whatever it raises is the reason
+        return f"torch.compile has no C++ compiler: {first_line(error)}"
+    return None

@@ -1,0 +1,164 @@
+"""The PyTorch module, eager, on a GPU with CUDA: every operator proven to compute there, and not in TF32."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.exporter.one_line import first_line
+from ffn_export.exporter.outputs import tensors_of
+from ffn_export.exporter.source import Source
+from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.torch_eager import TorchRunner, no_source
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class TorchCuda:
+    """The runtime ``torch-cuda``."""
+
+    name = "torch-cuda"
+    by_default = False  # it runs the module and not the model
+    last_resort = False
+    device = "cuda"
+
+    def unavailable(self, artifact: Artifact) -> str | None:
+        """No module or no GPU; where its operators compute only running tells."""
+        return no_source(artifact) or gpu_problem()
+
+    def load(self, artifact: Artifact, threads: int) -> Runner:
+        """Copy the module to the GPU, and run it once to see where each of its operators computes."""
+        reason = self.unavailable(artifact)
+        if reason is not None or artifact.source is None:
+            raise RuntimeUnavailableError(reason)
+        try:
+            return DeviceRunner(artifact.source, threads, self.device)
+        except (RuntimeError, NotImplementedError) as error:
+            raise RuntimeUnavailableError(f"PyTorch on {self.device}: {first_line(error)}") from error
+
+
+class DeviceRunner(TorchRunner):
+    """A copy of a module on a device.
+
+    Args:
+        source: The module, and how it is called.
+        threads: Intra-op threads of what is left on the CPU.
+        device: Where to run it.
+
+    Raises:
+        RuntimeUnavailableError: If an operator computes with floating-point numbers on another device.
+    """
+
+    def __init__(self, source: Source, threads: int, device: str) -> None:
+        module = copy.deepcopy(source.module).to(device)
+        super().__init__(source, threads, module, device)
+        self._placed = self._observed(module)
+
+    def caller(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+        """Return a call on tensors that are on the device, which waits for the results and leaves them there."""
+        call = super().caller(args, kwargs)
+
+        def finished() -> Any:
+            with full_float32():
+                result = call()
+            if torch.device(self.device).type == "cuda":
+                torch.cuda.synchronize()
+            return result
+
+        return finished
+
+    def placement(self) -> dict[str, int]:
+        """Return device -> operators that computed there, as the dispatcher saw them."""
+        return dict(self._placed)
+
+    def precision(self) -> str:
+        """Return the module's dtypes; float32 products are not rounded to TF32."""
+        return f"{super().precision()}, TF32 off"
+
+    def _observed(self, module: torch.nn.Module) -> Counter[str]:
+        """Run once and count operators by device."""
+        elsewhere = [n for n, p in module.named_parameters() if not on(self.device, p)]
+        if elsewhere:
+            raise RuntimeUnavailableError(f"the parameter {elsewhere[0]} did not move to {self.device}")
+        sizes = self.source.traced_sizes()
+        args, kwargs = self.source.arguments(sizes)
+        args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.to(self.device), (args, kwargs))
+        with full_float32(), torch.inference_mode(), Devices(self.device) as seen:
+            results = module(*args, **kwargs)
+        if seen.elsewhere is not None:
+            raise RuntimeUnavailableError(f"{seen.elsewhere}, not on {self.device}")
+        if any(not on(self.device, tensor) for tensor in tensors_of(results)):
+            raise RuntimeUnavailableError(f"an output is not on {self.device}")
+        operators: Counter[str] = seen.operators
+        return operators
+
+
+class Devices(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Counts operators by the device of what they make, and notes the first that computes elsewhere.
+
+    Args:
+        device: Where floating-point numbers should be computed.
+
+    Attributes:
+        operators: Device -> operators.
+        elsewhere: The first operator that gave floating-point numbers on another device, or None.
+    """
+
+    def __init__(self, device: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # likewise
+        self.device = device
+        self.operators: Counter[str] = Counter()
+        self.elsewhere: str | None = None
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call the operator and look at what it made."""
+        result = func(*args, **(kwargs or {}))
+        made = [value for value in tree_leaves(result) if isinstance(value, torch.Tensor)]
+        self.operators.update({str(tensor.device) for tensor in made})
+        for tensor in made:
+            if self.elsewhere is None and tensor.is_floating_point() and not on(self.device, tensor):
+                self.elsewhere = f"{func} computes on {tensor.device}"
+        return result
+
+
+def on(device: str, tensor: torch.Tensor) -> bool:
+    """Whether a tensor is on a device of this type."""
+    return tensor.device.type == torch.device(device).type
+
+
+@contextmanager
+def full_float32() -> Iterator[None]:
+    """Let float32 products on CUDA be float32: TF32 has 10 bits of mantissa.
+
+    One thread at a time: the settings are global.
+    """
+    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    with _ONE_AT_A_TIME:
+        before = [backend.allow_tf32 for backend in backends]
+        try:
+            for backend in backends:
+                backend.allow_tf32 = False
+            yield
+        finally:
+            for backend, value in zip(backends, before, strict=True):
+                backend.allow_tf32 = value
+
+
+def gpu_problem() -> str | None:
+    """Return why PyTorch has no CUDA here, in one line, or None."""
+    if torch.version.cuda is None:
+        return f"this PyTorch ({torch.__version__}) is built without CUDA"
+    if not torch.cuda.is_available():
+        return "PyTorch finds no GPU with CUDA"
+    return None

@@ -1,0 +1,144 @@
+"""Parity as an assertion, for tests of any kind. The pytest plugin builds on it.
+
+Importing this module is light: torch loads with the first assertion.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ffn_export.errors import UsageError
+
+if TYPE_CHECKING:
+    from ffn_export.exporter.tensor_spec import InputSpecs
+    from ffn_export.parity.result import ParityResult
+    from ffn_export.parity.tolerances import Tolerances
+    from ffn_export.subjects import Model, Subject
+
+__all__ = ["assert_parity"]
+
+
+def assert_parity(
+    reference: Subject | Path | None,
+    model: Model,
+    *,
+    inputs: InputSpecs | None = None,
+    samples: Mapping[str, Any] | None = None,
+    runtimes: Sequence[str] | None = None,
+    tolerances: Tolerances | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    dtype: str = "float32",
+    keep_io: bool = False,
+    seed: int | None = None,
+    input_seed: int | None = None,
+    task: str | None = None,
+    threads: int | None = None,
+    jobs: int = 1,
+    failures: Path | str | None = None,
+) -> ParityResult:
+    """Assert that an ONNX model computes what its reference does, over a sweep of sizes and values.
+
+    Args:
+        reference: A ``torch.nn.Module``, a SPEC such as ``"my.models:encoder"``, another ``.onnx`` file, or None for
+            a bundle, which knows its own.
+        model: An ``.onnx`` file, a bundle's directory, or an ``onnx_ir.Model``.
+        inputs: Inputs of the module, ``{"x": "float32[batch,seq,768]"}``; None means those of the graph.
+        samples: Arrays by input name, verified besides what is drawn.
+        runtimes: Names of runtimes that must judge it; None means every one that can run it here.
+        tolerances: What is allowed; None means the defaults, which ask no more than PyTorch's own error excuses.
+        atol: The classic test instead, ``error <= atol + rtol * |oracle|`` for every element; 0 if only rtol is given.
+        rtol: See ``atol``.
+        dtype: The precision that the model was exported in; a bundle knows its own.
+        keep_io: Whether its inputs and outputs stayed in float32.
+        seed: Seed of the weights of a SPEC; None means its own.
+        input_seed: Seed of the drawn inputs; None means ``seed``, else 0.
+        task: What a model directory was exported for.
+        threads: Intra-op threads; None means the processors that this process may run on.
+        jobs: Cases that run at the same time.
+        failures: Directory in which the inputs of failing cases are kept, as ONNX test vectors; None keeps none.
+
+    Returns:
+        The verification, for a test that wants to look at more than its verdict.
+
+    Raises:
+        AssertionError: If it does not. The message has the verdict, the worst case of each runtime, the first failures
+            and the command that runs it again.
+        UsageError: If something named does not exist, or both ``tolerances`` and ``atol`` or ``rtol`` are given.
+        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+    """
+    __tracebackhide__ = True
+    options: dict[str, Any] = {
+        "inputs": inputs, "samples": samples, "runtimes": runtimes, "tolerances": tolerances, "atol": atol,
+        "rtol": rtol, "dtype": dtype, "keep_io": keep_io, "seed": seed, "input_seed": input_seed, "task": task,
+        "threads": threads, "jobs": jobs, "failures": failures,
+    }  # fmt: skip
+    result = judge(reference, model, **options)
+    require(result, reference, model, **options)
+    return result
+
+
+def judge(
+    reference: Subject | Path | None,
+    model: Model,
+    *,
+    tolerances: Tolerances | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    **options: Any,
+) -> ParityResult:
+    """Verify, with the arguments of :func:`assert_parity`, and return the result whatever it is."""
+    from ffn_export import api
+    from ffn_export.parity.tolerances import Closeness, Tolerances
+
+    if atol is not None or rtol is not None:
+        if tolerances is not None:
+            raise UsageError("pass either tolerances or atol and rtol: tolerances hold both as closeness")
+        tolerances = Tolerances(closeness={"*": Closeness(atol or 0.0, rtol or 0.0)})
+    return api.verify(model, reference, tolerances=tolerances, **options)
+
+
+def require(result: ParityResult, reference: Subject | Path | None, model: Model, **options: Any) -> None:
+    """Raise unless a result of :func:`judge` with the same arguments passed.
+
+    Raises:
+        AssertionError: If it failed.
+    """
+    __tracebackhide__ = True
+    if result.passed:
+        return
+    from ffn_export.reports.assertion import assertion_text
+
+    raise AssertionError(assertion_text(result, replay_command(result, reference, model, **options)))
+
+
+def replay_command(result: ParityResult, reference: Subject | Path | None, model: Model, **options: Any) -> str:
+    """Return the command that runs a failed verification again: of ``ffn-export`` where files alone are needed.
+
+    A module or a model in memory, samples and Tolerances exist in the test alone: then it is the test that runs again.
+    """
+    from ffn_export.exporter.tensor_spec import parse_inputs
+
+    known = reference is None or isinstance(reference, str | Path)
+    given = [name for name in ("samples", "tolerances") if options.get(name) is not None]
+    if not (known and isinstance(model, str | Path)) or given:
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+        return shlex.join(["pytest", test]) if test else "run this again: its inputs are drawn from the same seed"
+    failing = dict.fromkeys(case.runtime for case in result.cases if case.status(result.tolerances) == "failed")
+    words = ["ffn-export", "verify", str(model)]
+    words += [] if reference is None else ["--against", str(reference)]
+    if options.get("inputs") is not None:
+        words += [word for spec in parse_inputs(options["inputs"]) for word in ("--input", f"{spec.name}:{spec}")]
+    words += [word for name in failing for word in ("--runtime", name)]
+    for name in ("atol", "rtol", "seed", "input_seed", "task", "threads"):
+        if options.get(name) is not None:
+            words += [f"--{name.replace('_', '-')}", str(options[name])]
+    words += ["--dtype", options["dtype"]] if options.get("dtype", "float32") != "float32" else []
+    words += ["--keep-io"] if options.get("keep_io") else []
+    saved = next((case.saved for case in result.cases if case.saved is not None), None)
+    words += [] if saved is None else ["--load-inputs", saved]
+    return shlex.join(words)
