@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ffn_export.bundle.describe import describe_source
+from ffn_export.bundle.stored import LATENCY, PARITY
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
@@ -18,7 +19,7 @@ from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.result import ParityResult
 from ffn_export.reports.html import write_html
 
-PARITY, FUSION, LATENCY, SITES, PAGE = "parity.json", "fusion.json", "latency.json", "sites.json", "report.html"
+FUSION, SITES, PAGE = "fusion.json", "sites.json", "report.html"
 
 
 @dataclass(frozen=True)

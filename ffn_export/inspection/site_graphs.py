@@ -14,6 +14,7 @@ from ffn_export.inspection.site_graph import OperatorGraph, Place, SiteGraph
 
 _SHOWN = frozenset({ir.AttributeType.INT, ir.AttributeType.FLOAT, ir.AttributeType.STRING, ir.AttributeType.INTS})
 _LONGEST_ATTRIBUTE = 24  # characters
+_MOST_SIZES = 6
 _LONGEST_PATH = 4  # nodes that move numbers between two that compute
 
 
@@ -103,10 +104,12 @@ def _attribute(value: object) -> str:
 
 
 def _constant(value: ir.Value) -> str:
-    """Return a number as itself, a tensor by its shape."""
+    """Return a number and the sizes of a shape as they are, a tensor by its own shape."""
     tensor = ir.convenience.get_const_tensor(value)
     if tensor is None:
         return "constant"
     if tensor.size == 1 and tensor.dtype != ir.DataType.STRING:
         return f"{float(tensor.numpy().reshape(-1)[0]):.6g}"
+    if tensor.dtype.is_integer() and tensor.size <= _MOST_SIZES:
+        return str(tensor.numpy().reshape(-1).tolist())
     return f"weight {list(tensor.shape.numpy())}"

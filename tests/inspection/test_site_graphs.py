@@ -40,6 +40,7 @@ def test_what_moves_numbers_between_is_part_of_a_site(drawn: dict[tuple[str, ...
     assert site.before.operators == ("MatMul", "Add", "Relu", "MatMul")
     graph = site.after
     assert graph.operators == ("Reshape", "com.microsoft::FusedGemm", "Shape", "Concat", "Reshape", "MatMul")
+    assert graph.places[1].details == ("[-1, 4]",)
     targets = {target for _, target in graph.edges}
     assert all(index in targets for index, place in enumerate(graph.places) if place.kind != "input")
 

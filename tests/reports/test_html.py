@@ -106,6 +106,7 @@ def test_page_holds_every_result(
     assert rows["w2", "failed"][2] == "linear2.weight"
     assert rows["batch=8,seq=128", "ort-cpu"][-1] == "faster"
     assert rows["norm:1", "refused"][-2] == "rms_norm: epsilon is no scalar"
+    assert rows["ort-cpu", "CPUExecutionProvider"] == ["ort-cpu", "CPUExecutionProvider", "9"]
     assert rows["ort-cuda", "unavailable"][2] == "the GPU wheel of onnxruntime is not installed"
     assert rows["processor", "AMD EPYC 9654 96-Core Processor"]
     assert "ffn-export verify bert-ffn.onnx --against bert-ffn --runtime ort-cpu --runtime openvino --threads 8" in said
@@ -130,6 +131,13 @@ def test_properties_are_shown_with_what_is_allowed(passed: ParityResult) -> None
     assert broken[1:6] == ["failed", "ort-cpu", "y", "40.00", "8.00"]
     held = next(row for row in rows if row[0].startswith("the same inputs"))
     assert held[1:6] == ["passed", "ort-cpu", "y", "0.00", "same bits"]
+
+
+def test_the_precision_that_a_runtime_computed_in_is_shown(failed: ParityResult) -> None:
+    told = replace(failed, precision={"ort-cpu": "float32", "openvino": "bfloat16"})
+    rows = Page(html_page(told)).rows
+    assert ["ort-cpu", "CPUExecutionProvider", "9", "float32"] in rows
+    assert ["openvino", "", "", "bfloat16"] in rows
 
 
 def test_names_cannot_write_markup(failed: ParityResult, fusion: FusionReport, site: SiteGraph) -> None:

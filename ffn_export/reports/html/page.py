@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
+from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
 from ffn_export.reports.commands import verify_command
 from ffn_export.reports.html import other_tables, parity_tables
@@ -70,6 +71,7 @@ def html_page(
         ],
         weights=parity_tables.weights_table(result),
         properties=parity_tables.properties_table(result),
+        broken_properties=sum(verdict.property_failure(p, result.tolerances) is not None for p in result.properties),
         placement=parity_tables.placement_table(result),
         environment=None if result.environment is None else other_tables.environment_table(result.environment),
         latency=None if latency is None else other_tables.latency_table(latency),

@@ -126,8 +126,13 @@ def properties_table(result: ParityResult) -> Table:
 
 
 def placement_table(result: ParityResult) -> Table:
-    """Where the nodes of each runtime ran."""
-    rows = (
-        (runtime, where, str(nodes)) for runtime, places in result.placement.items() for where, nodes in places.items()
-    )
-    return table("Where nodes ran", ("runtime", "device or provider", "nodes"), rows, numbers=("nodes",))
+    """Where the nodes of each runtime ran, and in which precision, as far as the runtime tells."""
+    rows = [
+        (runtime, where, str(nodes), result.precision.get(runtime, ""))
+        for runtime, places in result.placement.items()
+        for where, nodes in places.items()
+    ]
+    told = {runtime for runtime, *_ in rows}
+    rows += [(runtime, "", "", dtypes) for runtime, dtypes in result.precision.items() if runtime not in told]
+    headers = ("runtime", "device or provider", "nodes", "precision")
+    return table("Where nodes ran", headers, rows, numbers=("nodes",))
