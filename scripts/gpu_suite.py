@@ -274,7 +274,7 @@ def _prove(group: Group) -> None:
     for target in group.targets:
         said: dict[str, Any] = {"status": "broken"}
         try:
-            fused, _ = api.fuse(exported, target)
+            fused, _ = api.fuse(exported, target, check=False)
             onnx_file.save(fused, group.graph(target))
             said["nodes"] = tuple(n.op_type for n in fused.graph.all_nodes() if n.op_type != "Constant")
             said |= _judge(group, target, reference)

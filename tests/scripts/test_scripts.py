@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["export_presets", "verify_parity", "benchmark", "gpu_suite"])
+@pytest.mark.parametrize("name", ["export_presets", "verify_parity", "benchmark", "gpu_suite", "false_alarms"])
 def test_help_shows_an_example_and_the_exit_status(name: str) -> None:
     done = script(name, "--help")
     assert done.returncode == 0
@@ -165,3 +165,12 @@ def test_the_gpu_suite_says_in_one_line_that_there_is_no_gpu(tmp_path: Path) -> 
     (line,) = done.stderr.splitlines()
     assert line.startswith("gpu_suite: runtime 'ort-cuda' is not available here: ")
     assert not (tmp_path / "gpu.json").exists()
+
+
+def test_what_is_right_raises_no_alarm(tmp_path: Path) -> None:
+    done = script("false_alarms", "--only", "d2l-ffn-addnorm", "--seeds", "2", "--json", tmp_path / "r.json")
+    assert done.returncode == 0, done.stdout
+    counts = json.loads((tmp_path / "r.json").read_text())["cases"]
+    assert counts["passed"] + counts["warned"] == 2 * 4 * 19
+    assert "failed" not in counts
+    assert counts["asked"] == 2 * 4 * 9
