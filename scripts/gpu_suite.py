@@ -303,9 +303,9 @@ def _worst(result: ParityResult) -> dict[str, Any]:
     outputs = [output for case in result.cases for output in case.outputs]
     if not outputs:
         return {"cases": cases}
-    worst = max(outputs, key=lambda output: verdict.factor(output, result.tolerances))
-    errors = {"worst_ulps": worst.actual.ulps, "torch_ulps": worst.baseline.ulps}
-    return {"cases": cases, "allowed_ulps": verdict.allowed(worst, result.tolerances), **errors}
+    worst = max((verdict.worst(output, result.tolerances) for output in outputs), key=lambda error: error.factor)
+    errors = {"worst_ulps": worst.ulps, "torch_ulps": worst.baseline_ulps}
+    return {"cases": cases, "allowed_ulps": worst.allowed, **errors}
 
 
 def _time_all(groups: Sequence[Group], proofs: Sequence[Proof], path: Path, deadline: float) -> list[dict[str, Any]]:

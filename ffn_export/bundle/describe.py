@@ -49,11 +49,12 @@ def summarise_parity(result: ParityResult) -> dict[str, Any]:
         warned = [case.factor(result.tolerances) for case in cases if case.warning(result.tolerances) is not None]
         outputs = [output for case in cases for output in case.outputs]
         worst = max(outputs, key=lambda output: verdict.factor(output, result.tolerances), default=None)
+        decisive = verdict.worst(worst, result.tolerances) if worst else None
         runtimes[name] = {
             "cases": len(cases),
-            "worst_ulps": worst.actual.ulps if worst else None,
-            "allowed_ulps": verdict.allowed(worst, result.tolerances) if worst else None,
-            "baseline_ulps": worst.baseline.ulps if worst else None,
+            "worst_ulps": decisive.ulps if decisive else None,
+            "allowed_ulps": decisive.allowed if decisive else None,
+            "baseline_ulps": decisive.baseline_ulps if decisive else None,
             "warned": len(warned),
             "warned_factor": max(warned, default=None),
         }

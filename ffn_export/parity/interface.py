@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations, permutations
 
 import onnx_ir as ir
 
@@ -12,7 +13,7 @@ from ffn_export.exporter.tensor_spec import Dim, TensorSpec
 
 def differences(model: ir.Model, specs: Sequence[TensorSpec], outputs: Sequence[str] | None) -> tuple[str, ...]:
     """Return one line for each difference; a difference is a failed gate, not bad input."""
-    found: list[str] = []
+    found: list[str] = _tied_axes(model, specs)
     values = {v.name: v for v in model.graph.inputs}
     for spec in specs:
         value = values.pop(spec.name, None)
@@ -42,6 +43,32 @@ def _axes(spec: TensorSpec, value: ir.Value) -> list[str]:
         for axis, (want, have) in enumerate(zip(spec.dims, value.shape, strict=True))
         if isinstance(have, int) and have != want
     ]
+
+
+def _tied_axes(model: ir.Model, specs: Sequence[TensorSpec]) -> list[str]:
+    """Compare what the axes are called: the graph may name them as it likes, but not two by one name or crosswise."""
+    shapes = {value.name: value.shape for value in model.graph.inputs if value.shape is not None}
+    called: dict[str, set[str]] = {}
+    for spec in specs:
+        shape = shapes.get(spec.name, ir.Shape([]))
+        if len(shape) == len(spec.dims):
+            for axis, dim in spec.symbolic.items():
+                called.setdefault(dim.name, set()).update(_symbols(shape[axis]))
+    crosswise = [
+        f"the graph calls axis {one!r} {other!r}, which is the name of another"
+        for one, other in permutations(called, 2)
+        if other in called[one]
+    ]
+    return crosswise or [
+        f"the graph has one symbol, {symbol!r}, for the axes {one!r} and {other!r}"
+        for one, other in combinations(called, 2)
+        for symbol in sorted(called[one] & called[other])
+    ]
+
+
+def _symbols(dim: int | ir.SymbolicDim) -> set[str]:
+    """Return the name of an axis, if it has one: a size has none, nor has an axis of which nothing is known."""
+    return set() if isinstance(dim, int) or dim.value is None else {str(dim.value)}
 
 
 def _name(dtype: ir.DataType | None) -> str:

@@ -59,6 +59,10 @@ class OutputMetrics:
         frontier: ``(absolute difference, magnitude of the oracle)`` of the elements that decide, for any ``atol``
             and ``rtol``, whether ``difference <= atol + rtol * magnitude`` holds everywhere.
         problem: What keeps it from being compared at all: a missing output, another shape or dtype.
+        settled_ulps: The runtime's largest error where PyTorch has not lost its way, in units of the last place; a
+            row on which PyTorch's error is far above its usual one says nothing of the others.
+        settled_baseline_ulps: PyTorch's largest error there.
+        settled_index: Index of the runtime's largest error there.
     """
 
     output: str
@@ -72,6 +76,9 @@ class OutputMetrics:
     dropped: int = 0
     frontier: tuple[tuple[float, float], ...] = ()
     problem: str | None = None
+    settled_ulps: float = 0.0
+    settled_baseline_ulps: float = 0.0
+    settled_index: tuple[int, ...] = ()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> OutputMetrics:

@@ -11,7 +11,7 @@ from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
-from ffn_export.parity import conditioning, interface, properties, weights
+from ffn_export.parity import conditioning, inference_only, interface, properties, weights
 from ffn_export.parity.cases import Case, sweep
 from ffn_export.parity.caveats import caveats
 from ffn_export.parity.evidence import Evaluated, Keeper
@@ -68,7 +68,6 @@ def verify(
     model = onnx_file.load(path)
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads)
-    outputs = reference.source.outputs if reference.source else None
     cases = cases if cases is not None else sweep(reference.inputs, reference.example, seed)
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
 
@@ -90,7 +89,10 @@ def verify(
         tolerances=tolerances or Tolerances(),
         cases=(*broken, *found),
         unavailable=unavailable,
-        interface=interface.differences(model, reference.inputs, outputs),
+        interface=(
+            *interface.differences(model, reference.inputs, _output_names(reference, found)),
+            *inference_only.differences(model),
+        ),
         weights=weights.compare_weights(model, reference.source.module) if reference.source else (),
         properties=_properties(reference, loaded, cases, found),
         notes=properties.expected_breaks(model),
@@ -98,6 +100,13 @@ def verify(
         precision={name: runner.precision() for name, runner in loaded.items()},
         environment=environment.current(threads),
     )
+
+
+def _output_names(reference: Reference, found: Sequence[CaseResult]) -> Sequence[str] | None:
+    """Return the names that the reference fixes or, once it ran, those that it gave; None where it never ran."""
+    if reference.source is not None and reference.source.outputs is not None:
+        return reference.source.outputs
+    return next(([output.output for output in result.outputs] for result in found if result.outputs), None)
 
 
 def _in_order(work: Callable[[Item], Result], items: Sequence[Item], jobs: int) -> Iterator[Result]:
@@ -151,12 +160,14 @@ def _evaluated(
 def _properties(
     reference: Reference, loaded: Mapping[str, Runner], cases: Sequence[Case], found: Sequence[CaseResult]
 ) -> tuple[PropertyMetrics, ...]:
-    """Ask every runtime the properties of the reference, on the first case that it runs."""
-    ran = {result.case for result in found if result.outputs}
-    case = next((case for case in cases if case.name in ran), None)
+    """Ask every runtime the properties of the reference, on the first case with results that can be compared."""
+    ran = [result for result in found if result.outputs and all(o.problem is None for o in result.outputs)]
+    case = next((case for case in cases if case.name in {result.case for result in ran}), None)
     if case is None:
         return ()
     asked = properties.questions(reference, case)
     feeds = case.feeds(reference.inputs)
-    own = {o.output: o.baseline.ulps for result in found if result.case == case.name for o in result.outputs}
-    return tuple(each for name, runner in loaded.items() for each in properties.ask(name, runner, feeds, asked, own))
+    on_case = [result for result in ran if result.case == case.name]
+    own = {output.output: output.baseline.ulps for result in on_case for output in result.outputs}
+    runners = {result.runtime: loaded[result.runtime] for result in on_case}
+    return tuple(each for name, runner in runners.items() for each in properties.ask(name, runner, feeds, asked, own))

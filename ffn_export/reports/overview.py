@@ -96,7 +96,7 @@ def worst_output(case: CaseResult, tolerances: Tolerances) -> OutputMetrics | No
 
 def allowed_number(output: OutputMetrics, tolerances: Tolerances) -> str:
     """Return what is allowed of an output in ulps; empty where what was declared is in another unit."""
-    return "" if tolerances.declares(output.output) else number(verdict.allowed(output, tolerances))
+    return "" if tolerances.declares(output.output) else number(verdict.worst(output, tolerances).allowed)
 
 
 def legend(tolerances: Tolerances) -> str:
@@ -147,9 +147,10 @@ def _worst(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, st
     case, worst = max(measured, key=lambda pair: _severity(pair[0], pair[1], tolerances))
     if worst.problem is not None:
         return "not comparable", "", "", "", case.case
-    error = "NaN or infinite" if worst.unexpected else number(worst.actual.ulps)
+    decisive = verdict.worst(worst, tolerances)
+    error = "NaN or infinite" if worst.unexpected else number(decisive.ulps)
     factor = "" if worst.unexpected else number(verdict.factor(worst, tolerances))
-    return error, allowed_number(worst, tolerances), factor, number(worst.baseline.ulps), case.case
+    return error, allowed_number(worst, tolerances), factor, number(decisive.baseline_ulps), case.case
 
 
 def _severity(case: CaseResult, output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, float]:

@@ -8,7 +8,7 @@ import pytest
 
 from ffn_export.cli.main import run
 from ffn_export.exporter import onnx_file
-from tests.parity import faults
+from tests.parity.faults.weights import scaled_weight
 
 Capture = pytest.CaptureFixture[str]
 
@@ -19,7 +19,7 @@ def faulty(bundle: Path, tmp_path: Path) -> Path:
     copy = tmp_path / "faulty"
     shutil.copytree(bundle, copy)
     model = onnx_file.load(copy / "model.onnx")
-    faults.scaled_weight(2.0)(model)
+    scaled_weight(2.0)(model)
     onnx_file.save(model, copy / "model.onnx")
     return copy
 

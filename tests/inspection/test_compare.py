@@ -14,7 +14,10 @@ import pytest
 from ffn_export.exporter import onnx_file
 from ffn_export.inspection.compare import compare
 from ffn_export.inspection.difference import Difference
-from tests.parity import faults
+from tests.parity.faults.activations import negated_activation
+from tests.parity.faults.norms import epsilon
+from tests.parity.faults.sizes import static_batch
+from tests.parity.faults.weights import nan_weight, scaled_weight
 
 Edit = Callable[[ir.Model], None]
 Compared = Callable[..., Difference]
@@ -81,16 +84,16 @@ def test_a_transposed_weight_is_equal_and_its_node_is_a_difference(compared: Com
 
 
 def test_a_changed_weight_is_named_with_its_size(compared: Compared) -> None:
-    found = compared(faults.scaled_weight(1.5))
+    found = compared(scaled_weight(1.5))
     (changed,) = [pair for pair in found.weights if pair.status == "changed"]
     assert changed.max_relative == pytest.approx(0.5)
     assert found.same_wiring
     assert found.differs
-    nan = compared(faults.nan_weight)
+    nan = compared(nan_weight)
     assert [pair.max_relative for pair in nan.weights if pair.status == "changed"] == [float("inf")]
 
 
-@pytest.mark.parametrize("fault", [faults.negated_activation, faults.epsilon(1e-3), faults.static_batch])
+@pytest.mark.parametrize("fault", [negated_activation, epsilon(1e-3), static_batch])
 def test_other_faults_differ_without_any_weight(compared: Compared, fault: Edit) -> None:
     found = compared(fault)
     assert found.count("equal") == len(found.weights)
@@ -133,5 +136,5 @@ def test_missing_data_is_not_compared_and_not_the_same(fused_file: Callable[...,
 
 
 def test_it_reads_back(compared: Compared) -> None:
-    found = compared(faults.scaled_weight(1.5))
+    found = compared(scaled_weight(1.5))
     assert Difference.from_dict(json.loads(json.dumps(found.to_dict()))).to_dict() == found.to_dict()

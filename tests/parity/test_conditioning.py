@@ -21,7 +21,8 @@ from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
-from tests.parity import add_norms, faults
+from tests.parity import add_norms
+from tests.parity.faults import edit
 
 SKIP = "com.microsoft::SkipLayerNormalization"
 UNIT = 2.0**-24
@@ -126,7 +127,7 @@ def _without_feed_forward(module: nn.Module) -> nn.Module:
 def test_a_wrong_epsilon_fails_on_tiny_rows(target: str, tmp_path: Path) -> None:
     source, path = add_norms.fused(add_norms.layer_norm, target, tmp_path)
     model = onnx_file.load(path)
-    node = faults.node_of(model, "LayerNormalization", "SkipLayerNormalization")
+    node = edit.node_of(model, "LayerNormalization", "SkipLayerNormalization")
     node.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-12)
     onnx_file.save(model, path)
     assert statuses(on(path, source, "tiny")) == ["failed"]

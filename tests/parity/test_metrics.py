@@ -6,6 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ffn_export.parity.caveats import DROPS_NAN, FLUSHES_DENORMALS, SUMS_IN_ORDER, caveats
+from ffn_export.parity.measures import OutputMetrics
 from ffn_export.parity.metrics import compare, unit_in_the_last_place
 from ffn_export.parity.tolerances import Closeness, Tolerances, allowed_ulps
 from ffn_export.parity.verdict import output_failure
@@ -166,6 +167,39 @@ def test_a_declared_budget_takes_the_place_of_the_bound() -> None:
     off = compare("y", (ORACLE * 1.004).astype(np.float32), ORACLE, BASELINE)
     assert output_failure(off, Tolerances(relative_l2=0.01)) is None
     assert "the declared budget is 0.001" in str(output_failure(off, Tolerances(relative_l2=0.001)))
+
+
+def _lost_on_first_row(own: float, elsewhere: float) -> OutputMetrics:
+    """Eight rows; PyTorch is off by ``own`` on the first and the runtime by ``elsewhere`` on the last."""
+    truth = np.random.default_rng(0).standard_normal((8, 32))
+    baseline, actual = truth.astype(np.float32), truth.astype(np.float32)
+    baseline[0] += np.float32(own)
+    actual[0] += np.float32(own / 2)
+    actual[-1, 3] += np.float32(elsewhere)
+    return compare("y", actual, truth, baseline)
+
+
+def test_a_row_that_pytorch_is_lost_on_says_nothing_of_the_others() -> None:
+    tolerances = Tolerances()
+    assert output_failure(_lost_on_first_row(0.5, 0.0), tolerances) is None
+    failure = output_failure(_lost_on_first_row(0.5, 1e-3), tolerances)
+    assert failure is not None
+    assert "at [7, 3]" in failure
+
+
+def test_rows_of_about_one_error_are_judged_by_the_largest() -> None:
+    metrics = _lost_on_first_row(0.0, 0.0)
+    assert metrics.settled_ulps == metrics.actual.ulps
+    assert metrics.settled_baseline_ulps == metrics.baseline.ulps
+    assert metrics.settled_index == metrics.actual.worst_index
+
+
+def test_narrow_rows_are_not_told_apart() -> None:
+    truth = np.random.default_rng(0).standard_normal((64, 2))
+    baseline = truth.astype(np.float32)
+    baseline[0] += np.float32(0.5)
+    actual = baseline + np.float32(1e-3)
+    assert output_failure(compare("y", actual, truth, baseline), Tolerances()) is None
 
 
 def test_a_known_caveat_of_a_runtime_explains_what_it_says_and_no_more() -> None:

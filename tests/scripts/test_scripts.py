@@ -16,7 +16,8 @@ from ffn_export.bundle.folder import index_entry
 from ffn_export.exporter import onnx_file
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cuda import OrtCuda
-from tests.parity import add_norms, faults
+from tests.parity import add_norms
+from tests.parity.faults.weights import scaled_weight
 
 ROOT = Path(__file__).parents[2]
 NAMES = {f"d2l-ffn-{target}-{dtype}" for target in ("portable", "ort-cpu") for dtype in ("float32", "float16")}
@@ -121,7 +122,7 @@ def test_a_warned_bundle_passes_and_says_so(tmp_path: Path) -> None:
 def test_a_fault_in_one_bundle_fails_the_folder(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "out")
     model = onnx_file.load(tmp_path / "out" / "d2l-ffn-portable-float32" / "model.onnx")
-    faults.scaled_weight(1.01)(model)
+    scaled_weight(1.01)(model)
     onnx_file.save(model, tmp_path / "out" / "d2l-ffn-portable-float32" / "model.onnx")
     done = script("verify_parity", tmp_path / "out", "--junit", tmp_path / "parity.xml")
     assert done.returncode == 1

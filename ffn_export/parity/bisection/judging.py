@@ -66,7 +66,7 @@ def truth_of(baseline: Array) -> Array:
 
 
 def _error(metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool) -> Error:
-    allowed = verdict.allowed(metrics, tolerances)
+    allowed = verdict.worst(metrics, tolerances).allowed
     factor = verdict.factor(metrics, tolerances)
     if excused:
         explained = explained_ulps(metrics.conditioning_ulps, tolerances)

@@ -80,7 +80,8 @@ def _row(case: CaseResult, tolerances: Tolerances) -> ErrorRow:
     if tolerances.relative_l2 is not None:
         budget = tolerances.relative_l2
         return ErrorRow(case.case, status, output.actual.relative_l2, budget, output.baseline.relative_l2)
-    return ErrorRow(case.case, status, output.actual.ulps, verdict.allowed(output, tolerances), output.baseline.ulps)
+    decisive = verdict.worst(output, tolerances)
+    return ErrorRow(case.case, status, decisive.ulps, decisive.allowed, decisive.baseline_ulps)
 
 
 def error_svg(shown: ErrorChart, name: str) -> str:

@@ -76,10 +76,11 @@ def _measured(case: CaseResult, tolerances: Tolerances) -> Iterator[tuple[str, .
 def _errors(output: OutputMetrics, tolerances: Tolerances) -> tuple[str, str, str, str]:
     if output.problem is not None:
         return "", "", "", ""
-    error, factor = number(output.actual.ulps), number(verdict.factor(output, tolerances))
+    decisive = verdict.worst(output, tolerances)
+    error, factor = number(decisive.ulps), number(verdict.factor(output, tolerances))
     if output.unexpected:
         error, factor = "NaN or infinite", ""
-    return error, allowed_number(output, tolerances), factor, number(output.baseline.ulps)
+    return error, allowed_number(output, tolerances), factor, number(decisive.baseline_ulps)
 
 
 def _without_number(output: OutputMetrics, failure: str) -> str:

@@ -16,10 +16,10 @@ from ffn_export.exporter.source import from_module
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.parity.references import OnnxReference, TorchReference
 from ffn_export.runtimes.session_options import SessionSettings
-from tests.parity import faults
 from tests.parity.add_norms import AddNorm
 from tests.parity.bisection import planted
 from tests.parity.bisection.conftest import Search, Subject
+from tests.parity.faults.sizes import static_batch
 
 
 def node(model: ir.Model, name: str) -> ir.Node:
@@ -134,7 +134,7 @@ def test_a_static_size_inside_is_named(block: Subject, search: Search) -> None:
 
 def test_a_fixed_axis_is_no_nodes_fault(add_norm: Subject, search: Search) -> None:
     model = add_norm.model.clone()
-    faults.static_batch(model)
+    static_batch(model)
     found, _ = search(model, add_norm, failures=("axis 0 of input 'x' is fixed to 4",))
     assert found.part is None
     assert found.verdict == "accumulated"
