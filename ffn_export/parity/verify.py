@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import onnx_ir as ir
+
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
-from ffn_export.parity import conditioning, inference_only, interface, properties, weights
+from ffn_export.parity import conditioning, epsilons, inference_only, interface, properties, weights
 from ffn_export.parity.cases import Case, sweep
 from ffn_export.parity.caveats import caveats
 from ffn_export.parity.evidence import Evaluated, Keeper
@@ -92,6 +94,7 @@ def verify(
         interface=(
             *interface.differences(model, reference.inputs, _output_names(reference, found)),
             *inference_only.differences(model),
+            *_epsilons(model, reference, cases, found),
         ),
         weights=weights.compare_weights(model, reference.source.module) if reference.source else (),
         properties=_properties(reference, loaded, cases, found),
@@ -155,6 +158,17 @@ def _evaluated(
         known = {"imprecise_operators": less_accurate, "caveats": caveats(name, case.values)}
         results.append(result(name, outputs=metrics, **known))
     return Evaluated(case, feeds, truths, outputs, tuple(results))
+
+
+def _epsilons(
+    model: ir.Model, reference: Reference, cases: Sequence[Case], found: Sequence[CaseResult]
+) -> tuple[str, ...]:
+    """Compare the epsilons of norms, on the first case that the module took."""
+    took = {result.case for result in found if result.outputs}
+    case = next((case for case in cases if case.name in took), None)
+    if reference.source is None or case is None:
+        return ()
+    return epsilons.differences(model, reference.source, case.feeds(reference.inputs))
 
 
 def _properties(

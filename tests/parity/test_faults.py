@@ -32,6 +32,12 @@ from tests.parity.faults.harmless import HARMLESS
 HealthyFile = Callable[[Base], Path]
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in a directory of the test's own: verify keeps failing inputs in the current one."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def healthy_file(tmp_path_factory: pytest.TempPathFactory) -> HealthyFile:
     """A base without a fault, written once."""

@@ -23,7 +23,7 @@ InModule = Callable[[nn.Module], None]
 Detector = Literal["interface", "weights", "bound", "non-finite", "shape", "failure", "property", "unavailable"]
 
 DETECTORS: Mapping[Detector, str] = {
-    "interface": "inputs, outputs, axes and dtypes of the graph against the SPEC",
+    "interface": "inputs, outputs, axes, dtypes and epsilons of the graph against the SPEC and its module",
     "weights": "initialisers against the parameters that they are traced to",
     "bound": "error of an output against the oracle, over what PyTorch's own error allows",
     "non-finite": "NaN or infinity where neither the oracle nor PyTorch has it, or the other way",
