@@ -11,57 +11,21 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
 from ffn_export import subjects
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
-from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.export import export_source
-from ffn_export.exporter.precision import convert
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.modules.presets import PRESETS
 from ffn_export.parity.cases import sweep
-from ffn_export.parity.references import TorchReference
+from ffn_export.parity.remembering import RememberingReference
 from ffn_export.parity.verify import verify
 from ffn_export.reports.json_report import write_json
-
-Key = tuple[tuple[str, bytes], ...]
-
-
-class Remembered(TorchReference):
-    """A reference that evaluates equal inputs once."""
-
-    def __init__(self, preset: str, dtype: str) -> None:
-        super().__init__(convert(subjects.as_source(preset), dtype), 1)
-        self._evaluated: dict[Key, dict[str, tuple[Array, Array]]] = {}
-        self._oracles: dict[tuple[Key, int | None], Mapping[str, Array]] = {}
-
-    def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
-        """Run the module twice, or remember."""
-        key = _key(feeds)
-        if key not in self._evaluated:
-            self._evaluated[key] = super().evaluate(feeds)
-        return self._evaluated[key]
-
-    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array]:
-        """Run the oracle alone, or remember."""
-        key = _key(feeds), rounding_seed
-        if key not in self._oracles:
-            self._oracles[key] = super().oracle(feeds, rounding_seed)
-        return self._oracles[key]
-
-    def forget(self) -> None:
-        """Let go of all results, before other inputs are drawn."""
-        self._evaluated.clear()
-        self._oracles.clear()
-
-
-def _key(feeds: Mapping[str, Array]) -> Key:
-    return tuple((f"{name}{array.dtype}{array.shape}", array.tobytes()) for name, array in feeds.items())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _verify_all(preset: str, dtype: str, options: argparse.Namespace, counts: Counter[str], lines: list[str]) -> None:
-    reference = Remembered(preset, dtype)
+    reference = RememberingReference(subjects.as_source(preset, dtype=dtype), 1)
     assert reference.source is not None
     model = export_source(reference.source)
     with tempfile.TemporaryDirectory() as folder:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-import gpu_suite
 from ffn_export.parity.measures import Deviation, OutputMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
+from gpu.proof import RUNTIME, STATUSES, Proof
+from gpu.proving import worst_of
 
 
 def case(ulps: float, own: float, conditioning: float = 0.0) -> CaseResult:
     output = OutputMetrics("y", "float32", 0.0, Deviation(ulps=ulps), Deviation(ulps=own), conditioning)
-    return CaseResult(gpu_suite.RUNTIME, f"case {ulps}", {}, "normal", 0, (output,))
+    return CaseResult(RUNTIME, f"case {ulps}", {}, "normal", 0, (output,))
 
 
 def test_the_worst_error_is_the_largest_part_of_what_its_own_case_allows() -> None:
     cases = (case(6, 1), case(90, 1, conditioning=100), case(20, 10))
     result = ParityResult("m.onnx", "m", Tolerances(), cases)
-    assert gpu_suite._worst(result) == {
+    assert worst_of(result) == {
         "cases": {"passed": 3},
         "worst_ulps": 6,
         "allowed_ulps": 8,
@@ -27,7 +28,7 @@ def test_the_worst_error_is_the_largest_part_of_what_its_own_case_allows() -> No
 
 
 def test_no_case_has_no_worst_error() -> None:
-    assert gpu_suite._worst(ParityResult("m.onnx", "m", Tolerances(), ())) == {"cases": {}}
+    assert worst_of(ParityResult("m.onnx", "m", Tolerances(), ())) == {"cases": {}}
 
 
 @pytest.mark.parametrize(
@@ -36,5 +37,5 @@ def test_no_case_has_no_worst_error() -> None:
      ("broken", "ort", True), ("refused", "ort", False), ("refused", "ort-cuda", True)],
 )  # fmt: skip
 def test_what_cuda_need_not_take_is_no_failure(status: str, target: str, *, expected: bool) -> None:
-    assert status in gpu_suite.STATUSES
-    assert gpu_suite.Proof("d2l-ffn", "float32", target, status).is_failure is expected
+    assert status in STATUSES
+    assert Proof("d2l-ffn", "float32", target, status).is_failure is expected

@@ -1,0 +1,1 @@
+"""What `scripts/gpu_suite.py` is made of."""
