@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test edges nightly quick corpus lint install clean
+.PHONY: demo test exhaustive nightly quick corpus lint install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/ffn-export build bert-ffn
@@ -12,8 +12,8 @@ demo: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not exhaustive" --cov --cov-report=term:skip-covered --cov-fail-under=90
 
-# All graphs at the edges of what rules take, of which `make test` runs a quarter.
-edges: $(VENV)/.installed
+# What `make test` runs a part of: all graphs at the edges of what rules take, every fault in every module, more seeds.
+exhaustive: $(VENV)/.installed
 	$(BIN)/python -m pytest -n $(WORKERS) -m exhaustive
 
 # Real architectures, fused and scored; CORPUS=--no-peers leaves the other optimisers and the page out.

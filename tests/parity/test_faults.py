@@ -53,8 +53,9 @@ def healthy_file(tmp_path_factory: pytest.TempPathFactory) -> HealthyFile:
 def _cases() -> Iterator[object]:
     for fault in FAULTS:
         for index, name in enumerate(fault.on):
-            # Where a fault is planted into several bases, the first is the one of the edit loop.
-            yield pytest.param(fault, BASES[name], id=f"{fault.name}-{name}", marks=[pytest.mark.slow] if index else [])
+            # Where a fault is planted into several bases, `make test` runs the first.
+            marks = [pytest.mark.slow, pytest.mark.exhaustive] if index else []
+            yield pytest.param(fault, BASES[name], id=f"{fault.name}-{name}", marks=marks)
 
 
 @pytest.mark.parametrize(("fault", "base"), [*_cases()])
@@ -83,6 +84,7 @@ def test_the_same_command_passes_without_a_fault(name: str, healthy_file: Health
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", SMALL)
 def test_no_target_and_no_seed_raises_a_false_alarm(name: str, target: str, tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def test_a_model_passes_parity_by_its_spec_alone(
     assert result.passed, result.failures
     judged = [case for case in result.cases if case.skipped is None]
     assert len(judged) >= 4
-    assert all(metrics.actual.nan == metrics.actual.inf == 0 for case in judged for metrics in case.outputs)
+    finite = [case for case in judged if case.values not in ("nan", "infinite")]
+    assert all(metrics.actual.nan == metrics.actual.inf == 0 for case in finite for metrics in case.outputs)
     # PyTorch itself refuses what holds nothing, and says why.
     refused = [case for case in result.cases if case.skipped is not None]
     assert all(0 in case.sizes.values() for case in refused)

@@ -10,7 +10,7 @@ from tests.fusion.edges.edge import all_faults
 from tests.fusion.edges.table import THEMES
 
 PARTS = 12
-# The edit loop runs one part of each theme, `make test` three, `make edges` the others.
+# The edit loop runs one part of each theme, `make test` three, `make exhaustive` the others.
 MARKS = [[], *[[pytest.mark.slow]] * 2, *[[pytest.mark.slow, pytest.mark.exhaustive]] * (PARTS - 3)]
 
 

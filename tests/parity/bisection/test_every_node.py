@@ -77,12 +77,14 @@ def test_in_a_transformer(block: Subject, search: Search) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_in_a_transformer_whose_names_say_nothing(block: Subject, search: Search) -> None:
     which = faults(block.model, planted.ALL, one_each=True)[::3]  # each of them aligns both graphs anew
     assert misnamed(block.model, block, search, which, renamed=True) == []
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_in_a_fused_transformer(block: Subject, search: Search) -> None:
     fused, _ = fuse(block.model, "ort")
     which = faults(fused, (planted.wrong_weight, planted.other_attribute, planted.inserted), one_each=True)
