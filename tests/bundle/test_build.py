@@ -173,16 +173,16 @@ def test_killed_at_any_point_it_leaves_the_old_bundle_or_none(bundle: Path, tmp_
     subprocess.run([*command, "--name", "whole"], check=True)
     whole = time.monotonic() - started
     killed = 0
-    for step in range(10):
+    for step in range(6):
         process = subprocess.Popen(command)
         # Most moments fall into the second half, where files are written and moved.
-        time.sleep(whole * (0.3 + 0.08 * step))
+        time.sleep(whole * (0.4 + 0.12 * step))
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
         if destination.exists():
             session = fx.load(destination)  # checks every hash of what it loads
             assert session.run({"x": np.zeros((1, 1, 4), np.float32)})["y"].shape == (1, 1, 4)
-    assert killed >= 3
+    assert killed >= 2
     subprocess.run(command, check=True)
     fx.load(destination)
     assert sorted(os.listdir(tmp_path)) == ["d2l-ffn-addnorm", "whole"], "leftovers of killed builds are cleared"

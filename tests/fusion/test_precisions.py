@@ -17,6 +17,7 @@ from ffn_export.modules.presets import PRESETS
 from ffn_export.parity.cases import sweep
 from ffn_export.parity.remembering import RememberingReference
 from ffn_export.parity.verify import verify
+from tests.families import some_of_them
 from tests.fusion.graphs import assert_interface_kept, feeds, run
 from tests.fusion.test_presets import EXPECTED, ROWS
 
@@ -32,7 +33,7 @@ def written(preset: str, target: str, dtype: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", some_of_them(PRESETS))
 def test_as_written_and_as_judged(preset: str, dtype: str, tmp_path: Path) -> None:
     source = convert(resolve(preset), dtype)
     exported = export_source(source)

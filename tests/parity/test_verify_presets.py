@@ -13,11 +13,12 @@ from ffn_export.parity.references import TorchReference
 from ffn_export.parity.values import VALUES
 from ffn_export.parity.verify import verify
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+from tests.families import some_of_them
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["portable", "ort-cpu"])
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", some_of_them(PRESETS))
 def test_presets_pass_and_cover_empty_one_odd_and_large_sizes(
     preset: str, target: str, fused_file: Callable[..., Path], source: Callable[[str], Source]
 ) -> None:

@@ -40,19 +40,27 @@ def exported(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Exported
     [
         ("BertModel", {"last_hidden_state": "[batch,seq,32]", "pooler_output": "[batch,32]"}),
         ("BertForMaskedLM", {"logits": "[batch,seq,99]"}),
-        ("BertForSequenceClassification", {"logits": "[batch,3]"}),
-        ("BertForQuestionAnswering", {"start_logits": "[batch,seq]", "end_logits": "[batch,seq]"}),
-        ("RobertaForMaskedLM", {"logits": "[batch,seq,99]"}),
+        pytest.param("BertForSequenceClassification", {"logits": "[batch,3]"}, marks=pytest.mark.exhaustive),
+        pytest.param(
+            "BertForQuestionAnswering",
+            {"start_logits": "[batch,seq]", "end_logits": "[batch,seq]"},
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param("RobertaForMaskedLM", {"logits": "[batch,seq,99]"}, marks=pytest.mark.exhaustive),
         ("GPT2LMHeadModel", {"logits": "[batch,seq,99]"}),
         ("LlamaForCausalLM", {"logits": "[batch,seq,99]"}),
-        ("MixtralForCausalLM", {"logits": "[batch,seq,99]"}),
+        pytest.param("MixtralForCausalLM", {"logits": "[batch,seq,99]"}, marks=pytest.mark.exhaustive),
         ("T5ForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}),
-        ("T5EncoderModel", {"last_hidden_state": "[batch,seq,32]"}),
-        ("BartForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}),
+        pytest.param("T5EncoderModel", {"last_hidden_state": "[batch,seq,32]"}, marks=pytest.mark.exhaustive),
+        pytest.param(
+            "BartForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}, marks=pytest.mark.exhaustive
+        ),
         ("ViTForImageClassification", {"logits": "[batch,2]"}),
-        ("ConvNextForImageClassification", {"logits": "[batch,2]"}),
-        ("WhisperForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}),
-        ("Wav2Vec2ForCTC", {"logits": None}),
+        pytest.param("ConvNextForImageClassification", {"logits": "[batch,2]"}, marks=pytest.mark.exhaustive),
+        pytest.param(
+            "WhisperForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}, marks=pytest.mark.exhaustive
+        ),
+        pytest.param("Wav2Vec2ForCTC", {"logits": None}, marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_model_passes_parity_by_its_spec_alone(
