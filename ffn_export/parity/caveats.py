@@ -16,7 +16,7 @@ FLUSHES_DENORMALS = "flushes denormals"
 # Caveat -> what it means, and the kinds of values on which it explains anything; None for all of them.
 MEANING: Mapping[str, str] = {
     SUMS_IN_ORDER: "adds the products of a row one after the other",
-    DROPS_NAN: "gives a number for NaN or infinity",
+    DROPS_NAN: "gives a number for NaN",
     FLUSHES_DENORMALS: "takes denormal numbers for 0",
 }
 _VALUES: Mapping[str, frozenset[str] | None] = {

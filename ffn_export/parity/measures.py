@@ -55,7 +55,8 @@ class OutputMetrics:
         unexpected: Elements that are not finite in one of runtime and oracle, and that neither the oracle nor
             PyTorch has as the same NaN or infinity; but for ``dropped``.
         unexpected_index: Index of the first of them.
-        dropped: Elements that are finite here, and not finite in the oracle and in PyTorch.
+        dropped: Elements that are not finite in the oracle and in PyTorch, and something else here: a number, or the
+            other of NaN and infinity.
         frontier: ``(absolute difference, magnitude of the oracle)`` of the elements that decide, for any ``atol``
             and ``rtol``, whether ``difference <= atol + rtol * magnitude`` holds everywhere.
         problem: What keeps it from being compared at all: a missing output, another shape or dtype.

@@ -42,10 +42,9 @@ def compare(
     error, own_error = _error(have, truth), _error(own, truth)
     settled = _settled(own_error, unit)
     settled_error = np.where(settled, error, 0.0)
-    dropped = np.isfinite(have) & ~np.isfinite(truth) & ~np.isfinite(own)
-    unexpected = (
-        ~(np.isfinite(have) & np.isfinite(truth)) & ~_same_kind(have, truth) & ~_same_kind(have, own) & ~dropped
-    )
+    other = ~_same_kind(have, truth) & ~_same_kind(have, own)
+    dropped = ~np.isfinite(truth) & ~np.isfinite(own) & other
+    unexpected = ~(np.isfinite(have) & np.isfinite(truth)) & other & ~dropped
     return OutputMetrics(
         output=name,
         dtype=dtype,

@@ -76,7 +76,7 @@ def output_failure(
         where = f"elements are NaN or infinite in one of runtime and oracle, first at {list(metrics.unexpected_index)}"
         return f"{metrics.output}: {metrics.unexpected} {where}"
     if metrics.dropped and DROPS_NAN not in caveats:
-        return f"{metrics.output}: {metrics.dropped} elements are numbers where oracle and PyTorch have NaN or infinity"
+        return f"{metrics.output}: {metrics.dropped} elements are not the NaN or infinity of oracle and PyTorch"
     # Comparisons are written so that NaN fails.
     if factor(metrics, tolerances) <= 1:
         return None
