@@ -29,6 +29,7 @@ from ffn_export.exporter.export import export_source
 from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.modules.presets import PRESETS
+from ffn_export.parity.remembering import RememberingReference
 from ffn_export.reports.json_report import write_json
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -150,6 +151,7 @@ def _build_all(task: Task) -> list[IndexEntry]:
     try:
         source = subjects.as_source(task.preset, dtype=task.dtype)
         exported = export_source(source, DEFAULT_OPSET)
+        reference = RememberingReference(source, 1)
     except Exception as error:  # noqa: BLE001 - what keeps one from being exported must not stop the others
         return [_entry(task, target, None, _said(error)) for target in task.targets]
     entries = []
@@ -158,7 +160,7 @@ def _build_all(task: Task) -> list[IndexEntry]:
         budget = BENCH_BUDGET if fnmatch(name, task.timed) else 0.0
         try:
             options = BuildOptions(target, threads=1, bench_budget=budget)
-            built = build(source, task.folder / name, options, exported=exported)
+            built = build(source, task.folder / name, options, exported=exported, reference=reference)
             entries.append(_entry(task, target, built, next(iter(built.failures), None)))
         except Exception as error:  # noqa: BLE001 - likewise
             entries.append(_entry(task, target, None, _said(error)))

@@ -101,6 +101,7 @@ def build(
     progress: Progress = lambda line: None,
     *,
     exported: ir.Model | None = None,
+    reference: TorchReference | None = None,
 ) -> Build:
     """Build a bundle at ``destination``, replacing one that is there and nothing else.
 
@@ -113,6 +114,7 @@ def build(
         progress: Called with a line for each step.
         exported: What exporting the source gave already, for a caller that builds it for several targets; it is
             left unchanged.
+        reference: The source as a reference that remembers, for such a caller too.
 
     Raises:
         ExportError: If the module cannot be exported as asked.
@@ -122,7 +124,7 @@ def build(
     get_target(options.target)
     publish.check_destination(destination)
     with publish.staging(destination) as stage:
-        result = _build_in(stage.directory, source, destination, options, progress, exported)
+        result = _build_in(stage.directory, source, destination, options, progress, exported, reference)
         if result.passed:
             stage.publish()
     return result
@@ -135,6 +137,7 @@ def _build_in(
     options: BuildOptions,
     progress: Progress,
     exported: ir.Model | None,
+    reference: TorchReference | None,
 ) -> Build:
     threads = options.threads or available_threads()
     settings = SessionSettings()
@@ -155,7 +158,7 @@ def _build_in(
     if failures:
         return Build(destination, fusion, failures=failures)
 
-    reference = TorchReference(source, threads)
+    reference = reference or TorchReference(source, threads)
     cases = sweep(source.inputs, source.example, options.seed)
     if source.samples is not None:
         cases.append(given(source.samples, source.inputs))
