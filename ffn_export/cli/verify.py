@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,12 +17,14 @@ from ffn_export.cli.state import State
 from ffn_export.cli.verify_options import (
     evidence_options,
     read_inputs,
-    read_result,
     replay_lines,
     tolerance_options,
     tolerances_of,
 )
 from ffn_export.errors import UsageError
+
+if TYPE_CHECKING:
+    from ffn_export.parity.result import ParityResult
 
 
 @click.command("verify")
@@ -30,7 +33,7 @@ from ffn_export.errors import UsageError
 @click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
 @click.option("--junit", "junit_path", metavar="FILE", help="Write the result as JUnit XML; - for standard output.")
 @baseline_option
-@click.option("--rejudge", metavar="FILE", help="Judge a stored --json result again; nothing is run.")
+@click.option("--rejudge", metavar="FILE", help="Judge a stored --json result, or a bundle's, again; nothing is run.")
 @report_options
 @tolerance_options
 @evidence_options
@@ -93,7 +96,7 @@ def command(
     check_bisection_options(bisect, reduce_to, rejudge)
     _check_use(model, rejudge, load_inputs, samples, baseline)
     if model is None:
-        result = read_result(str(rejudge)).rejudged(tolerances)
+        result = _stored_parity(Path(str(rejudge))).rejudged(tolerances)
     else:
         arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         with progress(console, quiet=state.quiet) as report:
@@ -154,3 +157,12 @@ def _check_use(
         raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
     if load_inputs is not None and baseline is not None:
         raise UsageError("--baseline is held against drawn inputs, --load-inputs draws none: leave one of both out")
+
+
+def _stored_parity(path: Path) -> ParityResult:
+    from ffn_export.bundle import stored
+
+    parity = stored.read(path).parity
+    if parity is None:
+        raise UsageError(f"--rejudge {path} holds no verification: write one with ffn-export verify MODEL --json FILE")
+    return parity

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -91,31 +90,6 @@ def read_inputs(path: Path) -> dict[str, Any]:
         return vectors.read_inputs(path)
     except IntegrityError as error:
         raise UsageError(f"--load-inputs {path}: {error}") from error
-
-
-def read_result(file: str) -> ParityResult:
-    """Read a stored result.
-
-    Raises:
-        UsageError: If it is none.
-    """
-    from ffn_export.parity.result import ParityResult
-
-    path = Path(file)
-    if not path.is_file():
-        raise UsageError(f"no such file: {path}")
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} is no JSON file") from error
-    if not isinstance(data, dict):
-        raise UsageError(f"{path} is no parity result: write one with verify --json")
-    try:
-        return ParityResult.from_dict(data)
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"{path} is no whole parity result: {error!r} is missing or of another kind") from error
 
 
 def replay_lines(result: ParityResult, arguments: Sequence[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from ffn_export.cli.main import run
 from ffn_export.exporter import onnx_file
+from ffn_export.latency.result import LatencyResult
 
 Capture = pytest.CaptureFixture[str]
 SPEC = "d2l-ffn-addnorm"
@@ -61,7 +62,7 @@ def test_a_passing_model_leaves_nothing_behind(bundle: Path, tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_stored_result_is_judged_again_without_running(broken: Path, capfd: Capture) -> None:
+def test_a_stored_result_is_judged_again_without_running(broken: Path, bundle: Path, capfd: Capture) -> None:
     assert verify(broken, "--against", SPEC, "--json", "r.json", "--quiet") == 1
     broken.unlink()
     assert verify("--rejudge", "r.json", "--atol", "10", "--json", "again.json") == 0
@@ -69,6 +70,7 @@ def test_a_stored_result_is_judged_again_without_running(broken: Path, capfd: Ca
     assert verify("--rejudge", "r.json", "--atol", "y=10", "--quiet") == 0
     assert verify("--rejudge", "r.json", "--atol", "other=10", "--quiet") == 1
     assert verify("--rejudge", "r.json", "--budget", "10", "--quiet") == 0
+    assert verify("--rejudge", bundle, "--quiet") == 0
     assert "10" in capfd.readouterr().err
 
 
@@ -106,11 +108,12 @@ def test_a_seed_draws_other_inputs_and_the_bundle_keeps_its_weights(bundle: Path
     [
         ((), "name what to verify"),
         (("m.onnx", "--rejudge", "r.json"), "leave one of both out"),
-        (("--rejudge", "missing.json"), "no such file: missing.json"),
-        (("--rejudge", "text.json"), "text.json is no JSON file"),
-        (("--rejudge", "list.json"), "is no parity result"),
+        (("--rejudge", "missing.json"), "cannot read missing.json: No such file"),
+        (("--rejudge", "text.json"), "text.json is no JSON"),
+        (("--rejudge", "list.json"), "list.json is no result of `ffn-export verify --json`"),
         (("--rejudge", "other.json"), "this is no parity result of format 1"),
-        (("--rejudge", "half.json"), "is no whole parity result"),
+        (("--rejudge", "half.json"), "half.json is damaged: KeyError"),
+        (("--rejudge", "timing.json"), "timing.json holds no verification"),
         (("m.onnx", "--atol", "y=often"), "--atol y=often: write a number"),
         (("m.onnx", "--rtol", "-1"), "--rtol -1: write a number"),
         (("m.onnx", "--load-inputs", "."), "holds no input vectors"),
@@ -123,8 +126,9 @@ def test_wrong_use_is_one_line_and_status_2(
     monkeypatch.chdir(tmp_path)
     Path("text.json").write_text("not json")
     Path("list.json").write_text("[]")
-    Path("other.json").write_text("{}")
-    Path("half.json").write_text('{"format": 1, "model": "m"}')
+    Path("other.json").write_text('{"format": 0, "cases": []}')
+    Path("half.json").write_text('{"format": 1, "cases": []}')
+    Path("timing.json").write_text(json.dumps(LatencyResult("m.onnx", "torch", ()).to_dict()))
     assert verify(*arguments) == 2
     (line,) = capfd.readouterr().err.strip().splitlines()
     assert line.startswith("ffn-export: ")
