@@ -25,9 +25,9 @@ class Tolerances:
     """What a runtime's error is allowed to be, in units of the last place of the output's own scale.
 
     A runtime adds in another order than PyTorch, so it may be some times worse or better; below the
-    floor the difference says nothing. The floor is far under every fault worth finding: on
-    ``bert-ffn`` the wrong kind of GELU is off by 292 units and one weight wrong by 1 % by 20, while
-    PyTorch's own float32 error is 1.3.
+    floor the difference says nothing. The floor is under every fault worth finding: on ``bert-ffn``
+    the wrong kind of GELU is off by 367 units and one weight wrong by 1 % by 13, while PyTorch's own
+    float32 error is 1.3 (``docs/parity.md``).
 
     On ill-conditioned rows the conditioning counts too: how far one rounding of the inputs moves the
     truth. PyTorch may be exact there by luck, so that its own error says nothing: the mean of a constant
