@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.fusion.edges import activations, linears, norms, residuals, structures
+from tests.fusion.edges import activations, damaged, linears, norms, residuals, scopes, structures
 from tests.fusion.edges.edge import Edge
 
 THEMES: Mapping[str, Callable[[], Iterator[Edge]]] = {
@@ -12,5 +12,7 @@ THEMES: Mapping[str, Callable[[], Iterator[Edge]]] = {
     "norms": norms.edges,
     "residuals": residuals.edges,
     "linears": linears.edges,
+    "scopes": scopes.edges,
+    "damaged": damaged.edges,
     "structures": structures.edges,
 }
