@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ffn_export.errors import UsageError
 from ffn_export.parity import verdict
 from ffn_export.parity.caveats import MEANING
+from ffn_export.parity.imprecise_operators import IMPRECISE
 from ffn_export.parity.measures import OutputMetrics, PropertyMetrics, WeightMetrics
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
@@ -32,7 +33,7 @@ class CaseResult:
         outputs: Metrics of each output.
         error: What the runtime raised, where it did.
         skipped: Why there is nothing to compare with, where the reference itself refuses the case.
-        imprecise_operators: On an ill-conditioned case, the graph's operators that are known to be less accurate there.
+        imprecise_operators: The graph's operators that are known to be less accurate than the nodes they replace.
         caveats: What is known of the runtime's arithmetic that may explain an error on this case.
         saved: Where the inputs were written, as an ONNX test vector; None where they were not.
     """
@@ -53,11 +54,13 @@ class CaseResult:
         """Return why the case fails under the tolerances, or None."""
         if self.error is not None:
             return self.error
-        excused = bool(self.imprecise_operators)
-        found = (
-            verdict.output_failure(output, tolerances, excused=excused, caveats=self.caveats) for output in self.outputs
-        )
+        found = (self.output_failure(output, tolerances) for output in self.outputs)
         return next((failure for failure in found if failure is not None), None)
+
+    def output_failure(self, output: OutputMetrics, tolerances: Tolerances) -> str | None:
+        """Return why an output fails, or None where it is right or its error is explained."""
+        excused = bool(self.imprecise_operators)
+        return verdict.output_failure(output, tolerances, excused=excused, caveats=self.caveats)
 
     def factor(self, tolerances: Tolerances) -> float:
         """Return the largest error of an output as a multiple of what is allowed; 0 where none was compared."""
@@ -73,7 +76,7 @@ class CaseResult:
         if outside is None:
             return None
         operators = [
-            f"{operator} is less accurate than the plain nodes on such rows" for operator in self.imprecise_operators
+            f"{operator} {IMPRECISE.get(operator, 'is less accurate')}" for operator in self.imprecise_operators
         ]
         of_runtime = [f"{self.runtime} {MEANING[caveat]}" for caveat in self.caveats]
         return (

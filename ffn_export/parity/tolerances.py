@@ -40,6 +40,8 @@ class Tolerances:
         baseline_factor: Times PyTorch's own error in the same dtype.
         floor_ulps: Always allowed.
         conditioning_factor: Times the conditioning. A sum and its mean are rounded once each.
+        imprecise_factor: Times what is allowed, for an operator that is known to be less accurate: one sum of several
+            is rounded worse. Up to 1.21 times was met (``scripts/false_alarms.py``, ``transformer-big`` for ``ort``).
         explained_factor: Times the conditioning that it still explains, for an operator that is known to
             be less accurate: one that adds n elements in turn is off by about sqrt(n) roundings (Higham and
             Mary 2019, "A new approach to probabilistic rounding error analysis"), and rows have up to 4,096.
@@ -52,6 +54,7 @@ class Tolerances:
     baseline_factor: float = 4.0
     floor_ulps: float = 8.0
     conditioning_factor: float = 2.0
+    imprecise_factor: float = 2.0
     explained_factor: float = 64.0
     in_order_factor: float = 4.0
     relative_l2: float | None = None

@@ -67,7 +67,7 @@ def output_failure(
     Args:
         metrics: What was measured of it.
         tolerances: What is allowed.
-        excused: Also allow what the conditioning explains.
+        excused: Also allow what an operator explains that is known to be less accurate.
         caveats: Also allow what these explain, of :mod:`~ffn_export.parity.caveats`.
     """
     if metrics.problem is not None:
@@ -89,21 +89,33 @@ def output_failure(
     if tolerances.relative_l2 is not None:
         measured = f"relative L2 error {metrics.actual.relative_l2:.3g}"
         return f"{metrics.output}: {measured}, the declared budget is {tolerances.relative_l2:g}"
-    in_order = tolerances.in_order_factor if SUMS_IN_ORDER in caveats else 1.0
-    explained = explained_ulps(metrics.conditioning_ulps, tolerances) if excused else 0.0
     is_flushed = FLUSHES_DENORMALS in caveats and metrics.actual.max_abs <= _FLUSHED * _SMALLEST_NORMAL.get(
         metrics.dtype, 0.0
     )
-    limits = [(error, max(error.allowed * in_order, explained)) for error in errors(metrics, tolerances)]
-    outside = [(error, limit) for error, limit in limits if not error.ulps <= limit]
+    found = errors(metrics, tolerances)
+    limits = [(error, limit(error, metrics, tolerances, excused=excused, caveats=caveats)) for error in found]
+    outside = [(error, most) for error, most in limits if not error.ulps <= most]
     if is_flushed or not outside:
         return None
-    error, limit = max(outside, key=lambda each: each[0].factor)
+    error, most = max(outside, key=lambda each: each[0].factor)
     conditioning = f", conditioning {metrics.conditioning_ulps:.3g}" if metrics.conditioning_ulps else ""
     return (
         f"{metrics.output}: error {error.ulps:.3g} units in the last place at {list(error.index)}, "
-        f"allowed {limit:.3g} (PyTorch's own {error.baseline_ulps:.3g}{conditioning})"
+        f"allowed {most:.3g} (PyTorch's own {error.baseline_ulps:.3g}{conditioning})"
     )
+
+
+def limit(
+    error: Error, metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool, caveats: Collection[str] = ()
+) -> float:
+    """Return how large an error of an output may be, with what :func:`output_failure` allows beside the bound."""
+    limits = [error.allowed]
+    if SUMS_IN_ORDER in caveats:
+        limits.append(error.allowed * tolerances.in_order_factor)
+    if excused:
+        limits.append(error.allowed * tolerances.imprecise_factor)
+        limits.append(explained_ulps(metrics.conditioning_ulps, tolerances))
+    return max(limits)
 
 
 def weight_failure(metrics: WeightMetrics, tolerances: Tolerances) -> str | None:

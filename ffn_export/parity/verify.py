@@ -154,8 +154,7 @@ def _evaluated(
         metrics = tuple(
             compare(o, outputs[name].get(o), truth, own, moved.get(o, 0.0)) for o, (truth, own) in expected.items()
         )
-        less_accurate = imprecise[name] if case.ill_conditioned else ()
-        known = {"imprecise_operators": less_accurate, "caveats": caveats(name, case.values)}
+        known = {"imprecise_operators": imprecise[name], "caveats": caveats(name, case.values)}
         results.append(result(name, outputs=metrics, **known))
     return Evaluated(case, feeds, truths, outputs, tuple(results))
 
@@ -164,11 +163,16 @@ def _epsilons(
     model: ir.Model, reference: Reference, cases: Sequence[Case], found: Sequence[CaseResult]
 ) -> tuple[str, ...]:
     """Compare the epsilons of norms, on the first case that the module took."""
-    took = {result.case for result in found if result.outputs}
-    case = next((case for case in cases if case.name in took), None)
+    case = _first(cases, [result for result in found if result.outputs])
     if reference.source is None or case is None:
         return ()
     return epsilons.differences(model, reference.source, case.feeds(reference.inputs))
+
+
+def _first(cases: Sequence[Case], results: Sequence[CaseResult]) -> Case | None:
+    """Return the first case that one of the results is of."""
+    names = {result.case for result in results}
+    return next((case for case in cases if case.name in names), None)
 
 
 def _properties(
@@ -176,7 +180,7 @@ def _properties(
 ) -> tuple[PropertyMetrics, ...]:
     """Ask every runtime the properties of the reference, on the first case with results that can be compared."""
     ran = [result for result in found if result.outputs and all(o.problem is None for o in result.outputs)]
-    case = next((case for case in cases if case.name in {result.case for result in ran}), None)
+    case = _first(cases, ran)
     if case is None:
         return ()
     asked = properties.questions(reference, case)

@@ -155,7 +155,7 @@ def _worst(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, st
 
 def _severity(case: CaseResult, output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, float]:
     """Order outputs by how bad they are: failures first, then by the share of what is allowed."""
-    failed = verdict.output_failure(output, tolerances, excused=bool(case.imprecise_operators)) is not None
+    failed = case.output_failure(output, tolerances) is not None
     factor = verdict.factor(output, tolerances)
     return failed, factor if math.isfinite(factor) else math.inf
 

@@ -170,7 +170,7 @@ class _Search:
             {**feeds, **own.feeds},
             wanted,
             self.tolerances,
-            excused=case.ill_conditioned and bool(imprecise_among(own.graph.model.graph.all_nodes(), own.runtime.name)),
+            excused=bool(imprecise_among(own.graph.model.graph.all_nodes(), own.runtime.name)),
         )
         examination = Examination(own, other, whole, runs, self.tolerances, ill_conditioned=case.ill_conditioned)
         examined = examination.examine(blank, self.suspect.settings)

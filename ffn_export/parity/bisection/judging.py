@@ -13,7 +13,7 @@ from ffn_export.parity import verdict
 from ffn_export.parity.bisection.result import Error
 from ffn_export.parity.measures import OutputMetrics
 from ffn_export.parity.metrics import compare
-from ffn_export.parity.tolerances import Tolerances, explained_ulps
+from ffn_export.parity.tolerances import Tolerances
 
 # A mask is added as the lowest number of the dtype. At that scale a unit in the last place is larger than any
 # score, so elements above this share of the largest number are compared on their own.
@@ -39,7 +39,7 @@ def own_error(
         baseline: The reference's in the working dtype: it says which dtype and shape are right.
         tolerances: What is allowed.
         conditioning: How far one rounding of what the part was given moves the truth; 0 allows nothing for it.
-        excused: Allow all that the conditioning explains, for an operator that is known to be less accurate.
+        excused: Allow all that is explained by an operator that is known to be less accurate.
     """
     found = []
     for indices, have, want, own in _groups(actual, truth, baseline):
@@ -66,12 +66,11 @@ def truth_of(baseline: Array) -> Array:
 
 
 def _error(metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool) -> Error:
-    allowed = verdict.worst(metrics, tolerances).allowed
-    factor = verdict.factor(metrics, tolerances)
-    if excused:
-        explained = explained_ulps(metrics.conditioning_ulps, tolerances)
-        if explained > allowed:
-            allowed, factor = explained, metrics.actual.ulps / explained
+    decisive = verdict.worst(metrics, tolerances)
+    allowed, factor = decisive.allowed, verdict.factor(metrics, tolerances)
+    if excused and not tolerances.declares(metrics.output):
+        allowed = verdict.limit(decisive, metrics, tolerances, excused=True)
+        factor = metrics.actual.ulps / allowed
     return Error(
         ulps=metrics.actual.ulps,
         allowed=allowed,

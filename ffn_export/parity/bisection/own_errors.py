@@ -94,7 +94,7 @@ class OwnErrors:
                     baselines[counterpart],
                     self._tolerances,
                     moved.get(counterpart, 0.0),
-                    excused=self._ill_conditioned and self._is_imprecise(name),
+                    excused=self._is_imprecise(name),
                 )
             )
             whole = whole_error(wholes[name], recorded[counterpart]) if name in wholes else None

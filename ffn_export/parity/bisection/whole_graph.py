@@ -55,7 +55,7 @@ class WholeGraph:
         feeds: The inputs, by the model's names.
         wanted: What the outputs should be, by position.
         tolerances: What is allowed.
-        excused: Allow all that the conditioning explains, for an operator that is known to be less accurate.
+        excused: Allow all that is explained by an operator that is known to be less accurate.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ def _failing(case: CaseResult, result: ParityResult) -> Iterator[tuple[str, ...]
     if case.error is not None:
         yield (case.case, case.runtime, *[""] * 6, str(case.seed), saved, case.error)
     for output in case.outputs:
-        found = verdict.output_failure(output, result.tolerances, excused=bool(case.imprecise_operators))
+        found = case.output_failure(output, result.tolerances)
         if found is not None:
             yield (
                 case.case, case.runtime, output.output, *_errors(output, result.tolerances), _index(output),

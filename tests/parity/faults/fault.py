@@ -147,8 +147,7 @@ def catches(result: ParityResult) -> list[Catch]:
 def _of_case(case: CaseResult, allowed: Tolerances) -> list[Detector]:
     if case.error is not None:
         return ["failure"]
-    excused = bool(case.imprecise_operators)
-    return [_of_output(output) for output in case.outputs if verdict.output_failure(output, allowed, excused=excused)]
+    return [_of_output(output) for output in case.outputs if case.output_failure(output, allowed)]
 
 
 def _of_output(output: OutputMetrics) -> Detector:
