@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from ffn_export.parity.bisection.result import Bisection
     from ffn_export.parity.result import ParityResult
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -32,6 +33,7 @@ def write_reports(
     html_path: str | None,
     markdown_path: str | None,
     commands: Sequence[str] | None = None,
+    bisection: Bisection | None = None,
 ) -> None:
     """Write what was asked for.
 
@@ -41,6 +43,7 @@ def write_reports(
         html_path: Where the HTML page goes; None for nowhere.
         markdown_path: Where the Markdown goes; None for nowhere.
         commands: What does it again, each a line for the shell; None means what the result knows of that.
+        bisection: Where it went wrong, where that was asked.
 
     Raises:
         UsageError: If a path cannot be written to.
@@ -51,6 +54,6 @@ def write_reports(
 
     if html_path is not None:
         beside = read(model) if model is not None and model.is_dir() else Companions()
-        write_html(result, html_path, beside.latency, beside.fusion, beside.sites, commands)
+        write_html(result, html_path, beside.latency, beside.fusion, beside.sites, commands, bisection)
     if markdown_path is not None:
-        write_markdown(result, markdown_path, commands)
+        write_markdown(result, markdown_path, commands, bisection)

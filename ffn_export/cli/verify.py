@@ -120,7 +120,7 @@ def command(
                 progress=report,
             )
     console.print(parity_table(result))
-    data = result.to_dict()
+    data, found = result.to_dict(), None
     if model is not None and (bisect or reduce_to is not None):
         named = {"inputs": inputs or None, "samples": arrays, "seed": seed, "task": task, "threads": threads}
         named |= {"dtype": dtype, "keep_io": keep_io}
@@ -130,7 +130,7 @@ def command(
         write_json(data, json_path)
     if junit_path is not None:
         write_junit(result, junit_path)
-    write_reports(result, model, html_path, markdown_path, [shlex.join(["ffn-export", *state.arguments])])
+    write_reports(result, model, html_path, markdown_path, [shlex.join(["ffn-export", *state.arguments])], found)
     if not result.passed:
         if not state.quiet:
             for line in replay_lines(result, state.arguments):

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.result import ParityResult
+from ffn_export.reports.bisection import further_rows, how, part_rows
 from ffn_export.reports.commands import verify_command
 from ffn_export.reports.markdown_table import markdown_table
 from ffn_export.reports.overview import STATUSES, check_rows, environment_words, legend, runtime_rows, verdict_sentence
@@ -23,26 +25,34 @@ _ERRORS = ("error (ulp)", "allowed (ulp)", "factor", "PyTorch's own (ulp)")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#~&])")
 
 
-def write_markdown(result: ParityResult, destination: Path | str, commands: Sequence[str] | None = None) -> None:
+def write_markdown(
+    result: ParityResult,
+    destination: Path | str,
+    commands: Sequence[str] | None = None,
+    bisection: Bisection | None = None,
+) -> None:
     """Write :func:`markdown_page` to a path, or to standard output for ``-``.
 
     Raises:
         UsageError: If the path cannot be written to.
     """
-    write_text(markdown_page(result, commands), destination)
+    write_text(markdown_page(result, commands, bisection), destination)
 
 
-def markdown_page(result: ParityResult, commands: Sequence[str] | None = None) -> str:
+def markdown_page(
+    result: ParityResult, commands: Sequence[str] | None = None, bisection: Bisection | None = None
+) -> str:
     """Return the verdict, a row a runtime, failures and warnings, and what does it again.
 
     Args:
         result: The verification.
         commands: What does it again, each a line for the shell; None means what the result knows of that.
+        bisection: Where it went wrong, where that was asked.
     """
-    return "\n".join(_blocks(result, (verify_command(result),) if commands is None else commands))
+    return "\n".join(_blocks(result, (verify_command(result),) if commands is None else commands, bisection))
 
 
-def _blocks(result: ParityResult, commands: Sequence[str]) -> Iterator[str]:
+def _blocks(result: ParityResult, commands: Sequence[str], bisection: Bisection | None) -> Iterator[str]:
     verdict = "✅ Passed" if result.passed else "❌ Failed"
     warned = f", ⚠️ {len(result.warnings)} warned" if result.passed and result.warnings else ""
     yield f"## {verdict}{warned}: parity of {_plain(result.model)} against {_plain(result.against)}\n"
@@ -52,6 +62,8 @@ def _blocks(result: ParityResult, commands: Sequence[str]) -> Iterator[str]:
     rows = ([_plain(row.name), row.verdict, _plain(row.found)] for row in check_rows(result))
     yield markdown_table(("check", "verdict", "found"), rows)
     yield from _listed("Failures", result.failures)
+    if bisection is not None:
+        yield from _bisected(bisection)
     yield from _listed("Warnings", result.warnings)
     yield from _listed("Notes", result.notes)
     yield "### To reproduce\n"
@@ -70,6 +82,16 @@ def _runtimes(result: ParityResult) -> str:
         for row in runtime_rows(result)
     )  # fmt: skip
     return markdown_table(headers, rows, numbers=(*STATUSES, *_ERRORS))
+
+
+def _bisected(bisection: Bisection) -> Iterator[str]:
+    yield f"### Where it went wrong\n\n{_plain(bisection.reason)}\n"
+    if bisection.part is not None:
+        yield markdown_table(("guilty", ""), (list(map(_plain, row)) for row in part_rows(bisection.part)))
+    if bisection.further:
+        headers = ("also wrong alone", "operator", "PyTorch module", "own error")
+        yield markdown_table(headers, (list(map(_plain, row)) for row in further_rows(bisection.further)))
+    yield f"<sub>{_plain(how(bisection))}</sub>\n"
 
 
 def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from ffn_export.fusion.report import FusionReport, Site
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio, Timing
+from ffn_export.parity.bisection.result import Bisection, Error, Given, NodeFacts, Part
 from ffn_export.parity.measures import Deviation, OutputMetrics, WeightMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
@@ -60,6 +61,19 @@ def warned(case: MakeCase, parity: MakeParity) -> ParityResult:
     outputs = (replace(over.outputs[0], conditioning_ulps=3.0),)
     excused = replace(over, outputs=outputs, imprecise_operators=("com.microsoft::SkipLayerNormalization",))
     return parity(case("batch=3,seq=5 normal", 1.9), excused)
+
+
+@pytest.fixture
+def bisection() -> Bisection:
+    """A node that is named, and more others than are shown."""
+    node = NodeFacts("node_gelu|1", "Gelu", "layers.0", ("a",), ("h",))
+    own = Error(292.4, 8.0, 36.55, index=(1, 4))
+    given = (Given("a", "a", Error(1.5)), Given("x", "x"))
+    part = Part("h", "h_1", node, own, own, given=given, contrast=("approximate is tanh, the reference has none",))
+    return Bisection(
+        "bert-ffn.onnx", "bert-ffn", "ort-cpu", "batch=3,seq=5 normal", {"batch": 3, "seq": 5}, "node",
+        "Gelu 'node_gelu|1' in layers.0 is the first that is wrong alone", compared=9, part=part, further=(part,) * 7,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import OperatorGraph, Place, SiteGraph
 from ffn_export.latency.result import LatencyResult
+from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.measures import PropertyMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Closeness, Tolerances
@@ -138,6 +139,16 @@ def test_the_precision_that_a_runtime_computed_in_is_shown(failed: ParityResult)
     rows = Page(html_page(told)).rows
     assert ["ort-cpu", "CPUExecutionProvider", "9", "float32"] in rows
     assert ["openvino", "", "", "bfloat16"] in rows
+
+
+def test_what_a_bisection_found_is_shown(failed: ParityResult, bisection: Bisection) -> None:
+    page = Page(html_page(failed, bisection=bisection))
+    assert bisection.reason in page.text
+    assert ["node", "node_gelu|1"] in page.rows
+    assert ["reads", "a: inherited error 1.5 units in the last place"] in page.rows
+    assert ["reads", "x: an input"] in page.rows
+    assert any(row[0] == "and 2 more" for row in page.rows)
+    assert "Where it went wrong" not in Page(html_page(failed)).text
 
 
 def test_names_cannot_write_markup(failed: ParityResult, fusion: FusionReport, site: SiteGraph) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.reports.markdown import MOST_LINES, markdown_page, write_markdown
 
@@ -59,3 +60,13 @@ def test_a_long_list_is_cut_and_says_so(case: MakeCase, parity: MakeParity) -> N
     page = markdown_page(parity(*(case(f"case {n}", 99.0) for n in range(MOST_LINES + 7))))
     assert page.count("\n- ort-cpu, case") == MOST_LINES
     assert "… and 7 more." in page
+
+
+def test_what_a_bisection_found_is_shown(failed: ParityResult, bisection: Bisection) -> None:
+    seen = unescape(shown(markdown_page(failed, bisection=bisection)))
+    assert "<h3>Where it went wrong</h3>" in seen
+    assert bisection.reason in seen
+    assert "<td>node</td>\n<td>node_gelu|1</td>" in seen
+    assert "<td>own error</td>\n<td>292 units in the last place of 8 allowed at [1, 4]</td>" in seen
+    assert "<td>and 2 more</td>" in seen
+    assert "Where it went wrong" not in markdown_page(failed)

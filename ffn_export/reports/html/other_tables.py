@@ -1,9 +1,11 @@
-"""The tables of latency, fusion and environment."""
+"""The tables of latency, fusion, bisection and environment."""
 
 from __future__ import annotations
 
 from ffn_export.fusion.report import FusionReport
 from ffn_export.latency.result import LatencyResult, Ratio
+from ffn_export.parity.bisection.result import Bisection
+from ffn_export.reports.bisection import further_rows, part_rows
 from ffn_export.reports.html.table import Table, table
 from ffn_export.runtimes.environment import Environment
 
@@ -44,6 +46,17 @@ def sites_table(report: FusionReport) -> Table:
 
 def _width(size: int | None) -> str:
     return "" if size is None else str(size)
+
+
+def bisection_tables(bisection: Bisection) -> list[Table]:
+    """The part that is named for the difference, and what else is over its budget."""
+    tables = []
+    if bisection.part is not None:
+        tables.append(table("Guilty", ("what", "found"), part_rows(bisection.part)))
+    if bisection.further:
+        headers = ("also wrong alone", "operator", "PyTorch module", "own error")
+        tables.append(table("Also wrong alone", headers, further_rows(bisection.further)))
+    return tables
 
 
 def environment_table(environment: Environment) -> Table:

@@ -11,7 +11,9 @@ from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity import verdict
+from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.result import ParityResult
+from ffn_export.reports.bisection import how
 from ffn_export.reports.commands import verify_command
 from ffn_export.reports.html import other_tables, parity_tables
 from ffn_export.reports.html.error_chart import error_charts, error_svg
@@ -31,13 +33,14 @@ def write_html(
     fusion: FusionReport | None = None,
     sites: Sequence[SiteGraph] = (),
     commands: Sequence[str] | None = None,
+    bisection: Bisection | None = None,
 ) -> None:
     """Write :func:`html_page` to a path, or to standard output for ``-``.
 
     Raises:
         UsageError: If the path cannot be written to.
     """
-    write_text(html_page(result, latency, fusion, sites, commands), destination)
+    write_text(html_page(result, latency, fusion, sites, commands, bisection), destination)
 
 
 def html_page(
@@ -46,6 +49,7 @@ def html_page(
     fusion: FusionReport | None = None,
     sites: Sequence[SiteGraph] = (),
     commands: Sequence[str] | None = None,
+    bisection: Bisection | None = None,
 ) -> str:
     """Return a verification as one HTML page; the same results give the same bytes.
 
@@ -55,6 +59,7 @@ def html_page(
         fusion: What became of each site, where the model was fused here.
         sites: The nodes of fused sites, before and after.
         commands: What does it again, each a line for the shell; None means what the result knows of that.
+        bisection: Where it went wrong, where that was asked.
     """
     charts = error_charts(result)
     return _template().render(
@@ -65,6 +70,9 @@ def html_page(
         checks=parity_tables.checks_table(result),
         other_failures=other_failures(result),
         failing=parity_tables.failing_table(result),
+        bisection=bisection,
+        bisected=[] if bisection is None else other_tables.bisection_tables(bisection),
+        how=None if bisection is None else how(bisection),
         errors=[
             (shown, _markup(error_svg(shown, f"errors-{n}")), parity_tables.cases_table(result, shown.runtime))
             for n, shown in enumerate(charts)

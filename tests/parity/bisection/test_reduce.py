@@ -77,7 +77,10 @@ def test_by_the_command_line(add_norm: Subject, tmp_path: Path, capfd: pytest.Ca
     planted.inserted(wrong, next(node for node in wrong.graph if node.op_type == "Gelu"))
     onnx_file.save(wrong, tmp_path / "wrong.onnx")
     against = ["--against", str(tmp_path / "right.onnx")]
-    assert run(["verify", str(tmp_path / "wrong.onnx"), *against, "--reduce", str(tmp_path / "part")]) == 1
+    pages = ["--html", str(tmp_path / "page.html"), "--markdown", str(tmp_path / "page.md")]
+    assert run(["verify", str(tmp_path / "wrong.onnx"), *against, "--reduce", str(tmp_path / "part"), *pages]) == 1
+    for page in (tmp_path / "page.html", tmp_path / "page.md"):
+        assert "Where it went wrong" in page.read_text()
     told = capfd.readouterr().err
     assert "Neg 'extra_node_gelu' in down is the first that is wrong alone" in told
     assert "the smallest part that fails has 2 nodes" in told
