@@ -9,6 +9,7 @@ WORKERS ?= 2
 demo: $(VENV)/.installed
 	$(BIN)/ffn-export build bert-ffn
 
+# Coverage is that of the quick tests: the slow ones are not traced.
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not exhaustive" --cov --cov-report=term:skip-covered --cov-fail-under=90
 

@@ -27,6 +27,13 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Trace what the quick tests cover: tracing makes slow ones up to twice as slow and adds little."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("no_cover")
+
+
 @cache
 def _exported(spec: str, opset: int) -> ir.Model:
     return export_source(resolve(spec), opset)

@@ -131,6 +131,7 @@ def test_external_data_outside_the_bundle_or_its_manifest_is_refused(
         fx.load(copy)
 
 
+@pytest.mark.slow
 def test_a_failed_gate_leaves_the_old_bundle(bundle: Path, tmp_path: Path) -> None:
     copy = _copy(bundle, tmp_path / "d2l-ffn-addnorm")
     before = (copy / "manifest.json").read_bytes()
@@ -162,8 +163,11 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("moments", [3, pytest.param(12, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("old", [False, True], ids=["none before", "one before"])
-def test_killed_at_any_point_it_leaves_the_old_bundle_or_none(bundle: Path, tmp_path: Path, old: bool) -> None:
+def test_killed_at_any_point_it_leaves_the_old_bundle_or_none(
+    bundle: Path, tmp_path: Path, old: bool, moments: int
+) -> None:
     """Kill real builds at moments spread over a whole one, and look at what is there."""
     destination = tmp_path / "d2l-ffn-addnorm"
     if old:
@@ -173,16 +177,16 @@ def test_killed_at_any_point_it_leaves_the_old_bundle_or_none(bundle: Path, tmp_
     subprocess.run([*command, "--name", "whole"], check=True)
     whole = time.monotonic() - started
     killed = 0
-    for step in range(6):
+    for moment in range(moments):
         process = subprocess.Popen(command)
         # Most moments fall into the second half, where files are written and moved.
-        time.sleep(whole * (0.4 + 0.12 * step))
+        time.sleep(whole * (0.4 + 0.6 * moment / moments))
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
         if destination.exists():
             session = fx.load(destination)  # checks every hash of what it loads
             assert session.run({"x": np.zeros((1, 1, 4), np.float32)})["y"].shape == (1, 1, 4)
-    assert killed >= 2
+    assert killed >= moments / 3
     subprocess.run(command, check=True)
     fx.load(destination)
     assert sorted(os.listdir(tmp_path)) == ["d2l-ffn-addnorm", "whole"], "leftovers of killed builds are cleared"

@@ -96,6 +96,7 @@ def test_quiet_is_silent(tmp_path: Path, capfd: Capture) -> None:
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_export_fuse_verify_by_hand(tmp_path: Path, capfd: Capture) -> None:
     plain, fused, report = tmp_path / "plain.onnx", tmp_path / "fused.onnx", tmp_path / "report.json"
     assert run(["export", "llama-ffn", "-o", str(plain), "--opset", "18"]) == 0
@@ -156,6 +157,7 @@ def test_a_bare_model_needs_something_to_be_verified_against(tmp_path: Path, cap
     assert "--against" in fails(capfd, 2, "verify", str(tmp_path / "m.onnx"))
 
 
+@pytest.mark.slow
 def test_a_model_that_differs_from_its_spec_is_a_failed_gate(tmp_path: Path, capfd: Capture) -> None:
     run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
     assert "parity failed" in fails(capfd, 1, "verify", str(tmp_path / "m.onnx"), "--against", "bert-ffn")
@@ -246,6 +248,7 @@ def test_inputs_of_an_npz_are_verified_as_well(tmp_path: Path, capfd: Capture) -
     assert "is no .npz file" in fails(capfd, 2, *arguments, "--inputs", str(tmp_path / "z.npz"))
 
 
+@pytest.mark.slow
 def test_the_same_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 import ffn_export as fx
 from ffn_export.cli.main import run
@@ -38,6 +39,7 @@ def test_fuse(tmp_path: Path) -> None:
     assert functions(again) == set()
 
 
+@pytest.mark.slow
 def test_build(tmp_path: Path) -> None:
     assert run(["build", "d2l-ffn-addnorm", "-o", str(tmp_path), *OPTIONS, "--quiet"]) == 0
     bundle = tmp_path / "d2l-ffn-addnorm"

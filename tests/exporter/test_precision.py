@@ -50,6 +50,7 @@ def test_mixed_has_its_products_in_half_and_the_rest_in_float32() -> None:
             assert {str(v.dtype) for v in node.inputs if v is not None} == {wanted}, node.op_type
 
 
+@pytest.mark.slow
 def test_mixed_convolutions_add_their_bias_to_the_channels() -> None:
     result = fx.verify(
         fx.export("nlp-transformers-conv", dtype="mixed"), convert_module("nlp-transformers-conv", "mixed")

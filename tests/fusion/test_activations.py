@@ -141,6 +141,7 @@ def test_rank_2(form: str, target: str) -> None:
     check(form, 2, 20, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("form", FORMS)
 def test_rank_3(form: str, target: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from tests.fusion.edges.edge import Edge, faults
 from tests.fusion.random_graphs import edges
 
 
+@pytest.mark.slow
 @given(edge=edges(), target=st.sampled_from(sorted(TARGETS)))
 def test_fused_equals_unfused(edge: Edge, target: str) -> None:
     assert list(faults(edge, target)) == []

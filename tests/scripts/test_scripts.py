@@ -1,7 +1,10 @@
-"""The scripts as CI runs them: what they write, and their exit status."""
+"""The scripts: what they write, and their exit status; some as CI runs them, others in this process."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 import json
 import shutil
 import subprocess
@@ -23,16 +26,30 @@ ROOT = Path(__file__).parents[2]
 NAMES = {f"d2l-ffn-{target}-{dtype}" for target in ("portable", "ort-cpu") for dtype in ("float32", "float16")}
 
 
-def script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+Done = subprocess.CompletedProcess[str]
+
+
+def process(name: str, *arguments: str | Path) -> Done:
     command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def script(name: str, *arguments: str | Path) -> Done:
+    """Do the same in this process: a new one takes seconds to load PyTorch."""
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            status = importlib.import_module(name).main(list(map(str, arguments)))
+        except SystemExit as stop:
+            status = stop.code
+    return Done([name, *map(str, arguments)], status, output.getvalue(), errors.getvalue())
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of bundles with their index."""
     folder = tmp_path_factory.mktemp("exported")
-    done = script(
+    done = process(
         "export_presets", "-o", folder, "--only", "d2l-ffn", "--targets", "portable", "ort-cpu",
         "--dtypes", "float32", "float16", "--no-bench",
     )  # fmt: skip
@@ -71,6 +88,7 @@ def test_a_bundle_of_the_script_is_the_one_that_build_makes(folder: Path, tmp_pa
     assert (built / "model.onnx").read_bytes() == (shared / "model.onnx").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_build_that_fails_is_reported_and_the_others_go_on(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "out")
     in_the_way = tmp_path / "out" / "d2l-addnorm-ort-cpu-float32"
@@ -104,6 +122,7 @@ def test_parity_of_a_folder_is_one_junit_file(folder: Path, tmp_path: Path) -> N
     assert {suite.attrib["name"].partition(":")[0] for suite in root} == NAMES
 
 
+@pytest.mark.slow
 def test_a_warned_bundle_passes_and_says_so(tmp_path: Path) -> None:
     spec = "tests.parity.add_norms:layer_norm"
     built = fx.build(spec, add_norms.INPUTS, directory=tmp_path, target="ort", bench_budget=0, seed=4)
@@ -124,7 +143,7 @@ def test_a_fault_in_one_bundle_fails_the_folder(folder: Path, tmp_path: Path) ->
     model = onnx_file.load(tmp_path / "out" / "d2l-ffn-portable-float32" / "model.onnx")
     scaled_weight(1.01)(model)
     onnx_file.save(model, tmp_path / "out" / "d2l-ffn-portable-float32" / "model.onnx")
-    done = script("verify_parity", tmp_path / "out", "--junit", tmp_path / "parity.xml")
+    done = process("verify_parity", tmp_path / "out", "--junit", tmp_path / "parity.xml")
     assert done.returncode == 1
     assert "3 passed, 1 failed" in done.stderr
     (failed,) = [suite for suite in ET.parse(tmp_path / "parity.xml").getroot() if int(suite.attrib["failures"])]
@@ -168,6 +187,7 @@ def test_the_gpu_suite_says_in_one_line_that_there_is_no_gpu(tmp_path: Path) -> 
     assert not (tmp_path / "gpu.json").exists()
 
 
+@pytest.mark.slow
 def test_what_is_right_raises_no_alarm(tmp_path: Path) -> None:
     done = script(
         "false_alarms", "--only", "d2l-ffn-addnorm", "--targets", "ort", "--seeds", "2", "--json", tmp_path / "r.json"

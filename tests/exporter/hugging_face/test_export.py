@@ -39,7 +39,7 @@ def exported(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Exported
     ("name", "outputs"),
     [
         ("BertModel", {"last_hidden_state": "[batch,seq,32]", "pooler_output": "[batch,32]"}),
-        ("BertForMaskedLM", {"logits": "[batch,seq,99]"}),
+        pytest.param("BertForMaskedLM", {"logits": "[batch,seq,99]"}, marks=pytest.mark.exhaustive),
         pytest.param("BertForSequenceClassification", {"logits": "[batch,3]"}, marks=pytest.mark.exhaustive),
         pytest.param(
             "BertForQuestionAnswering",
@@ -55,7 +55,7 @@ def exported(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Exported
         pytest.param(
             "BartForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}, marks=pytest.mark.exhaustive
         ),
-        ("ViTForImageClassification", {"logits": "[batch,2]"}),
+        pytest.param("ViTForImageClassification", {"logits": "[batch,2]"}, marks=pytest.mark.exhaustive),
         pytest.param("ConvNextForImageClassification", {"logits": "[batch,2]"}, marks=pytest.mark.exhaustive),
         pytest.param(
             "WhisperForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}, marks=pytest.mark.exhaustive
