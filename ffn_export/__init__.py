@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ffn_export._lazy import attach
 
 if TYPE_CHECKING:
-    from ffn_export.api import bench, bisect, build, create, export, fuse, verify
+    from ffn_export.api import bench, bisect, build, create, export, fuse, quantize, verify
     from ffn_export.bundle.build import Build
     from ffn_export.bundle.load import Session, load
     from ffn_export.errors import (
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from ffn_export.parity.bisection.result import Bisection
     from ffn_export.parity.result import ParityResult
     from ffn_export.parity.tolerances import Tolerances
+    from ffn_export.quantization.result import QuantizationReport
+    from ffn_export.quantizing import Quantized
 
 _ORIGINS = {
-    **dict.fromkeys(("bench", "bisect", "build", "create", "export", "fuse", "verify"), "api"),
+    **dict.fromkeys(("bench", "bisect", "build", "create", "export", "fuse", "quantize", "verify"), "api"),
     "load": "bundle.load",  # not by way of api: an application that embeds a bundle needs no torch
     "Build": "bundle.build",
     "Session": "bundle.load",
@@ -40,6 +42,8 @@ _ORIGINS = {
     "Bisection": "parity.bisection.result",
     "ParityResult": "parity.result",
     "Tolerances": "parity.tolerances",
+    "QuantizationReport": "quantization.result",
+    "Quantized": "quantizing",
     **dict.fromkeys(
         ("ExportError", "FfnExportError", "GateError", "IntegrityError", "RuntimeUnavailableError", "UsageError"),
         "errors",
@@ -57,6 +61,8 @@ __all__ = [
     "IntegrityError",
     "LatencyResult",
     "ParityResult",
+    "QuantizationReport",
+    "Quantized",
     "RuntimeUnavailableError",
     "Session",
     "Site",
@@ -69,6 +75,7 @@ __all__ = [
     "export",
     "fuse",
     "load",
+    "quantize",
     "verify",
 ]
 __version__ = "0.1.0"

@@ -36,11 +36,12 @@ from ffn_export.parity.references import Reference, VectorReference, graph_input
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify as _verify
+from ffn_export.quantizing import quantize
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.subjects import Against, Model, Subject, as_source, evaluating, opened, reference_of, source_of
 
-__all__ = ["bench", "bisect", "build", "create", "export", "fuse", "verify"]
+__all__ = ["bench", "bisect", "build", "create", "export", "fuse", "quantize", "verify"]
 
 
 def export(

@@ -23,6 +23,7 @@ COMMANDS = {
     "build": "build",
     "export": "export",
     "fuse": "fuse",
+    "quantize": "quantize",
     "inspect": "inspect",
     "verify": "verify",
     "bench": "bench",

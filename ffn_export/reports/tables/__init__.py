@@ -10,6 +10,7 @@ from ffn_export.reports.tables.inspection import inspection_table
 from ffn_export.reports.tables.latency import latency_table
 from ffn_export.reports.tables.listing import findings_table, presets_table
 from ffn_export.reports.tables.parity import parity_table
+from ffn_export.reports.tables.quantization import quantization_table
 from ffn_export.reports.tables.summary import parity_summary_table
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "parity_summary_table",
     "parity_table",
     "presets_table",
+    "quantization_table",
 ]

@@ -1,0 +1,88 @@
+"""``ffn-export quantize``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ffn_export.cli.options import common, read_npz, runtime_option, threads_option
+from ffn_export.cli.state import State
+
+
+@click.command("quantize")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
+@click.option("--bits", type=click.Choice(["8", "4"]), default="8", show_default=True, help="Bits of a stored weight.")
+@click.option("--block", type=int, default=32, show_default=True, help="Weights along the input axis to a scale.")
+@click.option(
+    "--accuracy-level", type=int, default=4, show_default=True,
+    help="What products compute in: 4 is 8-bit integers, 0 and 1 are float32.",
+)  # fmt: skip
+@click.option("--all", "all_products", is_flag=True, help="Every product with a constant matrix.")
+@click.option(
+    "--budget", type=click.FloatRange(0, min_open=True), default=0.02, show_default=True, metavar="SHARE",
+    help="Largest relative L2 error of an output; nothing is written where it is larger.",
+)  # fmt: skip
+@click.option(
+    "--samples", type=click.Path(path_type=Path), metavar="FILE.npz",
+    help="Real inputs to judge on; without them, drawn ones.",
+)  # fmt: skip
+@click.option("--json", "json_path", metavar="FILE", help="Write what was found as JSON; - for standard output.")
+@runtime_option
+@threads_option
+@common
+@click.pass_obj
+def command(
+    state: State,
+    /,
+    model: Path,
+    output: Path,
+    bits: str,
+    block: int,
+    accuracy_level: int,
+    all_products: bool,
+    budget: float,
+    samples: Path | None,
+    json_path: str | None,
+    runtimes: tuple[str, ...],
+    threads: int | None,
+) -> int:
+    """Store the weights of feed-forwards in 8 or 4 bits.
+
+    MODEL is an ONNX file or a bundle. The outputs are judged against its own, under the budget.
+
+    Example: ffn-export quantize model.onnx -o q.onnx --bits 8 --samples activations.npz
+    """
+    from ffn_export import api
+    from ffn_export.cli.progress import progress
+    from ffn_export.exporter import onnx_file
+    from ffn_export.reports.console import stderr_console
+    from ffn_export.reports.json_report import write_json
+    from ffn_export.reports.tables import parity_table, quantization_table
+
+    onnx_file.check_writable(output)
+    arrays = read_npz(samples)
+    console = stderr_console(quiet=state.quiet)
+    with progress(console, quiet=state.quiet) as report:
+        found = api.quantize(
+            model,
+            bits=int(bits),
+            block=block,
+            accuracy_level=accuracy_level,
+            all_products=all_products,
+            budget=budget,
+            samples=arrays,
+            runtimes=runtimes or None,
+            threads=threads,
+            progress=report,
+        )
+    console.print(quantization_table(found.report))
+    console.print(parity_table(found.parity))
+    if json_path is not None:
+        write_json({"quantization": found.report.to_dict(), "parity": found.parity.to_dict()}, json_path)
+    if not found.passed:
+        click.echo(f"ffn-export: {output} is not written: {found.parity.failures[0]}", err=True)
+        return 1
+    onnx_file.save(found.model, output)
+    return 0

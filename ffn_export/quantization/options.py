@@ -1,0 +1,53 @@
+"""How matrices are quantised, and which combinations are known to be slow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ffn_export.errors import UsageError
+
+BITS = (8, 4)
+# What ONNX Runtime's MatMulNBits takes.
+BLOCKS = (16, 32, 64, 128, 256)
+LEVELS = (0, 1, 4)
+INTEGERS = 4
+
+
+@dataclass(frozen=True)
+class QuantizationOptions:
+    """How matrices are quantised.
+
+    Attributes:
+        bits: Bits of a stored number, 8 or 4.
+        block: Numbers along the input axis that share a scale: a power of two from 16 to 256.
+        accuracy_level: What the product computes in: 0 and 1 float32, 4 8-bit integers, for which the input is
+            rounded too, block by block.
+        all_products: Quantise every product with a constant matrix, and not those of feed-forwards alone.
+
+    Raises:
+        UsageError: If the operator does not take one of them.
+    """
+
+    bits: int = 8
+    block: int = 32
+    accuracy_level: int = INTEGERS
+    all_products: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("a number of bits", self.bits, BITS),
+            ("a block", self.block, BLOCKS),
+            ("an accuracy level", self.accuracy_level, LEVELS),
+        ):
+            if value not in known:
+                raise UsageError(f"{name} of {value} is not known: take {', '.join(map(str, known))}")
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is known to be slow with these options."""
+        if self.bits == 8 and self.accuracy_level != INTEGERS:
+            # Measured with onnxruntime 1.31 on one core with AVX-512.
+            return (
+                f"8 bits at accuracy level {self.accuracy_level} have no fast kernel and are up to 16 times slower: "
+                f"take accuracy level {INTEGERS}",
+            )
+        return ()

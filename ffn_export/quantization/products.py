@@ -1,0 +1,81 @@
+"""Which matrix products of a graph can be quantised, and why others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ffn_export.fusion import sites
+from ffn_export.fusion.views import float_of, input_at, int_of, is_standard
+from ffn_export.quantization.options import INTEGERS
+
+# What the CPU kernel takes.
+_DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product that can be quantised.
+
+    Attributes:
+        node: The ``MatMul`` or ``Gemm``.
+        weight: The initialiser, ``[d_in, d_out]``, or ``[d_out, d_in]`` where it is turned.
+        turned: Whether the product reads it transposed.
+        bias: The row that a ``Gemm`` adds; None without one.
+    """
+
+    node: ir.Node
+    weight: ir.Value
+    turned: bool = False
+    bias: ir.Value | None = None
+
+
+def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
+    """Yield the products to quantise: those of feed-forwards, or all that have a constant matrix, each once."""
+    if all_products:
+        graphs = (model.graph, *model.graph.subgraphs())
+        yield from (node for graph in graphs for node in graph if _is_product(node) and _matrix(node) is not None)
+        return
+    found = (site.nodes for site in sites.find(model) if site.kind == "feed_forward")
+    yield from dict.fromkeys(node for nodes in found for node in nodes if _is_product(node))
+
+
+def read(node: ir.Node, accuracy_level: int) -> Product | str:
+    """Return a product that can be quantised to be computed at an accuracy level, or why it cannot."""
+    if not is_standard(node, "MatMul", "Gemm"):
+        return f"{node.op_type} holds its activation: fuse for ort-cpu or portable"
+    weight = _matrix(node)
+    if weight is None:
+        return "its matrix is no initializer of two axes"
+    if weight.is_graph_input():
+        return "a caller may override its matrix, which is an input too"
+    if weight.dtype not in _DTYPES:
+        return f"MatMulNBits takes no matrix in {weight.dtype.name.lower() if weight.dtype else 'an unknown dtype'}"
+    if weight.dtype == ir.DataType.FLOAT16 and accuracy_level == INTEGERS:
+        # onnxruntime 1.31 on CPU: the result is the bias alone, as if the product were 0.
+        return f"MatMulNBits computes wrong numbers in float16 at accuracy level {INTEGERS}: take accuracy level 0"
+    return Product(node, weight) if is_standard(node, "MatMul") else _gemm(node, weight)
+
+
+def _gemm(node: ir.Node, weight: ir.Value) -> Product | str:
+    if float_of(node, "alpha", 1.0) != 1 or float_of(node, "beta", 1.0) != 1 or int_of(node, "transA", 0):
+        return "the Gemm scales its product or turns its input"
+    turned = bool(int_of(node, "transB", 0))
+    bias = input_at(node, 2)
+    if bias is not None and (bias.shape is None or list(bias.shape) != [weight.shape[0 if turned else 1]]):  # type: ignore[index]
+        return "what the Gemm adds is no row of its width"
+    return Product(node, weight, turned, bias)
+
+
+def _is_product(node: ir.Node) -> bool:
+    return node.op_type in sites.PRODUCTS and node.domain in ("", "com.microsoft")
+
+
+def _matrix(node: ir.Node) -> ir.Value | None:
+    """Return the matrix of a product where it is an initialiser with numbers and two axes."""
+    weight = input_at(node, 1)
+    if weight is None or not weight.is_initializer() or weight.const_value is None or weight.shape is None:
+        return None
+    return weight if len(weight.shape) == 2 else None

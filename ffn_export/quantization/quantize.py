@@ -1,0 +1,111 @@
+"""Writes matrix products as ``MatMulNBits``: the numbers are onnxruntime's quantiser's, the graph is edited here.
+
+The quantiser's own pass over a graph would store a matrix twice that two products read, and wants the whole model
+in memory.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.fusion.builder import Names
+from ffn_export.quantization.blocks import Array, Blocks
+from ffn_export.quantization.blocks import quantized as in_blocks
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.products import Product, asked_for, read
+from ffn_export.quantization.result import QuantizationReport, QuantizedWeight
+
+DOMAIN = "com.microsoft"
+OPERATOR = "MatMulNBits"
+
+
+def quantize(model: ir.Model, options: QuantizationOptions | None = None) -> tuple[ir.Model, QuantizationReport]:
+    """Quantise the weights of feed-forwards, or of all products with a constant matrix.
+
+    Args:
+        model: A model; it is left unchanged.
+        options: How; None means 8 bits in blocks of 32, computed in 8-bit integers.
+
+    Returns:
+        The quantised model and what became of each product.
+    """
+    options = options or QuantizationOptions()
+    quantized = model.clone()
+    of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
+    kept: dict[str, str] = {}
+    for node in asked_for(quantized, all_products=options.all_products):
+        product = read(node, options.accuracy_level)
+        if isinstance(product, str):
+            kept[str(node.name)] = product
+        else:
+            of_matrix[product.weight, product.turned].append(product)
+    names = Names(quantized)
+    weights = tuple(_rewrite(products, options, names) for products in of_matrix.values())
+    if weights:
+        quantized.opset_imports.setdefault(DOMAIN, 1)
+    return quantized, QuantizationReport(
+        options.bits, options.block, options.accuracy_level, weights, kept, options.warnings()
+    )
+
+
+def _rewrite(products: list[Product], options: QuantizationOptions, names: Names) -> QuantizedWeight:
+    """Write the products of one matrix anew, and drop the matrix where nothing else reads it."""
+    weight, graph = products[0].weight, products[0].weight.graph
+    tensor = weight.const_value
+    assert tensor is not None
+    assert isinstance(graph, ir.Graph)
+    matrix = tensor.numpy().T if products[0].turned else tensor.numpy()
+    blocks = in_blocks(matrix, options)
+    stored = [
+        _initializer(graph, names.value(f"{weight.name}_{part}"), array)
+        for part, array in ((f"Q{options.bits}", blocks.packed), ("scales", blocks.scales))
+    ]
+    d_in, d_out = matrix.shape
+    attributes = {"K": d_in, "N": d_out, "bits": options.bits, "block_size": options.block}
+    if options.accuracy_level:
+        attributes["accuracy_level"] = options.accuracy_level
+    for product in products:
+        _become(product, stored, attributes)
+    found = QuantizedWeight(
+        name=str(weight.name),
+        shape=(d_in, d_out),
+        bytes_before=tensor.nbytes,
+        bytes_after=blocks.nbytes,
+        relative_l2=_relative_change(blocks, matrix),
+        nodes=tuple(str(product.node.name) for product in products),
+    )
+    if isinstance(tensor, ir.ExternalTensor):
+        tensor.release()
+    if not weight.uses() and not weight.is_graph_output():
+        del graph.initializers[str(weight.name)]
+    return found
+
+
+def _become(product: Product, stored: list[ir.Value], attributes: Mapping[str, int]) -> None:
+    """Make a node the quantised product: its name, its output and what is noted of it stay."""
+    node = product.node
+    # A, B, scales, zero_points, g_idx, bias
+    inputs = [node.inputs[0], *stored, *([] if product.bias is None else [None, None, product.bias])]
+    node.op_type, node.domain = OPERATOR, DOMAIN
+    node.resize_inputs(len(inputs))
+    for place, value in enumerate(inputs):
+        node.replace_input_with(place, value)
+    node.attributes.clear()
+    node.attributes.update({name: ir.AttrInt64(name, number) for name, number in attributes.items()})
+
+
+def _relative_change(blocks: Blocks, matrix: Array) -> float:
+    norm = float(np.linalg.norm(matrix.astype(np.float64)))
+    change = blocks.matrix(len(matrix)).astype(np.float64) - matrix
+    return float(np.linalg.norm(change)) / norm if norm else 0.0
+
+
+def _initializer(graph: ir.Graph, name: str, array: Array) -> ir.Value:
+    tensor = ir.Tensor(array, name=name)
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+    graph.register_initializer(value)
+    return value

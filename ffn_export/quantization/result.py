@@ -1,0 +1,73 @@
+"""What quantising did. Plain data: reports read it and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class QuantizedWeight:
+    """A matrix that is stored in fewer bits.
+
+    Attributes:
+        name: Name of the initialiser that it was.
+        shape: ``(d_in, d_out)``.
+        bytes_before: Size of the initialiser.
+        bytes_after: Size of what stands for it: packed numbers and a scale for each block.
+        relative_l2: L2 norm of what rounding changed over that of the matrix.
+        nodes: Names of the products that read it.
+    """
+
+    name: str
+    shape: tuple[int, int]
+    bytes_before: int
+    bytes_after: int
+    relative_l2: float
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class QuantizationReport:
+    """What became of each matrix product that was asked for.
+
+    Attributes:
+        bits: Bits of a stored number.
+        block: Numbers along the input axis that share a scale.
+        accuracy_level: What the product computes in, as the operator says it: 0 and 1 float32, 4 8-bit integers.
+        weights: The matrices that were quantised.
+        kept: Name of a product -> why it was not.
+        warnings: Combinations that are known to be slow.
+    """
+
+    bits: int
+    block: int
+    accuracy_level: int
+    weights: tuple[QuantizedWeight, ...] = ()
+    kept: Mapping[str, str] | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def bytes_before(self) -> int:
+        """Size of the matrices before."""
+        return sum(weight.bytes_before for weight in self.weights)
+
+    @property
+    def bytes_after(self) -> int:
+        """Size of what stands for them."""
+        return sum(weight.bytes_after for weight in self.weights)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {**asdict(self), "bytes_before": self.bytes_before, "bytes_after": self.bytes_after}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> QuantizationReport:
+        """Read what :meth:`to_dict` wrote."""
+        known = {name: data[name] for name in ("bits", "block", "accuracy_level", "kept")}
+        weights = tuple(
+            QuantizedWeight(**{**each, "shape": tuple(each["shape"]), "nodes": tuple(each["nodes"])})
+            for each in data["weights"]
+        )
+        return cls(**known, weights=weights, warnings=tuple(data["warnings"]))

@@ -1,0 +1,233 @@
+"""Matrices in 8 and 4 bits: which products are rewritten, which are kept and why, and the numbers."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+from ffn_export.errors import UsageError
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.quantize import quantize
+from ffn_export.quantization.result import QuantizationReport
+
+Array = np.ndarray[Any, np.dtype[Any]]
+DRAW = np.random.default_rng(0)
+# 40 is no multiple of a block of 32: the last block of a column is filled up.
+WEIGHTS = {
+    "w": (40, 48), "v": (48, 40), "t": (48, 40), "b": (48,), "c": (40,), "wide": (1, 48), "table": (40, 48),
+}  # fmt: skip
+ARRAYS = {name: DRAW.standard_normal(shape).astype(np.float32) for name, shape in WEIGHTS.items()}
+FEED_FORWARD = "m = MatMul(x, w) a = Add(m, b) h = Relu(a) n = MatMul(h, v) y = Add(n, c)"
+
+
+def graph(body: str, *, rows: str = "batch,seq", inputs: str = "", dtype: Any = np.float32) -> ir.Model:
+    """A model of ``x`` and ``y`` of width 40, with those of the arrays that it reads."""
+    name = {np.float32: "float", np.float16: "float16", np.float64: "double"}[dtype]
+    text = f'<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1]> g ({name}[{rows},40] x{inputs}) '
+    parsed = onnx.parser.parse_model(f"{text} => ({name}[{rows},40] y) {{ {body} }}")
+    read = set(re.findall(r"\w+", body))
+    parsed.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array.astype(dtype), each) for each, array in ARRAYS.items() if each in read
+    )
+    return ir.from_proto(parsed)
+
+
+def run(model: ir.Model, x: Array) -> Array:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return np.asarray(session.run(None, {"x": x})[0])
+
+
+def operators(model: ir.Model) -> list[str]:
+    return [node.op_type for node in model.graph]
+
+
+def relative(one: Array, other: Array) -> float:
+    return float(np.linalg.norm(one.astype(np.float64) - other) / np.linalg.norm(other.astype(np.float64)))
+
+
+def rounded(array: Array, bits: int, block: int) -> Array:
+    """The nearest that a symmetric grid of this many bits holds, a scale for each block of a column."""
+    result = np.empty_like(array)
+    for start in range(0, len(array), block):
+        part = array[start : start + block]
+        largest = np.take_along_axis(part, np.abs(part).argmax(axis=0, keepdims=True), axis=0)
+        scale = largest / -(2 ** (bits - 1))
+        steps = np.clip(np.round(part / scale), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        result[start : start + block] = steps * scale
+    return result
+
+
+@pytest.mark.parametrize(("bits", "most"), [(8, 0.02), (4, 0.2)])
+def test_the_products_of_a_feed_forward(bits: int, most: float) -> None:
+    model = graph(FEED_FORWARD)
+    quantized, report = quantize(model, QuantizationOptions(bits=bits))
+    assert operators(quantized) == ["MatMulNBits", "Add", "Relu", "MatMulNBits", "Add"]
+    assert operators(model) == ["MatMul", "Add", "Relu", "MatMul", "Add"]
+    assert [weight.name for weight in report.weights] == ["w", "v"]
+    assert report.bytes_after < report.bytes_before / 2
+    assert not {"w", "v"} & set(quantized.graph.initializers)
+    assert all(weight.relative_l2 < most for weight in report.weights)
+    x = DRAW.standard_normal((2, 3, 40)).astype(np.float32)
+    assert 0 < relative(run(quantized, x), run(model, x)) < most
+    assert run(quantized, x[:0]).shape == (0, 3, 40)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("block", [16, 32])
+def test_what_is_stored_is_the_nearest_that_the_grid_holds(bits: int, block: int) -> None:
+    options = QuantizationOptions(bits=bits, block=block, accuracy_level=0)
+    quantized, report = quantize(graph("m = MatMul(x, w) h = Relu(m) y = MatMul(h, v)"), options)
+    x = np.eye(40, dtype=np.float32)[None]
+    hidden = np.maximum(rounded(ARRAYS["w"], bits, block), 0)
+    expected = hidden @ rounded(ARRAYS["v"], bits, block)
+    assert relative(run(quantized, x), expected[None]) < 1e-5
+    assert report.weights[0].relative_l2 == pytest.approx(
+        relative(rounded(ARRAYS["w"], bits, block), ARRAYS["w"]), rel=1e-3
+    )
+
+
+def test_other_products_are_for_all() -> None:
+    body = (
+        "p = MatMul(x, table) q = Transpose <perm = [0, 2, 1]> (p) s = MatMul(p, q) r = MatMul(s, p) y = MatMul(r, v)"
+    )
+    _, report = quantize(graph(body))
+    assert report.weights == ()
+    quantized, report = quantize(graph(body), QuantizationOptions(all_products=True))
+    assert [weight.name for weight in report.weights] == ["table", "v"]
+    assert operators(quantized) == ["MatMulNBits", "Transpose", "MatMul", "MatMul", "MatMulNBits"]
+
+
+def test_a_matrix_of_two_products_is_stored_once() -> None:
+    layer = "m{0} = MatMul({1}, w) h{0} = Relu(m{0}) {2} = MatMul(h{0}, v)"
+    model = graph(f"{layer.format(1, 'x', 'z')} {layer.format(2, 'z', 'y')}")
+    quantized, report = quantize(model)
+    assert [len(weight.nodes) for weight in report.weights] == [2, 2]
+    assert len(quantized.graph.initializers) == 4
+    x = DRAW.standard_normal((1, 3, 40)).astype(np.float32)
+    assert relative(run(quantized, x), run(model, x)) < 0.02
+
+
+def test_a_matrix_that_one_product_reads_turned_is_stored_both_ways() -> None:
+    model = graph("m = MatMul(x, w) h = Relu(m) y = Gemm <transB = 1> (h, w)", rows="batch")
+    quantized, report = quantize(model)
+    assert [(weight.name, weight.shape) for weight in report.weights] == [("w", (40, 48)), ("w", (48, 40))]
+    assert "w" not in quantized.graph.initializers
+    x = DRAW.standard_normal((5, 40)).astype(np.float32)
+    assert relative(run(quantized, x), run(model, x)) < 0.02
+
+
+def test_a_matrix_that_is_also_a_table_stays_for_the_table() -> None:
+    model = graph(f"{FEED_FORWARD.replace('y = Add(n, c)', 'o = Add(n, c)')} s = ReduceSum(w) y = Add(o, s)")
+    quantized, _ = quantize(model)
+    assert "w" in quantized.graph.initializers
+    x = DRAW.standard_normal((1, 3, 40)).astype(np.float32)
+    assert relative(run(quantized, x), run(model, x)) < 0.02
+
+
+def test_a_gemm_with_its_bias_and_a_turned_matrix() -> None:
+    body = "m = Gemm <transB = 1> (x, t, b) h = Relu(m) y = Gemm(h, v, c)"
+    model = graph(body, rows="batch")
+    quantized, _ = quantize(model)
+    assert operators(quantized) == ["MatMulNBits", "Relu", "MatMulNBits"]
+    x = DRAW.standard_normal((5, 40)).astype(np.float32)
+    assert relative(run(quantized, x), run(model, x)) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("m = Gemm <alpha = 0.5> (x, w, b) h = Relu(m) y = MatMul(h, v)", "scales its product"),
+        ("m = Gemm(x, w, wide) h = Relu(m) y = MatMul(h, v)", "no row of its width"),
+        (
+            'h = com.microsoft.FusedGemm <activation = "Relu"> (x, w, b) y = MatMul(h, v)',
+            "FusedGemm holds its activation",
+        ),
+    ],
+)
+def test_what_the_operator_does_not_take_is_kept_with_the_reason(body: str, reason: str) -> None:
+    quantized, report = quantize(graph(body, rows="batch"))
+    assert [weight.name for weight in report.weights] == ["v"]
+    assert report.kept is not None
+    assert [reason in why for why in report.kept.values()] == [True]
+    assert "MatMulNBits" not in operators(quantized)[:1]
+
+
+def test_a_matrix_that_a_caller_may_override_is_kept() -> None:
+    _, report = quantize(graph(FEED_FORWARD, inputs=", float[40,48] w"), QuantizationOptions(all_products=True))
+    assert [weight.name for weight in report.weights] == ["v"]
+    assert report.kept is not None
+    assert "a caller may override" in "".join(report.kept.values())
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_half_precision(bits: int) -> None:
+    model = graph(FEED_FORWARD, dtype=np.float16)
+    quantized, _ = quantize(model, QuantizationOptions(bits=bits, accuracy_level=0))
+    x = DRAW.standard_normal((1, 3, 40)).astype(np.float16)
+    assert relative(run(quantized, x), run(model, x)) < 0.02 * 16 ** (bits == 4)
+
+
+def test_a_kernel_that_is_wrong_is_not_written() -> None:
+    """In float16 at accuracy level 4 onnxruntime 1.31 leaves the product out of the result."""
+    _, report = quantize(graph(FEED_FORWARD, dtype=np.float16))
+    assert report.weights == ()
+    assert all("accuracy level 0" in why for why in (report.kept or {}).values())
+    wrong = graph(FEED_FORWARD, dtype=np.float16)
+    model, _ = quantize(wrong, QuantizationOptions(accuracy_level=0))
+    for node in model.graph:
+        if node.op_type == "MatMulNBits":
+            node.attributes["accuracy_level"] = ir.AttrInt64("accuracy_level", 4)
+    x = DRAW.standard_normal((1, 3, 40)).astype(np.float16)
+    assert relative(run(model, x), run(wrong, x)) > 0.5, "the kernel is right now: let products have it"
+
+
+def test_a_dtype_without_a_kernel_is_kept() -> None:
+    _, report = quantize(graph(FEED_FORWARD, dtype=np.float64))
+    assert report.weights == ()
+    assert all("double" in why for why in (report.kept or {}).values())
+
+
+def test_inside_a_branch() -> None:
+    branch = "then_branch = g1 () => (float[batch,seq,40] p) { m = MatMul(x, w) h = Relu(m) p = MatMul(h, v) }"
+    other = "else_branch = g2 () => (float[batch,seq,40] q) { q = Identity(x) }"
+    body = f"s = ReduceSum <keepdims = 0> (x) z = Greater(s, s) y = If (z) <{branch}, {other}>"
+    model = graph(body)
+    quantized, report = quantize(model)
+    assert [weight.name for weight in report.weights] == ["w", "v"]
+    x = DRAW.standard_normal((1, 3, 40)).astype(np.float32)
+    assert np.array_equal(run(quantized, x), x)
+
+
+def test_a_slow_combination_is_warned_of() -> None:
+    assert QuantizationOptions().warnings() == ()
+    assert QuantizationOptions(bits=4, accuracy_level=0).warnings() == ()
+    (warning,) = QuantizationOptions(accuracy_level=0).warnings()
+    assert "16 times slower" in warning
+
+
+@pytest.mark.parametrize("wrong", [{"bits": 3}, {"block": 33}, {"accuracy_level": 2}])
+def test_what_the_operator_does_not_know_is_bad_usage(wrong: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="is not known: take"):
+        QuantizationOptions(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_report_survives_json() -> None:
+    _, report = quantize(graph(FEED_FORWARD))
+    assert QuantizationReport.from_dict(report.to_dict()) == report
+
+
+def test_logging_of_the_process_stays_as_it_was() -> None:
+    before = list(logging.getLogger().handlers), logging.getLogger().level
+    quantize(graph(FEED_FORWARD))
+    assert (list(logging.getLogger().handlers), logging.getLogger().level) == before

@@ -1,0 +1,89 @@
+"""``fx.quantize`` and ``ffn-export quantize``: judged against the model before, and written within the budget only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import ffn_export as fx
+from ffn_export.cli.main import run
+from ffn_export.exporter import onnx_file
+
+INPUTS = {"x": "float32[batch,seq,64]"}
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 64)).eval()
+    path = tmp_path_factory.mktemp("plain") / "m.onnx"
+    onnx_file.save(fx.fuse(fx.export(module, INPUTS))[0], path)
+    return path
+
+
+def test_it_is_judged_on_the_users_own_inputs(path: Path) -> None:
+    x = np.random.default_rng(3).standard_normal((2, 9, 64)).astype(np.float32)
+    found = fx.quantize(path, samples={"x": x})
+    assert found.passed
+    assert [case.case for case in found.parity.cases] == ["given inputs"]
+    assert 1e-4 < found.parity.cases[0].outputs[0].actual.relative_l2 < 0.02
+    assert found.parity.notes == ()
+    assert [weight.shape for weight in found.report.weights] == [(64, 128), (128, 64)]
+
+
+def test_without_them_it_says_so(path: Path) -> None:
+    found = fx.quantize(onnx_file.load(path))
+    assert found.passed
+    assert {case.values for case in found.parity.cases} == {"normal"}
+    assert any("give samples" in note for note in found.parity.notes)
+
+
+def test_over_the_budget_nothing_is_written(path: Path, tmp_path: Path, capfd: Capture) -> None:
+    out = tmp_path / "q.onnx"
+    assert run(["quantize", str(path), "-o", str(out), "--bits", "4"]) == 1
+    assert not out.exists()
+    assert f"{out} is not written: ort-cpu, " in capfd.readouterr().err
+    assert run(["quantize", str(path), "-o", str(out), "--bits", "4", "--budget", "0.2", "--quiet"]) == 0
+    assert out.stat().st_size < path.stat().st_size / 3
+
+
+def test_what_is_written_is_verified_like_any_other(path: Path, tmp_path: Path, capfd: Capture) -> None:
+    out, samples = tmp_path / "q.onnx", tmp_path / "x.npz"
+    np.savez(samples, x=np.random.default_rng(3).standard_normal((2, 9, 64)).astype(np.float32))
+    command = ["quantize", str(path), "-o", str(out), "--samples", str(samples), "--json", "-", "--accuracy-level", "0"]
+    assert run(command) == 0
+    said = capfd.readouterr()
+    data = json.loads(said.out)
+    assert (data["quantization"]["bits"], data["parity"]["passed"]) == (8, True)
+    assert "warning: 8 bits at accuracy level 0" in said.err
+    assert run(["verify", str(out), "--against", str(path), "--budget", "0.02", "--quiet"]) == 0
+    assert run(["verify", str(out), "--against", str(path), "--quiet", "--failures", str(tmp_path / "kept")]) == 1
+    assert run(["bench", str(out), "--quiet", "--tokens", "4"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (["--block", "33"], "a block of 33 is not known: take 16, 32"),
+        (["--samples", "gone.npz"], "no such file: gone.npz"),
+        (["--accuracy-level", "7"], "an accuracy level of 7 is not known"),
+    ],
+)
+def test_wrong_use_is_one_line(path: Path, tmp_path: Path, capfd: Capture, wrong: list[str], told: str) -> None:
+    assert run(["quantize", str(path), "-o", str(tmp_path / "q.onnx"), *wrong, "--quiet"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_a_model_without_a_feed_forward_says_so(tmp_path: Path, capfd: Capture) -> None:
+    linear = tmp_path / "linear.onnx"
+    onnx_file.save(fx.export(torch.nn.Linear(64, 64).eval(), INPUTS), linear)
+    command = ["quantize", str(linear), "-o", str(tmp_path / "q.onnx"), "--quiet"]
+    assert run(command) == 2
+    assert "it has no feed-forward (--all takes others)" in capfd.readouterr().err
+    assert run([*command, "--all"]) == 0
