@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ class Timing:
         p90: 90th percentile.
         p99: 99th percentile.
         rounds: Number of timed runs.
+        accelerated: Whether it ran on another device than the processor, whose limits it does not have.
     """
 
     runtime: str
@@ -26,6 +28,7 @@ class Timing:
     p90: float
     p99: float
     rounds: int
+    accelerated: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,36 @@ class Ratio:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What a model cannot do without.
+
+    Attributes:
+        operations: Multiplications and additions of its matrix products, two for each pair of numbers.
+        bytes: Its weights, inputs and outputs, moved once.
+    """
+
+    operations: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What the machine can do, measured in float32 with the threads of the competitors.
+
+    Attributes:
+        operations: Floating-point operations a second of a large matrix product.
+        bytes: Bytes a second of a matrix of about the size of the weights, read once.
+    """
+
+    operations: float
+    bytes: float
+
+    def seconds(self, work: Work) -> float:
+        """Return the least time that the work takes: as long as its products, or as its bytes."""
+        return max(work.operations / self.operations, work.bytes / self.bytes)
+
+
+@dataclass(frozen=True)
 class Measurement:
     """All competitors on one set of sizes.
 
@@ -60,11 +93,18 @@ class Measurement:
         sizes: Size of each symbolic dimension.
         timings: One a competitor.
         ratios: Each runtime over the baseline.
+        work: What the model has to do at these sizes; None where that is not known.
     """
 
     sizes: Mapping[str, int]
     timings: tuple[Timing, ...]
     ratios: tuple[Ratio, ...]
+    work: Work | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The product of the symbolic sizes, 1 without any."""
+        return math.prod(self.sizes.values())
 
     @property
     def label(self) -> str:
@@ -82,6 +122,7 @@ class LatencyResult:
         measurements: One for each set of sizes.
         unavailable: Runtime -> why it was not timed.
         environment: Where, with the thread count that all competitors had.
+        ceilings: What the machine can do; None where it was not measured.
     """
 
     model: str
@@ -89,6 +130,13 @@ class LatencyResult:
     measurements: tuple[Measurement, ...]
     unavailable: Mapping[str, str] = field(default_factory=dict)
     environment: Environment | None = None
+    ceilings: Ceilings | None = None
+
+    def limit(self, measurement: Measurement) -> float | None:
+        """Return the seconds that the machine needs for the work of a measurement, or None where that is not known."""
+        if self.ceilings is None or measurement.work is None:
+            return None
+        return self.ceilings.seconds(measurement.work)
 
     def worst_ratio(self) -> Ratio | None:
         """Return the largest ratio, or None where nothing was compared."""
@@ -110,9 +158,11 @@ class LatencyResult:
                     dict(m["sizes"]),
                     tuple(Timing(**timing) for timing in m["timings"]),
                     tuple(Ratio(**ratio) for ratio in m["ratios"]),
+                    Work(**m["work"]) if m.get("work") else None,
                 )
                 for m in data["measurements"]
             ),
             unavailable=dict(data["unavailable"]),
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
+            ceilings=Ceilings(**data["ceilings"]) if data.get("ceilings") else None,
         )

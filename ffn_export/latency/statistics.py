@@ -13,10 +13,10 @@ from ffn_export.latency.result import Ratio, Timing
 Times = npt.NDArray[np.float64]
 
 
-def summarise(runtime: str, seconds: Sequence[float]) -> Timing:
+def summarise(runtime: str, seconds: Sequence[float], *, accelerated: bool = False) -> Timing:
     """Return median and percentiles of a competitor's runs."""
     p50, p90, p99 = np.percentile(seconds, [50, 90, 99])
-    return Timing(runtime, float(p50), float(p90), float(p99), len(seconds))
+    return Timing(runtime, float(p50), float(p90), float(p99), len(seconds), accelerated)
 
 
 def paired_ratio(runtime: str, seconds: Sequence[float], baseline: str, reference: Sequence[float]) -> Ratio:

@@ -68,7 +68,7 @@ def _times(group: Group, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
         known.append(sizes)
         feeds = draw_all(source.inputs, sizes, seed=0)
         calls = {**_torch_on_cuda(source, feeds), **{t: runner.prepare(feeds) for t, runner in runners.items()}}
-        seconds = interleave(calls, BUDGET)
+        seconds = interleave({name: [call] for name, call in calls.items()}, BUDGET)
         base = seconds.get(TORCH)
         yield {
             "preset": group.preset,

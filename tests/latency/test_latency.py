@@ -45,7 +45,7 @@ def test_what_slows_both_at_once_does_not_widen_the_interval() -> None:
 
 def test_competitors_run_in_turn_after_a_warm_up() -> None:
     order: list[str] = []
-    seconds = interleave({name: partial(order.append, name) for name in ("a", "b", "c")}, budget=0.0)
+    seconds = interleave({name: [partial(order.append, name)] for name in ("a", "b", "c")}, budget=0.0)
     assert all(len(times) == BLOCK * MIN_ROUNDS for times in seconds.values())
     in_blocks = order[-3 * (BLOCK + 1) * MIN_ROUNDS :]
     assert len(order) - len(in_blocks) >= 3 * MIN_WARM_UP
@@ -55,8 +55,16 @@ def test_competitors_run_in_turn_after_a_warm_up() -> None:
 
 
 def test_a_slower_competitor_is_seen() -> None:
-    seconds = interleave({"fast": lambda: time.sleep(0.001), "slow": lambda: time.sleep(0.004)}, budget=0.1)
+    seconds = interleave({"fast": [lambda: time.sleep(0.001)], "slow": [lambda: time.sleep(0.004)]}, budget=0.1)
     assert np.median(seconds["slow"]) > 2 * np.median(seconds["fast"])
+
+
+def test_sessions_of_a_competitor_take_turns() -> None:
+    order: list[str] = []
+    calls = {"a": [partial(order.append, "a1"), partial(order.append, "a2")], "b": [partial(order.append, "b")]}
+    interleave(calls, budget=0.0)
+    blocks = order[-2 * (BLOCK + 1) * MIN_ROUNDS :][:: BLOCK + 1]
+    assert blocks == ["a1", "b", "b", "a2"] * (MIN_ROUNDS // 2)
 
 
 def test_sizes_are_one_token_one_sequence_and_the_example() -> None:

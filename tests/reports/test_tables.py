@@ -122,7 +122,7 @@ def test_latency_names_units_ties_and_machine(latency: LatencyResult) -> None:
     lines = printed(latency_table(latency))
     assert sum("(ms)" in line for line in lines) == 1
     rows = [line for line in lines if "ort-cpu" in line]
-    assert " ".join(rows[0].split()) == "batch=8,seq=128 ort-cpu 15.200 15.800 0.714 0.702 to 0.731 50 faster"
+    assert " ".join(rows[0].split()) == "batch=8,seq=128 ort-cpu 15.200 15.800 67,368 0.714 0.702 to 0.731 50 faster"
     assert rows[1].split()[-1] == "tie"
     assert next(line for line in lines if "openvino" in line).endswith(
         "openvino unavailable: openvino is not installed"

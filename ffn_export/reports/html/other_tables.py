@@ -7,13 +7,17 @@ from ffn_export.latency.result import LatencyResult, Ratio
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.reports.bisection import further_rows, part_rows
 from ffn_export.reports.html.table import Table, table
+from ffn_export.reports.limits import limit_cells
 from ffn_export.runtimes.environment import Environment
 
 
 def latency_table(result: LatencyResult) -> Table:
     """One row for each set of sizes and runtime."""
     ratio = f"time over {result.baseline or 'baseline'}"
-    numbers = ("median (ms)", "p90 (ms)", "p99 (ms)", ratio, "95 % interval", "rounds")
+    numbers = (
+        "median (ms)", "p90 (ms)", "p99 (ms)", "tokens (1/s)", "products (GFLOP/s)", "share of the limit", ratio,
+        "95 % interval", "rounds",
+    )  # fmt: skip
     rows = []
     for measurement in result.measurements:
         ratios = {each.runtime: each for each in measurement.ratios}
@@ -21,7 +25,8 @@ def latency_table(result: LatencyResult) -> Table:
             of_it = ratios.get(t.runtime)
             times = (f"{seconds * 1e3:,.3f}" for seconds in (t.median, t.p90, t.p99))
             shown = ("", "") if of_it is None else (f"{of_it.value:.3f}", f"{of_it.low:.3f} to {of_it.high:.3f}")
-            rows.append((measurement.label, t.runtime, *times, *shown, str(t.rounds), _word(of_it)))
+            done = (f"{measurement.tokens / t.median:,.0f}", *limit_cells(result, measurement, t))
+            rows.append((measurement.label, t.runtime, *times, *done, *shown, str(t.rounds), _word(of_it)))
     return table("Latency", ("sizes", "runtime", *numbers, "verdict"), rows, numbers=numbers, verdicts=("verdict",))
 
 

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ffn_export.latency.result import LatencyResult, Ratio
+from ffn_export.reports.limits import limit_cells, limit_words
 from ffn_export.reports.tables.environment import environment_line
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
 
@@ -16,7 +17,10 @@ def latency_table(result: LatencyResult) -> RenderableType:
     A ratio below 1 is faster than the baseline; where its interval holds 1 the row says ``tie``.
     """
     ratio = f"time over {result.baseline or 'baseline'}\n(ratio)"
-    numbers = ("median\n(ms)", "p90\n(ms)", ratio, "95 % interval\n(ratio)", "rounds\n(runs)")
+    numbers = (
+        "median\n(ms)", "p90\n(ms)", "tokens\n(1/s)", "products\n(GFLOP/s)", "of the limit\n(share)", ratio,
+        "95 % interval\n(ratio)", "rounds\n(runs)",
+    )  # fmt: skip
     table = new_table("sizes", "runtime", *numbers, "verdict", numbers=numbers)
     for measurement in result.measurements:
         ratios = {r.runtime: r for r in measurement.ratios}
@@ -27,12 +31,15 @@ def latency_table(result: LatencyResult) -> RenderableType:
                 timing.runtime,
                 _milliseconds(timing.median),
                 _milliseconds(timing.p90),
+                f"{measurement.tokens / timing.median:,.0f}",
+                *limit_cells(result, measurement, timing),
                 *_ratio_cells(ratios.get(timing.runtime)),
                 str(timing.rounds),
                 _verdict(ratios.get(timing.runtime), is_baseline=timing.runtime == result.baseline),
             )
     missing = [Text(f"{runtime} unavailable: {reason}", UNSURE) for runtime, reason in result.unavailable.items()]
-    return Group(Text(f"latency of {result.model}"), table, *missing, environment_line(result.environment))
+    limits = [] if result.ceilings is None else [Text(limit_words(result.ceilings), QUIET)]
+    return Group(Text(f"latency of {result.model}"), table, *missing, *limits, environment_line(result.environment))
 
 
 def _milliseconds(seconds: float) -> str:

@@ -1,0 +1,61 @@
+"""The machine's own limits, measured where the model is timed: how fast it multiplies, and how fast it reads.
+
+Both are ONNX Runtime's own ``MatMul`` in float32: a square product that is far too large for bandwidth to matter, and a
+row times a matrix of about the size of the model's weights, which is read once, from the cache where it fits in there.
+What a model takes beside them is overhead.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import cache
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from ffn_export.latency.result import Ceilings
+
+_SQUARE = 1024
+_COLUMNS = 4096
+_LEAST_ROWS, _MOST_ROWS = 64, 8192  # 1 MiB to 128 MiB
+_RUNS = 8
+
+
+def ceilings(threads: int, weights: int) -> Ceilings:
+    """Measure both; the best of several runs, since a limit is what the machine can do undisturbed.
+
+    Args:
+        threads: Intra-op threads.
+        weights: Bytes of the model's weights.
+
+    Returns:
+        Floating-point operations and bytes in a second. Each is measured once in a process.
+    """
+    square = _seconds(_SQUARE, _SQUARE, _SQUARE, threads, is_weight=True)
+    rows = min(max(2 ** round(math.log2(max(weights, 1) / (4 * _COLUMNS))), _LEAST_ROWS), _MOST_ROWS)
+    row = _seconds(1, rows, _COLUMNS, threads, is_weight=False)
+    return Ceilings(2 * _SQUARE**3 / square, 4 * rows * _COLUMNS / row)
+
+
+@cache
+def _seconds(m: int, k: int, n: int, threads: int, *, is_weight: bool) -> float:
+    """Return the shortest time of a product of ``[m, k]`` and ``[k, n]``; a weight is packed ahead."""
+    feeds = {"x": np.full((m, k), 0.5, np.float32), "w": np.full((k, n), 0.5, np.float32)}
+    inputs = f"float[{m},{k}] x, float[{k},{n}] w"
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 20]> g ({inputs}) => (float[{m},{n}] y) {{ y = MatMul(x, w) }}'
+    )
+    if is_weight:
+        model.graph.initializer.append(onnx.numpy_helper.from_array(feeds.pop("w"), "w"))
+        del model.graph.input[1]
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    times = []
+    for _ in range(_RUNS):
+        started = time.perf_counter()
+        session.run(None, feeds)
+        times.append(time.perf_counter() - started)
+    return min(times)

@@ -1,0 +1,93 @@
+"""What a model has to do, counted off its graph, and what the machine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ffn_export.exporter import onnx_file
+from ffn_export.latency.ceilings import ceilings
+from ffn_export.latency.result import Ceilings, Work
+from ffn_export.latency.work import work
+from ffn_export.quantization.quantize import quantize
+from tests.fusion.graphs import model
+
+SIZES = {"batch": 2, "seq": 3}
+
+
+def constants(*shapes: tuple[str, int, int]) -> str:
+    return ", ".join(f"float[{a},{b}] {n} = {{{','.join(['1'] * (a * b))}}}" for n, a, b in shapes)
+
+
+FEED_FORWARD = constants(("w", 8, 16), ("v", 16, 8))
+IN_OUT = 2 * 4 * 2 * 3 * 8
+WEIGHTS = 2 * 4 * 8 * 16
+
+
+@pytest.mark.parametrize("target", ["portable", "ort", "ort-cpu", "ort-cuda"])
+def test_a_preset_costs_the_same_in_every_form(target: str, fused_file: Callable[..., Path]) -> None:
+    counted = work(onnx_file.load(fused_file("d2l-ffn", target)), {"batch": 5, "seq": 7})
+    assert counted is not None
+    assert counted.operations == 2 * 2 * 35 * 4 * 8
+    parameters = 4 * 8 + 8 + 8 * 4 + 4
+    assert 0 <= counted.bytes - 4 * (parameters + 2 * 35 * 4) <= 64  # ort has shapes for its reshapes
+
+
+def test_products_are_counted_and_nothing_else() -> None:
+    graph = model("m = MatMul(x, w) h = Relu(m) y = MatMul(h, v)", FEED_FORWARD)
+    assert work(graph, SIZES) == Work(2 * 2 * 6 * 8 * 16, WEIGHTS + IN_OUT)
+    assert work(graph, {"batch": 0, "seq": 3}) == Work(0, WEIGHTS)
+
+
+def test_a_quantized_product_does_as_much_and_moves_less() -> None:
+    graph = model("m = MatMul(x, w) h = Relu(m) y = MatMul(h, v)", FEED_FORWARD)
+    plain, counted = work(graph, SIZES), work(quantize(graph)[0], SIZES)
+    assert plain is not None
+    assert counted is not None
+    assert counted.operations == plain.operations
+
+
+def test_two_inputs_that_are_multiplied() -> None:
+    graph = model("t = Transpose <perm = [0, 2, 1]> (x) p = MatMul(x, t) y = MatMul(p, x)")
+    assert work(graph, SIZES) == Work(2 * 2 * 2 * 3 * 3 * 8, IN_OUT)
+
+
+def test_a_convolution_and_a_turned_product() -> None:
+    kernel = constants(("k", 4, 24)).replace("float[4,24]", "float[4,8,3]")
+    graph = model("y = Conv (x, k)", kernel, inputs="float[batch,8,seq] x", outputs="float[batch,4,end] y")
+    counted = work(graph, {"batch": 1, "seq": 10, "end": 8})
+    assert counted is not None
+    assert counted.operations == 2 * 4 * 8 * 8 * 3
+    body, rows = "y = Gemm <transA = 1> (x, w)", "float[6,rows] x"
+    turned = model(body, constants(("w", 6, 5)), inputs=rows, outputs="float[rows,5] y")
+    assert work(turned, {"rows": 7}) == Work(2 * 7 * 5 * 6, 4 * (30 + 42 + 35))
+
+
+def test_what_is_not_known_is_not_guessed() -> None:
+    graph = model("m = MatMul(x, w) h = Relu(m) y = MatMul(h, v)", FEED_FORWARD)
+    assert work(graph, {"batch": 2}) is None
+    branches = ", ".join(
+        f"{name} = {name} () => (float[batch,seq,16] p{name}) {{ p{name} = MatMul(x, w) }}"
+        for name in ("then_branch", "else_branch")
+    )
+    inside = model(
+        f"s = ReduceSum <keepdims = 0> (x) z = Greater(s, s) y = If (z) <{branches}>",
+        constants(("w", 8, 16)),
+        outputs="float[batch,seq,16] y",
+    )
+    assert work(inside, SIZES) is None
+
+
+def test_the_limit_is_the_longer_of_both() -> None:
+    machine = Ceilings(operations=100.0, bytes=10.0)
+    assert machine.seconds(Work(1000, 1)) == 10.0
+    assert machine.seconds(Work(1, 1000)) == 100.0
+
+
+def test_the_machine_multiplies_faster_than_it_reads() -> None:
+    here = ceilings(1, 8 * 2**20)
+    assert here.operations > here.bytes > 0
+    assert ceilings(1, 8 * 2**20 + 1) == here
+    assert ceilings(1, 0).operations == here.operations
