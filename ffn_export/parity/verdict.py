@@ -147,8 +147,8 @@ def property_failure(metrics: PropertyMetrics, tolerances: Tolerances) -> str | 
 
 
 def property_limit(metrics: PropertyMetrics, tolerances: Tolerances) -> float:
-    """Return how far two settings may differ that should agree: as far as either may be from the oracle."""
-    return allowed_ulps(metrics.baseline_ulps, tolerances)
+    """Return how far two settings may differ that should agree: each may be off by what is allowed, on either side."""
+    return 2 * allowed_ulps(metrics.baseline_ulps, tolerances)
 
 
 def _ratio(error: float, limit: float) -> float:

@@ -129,7 +129,7 @@ def test_properties_are_shown_with_what_is_allowed(passed: ParityResult) -> None
     )
     rows = Page(html_page(replace(passed, properties=asked))).rows
     broken = next(row for row in rows if row[0].startswith("permuting"))
-    assert broken[1:6] == ["failed", "ort-cpu", "y", "40.00", "8.00"]
+    assert broken[1:6] == ["failed", "ort-cpu", "y", "40.00", "16.00"]
     held = next(row for row in rows if row[0].startswith("the same inputs"))
     assert held[1:6] == ["passed", "ort-cpu", "y", "0.00", "same bits"]
 
