@@ -93,7 +93,7 @@ def test_the_table_of_mixed_precision_is_complete() -> None:
     assert all(set(forms) == set(PRESETS) for forms in MIXED.values())
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", some_of_them(PRESETS))
 def test_mixed(preset: str) -> None:
     exported = export_source(convert(resolve(preset), "mixed"))
     inputs = feeds(exported)

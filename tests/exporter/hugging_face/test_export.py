@@ -138,7 +138,7 @@ def test_the_same_directory_gives_the_same_graph(saved: Saved) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float16", "mixed"])
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("mixed", marks=pytest.mark.exhaustive)])
 def test_a_model_can_be_had_in_half_precision(saved: Saved, dtype: str) -> None:
     spec = f"hf:{saved('BertModel')}"
     result = fx.verify(fx.export(spec, dtype=dtype), against=spec, dtype=dtype, runtimes=["ort-cpu"])
