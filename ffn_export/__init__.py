@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ffn_export.parity.bisection.result import Bisection
     from ffn_export.parity.result import ParityResult
     from ffn_export.parity.tolerances import Tolerances
+    from ffn_export.quantization.options import QuantizationOptions
     from ffn_export.quantization.result import QuantizationReport
     from ffn_export.quantizing import Quantized
 
@@ -42,6 +43,7 @@ _ORIGINS = {
     "Bisection": "parity.bisection.result",
     "ParityResult": "parity.result",
     "Tolerances": "parity.tolerances",
+    "QuantizationOptions": "quantization.options",
     "QuantizationReport": "quantization.result",
     "Quantized": "quantizing",
     **dict.fromkeys(
@@ -61,6 +63,7 @@ __all__ = [
     "IntegrityError",
     "LatencyResult",
     "ParityResult",
+    "QuantizationOptions",
     "QuantizationReport",
     "Quantized",
     "RuntimeUnavailableError",

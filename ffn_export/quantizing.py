@@ -18,14 +18,12 @@ from ffn_export.parity.references import OnnxReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
-from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.options import DEFAULT_BUDGET, QuantizationOptions
 from ffn_export.quantization.quantize import quantize as _quantize
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.subjects import Model, opened
 
-# 8 bits at accuracy level 4 leave 1.0 % on a bare feed-forward with random weights, less with a residual around it.
-DEFAULT_BUDGET = 0.02
 _DRAWN = "judged on drawn inputs, which are no real activations: give samples of your own"
 
 
@@ -51,11 +49,8 @@ class Quantized:
 
 def quantize(
     model: Model,
+    options: QuantizationOptions | None = None,
     *,
-    bits: int = 8,
-    block: int = 32,
-    accuracy_level: int = 4,
-    all_products: bool = False,
     budget: float = DEFAULT_BUDGET,
     samples: Mapping[str, Any] | None = None,
     runtimes: Sequence[str] | None = None,
@@ -67,10 +62,7 @@ def quantize(
 
     Args:
         model: An ONNX model in memory, an ``.onnx`` file, or a bundle; it is left unchanged.
-        bits: Bits of a stored number, 8 or 4.
-        block: Numbers along the input axis that share a scale.
-        accuracy_level: What the products compute in: 0 and 1 float32, 4 8-bit integers.
-        all_products: Quantise every product with a constant matrix.
+        options: How; None means 8 bits in blocks of 32, computed in 8-bit integers.
         budget: The largest relative L2 error of an output.
         samples: Arrays by input name to judge on; None draws some, which are no real activations.
         runtimes: Names of runtimes that must judge it; None means every one that can run it here.
@@ -82,16 +74,16 @@ def quantize(
         The quantised model with what was found, also where it is over the budget.
 
     Raises:
-        UsageError: If an option is none that the operator takes, nothing can be quantised, or there is no such model.
+        UsageError: If nothing can be quantised, or there is no such model.
     """
-    options = QuantizationOptions(bits, block, accuracy_level, all_products)
+    options = options or QuantizationOptions()
     threads = threads or available_threads()
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         reference = OnnxReference(file.path, threads)
-        progress(f"quantizing {file.path.name} to {bits} bits")
+        progress(f"quantizing {file.path.name} to {options.bits} bits")
         quantized, report = _quantize(onnx_file.load(file.path), options)
         if not report.weights:
-            raise UsageError(f"nothing to quantize in {file.path}: {_why(report, all_products)}")
+            raise UsageError(f"nothing to quantize in {file.path}: {report.why_nothing}")
         path = Path(scratch) / file.path.name
         onnx_file.save(quantized, path)
         if samples is None:
@@ -111,9 +103,3 @@ def quantize(
         )
     notes = parity.notes if samples is not None else (*parity.notes, _DRAWN)
     return Quantized(quantized, report, replace(parity, notes=notes))
-
-
-def _why(report: QuantizationReport, all_products: bool) -> str:
-    if report.kept:
-        return "; ".join(f"{node}: {reason}" for node, reason in report.kept.items())
-    return "it has no product with a constant matrix" if all_products else "it has no feed-forward (--all takes others)"

@@ -85,5 +85,5 @@ def test_a_model_without_a_feed_forward_says_so(tmp_path: Path, capfd: Capture) 
     onnx_file.save(fx.export(torch.nn.Linear(64, 64).eval(), INPUTS), linear)
     command = ["quantize", str(linear), "-o", str(tmp_path / "q.onnx"), "--quiet"]
     assert run(command) == 2
-    assert "it has no feed-forward (--all takes others)" in capfd.readouterr().err
+    assert "there is no feed-forward (--all takes other products" in capfd.readouterr().err
     assert run([*command, "--all"]) == 0

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.manifest import MODEL, Manifest
+from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file, vectors
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.drawing import draw_all
@@ -28,7 +29,11 @@ from ffn_export.parity.after_fusing.check import fuse
 from ffn_export.parity.cases import given, sweep
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
+from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.quantize import quantize
+from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import PROVIDER
 from ffn_export.runtimes.session_options import SessionSettings
@@ -46,6 +51,7 @@ class Build:
         fusion: What became of each site.
         parity: The verification; None where fusion failed its gate.
         latency: The timing; None where an earlier gate failed.
+        quantization: What became of each product, where weights were to be stored in few bits.
         manifest: The manifest of the bundle; None where a gate failed and nothing was written.
         failures: Why gates failed, one line each.
     """
@@ -54,6 +60,7 @@ class Build:
     fusion: FusionReport
     parity: ParityResult | None = None
     latency: LatencyResult | None = None
+    quantization: QuantizationReport | None = None
     manifest: Manifest | None = None
     failures: tuple[str, ...] = ()
 
@@ -79,6 +86,8 @@ class BuildOptions:
         check: Whether the exported and the fused graph are run and compared, and what differs is undone.
         outline: Make each feed-forward one node.
         portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
+        quantization: How weights are stored in few bits; None leaves them as they are.
+        budget: Declared relative L2 error of an output; None means the bound in units of the last place.
     """
 
     target: str = "ort-cpu"
@@ -92,6 +101,8 @@ class BuildOptions:
     check: bool = True
     outline: bool = False
     portable_functions: bool = False
+    quantization: QuantizationOptions | None = None
+    budget: float | None = None
 
 
 def build(
@@ -145,7 +156,7 @@ def _build_in(
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)
     progress(f"fusing for {options.target}")
-    model, fusion = fuse(
+    fused, fusion = fuse(
         exported,
         options.target,
         options.check,
@@ -153,10 +164,11 @@ def _build_in(
         portable_functions=options.portable_functions,
         threads=threads,
     )
-    onnx_file.save(model, stage / MODEL)
     failures = fusion_failures(fusion, options.require_fusion)
     if failures:
         return Build(destination, fusion, failures=failures)
+    model, quantized = (fused, None) if options.quantization is None else _quantized(fused, options.quantization)
+    onnx_file.save(model, stage / MODEL)
 
     reference = reference or TorchReference(source, threads)
     cases = sweep(source.inputs, source.example, options.seed)
@@ -168,11 +180,12 @@ def _build_in(
         runtimes=options.runtimes,
         settings=settings,
         cases=cases,
+        tolerances=Tolerances(relative_l2=options.budget),
         threads=threads,
         progress=progress,
     )
     if not parity.passed:
-        return Build(destination, fusion, parity, failures=parity.failures)
+        return Build(destination, fusion, parity, quantization=quantized, failures=parity.failures)
 
     latency = measure(
         Artifact(stage / MODEL, source, settings),
@@ -185,12 +198,12 @@ def _build_in(
     )
     failures = latency_failures(latency, options.max_ratio)
     if failures:
-        return Build(destination, fusion, parity, latency, failures=failures)
+        return Build(destination, fusion, parity, latency, quantized, failures=failures)
 
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
-    beside = results.Companions(latency, fusion, site_graphs(exported, model, fusion))
-    results.write(stage, parity, beside, results.commands(source, destination.name, options.target, options.opset))
+    beside = results.Companions(latency, fusion, site_graphs(exported, fused, fusion))
+    results.write(stage, parity, beside, _commands(source, destination.name, options))
     manifest = Manifest(
         name=destination.name,
         source=describe.describe_source(source),
@@ -208,9 +221,28 @@ def _build_in(
         tolerances=parity.tolerances.to_dict(),
         environment=parity.environment.to_dict() if parity.environment else None,
         files=integrity.hash_files(stage),
+        quantization=None if quantized is None else describe.summarise_quantization(quantized),
     )
     manifest.write(stage)
-    return Build(destination, fusion, parity, latency, manifest)
+    return Build(destination, fusion, parity, latency, quantized, manifest)
+
+
+def _quantized(model: ir.Model, options: QuantizationOptions) -> tuple[ir.Model, QuantizationReport]:
+    """Quantise a model.
+
+    Raises:
+        UsageError: If there is nothing to quantise.
+    """
+    quantized, report = quantize(model, options)
+    if not report.weights:
+        raise UsageError(f"nothing to quantize: {report.why_nothing}")
+    return quantized, report
+
+
+def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ...]:
+    quantization = () if options.quantization is None else options.quantization.command_line()
+    budget = () if options.budget is None else ("--budget", f"{options.budget:g}")
+    return results.commands(source, name, options.target, options.opset, (*quantization, *budget))
 
 
 def _write_vectors(stage: Path, source: Source, reference: TorchReference, parity: ParityResult, seed: int) -> None:

@@ -11,6 +11,7 @@ from ffn_export.fusion.report import KINDS, FusionReport
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
+from ffn_export.quantization.result import QuantizationReport
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -46,7 +47,8 @@ def summarise_parity(result: ParityResult) -> dict[str, Any]:
     runtimes = {}
     for name in result.judged:
         cases = [case for case in result.cases if case.runtime == name and case.skipped is None]
-        warned = [case.factor(result.tolerances) for case in cases if case.warning(result.tolerances) is not None]
+        warned = [case for case in cases if case.warning(result.tolerances) is not None]
+        factors = [factor for case in warned if (factor := case.factor(result.tolerances)) > 1]
         outputs = [output for case in cases for output in case.outputs]
         worst = max(outputs, key=lambda output: verdict.factor(output, result.tolerances), default=None)
         decisive = verdict.worst(worst, result.tolerances) if worst else None
@@ -56,9 +58,15 @@ def summarise_parity(result: ParityResult) -> dict[str, Any]:
             "allowed_ulps": decisive.allowed if decisive else None,
             "baseline_ulps": decisive.baseline_ulps if decisive else None,
             "warned": len(warned),
-            "warned_factor": max(warned, default=None),
+            "warned_factor": max(factors, default=None),
         }
     return {"passed": result.passed, "runtimes": runtimes, "weights_traced": len(result.weights)}
+
+
+def summarise_quantization(report: QuantizationReport) -> dict[str, Any]:
+    """How weights are stored, and how many matrices are."""
+    how = {"bits": report.bits, "block": report.block, "accuracy_level": report.accuracy_level}
+    return {**how, "matrices": len(report.weights)}
 
 
 def summarise_latency(result: LatencyResult) -> dict[str, Any]:

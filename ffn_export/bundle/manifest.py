@@ -40,6 +40,7 @@ class Manifest:
         tolerances: Of the verdict.
         environment: Where it was verified.
         files: Path inside the bundle -> sha256.
+        quantization: Bits, block, accuracy level and number of matrices, where weights are stored in few bits.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Manifest:
     tolerances: Mapping[str, Any]
     environment: Mapping[str, Any] | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    quantization: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

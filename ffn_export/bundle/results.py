@@ -66,7 +66,7 @@ def read(directory: Path) -> Companions:
     )
 
 
-def commands(source: Source, name: str, target: str, opset: int) -> tuple[str, ...]:
+def commands(source: Source, name: str, target: str, opset: int, options: Sequence[str] = ()) -> tuple[str, ...]:
     """Return what builds a bundle again, where its source has a name to build it by, and what verifies it."""
     verify = shlex.join(["ffn-export", "verify", name])
     if source.kind == "module":
@@ -76,7 +76,7 @@ def commands(source: Source, name: str, target: str, opset: int) -> tuple[str, .
         words += [word for given in _inputs(source) for word in ("--input", given)]
     if source.dtype != "float32":
         words += ["--dtype", source.dtype, *(["--keep-io"] if source.keep_io else [])]
-    return shlex.join(words), verify
+    return shlex.join([*words, *options]), verify
 
 
 def _inputs(source: Source) -> list[str]:

@@ -21,6 +21,7 @@ from ffn_export.cli.options import (
     target_option,
     threads_option,
 )
+from ffn_export.cli.quantization_options import quantization_of, quantization_options
 from ffn_export.cli.state import State
 
 
@@ -39,6 +40,7 @@ from ffn_export.cli.state import State
 @require_fusion_option
 @check_option
 @function_options
+@quantization_options
 @threads_option
 @spec_options
 @common
@@ -64,6 +66,7 @@ def command(
     from ffn_export.errors import GateError
     from ffn_export.reports.console import stderr_console
 
+    quantization = quantization_of(*(options[name] for name in ("bits", "block", "accuracy_level", "all_products")))
     arrays = read_npz(samples)
     console = stderr_console(quiet=state.quiet)
     failed: GateError | None = None
@@ -88,6 +91,8 @@ def command(
                 check=options["check"],
                 outline=options["outline"],
                 portable_functions=options["portable_functions"],
+                quantization=quantization,
+                budget=options["budget"],
                 progress=report,
             )
         except GateError as error:
@@ -103,7 +108,13 @@ def command(
 
 
 def _show(console: Any, result: Any) -> None:
-    from ffn_export.reports.tables import export_table, fusion_table, latency_table, parity_table
+    from ffn_export.reports.tables import (
+        export_table,
+        fusion_table,
+        latency_table,
+        parity_table,
+        quantization_table,
+    )
     from ffn_export.reports.tables.signature import signature
 
     if result.manifest is not None:
@@ -120,6 +131,10 @@ def _show(console: Any, result: Any) -> None:
                 target=m.target,
             )
         )
-    for table, part in ((fusion_table, result.fusion), (parity_table, result.parity), (latency_table, result.latency)):
+    parts = (
+        (fusion_table, result.fusion), (quantization_table, result.quantization), (parity_table, result.parity),
+        (latency_table, result.latency),
+    )  # fmt: skip
+    for table, part in parts:
         if part is not None:
             console.print(table(part))

@@ -7,23 +7,15 @@ from pathlib import Path
 import click
 
 from ffn_export.cli.options import common, read_npz, runtime_option, threads_option
+from ffn_export.cli.quantization_options import quantization_of, quantization_options
 from ffn_export.cli.state import State
+from ffn_export.quantization.options import BITS, DEFAULT_BUDGET
 
 
 @click.command("quantize")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
-@click.option("--bits", type=click.Choice(["8", "4"]), default="8", show_default=True, help="Bits of a stored weight.")
-@click.option("--block", type=int, default=32, show_default=True, help="Weights along the input axis to a scale.")
-@click.option(
-    "--accuracy-level", type=int, default=4, show_default=True,
-    help="What products compute in: 4 is 8-bit integers, 0 and 1 are float32.",
-)  # fmt: skip
-@click.option("--all", "all_products", is_flag=True, help="Every product with a constant matrix.")
-@click.option(
-    "--budget", type=click.FloatRange(0, min_open=True), default=0.02, show_default=True, metavar="SHARE",
-    help="Largest relative L2 error of an output; nothing is written where it is larger.",
-)  # fmt: skip
+@quantization_options
 @click.option(
     "--samples", type=click.Path(path_type=Path), metavar="FILE.npz",
     help="Real inputs to judge on; without them, drawn ones.",
@@ -38,11 +30,11 @@ def command(
     /,
     model: Path,
     output: Path,
-    bits: str,
-    block: int,
-    accuracy_level: int,
+    bits: int | None,
+    block: int | None,
+    accuracy_level: int | None,
     all_products: bool,
-    budget: float,
+    budget: float | None,
     samples: Path | None,
     json_path: str | None,
     runtimes: tuple[str, ...],
@@ -61,17 +53,15 @@ def command(
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import parity_table, quantization_table
 
+    options = quantization_of(bits or BITS[0], block, accuracy_level, all_products)
     onnx_file.check_writable(output)
     arrays = read_npz(samples)
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
         found = api.quantize(
             model,
-            bits=int(bits),
-            block=block,
-            accuracy_level=accuracy_level,
-            all_products=all_products,
-            budget=budget,
+            options,
+            budget=budget or DEFAULT_BUDGET,
             samples=arrays,
             runtimes=runtimes or None,
             threads=threads,

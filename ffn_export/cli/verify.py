@@ -22,6 +22,7 @@ from ffn_export.cli.verify_options import (
     tolerances_of,
 )
 from ffn_export.errors import UsageError
+from ffn_export.parity.tolerances import Tolerances
 
 if TYPE_CHECKING:
     from ffn_export.parity.result import ParityResult
@@ -96,7 +97,10 @@ def command(
     check_bisection_options(bisect, reduce_to, rejudge)
     _check_use(model, rejudge, load_inputs, samples, baseline)
     if model is None:
-        result = _stored_parity(Path(str(rejudge))).rejudged(tolerances)
+        stored = _stored_parity(Path(str(rejudge)))
+        # A bundle was built under its budget; a file is a measurement, to be judged as one asks.
+        declared = stored.tolerances.declared() if Path(str(rejudge)).is_dir() else Tolerances()
+        result = stored.rejudged(tolerances or declared)
     else:
         arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         with progress(console, quiet=state.quiet) as report:

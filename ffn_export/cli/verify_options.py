@@ -39,8 +39,8 @@ def tolerance_options(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
-def tolerances_of(atol: Sequence[str], rtol: Sequence[str], budget: float | None) -> Tolerances:
-    """Return what is declared; what is not keeps its default, and of ``atol`` and ``rtol`` the other one is 0.
+def tolerances_of(atol: Sequence[str], rtol: Sequence[str], budget: float | None) -> Tolerances | None:
+    """Return what is declared, or None where nothing is; of ``atol`` and ``rtol`` the one that is not is 0.
 
     Raises:
         UsageError: If a number does not parse.
@@ -50,6 +50,8 @@ def tolerances_of(atol: Sequence[str], rtol: Sequence[str], budget: float | None
         for written in given:
             output, equals, number = written.rpartition("=")
             tests.setdefault(output if equals else "*", {})[name] = _number(f"--{name} {written}", number)
+    if budget is None and not tests:
+        return None
     return Tolerances(relative_l2=budget, closeness={output: Closeness(**test) for output, test in tests.items()})
 
 

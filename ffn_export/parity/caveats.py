@@ -1,13 +1,19 @@
-"""What is known of a runtime's arithmetic that no model is to blame for: a case that it explains is warned, not failed.
+"""What is known of a runtime's arithmetic, or an operator's: a case that it explains is warned, not failed.
 
 OpenVINO 2026.4 and tract 0.23, on an x86-64 CPU: both add up more of a row in order than PyTorch does; their ReLU gives
 0 for NaN; tract takes denormals for 0 in products. ``scripts/false_alarms.py``, two seeds: up to 1.21 times what is
 allowed with OpenVINO (``numpy-ffn``), up to 1.64 with tract (``bert-ffn``), besides denormals.
+
+Operators that round their input to 8-bit integers have none for NaN, on any runtime.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # reports load what this says, and load no graphs
+    import onnx_ir as ir
 
 SUMS_IN_ORDER = "sums in order"
 DROPS_NAN = "drops NaN"
@@ -30,7 +36,27 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def caveats(runtime: str, values: str) -> tuple[str, ...]:
-    """Return what may explain an error of a runtime on a kind of values."""
-    known = _KNOWN.get(runtime, ())
+_TO_INTEGERS = frozenset({"::QuantizeLinear", "::DynamicQuantizeLinear", "com.microsoft::DynamicQuantizeMatMul"})
+
+
+def of_operators(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
+    """Return what is known of operators that a graph holds."""
+    return (DROPS_NAN,) if any(map(_rounds_to_integers, nodes)) else ()
+
+
+def _rounds_to_integers(node: ir.Node) -> bool:
+    name = f"{node.domain}::{node.op_type}"
+    at_level_4 = name == "com.microsoft::MatMulNBits" and node.attributes.get_int("accuracy_level", 0) == 4
+    return at_level_4 or name in _TO_INTEGERS
+
+
+def caveats(runtime: str, values: str, operators: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return what may explain an error of a runtime on a kind of values.
+
+    Args:
+        runtime: Its name.
+        values: The kind.
+        operators: What is known of the graph's operators.
+    """
+    known = dict.fromkeys((*_KNOWN.get(runtime, ()), *operators))
     return tuple(each for each in known if (kinds := _VALUES[each]) is None or values in kinds)

@@ -79,9 +79,11 @@ class CaseResult:
             f"{operator} {IMPRECISE.get(operator, 'is less accurate')}" for operator in self.imprecise_operators
         ]
         of_runtime = [f"{self.runtime} {MEANING[caveat]}" for caveat in self.caveats]
-        return (
-            f"{outside}: {self.factor(tolerances):.2f} times what is allowed; {' and '.join([*operators, *of_runtime])}"
-        )
+        factor = self.factor(tolerances)
+        times = (
+            f": {factor:.2f} times what is allowed" if factor > 1 else ""
+        )  # else it is NaN that is not as it should be
+        return f"{outside}{times}; {' and '.join([*operators, *of_runtime])}"
 
     def status(self, tolerances: Tolerances) -> CaseStatus:
         """Return the verdict on this case."""

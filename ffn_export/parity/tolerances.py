@@ -68,6 +68,10 @@ class Tolerances:
         """Whether something declared takes the place of the bound in units of the last place."""
         return self.relative_l2 is not None or self.closeness_of(output) is not None
 
+    def declared(self) -> Tolerances:
+        """Return the same declarations, over the bounds of this release."""
+        return Tolerances(relative_l2=self.relative_l2, closeness=self.closeness)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         return asdict(self)

@@ -15,7 +15,7 @@ from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
 from ffn_export.parity import conditioning, epsilons, inference_only, interface, properties, weights
 from ffn_export.parity.cases import Case, sweep
-from ffn_export.parity.caveats import caveats
+from ffn_export.parity.caveats import caveats, of_operators
 from ffn_export.parity.evidence import Evaluated, Keeper
 from ffn_export.parity.imprecise_operators import imprecise_operators
 from ffn_export.parity.judges import load
@@ -72,11 +72,12 @@ def verify(
     loaded, broken, unavailable = load(artifact, runtimes, threads)
     cases = cases if cases is not None else sweep(reference.inputs, reference.example, seed)
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
+    known = of_operators(model.graph.all_nodes())
 
     def judged(numbered: tuple[int, Case]) -> tuple[CaseResult, ...]:
         index, case = numbered
         progress(f"verifying {case.name} ({index + 1} of {len(cases)})")
-        evaluated = _evaluated(case, reference, loaded, imprecise)
+        evaluated = _evaluated(case, reference, loaded, imprecise, known)
         results = evaluated.results
         for keeper in keepers:
             results = keeper.keep(Evaluated(case, evaluated.feeds, evaluated.truths, evaluated.outputs, results))
@@ -125,9 +126,13 @@ def _in_order(work: Callable[[Item], Result], items: Sequence[Item], jobs: int) 
 
 
 def _evaluated(
-    case: Case, reference: Reference, loaded: Mapping[str, Runner], imprecise: Mapping[str, tuple[str, ...]]
+    case: Case,
+    reference: Reference,
+    loaded: Mapping[str, Runner],
+    imprecise: Mapping[str, tuple[str, ...]],
+    of_graph: tuple[str, ...],
 ) -> Evaluated:
-    """Run one case on the reference and on every runtime."""
+    """Run one case on the reference and on every runtime; imprecise operators and caveats of the graph are noted."""
 
     def result(runtime: str, **outcome: Any) -> CaseResult:
         return CaseResult(runtime, case.name, case.sizes, case.values, case.seed, **outcome)
@@ -154,7 +159,7 @@ def _evaluated(
         metrics = tuple(
             compare(o, outputs[name].get(o), truth, own, moved.get(o, 0.0)) for o, (truth, own) in expected.items()
         )
-        known = {"imprecise_operators": imprecise[name], "caveats": caveats(name, case.values)}
+        known = {"imprecise_operators": imprecise[name], "caveats": caveats(name, case.values, of_graph)}
         results.append(result(name, outputs=metrics, **known))
     return Evaluated(case, feeds, truths, outputs, tuple(results))
 

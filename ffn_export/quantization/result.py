@@ -58,6 +58,12 @@ class QuantizationReport:
         """Size of what stands for them."""
         return sum(weight.bytes_after for weight in self.weights)
 
+    @property
+    def why_nothing(self) -> str:
+        """Why no matrix was quantised, where none was."""
+        kept = "; ".join(f"{node}: {reason}" for node, reason in (self.kept or {}).items())
+        return kept or "there is no feed-forward (--all takes other products with a constant matrix)"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         return {**asdict(self), "bytes_before": self.bytes_before, "bytes_after": self.bytes_after}

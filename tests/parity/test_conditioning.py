@@ -164,4 +164,4 @@ def test_a_warned_case_survives_json() -> None:
     assert (data["passed"], data["cases"][0]["status"], data["cases"][0]["factor"]) == (True, "warned", 1.25)
     assert data["warnings"] == list(result.warnings)
     assert ParityResult.from_dict(data) == result
-    assert not result.rejudged(Tolerances(explained_factor=1)).passed
+    assert not result.rejudged(Tolerances(imprecise_factor=1, explained_factor=1)).passed

@@ -1,0 +1,50 @@
+"""How weights are stored in few bits: options of ``quantize`` and ``build``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ffn_export.errors import UsageError
+from ffn_export.quantization.options import DEFAULT_BUDGET, QuantizationOptions
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def quantization_options(command: Command) -> Command:
+    """``--bits``, ``--block``, ``--accuracy-level``, ``--all`` and ``--budget``."""
+    command = click.option(
+        "--budget", type=click.FloatRange(0, min_open=True), metavar="SHARE",
+        help=f"Declared relative L2 error of an output of a quantized model.  [default: {DEFAULT_BUDGET}]",
+    )(command)  # fmt: skip
+    command = click.option(
+        "--all", "all_products", is_flag=True, help="Quantize every product with a constant matrix."
+    )(command)
+    command = click.option(
+        "--accuracy-level", type=int, metavar="N",
+        help="What quantized products compute in: 4 is 8-bit integers, 0 and 1 are float32.  [default: 4]",
+    )(command)  # fmt: skip
+    command = click.option(
+        "--block", type=int, metavar="N", help="Weights along the input axis that share a scale.  [default: 32]"
+    )(command)
+    return click.option("--bits", type=int, metavar="8|4", help="Bits of a stored weight of a feed-forward.")(command)
+
+
+def quantization_of(
+    bits: int | None, block: int | None, accuracy_level: int | None, all_products: bool
+) -> QuantizationOptions | None:
+    """Return how to quantise, or None without ``--bits``.
+
+    Raises:
+        UsageError: If a number is none that the operator takes, or another option is given without ``--bits``.
+    """
+    given = {"block": block, "accuracy_level": accuracy_level}
+    named = {name: number for name, number in given.items() if number is not None}
+    if bits is not None:
+        return QuantizationOptions(bits, all_products=all_products, **named)
+    if named or all_products:
+        option = "all" if all_products else next(iter(named)).replace("_", "-")
+        raise UsageError(f"--{option} is about quantizing: give --bits 8 or --bits 4 beside it")
+    return None

@@ -1,0 +1,74 @@
+"""A bundle with weights in few bits: it says so, and is verified by the budget that it was built with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ffn_export as fx
+from ffn_export.bundle.manifest import MANIFEST, read_manifest
+from ffn_export.cli.main import run
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> fx.Build:
+    options = fx.QuantizationOptions()
+    return fx.build(
+        "d2l-ffn-addnorm", directory=tmp_path_factory.mktemp("out"), quantization=options, budget=0.05, bench_budget=0
+    )
+
+
+def test_it_says_how_its_weights_are_stored(built: fx.Build) -> None:
+    manifest = read_manifest(built.directory)
+    assert manifest.quantization == {"bits": 8, "block": 32, "accuracy_level": 4, "matrices": 2}
+    assert manifest.operators_outside_standard == ("com.microsoft::MatMulNBits",)
+    assert manifest.tolerances["relative_l2"] == 0.05
+    assert built.quantization is not None
+    assert [weight.shape for weight in built.quantization.weights] == [(4, 8), (8, 4)]
+    page = (built.directory / "report.html").read_text()
+    assert "--bits 8 --block 32 --accuracy-level 4 --budget 0.05" in page
+
+
+def test_it_is_verified_loaded_and_compared_like_any_other(built: fx.Build, tmp_path: Path) -> None:
+    result = fx.verify(built.directory)
+    assert result.passed
+    assert result.tolerances.relative_l2 == 0.05
+    assert run(["verify", str(built.directory), "--quiet", "--runtime", "ort-cpu"]) == 0
+    assert run(["verify", "--rejudge", str(built.directory), "--quiet"]) == 0
+    assert run(["verify", "--rejudge", str(built.directory), "--quiet", "--budget", "1e-6"]) == 1
+    y = fx.load(built.directory).run({"x": np.ones((1, 2, 4), np.float32)})["y"]
+    assert y.shape == (1, 2, 4)
+
+
+def test_what_is_over_its_budget_is_not_built(tmp_path: Path) -> None:
+    with pytest.raises(fx.GateError, match="the declared budget is 1e-05") as failed:
+        fx.build(
+            "d2l-ffn", directory=tmp_path, quantization=fx.QuantizationOptions(bits=4), budget=1e-5, bench_budget=0
+        )
+    assert isinstance(failed.value.result, fx.Build)
+    assert failed.value.result.quantization is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_by_the_command_line(tmp_path: Path, capfd: Capture) -> None:
+    assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--bits", "8", "--budget", "0.05"]) == 0
+    said = capfd.readouterr().err
+    assert "8 bits in blocks of 32, accuracy level 4: 2 matrices" in said
+    assert "ort-cpu gives a number for NaN" in said  # which 8-bit integers have none for
+    assert read_manifest(tmp_path / "d2l-ffn").parity["runtimes"]["ort-cpu"]["warned"] == 2
+    assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--block", "64", "--quiet"]) == 2
+    assert "--block is about quantizing: give --bits 8 or --bits 4" in capfd.readouterr().err
+    assert run(["build", "d2l-addnorm", "-o", str(tmp_path), "--bits", "8", "--quiet"]) == 2
+    assert "nothing to quantize: there is no feed-forward" in capfd.readouterr().err
+
+
+def test_a_manifest_that_does_not_speak_of_it_is_read(built: fx.Build, tmp_path: Path) -> None:
+    data = json.loads((built.directory / MANIFEST).read_text())
+    del data["quantization"]
+    (tmp_path / MANIFEST).write_text(json.dumps(data))
+    assert read_manifest(tmp_path).quantization is None
