@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 # One of each kind: plain and gated, with each norm, with a residual, of convolutions.
-_USUAL = ("d2l-ffn-addnorm", "bert-ffn", "llama-ffn", "t5-ffn", "nlp-transformers-conv")
+USUAL = ("d2l-ffn-addnorm", "bert-ffn", "llama-ffn", "t5-ffn", "nlp-transformers-conv")
 
 
 def some_of_them(presets: Iterable[str]) -> list[Any]:
     """Return presets as parameters, of which `make test` takes one of each kind."""
-    return [pytest.param(each, marks=[] if each in _USUAL else pytest.mark.exhaustive) for each in presets]
+    return [pytest.param(each, marks=[] if each in USUAL else pytest.mark.exhaustive) for each in presets]

@@ -11,6 +11,7 @@ from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import resolve
 from ffn_export.modules.presets import PRESETS
+from tests.families import USUAL
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,19 @@ class Exported:
     model: ir.Model
 
 
+_ALL = [(name, opset) for name in PRESETS for opset in (18, DEFAULT_OPSET, 23)]
 EXPORTS = [
     pytest.param((name, opset), id=f"{name}-{opset}", marks=[] if opset == DEFAULT_OPSET else pytest.mark.slow)
-    for name in PRESETS
-    for opset in (18, DEFAULT_OPSET, 23)
+    for name, opset in _ALL
+]
+# One of each kind at one opset; `make exhaustive` takes the others.
+SOME_EXPORTS = [
+    pytest.param(
+        (name, opset),
+        id=f"{name}-{opset}",
+        marks=[] if name in USUAL and opset == DEFAULT_OPSET else pytest.mark.exhaustive,
+    )
+    for name, opset in _ALL
 ]
 
 

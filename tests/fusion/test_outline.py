@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from ffn_export.fusion.functions import DOMAIN, written_out
 from ffn_export.fusion.outline import outline, outlined
 from ffn_export.fusion.pipeline import fuse
-from tests.fusion.conftest import EXPORTS, Exported
+from tests.fusion.conftest import SOME_EXPORTS, Exported
 from tests.fusion.graphs import Array, assert_interface_kept, feeds, model, operators, run
 from tests.fusion.test_presets import EXPECTED
 
@@ -24,10 +24,6 @@ LEVELS = [
     onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
-]
-# `make exhaustive` outlines the graphs of the other opsets, too.
-EXPORTS_AT_ONE_OPSET = [
-    pytest.param(*each.values, id=each.id, marks=[pytest.mark.exhaustive] if each.marks else []) for each in EXPORTS
 ]
 GELU = "m = MatMul(x, w) a = Add(m, b) h = Gelu(a) n = MatMul(h, v) y = Add(c, n)"
 TANH = GELU.replace("Gelu(a)", 'Gelu <approximate: string = "tanh"> (a)')
@@ -97,7 +93,7 @@ def names(node: ir.Node) -> list[str | None]:
     return [None if value is None else value.name for value in node.inputs]
 
 
-@pytest.mark.parametrize("exported", EXPORTS_AT_ONE_OPSET, indirect=True)
+@pytest.mark.parametrize("exported", SOME_EXPORTS, indirect=True)
 @pytest.mark.parametrize("target", ["portable", "ort-cpu", "ort", "ort-cuda"])
 def test_presets(exported: Exported, target: str) -> None:
     form = EXPECTED[target][exported.preset].split()

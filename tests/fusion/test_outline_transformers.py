@@ -48,7 +48,7 @@ def layers() -> dict[str, ir.Model]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["portable", "ort-cpu", "ort"])
+@pytest.mark.parametrize("target", ["portable", pytest.param("ort-cpu", marks=pytest.mark.exhaustive), "ort"])
 @pytest.mark.parametrize("name", ["bert", "llama"])
 def test_transformers(layers: dict[str, ir.Model], name: str, target: str) -> None:
     ids = {"ids": np.arange(21, dtype=np.int64).reshape(3, 7)}

@@ -14,7 +14,8 @@ from ffn_export.exporter.source import resolve
 from ffn_export.fusion import portable_functions
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.runtimes.half_precision import OPERATORS as IN_HALF
-from tests.fusion.conftest import Exported
+from tests.families import some_of_them
+from tests.fusion.conftest import SOME_EXPORTS, Exported
 from tests.fusion.graphs import Array, assert_interface_kept, feeds, model, operators, run
 
 ROW = "float[8] b = {1, 2, 3, -4, -3, -2, -1, 0.5}"
@@ -41,6 +42,7 @@ def assert_portable(of: ir.Model) -> ir.Model:
     return added
 
 
+@pytest.mark.parametrize("exported", SOME_EXPORTS, indirect=True)
 @pytest.mark.parametrize("target", ["ort", "ort-cpu"])
 def test_presets(exported: Exported, target: str) -> None:
     fused, _ = fuse(exported.model, target)
@@ -57,7 +59,7 @@ def test_presets(exported: Exported, target: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("preset", ["bert-ffn", "d2l-ffn-addnorm", "gpt2-ffn", "llama-ffn"])
+@pytest.mark.parametrize("preset", some_of_them(["bert-ffn", "d2l-ffn-addnorm", "gpt2-ffn", "llama-ffn"]))
 def test_presets_in_half_precision(preset: str, dtype: str) -> None:
     wide = export_source(resolve(preset), 20)
     half = export_source(convert(resolve(preset), dtype), 20)
