@@ -21,6 +21,7 @@ from ffn_export.fusion.views import input_at, int_of, producer
 SKIP_NORMS = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 PRODUCTS = ("MatMul", "Gemm", "FusedGemm")
+QUANTIZED = "MatMulNBits"
 LAYOUT = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Identity", "Flatten", "Dropout")
 HALVES = ("Split", "Slice")
 # An operator of another domain may have a known name and mean another thing.
@@ -174,6 +175,9 @@ def _have_one_source(firsts: list[ir.Node]) -> bool:
 
 def _weight_sizes(node: ir.Node) -> tuple[int, int] | None:
     """Return ``(d_in, d_out)`` of a product with a constant matrix, or None where the node is none."""
+    if node.op_type == QUANTIZED and node.domain == "com.microsoft":
+        d_in, d_out = int_of(node, "K", 0), int_of(node, "N", 0)
+        return (d_in, d_out) if d_in and d_out else None
     if not _is(node, *PRODUCTS) or int_of(node, "transA", 0):
         return None
     source, weight = input_at(node, 0), input_at(node, 1)

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.fusion.builder import Names
+from ffn_export.fusion.sites import QUANTIZED
 from ffn_export.quantization.blocks import Array, Blocks
 from ffn_export.quantization.blocks import quantized as in_blocks
 from ffn_export.quantization.options import QuantizationOptions
@@ -20,7 +21,6 @@ from ffn_export.quantization.products import Product, asked_for, read
 from ffn_export.quantization.result import QuantizationReport, QuantizedWeight
 
 DOMAIN = "com.microsoft"
-OPERATOR = "MatMulNBits"
 
 
 def quantize(model: ir.Model, options: QuantizationOptions | None = None) -> tuple[ir.Model, QuantizationReport]:
@@ -90,7 +90,7 @@ def _become(product: Product, stored: list[ir.Value], attributes: Mapping[str, i
     node = product.node
     # A, B, scales, zero_points, g_idx, bias
     inputs = [node.inputs[0], *stored, *([] if product.bias is None else [None, None, product.bias])]
-    node.op_type, node.domain = OPERATOR, DOMAIN
+    node.op_type, node.domain = QUANTIZED, DOMAIN
     node.resize_inputs(len(inputs))
     for place, value in enumerate(inputs):
         node.replace_input_with(place, value)

@@ -13,6 +13,7 @@ import onnxruntime
 import pytest
 
 from ffn_export.errors import UsageError
+from ffn_export.fusion.pipeline import fuse
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize
 from ffn_export.quantization.result import QuantizationReport
@@ -81,6 +82,19 @@ def test_the_products_of_a_feed_forward(bits: int, most: float) -> None:
     x = DRAW.standard_normal((2, 3, 40)).astype(np.float32)
     assert 0 < relative(run(quantized, x), run(model, x)) < most
     assert run(quantized, x[:0]).shape == (0, 3, 40)
+
+
+@pytest.mark.parametrize("target", ["portable", "ort", "ort-cpu"])
+def test_it_is_still_a_feed_forward_and_can_be_fused(target: str) -> None:
+    quantized, _ = quantize(graph(FEED_FORWARD.replace("Relu(a)", "Gelu(a)")))
+    fused, report = fuse(quantized, target)
+    (site,) = [site for site in report.sites if site.kind == "feed_forward"]
+    assert (site.d_model, site.d_ff, site.activation) == (40, 48, "gelu")
+    x = DRAW.standard_normal((2, 3, 40)).astype(np.float32)
+    assert relative(run(fused, x), run(quantized, x)) < 1e-5
+    again, report_again = quantize(quantized)
+    assert report_again.weights == ()
+    assert operators(again) == operators(quantized)
 
 
 @pytest.mark.parametrize("bits", [8, 4])
