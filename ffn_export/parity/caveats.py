@@ -1,8 +1,8 @@
 """What is known of a runtime's arithmetic, or an operator's: a case that it explains is warned, not failed.
 
 OpenVINO 2026.4 and tract 0.23, on an x86-64 CPU: both add up more of a row in order than PyTorch does; their ReLU gives
-0 for NaN; tract takes denormals for 0 in products. ``scripts/false_alarms.py``, two seeds: up to 1.21 times what is
-allowed with OpenVINO (``numpy-ffn``), up to 1.64 with tract (``bert-ffn``), besides denormals.
+0 for NaN; tract takes denormals for 0 in products. ``scripts/false_alarms.py``, 20 seeds: up to 1.33 times what is
+allowed with OpenVINO (``apx-ffn``), up to 3.08 with tract (``numpy-ffn``), besides denormals.
 
 Operators that round their input to 8-bit integers have none for NaN, on any runtime.
 """
