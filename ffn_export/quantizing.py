@@ -10,7 +10,6 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.source import check_samples
 from ffn_export.parity.cases import as_feeds, given, sweep
@@ -19,7 +18,7 @@ from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
 from ffn_export.quantization.options import DEFAULT_BUDGET, QuantizationOptions
-from ffn_export.quantization.quantize import quantize as _quantize
+from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.subjects import Model, opened
@@ -81,9 +80,7 @@ def quantize(
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         reference = OnnxReference(file.path, threads)
         progress(f"quantizing {file.path.name} to {options.bits} bits")
-        quantized, report = _quantize(onnx_file.load(file.path), options)
-        if not report.weights:
-            raise UsageError(f"nothing to quantize in {file.path}: {report.why_nothing}")
+        quantized, report = quantize_some(onnx_file.load(file.path), options)
         path = Path(scratch) / file.path.name
         onnx_file.save(quantized, path)
         if samples is None:

@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.manifest import MODEL, Manifest
-from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file, vectors
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.drawing import draw_all
@@ -32,7 +31,7 @@ from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
 from ffn_export.quantization.options import QuantizationOptions
-from ffn_export.quantization.quantize import quantize
+from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import PROVIDER
@@ -167,7 +166,7 @@ def _build_in(
     failures = fusion_failures(fusion, options.require_fusion)
     if failures:
         return Build(destination, fusion, failures=failures)
-    model, quantized = (fused, None) if options.quantization is None else _quantized(fused, options.quantization)
+    model, quantized = (fused, None) if options.quantization is None else quantize_some(fused, options.quantization)
     onnx_file.save(model, stage / MODEL)
 
     reference = reference or TorchReference(source, threads)
@@ -225,18 +224,6 @@ def _build_in(
     )
     manifest.write(stage)
     return Build(destination, fusion, parity, latency, quantized, manifest)
-
-
-def _quantized(model: ir.Model, options: QuantizationOptions) -> tuple[ir.Model, QuantizationReport]:
-    """Quantise a model.
-
-    Raises:
-        UsageError: If there is nothing to quantise.
-    """
-    quantized, report = quantize(model, options)
-    if not report.weights:
-        raise UsageError(f"nothing to quantize: {report.why_nothing}")
-    return quantized, report
 
 
 def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ...]:

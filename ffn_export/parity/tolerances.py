@@ -41,7 +41,7 @@ class Tolerances:
         floor_ulps: Always allowed.
         conditioning_factor: Times the conditioning. A sum and its mean are rounded once each.
         imprecise_factor: Times what is allowed, for an operator that is known to be less accurate: one sum of several
-            is rounded worse. Up to 1.21 times was met (``scripts/false_alarms.py``, ``transformer-big`` for ``ort``).
+            is rounded worse. Up to 1.16 times was met (``scripts/false_alarms.py``, ``transformer-big`` for ``ort``).
         explained_factor: Times the conditioning that it still explains, for an operator that is known to
             be less accurate: one that adds n elements in turn is off by about sqrt(n) roundings (Higham and
             Mary 2019, "A new approach to probabilistic rounding error analysis"), and rows have up to 4,096.

@@ -53,9 +53,8 @@ class QuantizationOptions:
     def warnings(self) -> tuple[str, ...]:
         """Return what is known to be slow with these options."""
         if self.bits == 8 and self.accuracy_level != INTEGERS:
-            # Measured with onnxruntime 1.31 on one core with AVX-512.
             return (
-                f"8 bits at accuracy level {self.accuracy_level} have no fast kernel and are up to 16 times slower: "
+                f"8 bits at accuracy level {self.accuracy_level} have no fast kernel and are many times slower: "
                 f"take accuracy level {INTEGERS}",
             )
         return ()

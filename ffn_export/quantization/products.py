@@ -64,7 +64,8 @@ def _gemm(node: ir.Node, weight: ir.Value) -> Product | str:
         return "the Gemm scales its product or turns its input"
     turned = bool(int_of(node, "transB", 0))
     bias = input_at(node, 2)
-    if bias is not None and (bias.shape is None or list(bias.shape) != [weight.shape[0 if turned else 1]]):  # type: ignore[index]
+    assert weight.shape is not None
+    if bias is not None and (bias.shape is None or list(bias.shape) != [weight.shape[0 if turned else 1]]):
         return "what the Gemm adds is no row of its width"
     return Product(node, weight, turned, bias)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.errors import UsageError
 from ffn_export.fusion.builder import Names
 from ffn_export.fusion.sites import QUANTIZED
 from ffn_export.quantization.blocks import Array, Blocks
@@ -50,6 +51,18 @@ def quantize(model: ir.Model, options: QuantizationOptions | None = None) -> tup
     return quantized, QuantizationReport(
         options.bits, options.block, options.accuracy_level, weights, kept, options.warnings()
     )
+
+
+def quantize_some(model: ir.Model, options: QuantizationOptions) -> tuple[ir.Model, QuantizationReport]:
+    """Do as :func:`quantize`, and refuse a model of which nothing can be quantised.
+
+    Raises:
+        UsageError: With the reason for each product.
+    """
+    quantized, report = quantize(model, options)
+    if not report.weights:
+        raise UsageError(f"nothing to quantize: {report.why_nothing}")
+    return quantized, report
 
 
 def _rewrite(products: list[Product], options: QuantizationOptions, names: Names) -> QuantizedWeight:

@@ -41,7 +41,7 @@ def test_products_are_counted_and_nothing_else() -> None:
     assert work(graph, {"batch": 0, "seq": 3}) == Work(0, WEIGHTS)
 
 
-def test_a_quantized_product_does_as_much_and_moves_less() -> None:
+def test_a_quantized_product_does_as_much() -> None:
     graph = model("m = MatMul(x, w) h = Relu(m) y = MatMul(h, v)", FEED_FORWARD)
     plain, counted = work(graph, SIZES), work(quantize(graph)[0], SIZES)
     assert plain is not None
