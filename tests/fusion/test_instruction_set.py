@@ -1,0 +1,34 @@
+"""Instruction sets, told by what Linux writes of a processor, and by the machine's name where nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ffn_export.fusion.instruction_set import instruction_set
+
+_AVX2 = "fpu sse2 avx fma avx2"
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (f"{_AVX2} avx512f avx512bw avx512dq avx512vl avx512_vnni", "avx512"),
+        (f"{_AVX2} avx512f avx512cd", "avx2"),  # Xeon Phi's, which kernels of ONNX Runtime do not take
+        (_AVX2, "avx2"),
+        ("fpu sse2 avx avx2", "avx"),
+        ("fpu sse2", "x86_64"),
+    ],
+)
+def test_the_widest_that_all_flags_are_there_for(flags: str, expected: str, tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t\t: {flags}\n")
+    assert instruction_set(cpuinfo, "x86_64") == expected
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"), [("aarch64", "neon"), ("arm64", "neon"), ("AMD64", "amd64"), ("riscv64", "riscv64")]
+)
+def test_without_flags_the_machine_tells(machine: str, expected: str, tmp_path: Path) -> None:
+    assert instruction_set(tmp_path / "none", machine) == expected
