@@ -59,7 +59,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["export_presets", "verify_parity", "benchmark", "gpu_suite", "false_alarms"])
+@pytest.mark.parametrize(
+    "name", ["export_presets", "verify_parity", "benchmark", "gpu_suite", "false_alarms", "measure_kernels"]
+)
 def test_help_shows_an_example_and_the_exit_status(name: str) -> None:
     done = script(name, "--help")
     assert done.returncode == 0

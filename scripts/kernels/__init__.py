@@ -1,0 +1,1 @@
+"""What `scripts/measure_kernels.py` is made of."""

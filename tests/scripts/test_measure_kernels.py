@@ -1,0 +1,96 @@
+"""The costs of kernels, measured in real sessions; no test says how fast anything is."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import measure_kernels
+from ffn_export.fusion.costs import costs, read_tables
+from ffn_export.fusion.instruction_set import instruction_set
+from ffn_export.runtimes.ort_cpu import executed_kernels
+from ffn_export.runtimes.session_options import NO_OPTIMIZER
+from kernels.graphs import FEW, KERNELS, MANY, Kernel, pair
+from kernels.timing import measure
+
+NAMES = {kernel.name for kernel in KERNELS}
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_both_graphs_of_a_kernel_differ_in_that_kernel_alone(kernel: Kernel, tmp_path: Path) -> None:
+    graphs = pair(kernel, 3, np.random.default_rng(0))
+    ran = []
+    for name, model in (("less", graphs.less), ("more", graphs.more)):
+        (tmp_path / name).write_bytes(model)
+        ran.append(Counter(k.operator for k in executed_kernels(tmp_path / name, NO_OPTIMIZER, graphs.feeds)))
+    operator = kernel.name.rpartition("::")[2].partition(":")[0]
+    if kernel.product is not None:
+        product = {"MatMul": 1} if kernel.product == "follows" else {}
+        assert ran == [{"MatMul": 1, "Gather": 1}, {**product, operator: 1, "Gather": 1}]
+        assert graphs.elements == 3 * kernel.width
+    else:
+        assert ran == [{operator: FEW, "Gather": 1}, {operator: MANY, "Gather": 1}]
+        assert graphs.elements == (MANY - FEW) * 3 * kernel.width
+
+
+def test_numbers_stay_normal_along_a_chain() -> None:
+    for kernel in KERNELS:
+        graphs = pair(kernel, 64, np.random.default_rng(0))
+        (y,) = onnxruntime.InferenceSession(graphs.more, providers=["CPUExecutionProvider"]).run(None, graphs.feeds)
+        assert np.isfinite(y).all()
+        magnitudes = np.abs(y[y != 0])
+        assert (magnitudes >= np.finfo(np.float32).tiny).all(), kernel.name
+        # Sigmoid is the one that brings all numbers close to one another.
+        assert len(np.unique(magnitudes)) > kernel.width / 10, kernel.name
+
+
+def test_what_the_runtime_does_not_know_is_left_out_and_said() -> None:
+    unknown = Kernel("Relu", 8), Kernel("com.microsoft::NoSuchOperator", 8)
+    lines: list[str] = []
+    found, lacking = measure(unknown, (2, 3), threads=1, passes=2, seconds=0, progress=lines.append)
+    assert [cost.kernel.name for cost in found] == ["Relu"]
+    assert {tokens: len(each) for tokens, each in found[0].by_tokens.items()} == {2: 2, 3: 2}
+    assert list(lacking) == ["com.microsoft::NoSuchOperator"]
+    assert lines == ["pass 1 of 2", "pass 2 of 2"]
+
+
+@pytest.mark.slow
+def test_a_table_is_written_in_its_place_and_the_loader_reads_it(tmp_path: Path) -> None:
+    path, alone = tmp_path / "costs.json", tmp_path / "alone.json"
+    stale = {
+        "onnxruntime": onnxruntime.__version__, "instruction_set": instruction_set(),
+        "provider": "CPUExecutionProvider", "processor": "p", "dtype": "float32", "threads": 1, "command": "c",
+        "ns_per_element": {"Stale": 1.0},
+    }  # fmt: skip
+    path.write_text(json.dumps({"format": 1, "tables": [stale, {**stale, "onnxruntime": "1.5.0"}]}))
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors):
+        status = measure_kernels.main(
+            ["--passes", "1", "--seconds", "0", "--write", "--tables", str(path), "--json", str(alone)]
+        )
+    assert status == 0, errors.getvalue()
+    assert [table.onnxruntime for table in read_tables(path)] == ["1.5.0", onnxruntime.__version__]
+    (table,) = read_tables(alone)
+    assert table == read_tables(path)[1]
+    assert set(table.ns_per_element) == NAMES
+    assert table.command == "python scripts/measure_kernels.py --threads 1 --passes 1 --seconds 0"
+    assert all(cost == float(f"{cost:.3g}") for cost in table.ns_per_element.values())
+    found = costs("CPUExecutionProvider", path=path)
+    assert found is not None
+    assert found.is_exact
+    lines = errors.getvalue().splitlines()
+    assert {line.split()[0] for line in lines} >= NAMES
+
+
+def test_bad_usage_is_status_2() -> None:
+    for arguments in (["--threads", "0"], ["--passes", "many"]):
+        with pytest.raises(SystemExit) as stop, contextlib.redirect_stderr(io.StringIO()):
+            measure_kernels.main(arguments)
+        assert stop.value.code == 2
