@@ -105,12 +105,12 @@ def _markdown(results: Sequence[tuple[str, int, LatencyResult]]) -> str:
     rows = []
     for name, threads, result in results:
         for measurement in result.measurements:
-            median = {timing.runtime: f"{timing.median * 1e3:.3f}" for timing in measurement.timings}
+            median = {timing.label: f"{timing.median * 1e3:.3f}" for timing in measurement.timings}
             for ratio in measurement.ratios:
-                times = median[ratio.baseline], median[ratio.runtime]
+                times = median[ratio.baseline], median[ratio.label]
                 interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
                 rows.append(
-                    (name, measurement.label, str(threads), ratio.runtime, *times, f"{ratio.value:.3f}", interval)
+                    (name, measurement.label, str(threads), ratio.label, *times, f"{ratio.value:.3f}", interval)
                 )
     headers = ("model", "sizes", "threads", "runtime", "PyTorch (ms)", "this (ms)", "ratio", "95 % interval")
     return markdown_table(headers, rows, numbers=_NUMBERS)

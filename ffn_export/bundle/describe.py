@@ -70,14 +70,14 @@ def summarise_quantization(report: QuantizationReport) -> dict[str, Any]:
 
 
 def summarise_latency(result: LatencyResult) -> dict[str, Any]:
-    """Median milliseconds and ratios for each set of sizes."""
+    """Median milliseconds and ratios for each set of sizes; what was timed with copies is named so."""
     return {
         "baseline": result.baseline,
         "measurements": [
             {
                 "sizes": dict(m.sizes),
-                "median_ms": {t.runtime: t.median * 1e3 for t in m.timings},
-                "ratio": {r.runtime: {"value": r.value, "low": r.low, "high": r.high} for r in m.ratios},
+                "median_ms": {t.label: t.median * 1e3 for t in m.timings},
+                "ratio": {r.label: {"value": r.value, "low": r.low, "high": r.high} for r in m.ratios},
             }
             for m in result.measurements
         ],

@@ -34,7 +34,7 @@ class IndexEntry:
         nodes: Number of nodes.
         operators_outside_standard: ``domain::Operator`` of each that the standard does not have.
         bytes: Size of the directory.
-        ratio: Runtime -> sizes -> median time over PyTorch's.
+        ratio: Runtime, with copies or without -> sizes -> median time over PyTorch's.
     """
 
     name: str
@@ -120,7 +120,7 @@ def _warnings(build: Build) -> tuple[str, ...]:
         f"{ratio.runtime} takes {ratio.value:.2f} x {ratio.baseline} at {measurement.label}"
         for measurement in (build.latency.measurements if build.latency else ())
         for ratio in measurement.ratios
-        if ratio.low > 1
+        if ratio.low > 1 and not ratio.copies
     ]
     return (*sites, *(build.parity.warnings if build.parity else ()), *slower)
 
@@ -129,5 +129,5 @@ def _ratios(build: Build) -> dict[str, dict[str, float]]:
     ratios: dict[str, dict[str, float]] = {}
     for measurement in build.latency.measurements if build.latency else ():
         for ratio in measurement.ratios:
-            ratios.setdefault(ratio.runtime, {})[measurement.label] = ratio.value
+            ratios.setdefault(ratio.label, {})[measurement.label] = ratio.value
     return ratios

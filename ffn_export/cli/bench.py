@@ -56,7 +56,8 @@ def command(
 
     MODEL is an ONNX file or a bundle. Ratios come with a 95 % confidence interval, and --max-ratio fails
     where the whole interval lies above it. --baseline times what the stored timing did, and fails where a ratio's
-    interval lies wholly above the earlier one, twice in a row.
+    interval lies wholly above the earlier one, twice in a row. On a GPU, times with the copies from the host and back
+    are shown beside those without, and neither option fails on them.
 
     Example: ffn-export bench exported/bert-ffn --tokens 1 --tokens 128 --max-ratio 1.0
     """

@@ -8,11 +8,12 @@ from ffn_export.latency.result import LatencyResult
 def latency_failures(result: LatencyResult, max_ratio: float | None) -> tuple[str, ...]:
     """Return a line for each measurement that is slower than allowed, beyond its confidence interval.
 
+    Times with copies are shown and not judged: they are as much those of the way to the device as of the model.
     Where nothing was compared there is a line too: a gate that nobody asked has not been passed.
     """
     if max_ratio is None:
         return ()
-    ratios = [(measurement, ratio) for measurement in result.measurements for ratio in measurement.ratios]
+    ratios = [(m, ratio) for m in result.measurements for ratio in m.ratios if not ratio.copies]
     if not ratios:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in result.unavailable.items())
         return (f"nothing was timed beside PyTorch ({reasons or 'no other runtime was asked'})",)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar
 
 import onnx_ir as ir
 
@@ -17,8 +17,9 @@ from ffn_export.exporter.drawing import draw_all, fit_sizes
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
 from ffn_export.latency.ceilings import ceilings
+from ffn_export.latency.competitors import Call, prepare
 from ffn_export.latency.result import LatencyResult, Measurement
-from ffn_export.latency.statistics import paired_ratio, summarise
+from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.latency.work import work
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
@@ -36,6 +37,7 @@ SESSIONS = 3
 MOST_BYTES = 256 * 2**20  # of weights, which each session holds
 
 Progress = Callable[[str], None]
+Key = TypeVar("Key", bound=Hashable)
 
 
 def measure(
@@ -50,6 +52,9 @@ def measure(
 ) -> LatencyResult:
     """Time a model on runtimes, and its PyTorch source beside them where there is one.
 
+    What runs on a device with memory of its own is timed twice: without copies, inputs and outputs being there, and
+    with copies, from arrays on the host to arrays on the host. Both take part in the same rounds.
+
     Args:
         artifact: The model, its source and its session options.
         specs: Its inputs.
@@ -62,37 +67,33 @@ def measure(
     Raises:
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
-    competitors, unavailable = _load(artifact, runtimes, threads)
+    loaded, unavailable = _load(artifact, runtimes, threads)
     model = None if artifact.model_path is None else onnx_file.load(artifact.model_path)
-    baseline = BASELINE if BASELINE in competitors else ""
+    baseline = BASELINE if BASELINE in loaded else ""
     dims = list(merge_dims(specs).values())
     fitted = [fit_sizes(dims, {dim.name: wanted.get(dim.name, 1) for dim in dims}) for wanted in sizes]
     others = _OtherSessions(artifact, model, threads)
     measurements = []
-    for one in [s for index, s in enumerate(fitted) if competitors and s not in fitted[:index]]:
+    for one in [s for index, s in enumerate(fitted) if loaded and s not in fitted[:index]]:
         feeds = draw_all(specs, one, seed=0)
         label = ",".join(f"{name}={size}" for name, size in one.items()) or "static sizes"
-        progress(f"timing {', '.join(competitors)} at {label}")
         few = math.prod(one.values()) <= FEW_TOKENS
-        runners = {name: [runner, *(others.of(name) if few else [])] for name, runner in competitors.items()}
-        calls = {name: [runner.prepare(feeds) for runner in each] for name, each in runners.items()}
-        refusals = {name: reason for name, (call, *_) in calls.items() if (reason := _refusal(call)) is not None}
-        if refusals:
-            unavailable |= {f"{name} at {label}": reason for name, reason in refusals.items()}
+        runners = {name: [runner, *(others.of(name) if few else [])] for name, runner in loaded.items()}
+        calls = prepare(runners, feeds)
+        progress(f"timing {', '.join(competitor.label for competitor in calls)} at {label}")
+        refusals = {who: reason for who, (call, *_) in calls.items() if (reason := _refusal(call)) is not None}
+        unavailable |= {f"{who.label} at {label}": reason for who, reason in refusals.items()}
+        if any(not who.copies for who in refusals):
             continue
-        seconds = interleave(calls, budget)
+        seconds = interleave({who: each for who, each in calls.items() if who not in refusals}, budget)
         measurements.append(
             Measurement(
                 one,
                 tuple(
-                    summarise(name, times, accelerated=_is_accelerated(competitors[name]))
-                    for name, times in seconds.items()
+                    summarise(who, times, accelerated=_is_accelerated(loaded[who.runtime]))
+                    for who, times in seconds.items()
                 ),
-                tuple(
-                    paired_ratio(name, times, baseline, seconds[baseline])
-                    for name, times in seconds.items()
-                    if baseline and name != baseline
-                ),
+                ratios(seconds, baseline),
                 None if model is None else work(model, one),
             )
         )
@@ -147,7 +148,7 @@ def _is_accelerated(runner: Runner) -> bool:
     return any("cuda" in device.lower() or "tensorrt" in device.lower() for device in runner.placement())
 
 
-def _refusal(call: Callable[[], Any]) -> str | None:
+def _refusal(call: Call) -> str | None:
     """Run once and return what a competitor raises on these sizes, or None."""
     try:
         call()
@@ -156,8 +157,10 @@ def _refusal(call: Callable[[], Any]) -> str | None:
     return None
 
 
-def interleave(calls: Mapping[str, Sequence[Callable[[], Any]]], budget: float) -> dict[str, list[float]]:
+def interleave(calls: Mapping[Key, Sequence[Call]], budget: float) -> dict[Key, list[float]]:
     """Return seconds of each run, the competitors one after the other in every round.
+
+    A call has to return when its results are there, also those of a device: it is timed by the wall clock.
 
     The order turns by one each round, so that nobody always runs after the same neighbour; the sessions of a
     competitor take turns, a round each. Warm-up goes on until two rounds in a row agree, or half the budget is spent.
@@ -165,7 +168,7 @@ def interleave(calls: Mapping[str, Sequence[Callable[[], Any]]], budget: float) 
     with _no_garbage_collection():
         per_run = _warm_up([call for each in calls.values() for call in each], budget / 2)
         rounds = min(MAX_ROUNDS, max(MIN_ROUNDS, int(budget / max(per_run * BLOCK, 1e-9))))
-        seconds: dict[str, list[float]] = {name: [] for name in calls}
+        seconds: dict[Key, list[float]] = {name: [] for name in calls}
         names = list(calls)
         for turn in range(rounds):
             start = turn % len(names)
@@ -174,7 +177,7 @@ def interleave(calls: Mapping[str, Sequence[Callable[[], Any]]], budget: float) 
     return seconds
 
 
-def _block(call: Callable[[], Any]) -> list[float]:
+def _block(call: Call) -> list[float]:
     """Time a few runs in a row, once the neighbour's threads have gone to sleep.
 
     The thread pools of torch and onnxruntime spin for a while after a run, waiting for the next one.
@@ -186,7 +189,7 @@ def _block(call: Callable[[], Any]) -> list[float]:
     return [_timed(call) for _ in range(BLOCK)]
 
 
-def _warm_up(calls: Sequence[Callable[[], Any]], budget: float) -> float:
+def _warm_up(calls: Sequence[Call], budget: float) -> float:
     """Run rounds until they are steady; return the seconds of a run in the last round."""
     started = time.perf_counter()
     previous = float("inf")
@@ -200,7 +203,7 @@ def _warm_up(calls: Sequence[Callable[[], Any]], budget: float) -> float:
         previous = current
 
 
-def _timed(call: Callable[[], Any]) -> float:
+def _timed(call: Call) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started

@@ -10,6 +10,11 @@ from typing import Any
 from ffn_export.runtimes.environment import Environment
 
 
+def label(runtime: str, *, copies: bool) -> str:
+    """Return what a runtime is called, with copies or without."""
+    return f"{runtime} with copies" if copies else runtime
+
+
 @dataclass(frozen=True)
 class Timing:
     """One competitor on one set of sizes, in seconds.
@@ -21,6 +26,8 @@ class Timing:
         p99: 99th percentile.
         rounds: Number of timed runs.
         accelerated: Whether it ran on another device than the processor, whose limits it does not have.
+        copies: Whether each run copied its inputs from host memory to the device, and its outputs back. Without, they
+            are where the runtime computes.
     """
 
     runtime: str
@@ -29,6 +36,12 @@ class Timing:
     p99: float
     rounds: int
     accelerated: bool = False
+    copies: bool = False
+
+    @property
+    def label(self) -> str:
+        """What reports call it: ``ort-cuda``, or ``ort-cuda with copies``."""
+        return label(self.runtime, copies=self.copies)
 
 
 @dataclass(frozen=True)
@@ -37,10 +50,12 @@ class Ratio:
 
     Attributes:
         runtime: The runtime.
-        baseline: What it is compared with.
+        baseline: Label of what it is compared with: with copies, a baseline that has copies too is taken with them.
         value: Ratio of the medians; below 1 the runtime is faster.
         low: Lower end of the 95 % bootstrap confidence interval.
         high: Upper end.
+        copies: Whether the runtime was timed with copies. No gate judges such a ratio: it is as much that of the way to
+            the device as of the model.
     """
 
     runtime: str
@@ -48,6 +63,12 @@ class Ratio:
     value: float
     low: float
     high: float
+    copies: bool = False
+
+    @property
+    def label(self) -> str:
+        """What reports call the runtime, as in :class:`Timing`."""
+        return label(self.runtime, copies=self.copies)
 
     @property
     def is_tie(self) -> bool:
@@ -91,8 +112,8 @@ class Measurement:
 
     Attributes:
         sizes: Size of each symbolic dimension.
-        timings: One a competitor.
-        ratios: Each runtime over the baseline.
+        timings: One a competitor; a runtime that has copies to make is two, without them and with them.
+        ratios: Each over the baseline.
         work: What the model has to do at these sizes; None where that is not known.
     """
 
@@ -139,8 +160,8 @@ class LatencyResult:
         return self.ceilings.seconds(measurement.work)
 
     def worst_ratio(self) -> Ratio | None:
-        """Return the largest ratio, or None where nothing was compared."""
-        ratios = [ratio for m in self.measurements for ratio in m.ratios]
+        """Return the largest ratio of those without copies, or None where nothing was compared."""
+        ratios = [ratio for m in self.measurements for ratio in m.ratios if not ratio.copies]
         return max(ratios, key=lambda ratio: ratio.value, default=None)
 
     def to_dict(self) -> dict[str, Any]:

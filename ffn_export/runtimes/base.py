@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -34,7 +34,10 @@ class Runner(Protocol):
         ...
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Return a call that runs once on inputs which are already in place: what latency times."""
+        """Return a call that runs once on inputs which are already in place: what latency times.
+
+        It returns when the outputs are computed. Where there is a device to wait for, the call waits for it explicitly.
+        """
         ...
 
     def placement(self) -> dict[str, int]:
@@ -43,6 +46,18 @@ class Runner(Protocol):
 
     def precision(self) -> str:
         """Return the floating-point dtypes that it computes in, such as ``float32``, by the best proof that it has."""
+        ...
+
+
+@runtime_checkable
+class CopyingRunner(Runner, Protocol):
+    """A runner whose device has memory of its own: what is on the host has to be copied there and back."""
+
+    def prepare_with_copies(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+        """Return a call that copies the inputs from host memory, runs once, and copies the outputs to host memory.
+
+        It returns when the outputs are there. ``prepare`` gives the same without the copies.
+        """
         ...
 
 

@@ -24,7 +24,6 @@ from ffn_export.runtimes import ort_session
 from ffn_export.runtimes.base import Array, Artifact, Runner
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.ort_session import OrtRunner, Provider, make_session, operators_by_provider
-from ffn_export.runtimes.ort_values import to_ort_value
 from ffn_export.runtimes.precision import described, graph_dtypes
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 from ffn_export.runtimes.size_arithmetic import nodes_on_sizes
@@ -122,19 +121,26 @@ class OrtGpuRunner(OrtRunner):
     """A session on a GPU: ``run`` gives arrays on the host, ``prepare`` keeps inputs and outputs on the GPU."""
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Bind the inputs, which copies them to the GPU, and leave the outputs there."""
-        binding = self.session.io_binding()
-        for name, array in feeds.items():
-            binding.bind_ortvalue_input(name, to_ort_value(array))
-        for name in self._outputs:
-            binding.bind_output(name, "cuda")
-        binding.synchronize_inputs()
+        """Bind the inputs, which copies them to the GPU, and leave the outputs there: no copy is timed.
+
+        onnxruntime waits for the GPU at the end of a run, unless ``disable_synchronize_execution_providers`` asks it
+        not to. The call does not rely on that and waits for the outputs itself.
+        """
+        binding = self.bind(feeds, "cuda")
 
         def call() -> None:
             self.session.run_with_iobinding(binding)
             binding.synchronize_outputs()
 
         return call
+
+    def prepare_with_copies(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+        """Return a call of ``session.run`` with arrays in host memory, as a program has them that binds nothing.
+
+        Its outputs are in host memory when it returns, so it has waited for the GPU and for the copies. That memory
+        is pageable, as that of every NumPy array. bfloat16 comes out as bits in host memory and not as an array.
+        """
+        return self._prepare_on_host(feeds)
 
 
 def node_elsewhere(

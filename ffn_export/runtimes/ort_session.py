@@ -53,8 +53,24 @@ class OrtRunner:
         return dict(zip(self._outputs, arrays, strict=True))
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Return a call of the session on arrays that are already there."""
-        return self._prepare_on_host(feeds)
+        """Return a call of the session with inputs bound ahead, and outputs that are allocated in the first run alone.
+
+        ``session.run`` checks and wraps plain arrays anew and copies each output to a new one. Timed in turn with it on
+        one thread, this was faster beyond the noise: a little for bert-ffn at 1 and 16 tokens, and much for one as
+        small as d2l-ffn, whose run is mostly that. PyTorch's inputs are in place as well; it allocates its outputs.
+        """
+        binding = self.bind(feeds, "cpu")
+        return lambda: self.session.run_with_iobinding(binding)
+
+    def bind(self, feeds: Mapping[str, Array], device: str) -> onnxruntime.IOBinding:
+        """Put the inputs where the session reads them, and leave the outputs on a device."""
+        binding = self.session.io_binding()
+        for name, array in feeds.items():
+            binding.bind_ortvalue_input(name, to_ort_value(array))
+        for name in self._outputs:
+            binding.bind_output(name, device)
+        binding.synchronize_inputs()
+        return binding
 
     def _prepare_on_host(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
         """Take plain arrays where all are NumPy's own: that call costs a seventh of the one with OrtValues."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -17,9 +16,11 @@ from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
-from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.exporter.torch_inputs import to_torch
+from ffn_export.runtimes.base import Array, Artifact, Runner
 from ffn_export.runtimes.torch_eager import TorchRunner, no_source
 
+_BACKENDS: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -63,18 +64,33 @@ class DeviceRunner(TorchRunner):
         super().__init__(source, threads, module, device)
         self._placed = self._observed(module)
 
-    def caller(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
-        """Return a call on tensors that are on the device, which waits for the results and leaves them there."""
-        call = super().caller(args, kwargs)
+    def prepare_with_copies(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+        """Return a call that starts with tensors in host memory and ends with its results there.
 
-        def finished() -> Any:
-            with full_float32():
-                result = call()
-            if torch.device(self.device).type == "cuda":
+        They are in pageable memory, as those of a program that does nothing about it. ``Tensor.cpu`` waits for what
+        it copies; then the call waits for the whole device, as every call does.
+        """
+        on_host = to_torch(feeds)
+        on_device = {name: torch.empty_like(tensor, device=self.device) for name, tensor in on_host.items()}
+        compute, on_cuda = self._compute, self._on_cuda
+        args, kwargs = self.source.call.arguments(on_device)
+
+        def call() -> list[torch.Tensor]:
+            for name, tensor in on_host.items():
+                on_device[name].copy_(tensor)
+            result = compute(args, kwargs)
+            # To look for tensors in a result takes microseconds, which most modules need not spend.
+            results = [result] if isinstance(result, torch.Tensor) else tensors_of(result)
+            copied = [tensor.cpu() for tensor in results]
+            if on_cuda:
                 torch.cuda.synchronize()
-            return result
+            return copied
 
-        return finished
+        return call
+
+    def _compute(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        with FullFloat32():
+            return super()._compute(args, kwargs)
 
     def placement(self) -> dict[str, int]:
         """Return device -> operators that computed there, as the dispatcher saw them."""
@@ -92,7 +108,7 @@ class DeviceRunner(TorchRunner):
         sizes = self.source.traced_sizes()
         args, kwargs = self.source.arguments(sizes)
         args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.to(self.device), (args, kwargs))
-        with full_float32(), torch.inference_mode(), Devices(self.device) as seen:
+        with FullFloat32(), torch.inference_mode(), Devices(self.device) as seen:
             results = module(*args, **kwargs)
         if seen.elsewhere is not None:
             raise RuntimeUnavailableError(f"{seen.elsewhere}, not on {self.device}")
@@ -137,22 +153,31 @@ def on(device: str, tensor: torch.Tensor) -> bool:
     return tensor.device.type == torch.device(device).type
 
 
-@contextmanager
-def full_float32() -> Iterator[None]:
-    """Let float32 products on CUDA be float32: TF32 has 10 bits of mantissa.
+class FullFloat32:
+    """Lets float32 products on CUDA be float32 inside of it: TF32 has 10 bits of mantissa.
 
-    One thread at a time: the settings are global.
+    One thread at a time: the settings are global. Timed runs pass through here, so it is a class, which takes less time
+    than a generator, and sets only what it has to change.
     """
-    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
-    with _ONE_AT_A_TIME:
-        before = [backend.allow_tf32 for backend in backends]
+
+    def __enter__(self) -> None:
+        """Turn TF32 off where it is on."""
+        _ONE_AT_A_TIME.acquire()
         try:
-            for backend in backends:
+            self._changed = [backend for backend in _BACKENDS if backend.allow_tf32]
+            for backend in self._changed:
                 backend.allow_tf32 = False
-            yield
+        except BaseException:
+            _ONE_AT_A_TIME.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        """Turn it on where it was."""
+        try:
+            for backend in self._changed:
+                backend.allow_tf32 = True
         finally:
-            for backend, value in zip(backends, before, strict=True):
-                backend.allow_tf32 = value
+            _ONE_AT_A_TIME.release()
 
 
 def gpu_problem() -> str | None:

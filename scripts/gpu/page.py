@@ -73,16 +73,21 @@ def markdown(where: Mapping[str, Any], proofs: Sequence[Proof], times: Sequence[
     targets = list(dict.fromkeys(proof.target for proof in proofs))
     medians = [f"{target} (µs)" for target in (TORCH, *targets)]
     ratios = [f"{target} / torch" for target in targets]
-    latency = markdown_table(
-        ("preset", "dtype", "sizes", *medians, *ratios),
-        [_latency_row(record, targets) for record in times],
-        numbers=(*medians, *ratios),
+    latency, with_copies = (
+        markdown_table(
+            ("preset", "dtype", "sizes", *medians, *ratios),
+            [_latency_row(record, targets, copies=copies) for record in times],
+            numbers=(*medians, *ratios),
+        )
+        for copies in (False, True)
     )
     told = [
         "\n".join(lines) + "\n", parity,
         "\n## What did not pass\n\n", *(reasons or ["Nothing.\n"]),
         "\n## Latency\n\nMedians, inputs and outputs on the GPU, no TF32, in turn in one process. PyTorch is eager.\n",
         "\n", latency,
+        "\n## Latency with copies\n\nThe same from host memory to host memory, PyTorch too.\n",
+        "\n", with_copies,
     ]  # fmt: skip
     return "".join(told)
 
@@ -96,9 +101,10 @@ def _parity_row(proof: Proof) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _latency_row(record: Mapping[str, Any], targets: Sequence[str]) -> tuple[str, ...]:
-    median = {timing["runtime"]: f"{timing['median'] * 1e6:.1f}" for timing in record["timings"]}
-    ratio = {r["runtime"]: f"{r['value']:.3f} ({r['low']:.3f} to {r['high']:.3f})" for r in record["ratios"]}
+def _latency_row(record: Mapping[str, Any], targets: Sequence[str], *, copies: bool) -> tuple[str, ...]:
+    timings, ratios = ([one for one in record[what] if one["copies"] == copies] for what in ("timings", "ratios"))
+    median = {timing["runtime"]: f"{timing['median'] * 1e6:.1f}" for timing in timings}
+    ratio = {r["runtime"]: f"{r['value']:.3f} ({r['low']:.3f} to {r['high']:.3f})" for r in ratios}
     sizes = ",".join(f"{name}={size}" for name, size in record["sizes"].items())
     cells = [median.get(name, "") for name in (TORCH, *targets)] + [ratio.get(target, "") for target in targets]
     return (record["preset"], record["dtype"], sizes, *cells)

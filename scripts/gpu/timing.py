@@ -1,22 +1,22 @@
-"""Times the graphs that passed beside PyTorch on the same GPU."""
+"""Times the graphs that passed beside PyTorch on the same GPU, without copies and with them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ffn_export import subjects
-from ffn_export.exporter.drawing import Array, draw_all, fit_sizes
+from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.exporter.drawing import draw_all, fit_sizes
 from ffn_export.exporter.one_line import first_line
-from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import merge_dims
-from ffn_export.exporter.torch_inputs import to_torch
+from ffn_export.latency.competitors import prepare
 from ffn_export.latency.measure import interleave
-from ffn_export.latency.statistics import paired_ratio, summarise
-from ffn_export.runtimes.base import Artifact
+from ffn_export.latency.statistics import ratios, summarise
+from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
 from gpu.processes import in_a_process, read, say, write
 from gpu.proof import RUNTIME, TORCH, Group, Proof
@@ -56,9 +56,14 @@ def _time_groups(waiting: Sequence[tuple[Group, Sequence[str]]], path: Path) -> 
 
 
 def _times(group: Group, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Time the graphs of one export and the module itself, in turn, with inputs and outputs on the GPU."""
+    """Time the graphs of one export and the module itself, in turn, each without copies and with them."""
     source = subjects.as_source(group.preset, dtype=group.dtype)
-    runners = {t: get_runtime(RUNTIME).load(Artifact(group.graph(t)), group.threads) for t in targets}
+    runners: dict[str, Sequence[Runner]] = {}
+    try:
+        runners[TORCH] = [get_runtime("torch-cuda").load(Artifact(source=source), group.threads)]
+    except RuntimeUnavailableError as error:
+        say(f"{group.name} is timed without {TORCH}: {error}")
+    runners |= {t: [get_runtime(RUNTIME).load(Artifact(group.graph(t)), group.threads)] for t in targets}
     dims = list(merge_dims(source.inputs).values())
     known: list[dict[str, int]] = []
     for first, others in SIZES:
@@ -67,32 +72,11 @@ def _times(group: Group, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
             continue
         known.append(sizes)
         feeds = draw_all(source.inputs, sizes, seed=0)
-        calls = {**_torch_on_cuda(source, feeds), **{t: runner.prepare(feeds) for t, runner in runners.items()}}
-        seconds = interleave({name: [call] for name, call in calls.items()}, BUDGET)
-        base = seconds.get(TORCH)
+        seconds = interleave(prepare(runners, feeds), BUDGET)
         yield {
             "preset": group.preset,
             "dtype": group.dtype,
             "sizes": sizes,
-            "timings": [asdict(summarise(name, found)) for name, found in seconds.items()],
-            "ratios": [asdict(paired_ratio(t, seconds[t], TORCH, base)) for t in targets] if base else [],
+            "timings": [asdict(summarise(who, times, accelerated=True)) for who, times in seconds.items()],
+            "ratios": [asdict(ratio) for ratio in ratios(seconds, TORCH)],
         }
-
-
-def _torch_on_cuda(source: Source, feeds: Mapping[str, Array]) -> dict[str, Callable[[], Any]]:
-    """Return a call of the module on the GPU, eager and without TF32; nothing where PyTorch has no CUDA."""
-    import torch
-
-    if not torch.cuda.is_available():
-        return {}
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-    module = source.module.to("cuda")
-    args, kwargs = source.call.arguments({name: tensor.to("cuda") for name, tensor in to_torch(feeds).items()})
-
-    def call() -> None:
-        with torch.inference_mode():
-            module(*args, **kwargs)
-        torch.cuda.synchronize()
-
-    return {TORCH: call}

@@ -11,15 +11,18 @@ import pytest
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import parse_inputs
+from ffn_export.latency.competitors import Competitor
 from ffn_export.latency.measure import BLOCK, MIN_ROUNDS, MIN_WARM_UP, interleave, measure
 from ffn_export.latency.result import LatencyResult, Ratio
 from ffn_export.latency.sizes import default_sizes
 from ffn_export.latency.statistics import paired_ratio, summarise
 from ffn_export.runtimes.base import Artifact
 
+OURS, TORCH = Competitor("ours"), Competitor("torch")
+
 
 def test_percentiles_are_those_of_the_runs() -> None:
-    timing = summarise("ort-cpu", [i / 1000 for i in range(1, 102)])
+    timing = summarise(Competitor("ort-cpu"), [i / 1000 for i in range(1, 102)])
     assert timing.median == pytest.approx(0.051)
     assert timing.p90 == pytest.approx(0.091)
     assert timing.p99 == pytest.approx(0.1)
@@ -28,17 +31,17 @@ def test_percentiles_are_those_of_the_runs() -> None:
 
 def test_ratio_of_a_real_difference_excludes_one_and_noise_is_a_tie() -> None:
     noise = np.random.default_rng(0).normal(1.0, 0.05, 200)
-    faster = paired_ratio("ours", list(0.5 * noise), "torch", list(noise))
+    faster = paired_ratio(OURS, list(0.5 * noise), TORCH, list(noise))
     assert faster.value == pytest.approx(0.5)
     assert faster.high < 0.55
     assert not faster.is_tie
     other = np.random.default_rng(1).normal(1.0, 0.05, 200)
-    assert paired_ratio("ours", list(other), "torch", list(noise)).is_tie
+    assert paired_ratio(OURS, list(other), TORCH, list(noise)).is_tie
 
 
 def test_what_slows_both_at_once_does_not_widen_the_interval() -> None:
     load = np.repeat([1.0, 3.0], 50)
-    ratio = paired_ratio("ours", list(0.7 * load), "torch", list(load))
+    ratio = paired_ratio(OURS, list(0.7 * load), TORCH, list(load))
     assert ratio.low == pytest.approx(0.7)
     assert ratio.high == pytest.approx(0.7)
 

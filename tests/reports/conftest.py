@@ -135,6 +135,20 @@ def fusion() -> FusionReport:
 
 
 @pytest.fixture
+def gpu_latency(latency: LatencyResult) -> LatencyResult:
+    """The same, and ort-cuda without copies and with them."""
+
+    def on_gpu(measurement: Measurement) -> Measurement:
+        without = Timing("ort-cuda", 0.0010, 0.0011, 0.0012, 50, accelerated=True)
+        timings = (without, replace(without, median=0.0040, p90=0.0042, p99=0.0044, copies=True))
+        ratio = Ratio("ort-cuda", "torch", 0.5, 0.4, 0.6)
+        ratios = (ratio, replace(ratio, value=2.0, low=1.9, high=2.1, copies=True))
+        return replace(measurement, timings=(*measurement.timings, *timings), ratios=(*measurement.ratios, *ratios))
+
+    return replace(latency, measurements=tuple(map(on_gpu, latency.measurements)))
+
+
+@pytest.fixture
 def latency() -> LatencyResult:
     return LatencyResult(
         model="bert-ffn.onnx",

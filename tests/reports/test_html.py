@@ -21,6 +21,7 @@ from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Closeness, Tolerances
 from ffn_export.reports.html import html_page, write_html
 from ffn_export.reports.html.error_chart import error_charts
+from ffn_export.reports.html.latency_chart import latency_svg
 from ffn_export.reports.html.site_drawing import drawing
 
 MakeCase = Callable[..., CaseResult]
@@ -111,6 +112,22 @@ def test_page_holds_every_result(
     assert rows["ort-cuda", "unavailable"][2] == "the GPU wheel of onnxruntime is not installed"
     assert rows["processor", "AMD EPYC 9654 96-Core Processor"]
     assert "ffn-export verify bert-ffn.onnx --against bert-ffn --runtime ort-cpu --runtime openvino --threads 8" in said
+
+
+def test_times_with_copies_are_shown_apart(
+    passed: ParityResult, latency: LatencyResult, gpu_latency: LatencyResult
+) -> None:
+    text = html_page(passed, gpu_latency)
+    rows = {tuple(row[:2]): row for row in Page(text).rows}
+    assert rows["batch=8,seq=128", "ort-cuda"][2] == "1.000"
+    assert rows["batch=8,seq=128", "ort-cuda"][-1] == "faster"
+    assert rows["batch=8,seq=128", "ort-cuda with copies"][2] == "4.000"
+    assert rows["batch=8,seq=128", "ort-cuda with copies"][-1] == "slower"
+    assert "with copies: inputs and outputs are in host memory" in " ".join(Page(text).text)
+    chart = latency_svg(gpu_latency, "latency")
+    assert chart is not None
+    assert "Latency of torch, ort-cpu, ort-cuda, ort-cuda with copies over tokens" in chart
+    assert "copies" not in html_page(passed, latency)
 
 
 def test_a_passed_page_shows_no_failures_and_a_warned_one_its_warnings(

@@ -19,10 +19,13 @@ MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
 
 
-def test_results_survive_a_round_trip(failed: ParityResult, fusion: FusionReport, latency: LatencyResult) -> None:
+def test_results_survive_a_round_trip(
+    failed: ParityResult, fusion: FusionReport, latency: LatencyResult, gpu_latency: LatencyResult
+) -> None:
     assert ParityResult.from_dict(json.loads(json_text(failed.to_dict()))) == failed
     assert FusionReport.from_dict(json.loads(json_text(fusion.to_dict()))) == fusion
-    assert LatencyResult.from_dict(json.loads(json_text(latency.to_dict()))) == latency
+    for timed in (latency, gpu_latency):
+        assert LatencyResult.from_dict(json.loads(json_text(timed.to_dict()))) == timed
 
 
 def test_file_is_deterministic_in_field_order_and_ends_with_a_newline(passed: ParityResult, tmp_path: Path) -> None:

@@ -118,6 +118,14 @@ def test_fusion_without_sites() -> None:
     assert "no feed-forward, norm or residual + norm was found" in printed(fusion_table(FusionReport("ort", ())))
 
 
+def test_latency_with_copies_has_rows_of_its_own(latency: LatencyResult, gpu_latency: LatencyResult) -> None:
+    lines = [" ".join(line.split()) for line in printed(latency_table(gpu_latency))]
+    assert "batch=8,seq=128 ort-cuda 1.000 1.100 1,024,000 0.500 0.400 to 0.600 50 faster" in lines
+    assert "batch=8,seq=128 ort-cuda with copies 4.000 4.200 256,000 2.000 1.900 to 2.100 50 slower" in lines
+    assert lines[-2].startswith("with copies: inputs and outputs are in host memory")
+    assert not any("copies" in line for line in printed(latency_table(latency)))
+
+
 def test_latency_names_units_ties_and_machine(latency: LatencyResult) -> None:
     lines = printed(latency_table(latency))
     assert sum("(ms)" in line for line in lines) == 1

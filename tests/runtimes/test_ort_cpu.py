@@ -8,13 +8,16 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, save
 
 from ffn_export.errors import RuntimeUnavailableError, UsageError
+from ffn_export.exporter.drawing import numpy_dtype
 from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import OrtCpu, executed_kernels
-from ffn_export.runtimes.ort_session import make_session
+from ffn_export.runtimes.ort_session import OrtRunner, make_session
+from ffn_export.runtimes.ort_values import to_array
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 from ffn_export.runtimes.torch_eager import TorchEager
+from tests.runtimes.graphs import write
 
 
 def bert(tmp_path: Path, fused_file: Callable[..., Path]) -> tuple[Path, dict[str, np.ndarray]]:
@@ -45,6 +48,23 @@ def test_settings_survive_a_manifest() -> None:
 def test_every_node_is_shown_to_be_on_the_cpu(fused_file: Callable[..., Path]) -> None:
     runner = OrtCpu().load(Artifact(fused_file("d2l-ffn"), settings=NO_OPTIMIZER), 1)
     assert runner.placement() == {"CPUExecutionProvider": 5}
+
+
+@pytest.mark.parametrize("dtype", ["float", "float16", "bfloat16"])
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_what_is_bound_gives_the_same_as_a_run(dtype: str, rows: int, tmp_path: Path) -> None:
+    artifact = write(tmp_path, f"({dtype}[N,3] x) => ({dtype}[3,N] y, int64[2] s)", "y = Transpose(x)\n s = Shape(x)")
+    runner = OrtCpu().load(artifact, 1)
+    assert isinstance(runner, OrtRunner)
+    feeds = {"x": np.arange(3 * rows).reshape(rows, 3).astype(numpy_dtype("float32" if dtype == "float" else dtype))}
+    expected = runner.run(feeds)
+    binding = runner.bind(feeds, "cpu")
+    for _ in range(2):  # the second run has its outputs allocated
+        runner.session.run_with_iobinding(binding)
+        outputs = map(to_array, binding.get_outputs())
+        for value, name in zip(outputs, expected, strict=True):
+            assert value.dtype == expected[name].dtype
+            assert np.array_equal(value, expected[name])
 
 
 def test_a_file_that_onnxruntime_refuses_is_one_line(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,15 @@ import pytest
 
 import ffn_export as fx
 from ffn_export.errors import RuntimeUnavailableError, UsageError
+from ffn_export.exporter.drawing import numpy_dtype
 from ffn_export.exporter.source import Source
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.verify import verify
 from ffn_export.runtimes import ort_accelerator
-from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.base import Artifact, CopyingRunner
 from ffn_export.runtimes.ort_accelerator import OrtGpuRunner, node_elsewhere, provider_problem
 from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
-from ffn_export.runtimes.ort_session import CPU, Provider
+from ffn_export.runtimes.ort_session import CPU, Provider, make_session
 from ffn_export.runtimes.ort_values import to_array
 from tests.runtimes.graphs import write
 
@@ -302,9 +304,67 @@ def test_on_a_gpu_every_node_runs_there_and_computes_what_torch_does(dtype: str)
 @pytest.mark.usefixtures("gpu")
 def test_on_a_gpu_a_prepared_call_leaves_its_output_there(model: Artifact) -> None:
     runner = OrtCuda().load(model, 1)
+    assert isinstance(runner, OrtGpuRunner)
     feeds = {"x": np.array([[-1, 0, 1, 2]], np.float32)}
     assert runner.run(feeds)["y"].tolist() == [[0, 0, 1, 2]]
     runner.prepare(feeds)()
+    binding = runner.bind(feeds, "cuda")
+    runner.session.run_with_iobinding(binding)
+    binding.synchronize_outputs()
+    (y,) = binding.get_outputs()
+    assert y.device_name().lower() == "cuda"
+    assert y.numpy().tolist() == [[0, 0, 1, 2]]
+
+
+@in_wheel
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("dtype", ["float", "float16", "bfloat16"])
+def test_on_a_gpu_a_call_with_copies_ends_in_host_memory(dtype: str, tmp_path: Path) -> None:
+    runner = OrtCuda().load(write(tmp_path, f"({dtype}[N,4] x) => ({dtype}[N,4] y)", "y = Relu(x)"), 1)
+    assert isinstance(runner, CopyingRunner)
+    x = np.array([[-1, 0, 1, 2]], numpy_dtype("float32" if dtype == "float" else dtype))
+    (y,) = runner.prepare_with_copies({"x": x})()
+    array = y if isinstance(y, np.ndarray) else to_array(y)  # which refuses what is not in host memory
+    assert array.astype(np.float32).tolist() == [[0, 0, 1, 2]]
+
+
+def test_a_prepared_call_waits_for_the_gpu_after_every_run() -> None:
+    """No GPU is here: the session and its binding are fakes that write down what is asked of them."""
+    asked: list[str] = []
+
+    class Binding:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *arguments: asked.append(" ".join([name, *(a for a in arguments if isinstance(a, str))]))
+
+    class Session(FakeSession):
+        def get_inputs(self) -> list[Any]:
+            return []
+
+        def get_outputs(self) -> list[Any]:
+            return [SimpleNamespace(name="y", type="tensor(float)")]
+
+        def io_binding(self) -> Binding:
+            return Binding()
+
+        def run_with_iobinding(self, binding: Binding) -> None:
+            asked.append("run")
+
+    session: Any = Session([])
+    call = OrtGpuRunner(session).prepare({"x": np.ones(2, np.float32)})
+    assert asked == ["bind_ortvalue_input x", "bind_output y cuda", "synchronize_inputs"]
+    asked.clear()
+    call()
+    call()
+    assert asked == ["run", "synchronize_outputs"] * 2
+
+
+def test_with_copies_host_arrays_go_in_and_come_out(model: Artifact) -> None:
+    """No GPU is here: a session on the CPU stands for one there, which takes and gives the same arrays."""
+    runner = OrtGpuRunner(make_session(Path(str(model.model_path)), model.settings, 1))
+    assert isinstance(runner, CopyingRunner)
+    (y,) = runner.prepare_with_copies({"x": np.array([[-1, 0, 1, 2]], np.float32)})()
+    assert isinstance(y, np.ndarray)
+    assert y.tolist() == [[0, 0, 1, 2]]
 
 
 @in_wheel

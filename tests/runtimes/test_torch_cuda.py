@@ -15,9 +15,9 @@ from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.source import Source, from_module
 from ffn_export.runtimes import torch_cuda
-from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.torch_cuda import DeviceRunner, Devices, TorchCuda, full_float32, gpu_problem
-from ffn_export.runtimes.torch_eager import TorchEager
+from ffn_export.runtimes.base import Artifact, CopyingRunner
+from ffn_export.runtimes.torch_cuda import DeviceRunner, Devices, FullFloat32, TorchCuda, gpu_problem
+from ffn_export.runtimes.torch_eager import TorchEager, TorchRunner
 
 
 class Stays(torch.nn.Module):
@@ -89,7 +89,7 @@ def test_tf32_is_off_in_a_run_and_as_it_was_after() -> None:
     before = matmul.allow_tf32, cudnn.allow_tf32
     try:
         matmul.allow_tf32 = cudnn.allow_tf32 = True
-        with full_float32():
+        with FullFloat32():
             assert (matmul.allow_tf32, cudnn.allow_tf32) == (False, False)
         assert (matmul.allow_tf32, cudnn.allow_tf32) == (True, True)
     finally:
@@ -107,4 +107,50 @@ def test_on_a_gpu_it_computes_what_the_cpu_does(source: Callable[[str], Source])
     feeds = draw_all(artifact.source.inputs, {"batch": 3, "seq": 5}, seed=0)
     expected = TorchEager().load(artifact, 1).run(feeds)["y"]
     np.testing.assert_allclose(runner.run(feeds)["y"], expected, rtol=0, atol=1e-5 * np.abs(expected).max())
-    runner.prepare(feeds)()
+    assert runner.prepare(feeds)().device.type == "cuda"
+    assert isinstance(runner, CopyingRunner)
+    (copied,) = runner.prepare_with_copies(feeds)()
+    assert copied.device.type == "cpu"
+    np.testing.assert_allclose(copied.numpy(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+class Writes(torch.nn.Module):
+    """Gives two results, and writes to its input."""
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        x += 1
+        return {"y": 2 * x, "z": x.sum()}
+
+
+def test_with_copies_every_call_starts_and_ends_in_host_memory() -> None:
+    source = from_module(Writes(), {"x": "float32[n,2]"})
+    runner = DeviceRunner(source, 1, "cpu")  # stands for the GPU
+    assert isinstance(runner, CopyingRunner)
+    call = runner.prepare_with_copies({"x": np.array([[1, 2]], np.float32)})
+    for _ in range(2):  # the second one reads what was given, not what the first one wrote
+        assert [tensor.tolist() for tensor in call()] == [[[4, 6]], 5]
+
+
+@pytest.mark.parametrize("prepared", ["prepare", "prepare_with_copies"])
+def test_a_call_on_cuda_waits_for_the_device(
+    prepared: str, source: Callable[[str], Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No GPU is here: the CPU stands for it, and a fake for waiting writes down when it is asked to."""
+    order: list[str] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: order.append("waited"))
+    runner = DeviceRunner(source("d2l-ffn"), 1, "cpu")
+    runner._module.register_forward_hook(lambda *_: order.append("computed"))  # type: ignore[attr-defined]
+    feeds = draw_all(source("d2l-ffn").inputs, {"batch": 2, "seq": 5}, seed=0)
+    getattr(runner, prepared)(feeds)()
+    assert order == ["computed"]
+    order.clear()
+    runner._on_cuda = True
+    call = getattr(runner, prepared)(feeds)
+    call()
+    call()
+    assert order == ["computed", "waited"] * 2
+
+
+def test_what_is_on_cuda_is_known_by_device_and_parameters(source: Callable[[str], Source]) -> None:
+    assert TorchRunner(source("d2l-ffn"), 1, device="cuda")._on_cuda
+    assert not TorchRunner(source("d2l-ffn"), 1)._on_cuda

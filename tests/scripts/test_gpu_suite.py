@@ -1,13 +1,19 @@
-"""The parts of ``gpu_suite`` that need no GPU: its verdicts."""
+"""The parts of ``gpu_suite`` that need no GPU: its verdicts, and its page."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
+from ffn_export.latency.competitors import Competitor
+from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.parity.measures import Deviation, OutputMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
-from gpu.proof import RUNTIME, STATUSES, Proof
+from ffn_export.runtimes import environment
+from gpu.page import markdown
+from gpu.proof import RUNTIME, STATUSES, TORCH, Proof
 from gpu.proving import worst_of
 
 
@@ -39,3 +45,21 @@ def test_no_case_has_no_worst_error() -> None:
 def test_what_cuda_need_not_take_is_no_failure(status: str, target: str, *, expected: bool) -> None:
     assert status in STATUSES
     assert Proof("d2l-ffn", "float32", target, status).is_failure is expected
+
+
+def test_the_page_shows_times_with_copies_apart() -> None:
+    copied, plain = Competitor(TORCH, copies=True), Competitor(TORCH)
+    seconds = {plain: [2e-6], copied: [8e-6], Competitor(RUNTIME): [1e-6], Competitor(RUNTIME, copies=True): [6e-6]}
+    times = {
+        "preset": "d2l-ffn",
+        "dtype": "float32",
+        "sizes": {"batch": 1},
+        "timings": [asdict(summarise(who, each)) for who, each in seconds.items()],
+        "ratios": [asdict(ratio) for ratio in ratios(seconds, TORCH)],
+    }
+    versions = {"gpu": "none", "onnxruntime": "none", "torch": "none", "provider options": {}}
+    where = {**environment.current(1).to_dict(), **versions}
+    page = markdown(where, [Proof("d2l-ffn", "float32", RUNTIME, "passed")], [times])
+    without, with_copies = page.partition("## Latency\n")[2].split("## Latency with copies\n")
+    assert "| d2l-ffn | float32 | batch=1 | 2.0 | 1.0 | 0.500 (0.500 to 0.500) |" in without
+    assert "| d2l-ffn | float32 | batch=1 | 8.0 | 6.0 | 0.750 (0.750 to 0.750) |" in with_copies

@@ -1,4 +1,4 @@
-"""Latency over the number of tokens, a line a runtime."""
+"""Latency over the number of tokens: a line a runtime, and a broken one for its times with copies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ def latency_svg(result: LatencyResult, name: str) -> str | None:
     counts = sorted({each.tokens for each in measured})
     if len(counts) < 2:
         return None
-    runtimes = dict.fromkeys(timing.runtime for each in measured for timing in each.timings)
+    competitors = {timing.label: timing for each in measured for timing in each.timings}
     with chart.figure(_HEIGHT_PIXELS) as (drawn, axes):
-        for runtime, color, marker in zip(runtimes, cycle(chart.SERIES), cycle(_MARKERS), strict=False):
-            points = [(m.tokens, t) for m in measured for t in m.timings if t.runtime == runtime]
+        for (label, any_of_it), color, marker in zip(
+            competitors.items(), cycle(chart.SERIES), cycle(_MARKERS), strict=False
+        ):
+            points = [(m.tokens, t) for m in measured for t in m.timings if t.label == label]
             x, y = [n for n, _ in points], [t.median * 1e3 for _, t in points]
             upper = [(t.p90 - t.median) * 1e3 for _, t in points]
             axes.errorbar(x, y, yerr=[[0.0] * len(y), upper], color=color, marker=marker, markersize=4.5,
-                          linewidth=1.6, elinewidth=1, capsize=2, label=runtime)  # fmt: skip
+                          linestyle="--" if any_of_it.copies else "-", linewidth=1.6, elinewidth=1, capsize=2,
+                          label=label)  # fmt: skip
         limits = [(m.tokens, limit * 1e3) for m in measured if (limit := result.limit(m)) is not None]
         if limits:
             axes.plot(*zip(*limits, strict=True), color=chart.QUIET, linestyle=":", linewidth=1.6, label="limit")
@@ -37,4 +40,4 @@ def latency_svg(result: LatencyResult, name: str) -> str | None:
         axes.set_xlabel("tokens")
         axes.set_ylabel("milliseconds, median to 90th percentile")
         axes.legend(loc="upper left")
-        return chart.to_svg(drawn, name, f"Latency of {', '.join(runtimes)} over tokens, both axes logarithmic")
+        return chart.to_svg(drawn, name, f"Latency of {', '.join(competitors)} over tokens, both axes logarithmic")

@@ -12,7 +12,7 @@ from ffn_export.runtimes.environment import Environment
 
 
 def latency_table(result: LatencyResult) -> Table:
-    """One row for each set of sizes and runtime."""
+    """One row for each set of sizes and runtime, and one more where it was timed with copies."""
     ratio = f"time over {result.baseline or 'baseline'}"
     numbers = (
         "median (ms)", "p90 (ms)", "p99 (ms)", "tokens (1/s)", "products (GFLOP/s)", "share of the limit", ratio,
@@ -20,13 +20,13 @@ def latency_table(result: LatencyResult) -> Table:
     )  # fmt: skip
     rows = []
     for measurement in result.measurements:
-        ratios = {each.runtime: each for each in measurement.ratios}
+        ratios = {each.label: each for each in measurement.ratios}
         for t in measurement.timings:
-            of_it = ratios.get(t.runtime)
+            of_it = ratios.get(t.label)
             times = (f"{seconds * 1e3:,.3f}" for seconds in (t.median, t.p90, t.p99))
             shown = ("", "") if of_it is None else (f"{of_it.value:.3f}", f"{of_it.low:.3f} to {of_it.high:.3f}")
             done = (f"{measurement.tokens / t.median:,.0f}", *limit_cells(result, measurement, t))
-            rows.append((measurement.label, t.runtime, *times, *done, *shown, str(t.rounds), _word(of_it)))
+            rows.append((measurement.label, t.label, *times, *done, *shown, str(t.rounds), _word(of_it)))
     return table("Latency", ("sizes", "runtime", *numbers, "verdict"), rows, numbers=numbers, verdicts=("verdict",))
 
 

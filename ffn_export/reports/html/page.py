@@ -15,6 +15,7 @@ from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.result import ParityResult
 from ffn_export.reports.bisection import how
 from ffn_export.reports.commands import verify_command
+from ffn_export.reports.copies import copies_words
 from ffn_export.reports.html import other_tables, parity_tables
 from ffn_export.reports.html.error_chart import error_charts, error_svg
 from ffn_export.reports.html.latency_chart import latency_svg
@@ -84,6 +85,7 @@ def html_page(
         environment=None if result.environment is None else other_tables.environment_table(result.environment),
         latency=None if latency is None else other_tables.latency_table(latency),
         latency_of=latency,
+        copies=None if latency is None else copies_words(latency),
         latency_chart=None if latency is None else _markup(latency_svg(latency, "latency") or ""),
         fusion=fusion,
         fused=None if fusion is None else other_tables.sites_table(fusion),

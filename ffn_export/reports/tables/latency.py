@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ffn_export.latency.result import LatencyResult, Ratio
+from ffn_export.reports.copies import copies_words
 from ffn_export.reports.limits import limit_cells, limit_words
 from ffn_export.reports.tables.environment import environment_line
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
@@ -14,7 +15,8 @@ from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, 
 def latency_table(result: LatencyResult) -> RenderableType:
     """Return one row for each set of sizes and runtime, and what they were measured on.
 
-    A ratio below 1 is faster than the baseline; where its interval holds 1 the row says ``tie``.
+    A ratio below 1 is faster than the baseline; where its interval holds 1 the row says ``tie``. What was timed with
+    copies has a row of its own.
     """
     ratio = f"time over {result.baseline or 'baseline'}\n(ratio)"
     numbers = (
@@ -23,23 +25,26 @@ def latency_table(result: LatencyResult) -> RenderableType:
     )  # fmt: skip
     table = new_table("sizes", "runtime", *numbers, "verdict", numbers=numbers)
     for measurement in result.measurements:
-        ratios = {r.runtime: r for r in measurement.ratios}
+        ratios = {r.label: r for r in measurement.ratios}
         for timing in measurement.timings:
             add_row(
                 table,
                 measurement.label,
-                timing.runtime,
+                timing.label,
                 _milliseconds(timing.median),
                 _milliseconds(timing.p90),
                 f"{measurement.tokens / timing.median:,.0f}",
                 *limit_cells(result, measurement, timing),
-                *_ratio_cells(ratios.get(timing.runtime)),
+                *_ratio_cells(ratios.get(timing.label)),
                 str(timing.rounds),
-                _verdict(ratios.get(timing.runtime), is_baseline=timing.runtime == result.baseline),
+                _verdict(ratios.get(timing.label), is_baseline=timing.label == result.baseline),
             )
     missing = [Text(f"{runtime} unavailable: {reason}", UNSURE) for runtime, reason in result.unavailable.items()]
     limits = [] if result.ceilings is None else [Text(limit_words(result.ceilings), QUIET)]
-    return Group(Text(f"latency of {result.model}"), table, *missing, *limits, environment_line(result.environment))
+    copies = copies_words(result)
+    noted = [] if copies is None else [Text(copies, QUIET)]
+    machine = environment_line(result.environment)
+    return Group(Text(f"latency of {result.model}"), table, *missing, *noted, *limits, machine)
 
 
 def _milliseconds(seconds: float) -> str:
