@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,13 @@ class Builder:
         """Write a constant, stored as the exporter stores its own."""
         tensor = ir.tensor(np.ascontiguousarray(array), dtype=dtype)
         value = ir.Value(type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor)
+        self.constants.append(value)
+        return value
+
+    def computed(self, compute: Callable[[], Any], dtype: ir.DataType, shape: Sequence[int]) -> ir.Value:
+        """Write a large constant that is computed each time it is read, so that no rule holds a copy of a weight."""
+        tensor = ir.LazyTensor(lambda: ir.tensor(np.ascontiguousarray(compute()), dtype=dtype), dtype, ir.Shape(shape))
+        value = ir.Value(type=ir.TensorType(dtype), shape=ir.Shape(shape), const_value=tensor)
         self.constants.append(value)
         return value
 

@@ -41,7 +41,7 @@ def before(value: ir.Value, graph: object) -> Seen:
     while len(nodes) < _LONGEST:
         node = value.producer()
         source = None if node is None or node.graph is not graph else input_at(node, 0)
-        if node is None or source is None or not _keeps_last_axis(node, source):
+        if node is None or source is None or not keeps_last_axis(node, source):
             break
         private = private and len(readers(value)) == 1 and not value.is_graph_output()
         nodes.append(node)
@@ -56,7 +56,8 @@ def again(op: Builder, value: ir.Value, nodes: Sequence[ir.Node]) -> ir.Value:
     return value
 
 
-def _keeps_last_axis(node: ir.Node, source: ir.Value) -> bool:
+def keeps_last_axis(node: ir.Node, source: ir.Value) -> bool:
+    """Whether a node only moves data, and what lay along the last axis stays there."""
     if is_standard(node, "Identity"):
         return True
     if is_standard(node, "Cast"):

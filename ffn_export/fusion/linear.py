@@ -121,6 +121,8 @@ def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", domain: str 
     else:
         x = op.Reshape(linear.x, op.constant(np.asarray([-1, d_in], np.int64)))
         computed = gemm(x, linear.weight, *bias, _domain=domain, **linear.attributes, **attributes)
+        # Inference knows nothing of a vendor's operator.
+        computed.dtype, computed.shape = linear.x.dtype, ir.Shape([None, d_out])
         leading, last = _leading(op, linear), op.constant(np.asarray([d_out], np.int64))
         # allowzero: an empty batch is a size of 0 and not "as before".
         y = op.Reshape(computed, op.Concat(leading, last, axis=0), allowzero=1)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from ffn_export.exporter import weight_layout
 from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes, sites
+from ffn_export.fusion.by_rows.apply import by_rows
+from ffn_export.fusion.decisions import GEMM, check, decisions, default_forms, open_rules
 from ffn_export.fusion.engine import RULE_KEY, Log, Refusal, Sweep, scoped_name, sorted_nodes
 from ffn_export.fusion.finish import finish
+from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.portable_functions import remove as remove_portable_functions
 from ffn_export.fusion.report import FusionReport, Site, SiteKind
+from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.fusion.views import is_read
 
@@ -28,15 +32,22 @@ class Fusion:
         report: What became of each site.
         values: Names of the values whose computation changed, in the order of the data; giving them to
             :func:`rewrite` as ``excluded`` leaves each as it was.
+        forms: The forms that were used of those which the target leaves open.
     """
 
     model: ir.Model
     report: FusionReport
     values: tuple[str, ...] = ()
+    forms: Forms = field(default_factory=Forms)
 
 
 def fuse(
-    model: ir.Model, target: str = "ort-cpu", *, outline: bool = False, portable_functions: bool = False
+    model: ir.Model,
+    target: str = "ort-cpu",
+    *,
+    outline: bool = False,
+    portable_functions: bool = False,
+    forms: Forms | None = None,
 ) -> tuple[ir.Model, FusionReport]:
     """Fuse the feed-forward and norm nodes of a model, without running it.
 
@@ -45,32 +56,38 @@ def fuse(
         target: A name in ``targets.TARGETS``.
         outline: Make each feed-forward one node, of a model-local function.
         portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
+        forms: As for :func:`rewrite`.
 
     Returns:
         The fused model, and what became of each site.
 
     Raises:
-        UsageError: No target has this name.
+        UsageError: No target has this name, or it does not leave these forms open.
     """
-    fusion = rewrite(model, target)
+    fusion = rewrite(model, target, forms=forms)
     return finish(fusion.model, fusion.report, outline=outline, portable_functions=portable_functions)
 
 
-def rewrite(model: ir.Model, target: str = "ort-cpu", excluded: Collection[str] = ()) -> Fusion:
+def rewrite(
+    model: ir.Model, target: str = "ort-cpu", excluded: Collection[str] = (), *, forms: Forms | None = None
+) -> Fusion:
     """Fuse as :func:`fuse` does, but for values that are named.
 
     Args:
         model: As for :func:`fuse`.
         target: As for :func:`fuse`.
         excluded: Names of values whose computation stays as it is.
+        forms: Which of the forms that the target leaves open are used; None means what the table of costs says.
 
     Raises:
-        UsageError: No target has this name.
+        UsageError: No target has this name, or it does not leave these forms open.
     """
     chosen = get_target(target)
+    used = default_forms(chosen) if forms is None else forms
+    check(used, chosen)
     fused = sorted_copy(model)
     if fused is None:
-        return Fusion(ir.from_proto(ir.to_proto(model)), unchanged(model, target))
+        return Fusion(ir.from_proto(ir.to_proto(model)), unchanged(model, target), forms=used)
     opset.normalise(fused)
     before = node_count(fused), fused.opset_imports.get("", 0)
     remove_portable_functions(fused)
@@ -86,18 +103,31 @@ def rewrite(model: ir.Model, target: str = "ort-cpu", excluded: Collection[str] 
     Sweep(chosen.canonical, excluded).apply(fused, log)
     inference.fill_types(fused)  # what a rule wrote has no types yet
     # Forms are made of canonical operators, so the first sweep has ended.
-    Sweep(chosen.forms, excluded).apply(fused, log)
+    Sweep(_in_use(chosen, used), excluded).apply(fused, log)
+    left = _by_rows(fused, used, log, excluded)
     _remove_unused(fused)
     opset.raise_to(fused, _opset_of_written(fused))
     inference.forget_names(fused, own_names)
     report = FusionReport(
         target=target,
-        sites=_report_sites(fused, chosen, log),
+        sites=_report_sites(fused, chosen, used, log, left),
         rules=dict(sorted(log.applied.items())),
         nodes={"before": before[0], "after": node_count(fused)},
         opset={"before": before[1], "after": fused.opset_imports.get("", 0)},
     )
-    return Fusion(fused, report, tuple(dict.fromkeys(log.values)))
+    return Fusion(fused, report, tuple(dict.fromkeys(log.values)), used)
+
+
+def _in_use(target: Target, forms: Forms) -> tuple[type[Rule], ...]:
+    left = {rule for rule in open_rules(target) if rule().name not in forms.rules}
+    return tuple(rule for rule in target.forms if rule not in left)
+
+
+def _by_rows(model: ir.Model, forms: Forms, log: Log, excluded: Collection[str]) -> dict[str, str]:
+    if GEMM not in forms.rules and forms.chunk is None:
+        return {}
+    inference.fill_types(model)
+    return by_rows(model, log, excluded, gemm=GEMM in forms.rules, chunk=forms.chunk)
 
 
 def unchanged(model: ir.Model, target: str) -> FusionReport:
@@ -157,7 +187,7 @@ def _opset_of_written(model: ir.Model) -> int:
     return max((opset.introduced(node.op_type) for node in written), default=0)
 
 
-def _report_sites(model: ir.Model, target: Target, log: Log) -> tuple[Site, ...]:
+def _report_sites(model: ir.Model, target: Target, forms: Forms, log: Log, left: Mapping[str, str]) -> tuple[Site, ...]:
     """Number the sites of the graph; one that a rule refused says so, a refusal without a site stands alone."""
     counts: Counter[str] = Counter()
 
@@ -168,19 +198,26 @@ def _report_sites(model: ir.Model, target: Target, log: Log) -> tuple[Site, ...]
     open_refusals = list(log.refusals)
     reported = []
     for found in sites.find(model):
-        site = _site(found, target, numbered(found.kind))
+        site = _site(found, target, forms, numbered(found.kind))
         refusal = next((r for r in open_refusals if (r.kind, r.name) == (site.kind, site.name)), None)
         if refusal is not None and site.status == "kept":
             open_refusals.remove(refusal)
             site = replace(site, status="refused", rule=refusal.rule, reason=refusal.reason)
+        if site.kind == "feed_forward" and site.name in left:
+            site = replace(site, reason=f"{site.reason or site.form}; not by rows: {left[site.name]}")
         reported.append(site)
     return (*reported, *(_refused(refusal, numbered(refusal.kind)) for refusal in open_refusals))
 
 
-def _site(site: sites.FoundSite, target: Target, identifier: str) -> Site:
-    made_by = [n.metadata_props[RULE_KEY] for n in site.nodes if RULE_KEY in n.metadata_props]
+def _site(site: sites.FoundSite, target: Target, forms: Forms, identifier: str) -> Site:
+    made_by = [name for n in site.nodes for name in n.metadata_props.get(RULE_KEY, "").split("+") if name]
     rule = "+".join(dict.fromkeys(made_by)) or None
-    kept = target.kept.get(site.kind) or site.in_pieces or (_not_tight(site) if target.fewest_nodes else None)
+    kept = (
+        target.kept.get(site.kind)
+        or _not_chosen(site, target, forms)
+        or site.in_pieces
+        or (_not_tight(site) if target.fewest_nodes else None)
+    )
     return Site(
         id=identifier,
         kind=site.kind,
@@ -194,6 +231,19 @@ def _site(site: sites.FoundSite, target: Target, identifier: str) -> Site:
         d_model=site.d_model,
         d_ff=site.d_ff,
     )
+
+
+def _not_chosen(site: sites.FoundSite, target: Target, forms: Forms) -> str | None:
+    """Return why a site in pieces has not the one form that the target has for it, where that is a choice."""
+    if site.in_pieces is None:
+        return None
+    last = site.nodes[-1]
+    for rule in open_rules(target):
+        name = rule().name
+        if rule.site == site.kind and (last.domain, last.op_type) in rule.ends and name not in forms.rules:
+            decision = decisions(target)[name]
+            return f"{name} was measured here and not chosen" if decision.used else decision.reason
+    return None
 
 
 def _not_tight(site: sites.FoundSite) -> str | None:

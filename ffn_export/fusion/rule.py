@@ -63,6 +63,10 @@ class Rule(ABC):
         ends: The operators that may end a match, as ``(domain, name)``.
         targets: Targets that use the rule; None means all.
         instead_of: The canonical rule whose place it takes for these targets.
+        replaces: For a form that a target for speed may leave: the operators that it makes one, as the table of
+            costs names them. Empty for a rule that is no choice.
+        costs_as: What the table calls the operator that it writes.
+        used_unmeasured: Targets that use the form where the table has no costs of it.
     """
 
     site: ClassVar[SiteKind]
@@ -70,6 +74,9 @@ class Rule(ABC):
     ends: ClassVar[frozenset[Operator]]
     targets: ClassVar[frozenset[str] | None] = None
     instead_of: ClassVar[type[Rule] | None] = None
+    replaces: ClassVar[tuple[str, ...]] = ()
+    costs_as: ClassVar[str] = ""
+    used_unmeasured: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def name(self) -> str:

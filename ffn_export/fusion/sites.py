@@ -208,16 +208,26 @@ def through(value: ir.Value, movers: Sequence[str] = (*LAYOUT, *HALVES)) -> ir.V
 
 def leads_to_a_product(node: ir.Node) -> bool:
     """Whether what a node computes goes, element by element, into a product with a constant matrix."""
+    return _product_after(node) is not None
+
+
+def feed_forward_after(product: ir.Node) -> FoundSite | None:
+    """Return the feed-forward that a product begins, or None where it begins none."""
+    second = _product_after(product)
+    return None if second is None else _feed_forward(second)
+
+
+def _product_after(node: ir.Node) -> ir.Node | None:
     waiting, seen = [node], {node}
     while waiting and len(seen) < _LARGEST_REGION:
         for user, place in (use for value in waiting.pop().outputs for use in value.uses()):
             if _weight_sizes(user) is not None and place == 0:
-                return True
+                return user
             moves = (user.domain, user.op_type) in ELEMENTWISE or _is(user, *LAYOUT)
             if user not in seen and user.graph is node.graph and moves:
                 seen.add(user)
                 waiting.append(user)
-    return False
+    return None
 
 
 def _is(node: ir.Node, *operators: str) -> bool:

@@ -20,12 +20,16 @@ class Target:
         summary: In a few words.
         kept: Kind of site -> why it is left as it is, where the target has no better form for it.
         fewest_nodes: Whether a feed-forward counts as fused only with one node between its products.
+        provider: The execution provider whose costs decide between forms; None where none is left open.
+        by_rows: Whether feed-forwards by rows, with biases in the products or in chunks, are open too.
     """
 
     name: str
     summary: str
     kept: Mapping[SiteKind, str] = field(default_factory=dict)
     fewest_nodes: bool = False
+    provider: str | None = None
+    by_rows: bool = False
 
     @property
     def rules(self) -> tuple[type[Rule], ...]:
@@ -60,11 +64,15 @@ TARGETS: Mapping[str, Target] = {
         Target("ort", "ONNX Runtime on CPU, the fewest nodes that it has kernels for", fewest_nodes=True),
         Target(
             "ort-cpu",
-            "ONNX Runtime on CPU, the fastest form of each site",
-            # Measured, docs/architecture.md: SkipLayerNormalization costs more than both nodes together.
-            {"residual_norm": "Add and the norm apart are faster on CPU than ONNX Runtime's Skip operator"},
+            "ONNX Runtime on CPU, the form of each site that was measured to be the fastest",
+            provider="CPUExecutionProvider",
+            by_rows=True,
         ),
-        Target("ort-cuda", "ONNX Runtime on CUDA, the fused operators that its provider has kernels for"),
+        Target(
+            "ort-cuda",
+            "ONNX Runtime on CUDA, the fused operators that its provider has kernels for",
+            provider="CUDAExecutionProvider",
+        ),
     )
 }
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ffn_export.errors import UsageError
+from ffn_export.fusion.decisions import decisions
 from ffn_export.fusion.pipeline import fuse, fusion_failures
 from ffn_export.fusion.report import KINDS, Check, FusionReport, Site
 from ffn_export.fusion.targets import TARGETS, get_target
@@ -35,7 +36,7 @@ def test_sites(report: FusionReport) -> None:
     )  # fmt: skip
     assert (norm.id, norm.status, norm.reason, norm.d_model) == ("norm:0", "fused", "came in this form", 8)
     assert (residual.id, residual.kind, residual.status) == ("residual_norm:0", "residual_norm", "kept")
-    assert residual.reason == TARGETS["ort-cpu"].kept["residual_norm"]
+    assert residual.reason == decisions(TARGETS["ort-cpu"])["skip-layer-norm"].reason
     assert residual.form == "Add LayerNormalization"
 
 
@@ -73,7 +74,8 @@ def test_requirement_that_is_not_met_lists_what_is_missing(report: FusionReport)
     assert fusion_failures(report, {"feed_forward": 1, "norm": 1, "residual_norm": 0}) == ()
     first, missing = fusion_failures(report, {"feed_forward": 1, "residual_norm": 1})
     assert first == "0 of 1 residual_norm sites are fused, 1 required"
-    assert missing == f"residual_norm:0 is kept, LayerNormalization: {TARGETS['ort-cpu'].kept['residual_norm']}"
+    reason = decisions(TARGETS["ort-cpu"])["skip-layer-norm"].reason
+    assert missing == f"residual_norm:0 is kept, LayerNormalization: {reason}"
 
 
 def test_refusal_is_numbered_after_the_sites_of_its_kind() -> None:

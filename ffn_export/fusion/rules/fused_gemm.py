@@ -34,7 +34,9 @@ class FusedGemm(Rule):
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "com.microsoft::FusedGemm"
     ends: ClassVar[frozenset[Operator]] = standard(*ACTIVATIONS)
-    targets: ClassVar[frozenset[str] | None] = frozenset({"ort"})
+    targets: ClassVar[frozenset[str] | None] = frozenset({"ort", "ort-cpu"})
+    replaces: ClassVar[tuple[str, ...]] = ("Add", "Relu")
+    costs_as: ClassVar[str] = "com.microsoft::FusedGemm:Relu"
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the linear layer before the activation."""

@@ -22,7 +22,7 @@ from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.linear import RESHAPE_WITH_ZERO
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
-from ffn_export.fusion.rules.bias_gelu import ORT
+from ffn_export.fusion.rules.bias_gelu import CUDA, ORT
 from ffn_export.fusion.shapes import are_alike, are_same_axes, is_row_of
 from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, producer, rank, readers
 
@@ -67,6 +67,9 @@ class SkipLayerNorm(Rule):
     writes: ClassVar[str | None] = "com.microsoft::SkipLayerNormalization"
     ends: ClassVar[frozenset[Operator]] = standard("LayerNormalization")
     targets: ClassVar[frozenset[str] | None] = ORT
+    replaces: ClassVar[tuple[str, ...]] = ("Add:residual", "LayerNormalization")
+    costs_as: ClassVar[str] = "com.microsoft::SkipLayerNormalization"
+    used_unmeasured: ClassVar[frozenset[str]] = CUDA
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before the norm."""
@@ -139,6 +142,8 @@ class SkipRmsNorm(SkipLayerNorm):
 
     writes: ClassVar[str | None] = "com.microsoft::SkipSimplifiedLayerNormalization"
     ends: ClassVar[frozenset[Operator]] = standard("RMSNormalization")
+    replaces: ClassVar[tuple[str, ...]] = ("Add:residual", "RMSNormalization")
+    costs_as: ClassVar[str] = "com.microsoft::SkipSimplifiedLayerNormalization"
 
     def inputs(self, x: ir.Value, skip: ir.Value, node: ir.Node, bias: ir.Value | None) -> list[ir.Value | None]:
         """Return the inputs in the operator's order; it has no shift."""

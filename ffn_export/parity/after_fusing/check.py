@@ -18,7 +18,9 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from ffn_export.exporter.one_line import first_line
+from ffn_export.fusion.decisions import check as check_forms
 from ffn_export.fusion.finish import finish
+from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import Fusion, rewrite, sorted_copy, unchanged
 from ffn_export.fusion.report import NOT_ASKED_FOR, Check, CheckStatus, FusionReport
 from ffn_export.fusion.targets import get_target
@@ -38,6 +40,7 @@ def fuse(
     *,
     outline: bool = False,
     portable_functions: bool = False,
+    forms: Forms | None = None,
     limits: Limits | None = None,
     threads: int | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -52,6 +55,7 @@ def fuse(
         check: Whether to run both graphs on drawn inputs and compare.
         outline: Make each feed-forward one node, of a model-local function.
         portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
+        forms: Which of the forms that the target leaves open are used; None means what the table of costs says.
         limits: Time and memory that the check may take.
         threads: Threads that it may use; None means the processors that this process may run on.
         clock: Tells the time in seconds.
@@ -60,18 +64,24 @@ def fuse(
         The fused model, and what became of each site; ``report.check`` says what was compared.
 
     Raises:
-        UsageError: No target has this name.
+        UsageError: No target has this name, or it does not leave these forms open.
     """
-    get_target(target)
-    fused, report = _checked(model, target, check, limits or Limits(), threads or available_threads(), clock)
+    check_forms(forms or Forms(), get_target(target))
+    fused, report = _checked(model, target, forms, check, limits or Limits(), threads or available_threads(), clock)
     return finish(fused, report, outline=outline, portable_functions=portable_functions)
 
 
 def _checked(
-    model: ir.Model, target: str, check: bool, limits: Limits, threads: int, clock: Callable[[], float]
+    model: ir.Model,
+    target: str,
+    forms: Forms | None,
+    check: bool,
+    limits: Limits,
+    threads: int,
+    clock: Callable[[], float],
 ) -> tuple[ir.Model, FusionReport]:
     try:
-        fusion = rewrite(model, target)
+        fusion = rewrite(model, target, forms=forms)
     except Exception as error:  # noqa: BLE001 - a fault of ours costs the fusion, not the model
         reason = f"fusing raised {first_line(error)}: the model is left as it was"
         return _copy(model), replace(unchanged(model, target), check=Check(reason=reason))
@@ -153,7 +163,7 @@ class _Checking:
             excluded |= others
 
     def _rewritten(self, excluded: Collection[str]) -> Fusion:
-        return rewrite(self._model, self._first.report.target, excluded)
+        return rewrite(self._model, self._first.report.target, excluded, forms=self._first.forms)
 
     def _as_far_as_cleared(self, reason: str) -> tuple[ir.Model, FusionReport]:
         if not self._cleared:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -87,7 +87,9 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def planted(faulty: type[Rule], *values: str, target: str = "portable") -> None:
         own = TARGETS[target]
         changed = Planted(
-            own.name, own.summary, own.kept, own.fewest_nodes, faulty, lambda name: not values or name in values
+            **{each.name: getattr(own, each.name) for each in fields(own)},
+            faulty=faulty,
+            at=lambda name: not values or name in values,
         )
         monkeypatch.setitem(TARGETS, target, changed)
 

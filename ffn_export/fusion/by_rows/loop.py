@@ -1,0 +1,65 @@
+"""Writes a ``Loop`` over chunks of rows, so that the hidden layer of a chunk stays in cache.
+
+A feed-forward is the same function for every token, so its rows are cut into equal chunks, padded by less than one row
+a chunk, and what comes out is put together again. The number of chunks follows the input: with T rows there are
+``n = max(T // tokens, 1)`` chunks of ``ceil(T / n)``, so that below twice ``tokens`` the loop runs once. The weights
+stay outside of the body, where the runtime packs them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.shapes import last_size
+
+# Writes what is computed from rows.
+Compute = Callable[[Builder, ir.Value], ir.Value]
+
+
+def write(op: Builder, rows: ir.Value, sizes: tuple[int, int], tokens: int, compute: Compute) -> ir.Value:
+    """Write what cuts the rows, the loop, and what puts the chunks together.
+
+    Args:
+        op: Takes the nodes.
+        rows: ``[T, d_in]``.
+        sizes: ``(d_in, d_out)``.
+        tokens: The fewest rows of a chunk where there is more than one.
+        compute: Writes what is computed of one chunk, ``[rows, d_in]`` to ``[rows, d_out]``.
+
+    Returns:
+        ``[T, d_out]``.
+    """
+
+    def whole(*numbers: int) -> ir.Value:
+        return op.constant(np.asarray(numbers, np.int64))
+
+    d_in, d_out = sizes
+    one, zero = whole(1), whole(0)
+    count = op.Shape(rows, start=0, end=1)
+    chunks = op.Max(op.Div(count, whole(tokens)), one)
+    size = op.Div(op.Add(count, op.Sub(chunks, one)), chunks)
+    missing = op.Sub(op.Mul(chunks, size), count)
+    padded = op.Pad(rows, op.Concat(whole(0, 0), missing, zero, axis=0))
+    # allowzero: no tokens at all are one chunk of none.
+    stacked = op.Reshape(padded, op.Concat(chunks, size, whole(d_in), axis=0), allowzero=1)
+    body = _body(op, stacked, compute)
+    together = op.Loop(op.Squeeze(chunks), None, body=body)
+    y: ir.Value = op.Slice(op.Reshape(together, whole(-1, d_out)), zero, count, zero)
+    return y
+
+
+def _body(outer: Builder, stacked: ir.Value, compute: Compute) -> ir.Graph:
+    """Return the body, which takes the chunk of its iteration; its constants are the outer graph's."""
+    index = ir.Value(name="chunk", type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]))
+    going = ir.Value(name="going", type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([]))
+    op = Builder()
+    y = compute(op, op.Gather(stacked, index, axis=0))
+    goes_on = op.Identity(going)
+    goes_on.dtype, goes_on.shape = going.dtype, going.shape
+    outer.constants.extend(op.constants)
+    assert last_size(y) is not None
+    return ir.Graph([index, going], [goes_on, y], nodes=op.nodes, name="chunk")

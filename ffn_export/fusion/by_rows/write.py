@@ -1,0 +1,87 @@
+"""Writes the nodes of a feed-forward again for rows, ``[tokens, d_in]``, with biases in the products where asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from ffn_export.fusion import linear, rows
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.by_rows.reading import is_moved, is_of_shapes
+from ffn_export.fusion.outline_site import Reading
+from ffn_export.fusion.shapes import last_size
+from ffn_export.fusion.views import is_standard, readers
+
+
+def biased_products(reading: Reading) -> Mapping[ir.Node, linear.Linear]:
+    """Return the linear layers with a bias that can be one ``Gemm``, by the node that ends each."""
+    found = {}
+    for node in reading.nodes:
+        layer = linear.read(node.outputs[0], node.graph) if is_standard(node, "Add") else None
+        # No kernel of ONNX Runtime takes bfloat16 on CPU.
+        if layer is None or layer.add is not node or layer.x.dtype == ir.DataType.BFLOAT16:
+            continue
+        inner = (*layer.moved, layer.product)
+        if all(len(readers(part.outputs[0])) == 1 and part in reading.nodes for part in inner):
+            found[node] = layer
+    return found
+
+
+def write(op: Builder, reading: Reading, x: ir.Value, *, gemm: bool) -> ir.Value:
+    """Write what the nodes compute, for rows.
+
+    Args:
+        op: Takes the nodes; its constants are of the main graph.
+        reading: The feed-forward.
+        x: Its input as rows.
+        gemm: Whether a product and its bias become one ``Gemm``.
+
+    Returns:
+        The result as rows.
+    """
+    layers = biased_products(reading) if gemm else {}
+    absorbed = {node for layer in layers.values() for node in (*layer.moved, layer.product)}
+    values = {reading.inputs["x"]: x}
+    for node in reading.nodes:
+        if is_of_shapes(node) or node in absorbed:
+            continue
+        inputs = [value if value is None else values.get(value, value) for value in node.inputs]
+        if is_moved(node):
+            assert inputs[0] is not None
+            values[node.outputs[0]] = inputs[0]
+        elif node in layers:
+            values[node.outputs[0]] = _gemm(op, layers[node], values)
+        else:
+            values.update(zip(node.outputs, _again(op, node, inputs), strict=True))
+    y = values[reading.end]
+    y.type, y.shape = reading.end.type, ir.Shape([None, last_size(reading.end)])
+    return y
+
+
+def _gemm(op: Builder, layer: linear.Linear, values: Mapping[ir.Value, ir.Value]) -> ir.Value:
+    assert layer.bias is not None
+    bias = rows.of(op, layer.bias, [layer.sizes[1]])
+    y: ir.Value = op.Gemm(values.get(layer.x, layer.x), layer.weight, bias, **layer.attributes)
+    _hand_on(layer.product, y)
+    return y
+
+
+def _again(op: Builder, node: ir.Node, inputs: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
+    """Write a node again for two axes; what runs along the last one says so."""
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    if is_standard(node, "Split"):
+        attributes["axis"] = -1
+    if is_standard(node, "Slice"):
+        inputs = [*inputs[:3], op.Constant(value_ints=[-1]), *inputs[4:]]
+    made = getattr(op, node.op_type)(*inputs, _domain=node.domain, _outputs=len(node.outputs), **attributes)
+    made = [made] if isinstance(made, ir.Value) else list(made)
+    _hand_on(node, made[0])
+    return made
+
+
+def _hand_on(node: ir.Node, value: ir.Value) -> None:
+    """Keep what is noted of the node that stood here: its PyTorch module, and the rules that made it."""
+    written = value.producer()
+    assert written is not None
+    written.metadata_props.update(node.metadata_props)

@@ -1,0 +1,107 @@
+"""Which of the forms that a target leaves open are used where nobody says.
+
+Whether a fused kernel is faster than the nodes that it replaces depends on the version of ONNX Runtime and on the
+processor, so a target for speed fixes none of them: the table of measured costs decides, and ``ffn-export tune``
+measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ffn_export.errors import UsageError, did_you_mean
+from ffn_export.fusion.costs import Costs, costs
+from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.rule import Rule
+from ffn_export.fusion.rules.gate_apart import GateApart
+from ffn_export.fusion.rules.gate_packed import GatePacked
+from ffn_export.fusion.targets import Target
+
+GEMM = "gemm-by-rows"
+# A table is measured once, and a kernel's cost varies from run to run by about so much.
+_LEAD = 0.10
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the costs say of one open rule.
+
+    Attributes:
+        rule: Its name.
+        used: Whether it is used by default.
+        reason: Why, in words for the report.
+    """
+
+    rule: str
+    used: bool
+    reason: str
+
+
+def open_rules(target: Target) -> tuple[type[Rule], ...]:
+    """Return the rules that are a choice for this target."""
+    return tuple(rule for rule in target.forms if target.provider is not None and rule.replaces)
+
+
+def open_names(target: Target) -> tuple[str, ...]:
+    """Return the names of all that is a choice, in the order in which it is tried."""
+    if target.provider is None:
+        return ()
+    return (*(rule().name for rule in open_rules(target)), *([GEMM] if target.by_rows else []))
+
+
+def decisions(target: Target) -> Mapping[str, Decision]:
+    """Return what the table of costs says of each open rule, by its name."""
+    if target.provider is None:
+        return {}
+    table = costs(target.provider)
+    found = {
+        rule().name: _decision(
+            rule().name, rule.replaces, rule.costs_as, table, unmeasured=target.name in rule.used_unmeasured
+        )
+        for rule in open_rules(target)
+    }
+    if target.by_rows:
+        # The bias costs less within the product, but the table does not hold what the reshapes around it cost.
+        found[GEMM] = Decision(GEMM, False, "reshaping to rows and back is not in the table of costs: tune measures it")
+    return found
+
+
+def default_forms(target: Target) -> Forms:
+    """Return the forms that are used where nobody chooses."""
+    return Forms(frozenset(name for name, decision in decisions(target).items() if decision.used))
+
+
+def check(forms: Forms, target: Target) -> None:
+    """Refuse forms that the target does not leave open.
+
+    Raises:
+        UsageError: If there are such.
+    """
+    known = open_names(target)
+    for name in sorted(forms.rules - set(known)):
+        meant = did_you_mean(name, known)
+        raise UsageError(f"{name!r} is no open form of {target.name};{meant} open are {', '.join(known) or 'none'}")
+    if {GateApart().name, GatePacked().name} <= forms.rules:
+        raise UsageError(f"{GateApart().name} and {GatePacked().name} undo each other: take one of them")
+    if forms.chunk is not None and not target.by_rows:
+        raise UsageError(f"{target.name} has no form in chunks: take --target ort-cpu")
+
+
+def _decision(
+    name: str, replaces: tuple[str, ...], costs_as: str, table: Costs | None, *, unmeasured: bool
+) -> Decision:
+    before = None if table is None else table.sum_of(replaces)
+    after = None if table is None else table.of(costs_as)
+    if table is None or before is None or after is None:
+        return Decision(name, unmeasured, f"nobody measured {costs_as} beside {' and '.join(replaces)}")
+    words = (
+        f"{' and '.join(map(_plain, replaces))} cost {before:.2g} ns an element, {_plain(costs_as)} {after:.2g} "
+        f"({table.words})"
+    )
+    return Decision(name, after < (1 - _LEAD) * before, words)
+
+
+def _plain(operator: str) -> str:
+    """Return an operator without its domain and the use that the table tells apart."""
+    return operator.rpartition("::")[2].partition(":")[0]

@@ -1,0 +1,38 @@
+"""Which of the forms that a target leaves open are used. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ffn_export.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Forms:
+    """The open forms in use.
+
+    Attributes:
+        rules: Names of the open rules in use, and ``gemm-by-rows`` for products and their biases as one ``Gemm``.
+        chunk: The fewest rows of a chunk where a feed-forward is computed in a loop over chunks; None for no loop.
+
+    Raises:
+        UsageError: If a chunk holds no row.
+    """
+
+    rules: frozenset[str] = frozenset()
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.chunk is not None and self.chunk < 1:
+            raise UsageError(f"a chunk of {self.chunk} tokens is none: take 1 or more")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {"rules": sorted(self.rules), "chunk": self.chunk}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Forms:
+        """Read what :meth:`to_dict` wrote."""
+        return cls(frozenset(data["rules"]), data["chunk"])

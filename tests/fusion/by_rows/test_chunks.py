@@ -1,0 +1,102 @@
+"""Feed-forwards in a loop over chunks of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from ffn_export.errors import UsageError
+from ffn_export.fusion.decisions import GEMM
+from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.pipeline import fuse
+from tests.fusion.feed_forwards import GATED, PACKED, PLAIN, feed_forward
+from tests.fusion.graphs import assert_interface_kept, assert_same_function, operators, run
+
+CHUNK = 4
+FORMS = Forms(chunk=CHUNK)
+
+
+def body_of(fused: ir.Model) -> ir.Graph:
+    loop = next(node for node in fused.graph if node.op_type == "Loop")
+    return loop.attributes["body"].as_graph()
+
+
+@pytest.mark.parametrize("written", [PLAIN, GATED, PACKED], ids=["plain", "gated", "packed"])
+def test_the_feed_forward_is_computed_in_the_loop(written: str) -> None:
+    of = feed_forward(written)
+    fused, report = fuse(of, "ort-cpu", forms=FORMS)
+    inside = [node.op_type for node in body_of(fused) if node.op_type != "Constant"]
+    assert inside == ["Gather", *operators(of), "Identity"]
+    assert not {"MatMul", "Gelu", "Relu"} & set(operators(fused))
+    assert body_of(fused).initializers == {}
+    assert [(s.kind, s.status, s.rule) for s in report.sites] == [("feed_forward", "fused", "chunks-of-rows")]
+    onnx.checker.check_model(ir.to_proto(fused), full_check=True)
+    assert_interface_kept(of, fused)
+    assert_same_function(of, fused)
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 3, 4, 7, 8, 9, 11, 12, 23, 24, 25, 100])
+def test_any_number_of_tokens_with_its_remainder(tokens: int) -> None:
+    of = feed_forward(PLAIN)
+    x = np.random.default_rng(tokens).standard_normal((1, tokens, 8)).astype(np.float32)
+    assert_same_function(of, fuse(of, "ort-cpu", forms=FORMS)[0], {"x": x})
+
+
+@pytest.mark.parametrize(("tokens", "chunks", "size"), [(7, 1, 7), (8, 2, 4), (9, 2, 5), (13, 3, 5), (100, 25, 4)])
+def test_chunks_are_equal_and_few(tokens: int, chunks: int, size: int) -> None:
+    fused, _ = fuse(feed_forward(PLAIN), "ort-cpu", forms=FORMS)
+    stacked = next(node for node in fused.graph if node.op_type == "Loop").inputs[0]
+    assert stacked is not None
+    count = stacked.producer()
+    assert count is not None
+    together = next(node for node in fused.graph if node.op_type == "Loop").outputs[0]
+    together.dtype, together.shape = ir.DataType.FLOAT, None
+    fused.graph.outputs.append(together)
+    _, stack = run(fused, {"x": np.zeros((1, tokens, 8), np.float32)})
+    assert stack.shape == (chunks, size, 8)
+
+
+def test_a_row_that_is_not_finite_stays_in_its_row() -> None:
+    of = feed_forward(PLAIN)
+    x = np.random.default_rng(0).standard_normal((1, 9, 8)).astype(np.float32)
+    x[0, 8] = np.nan
+    (expected,), (actual,) = run(of, {"x": x}), run(fuse(of, "ort-cpu", forms=FORMS)[0], {"x": x})
+    assert np.isnan(actual[0, 8]).all()
+    np.testing.assert_allclose(actual[0, :8], expected[0, :8], rtol=1e-6, atol=1e-6)
+
+
+def test_with_biases_in_the_products() -> None:
+    fused, _ = fuse(feed_forward(PLAIN), "ort-cpu", forms=Forms(frozenset({GEMM}), CHUNK))
+    assert [node.op_type for node in body_of(fused)] == ["Gather", "Gemm", "Gelu", "Gemm", "Identity"]
+    assert_same_function(feed_forward(PLAIN), fused)
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        (PLAIN.replace("g = Gelu(a)", "t = Transpose<perm = [1, 0, 2]>(a) g = Gelu(t)"), "Transpose"),
+        (f"{PLAIN} z = Neg(a)", "read"),
+    ],
+)
+def test_what_is_left_says_why(written: str, reason: str) -> None:
+    outputs = "float[batch,seq,8] y" if "z =" not in written else "float[batch,seq,8] y, float[batch,seq,16] z"
+    of = feed_forward(written, outputs=outputs)
+    fused, report = fuse(of, "ort-cpu", forms=FORMS)
+    assert "Loop" not in operators(fused)
+    assert [reason in str(site.reason) for site in report.sites] == [True]
+
+
+def test_an_opset_that_is_too_low() -> None:
+    written = PLAIN.replace("Gelu", "Relu")
+    fused, report = fuse(feed_forward(written, opset=17), "ort-cpu", forms=FORMS)
+    assert "Loop" not in operators(fused)
+    assert "needs opset 18" in str(report.sites[0].reason)
+
+
+def test_a_chunk_of_none_and_targets_without_chunks() -> None:
+    with pytest.raises(UsageError, match="a chunk of 0 tokens is none"):
+        Forms(chunk=0)
+    with pytest.raises(UsageError, match="portable has no form in chunks"):
+        fuse(feed_forward(PLAIN), "portable", forms=FORMS)
