@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from ffn_export._lazy import attach
 
 if TYPE_CHECKING:
-    from ffn_export.api import bench, bisect, build, create, export, fuse, quantize, verify
+    from ffn_export.api import bench, bisect, build, create, export, fuse, quantize, tune, verify
     from ffn_export.bundle.build import Build
     from ffn_export.bundle.load import Session, load
+    from ffn_export.choosing import Tuned
     from ffn_export.errors import (
         ExportError,
         FfnExportError,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         RuntimeUnavailableError,
         UsageError,
     )
+    from ffn_export.fusion.forms import Forms
     from ffn_export.fusion.report import FusionReport, Site
     from ffn_export.latency.result import LatencyResult
     from ffn_export.modules.presets import PRESETS
@@ -30,12 +32,15 @@ if TYPE_CHECKING:
     from ffn_export.quantization.options import QuantizationOptions
     from ffn_export.quantization.result import QuantizationReport
     from ffn_export.quantizing import Quantized
+    from ffn_export.tuning.result import TuningResult
+    from ffn_export.tuning.tune import TuneOptions
 
 _ORIGINS = {
-    **dict.fromkeys(("bench", "bisect", "build", "create", "export", "fuse", "quantize", "verify"), "api"),
+    **dict.fromkeys(("bench", "bisect", "build", "create", "export", "fuse", "quantize", "tune", "verify"), "api"),
     "load": "bundle.load",  # not by way of api: an application that embeds a bundle needs no torch
     "Build": "bundle.build",
     "Session": "bundle.load",
+    "Forms": "fusion.forms",
     "FusionReport": "fusion.report",
     "Site": "fusion.report",
     "LatencyResult": "latency.result",
@@ -46,6 +51,9 @@ _ORIGINS = {
     "QuantizationOptions": "quantization.options",
     "QuantizationReport": "quantization.result",
     "Quantized": "quantizing",
+    "TuneOptions": "tuning.tune",
+    "Tuned": "choosing",
+    "TuningResult": "tuning.result",
     **dict.fromkeys(
         ("ExportError", "FfnExportError", "GateError", "IntegrityError", "RuntimeUnavailableError", "UsageError"),
         "errors",
@@ -58,6 +66,7 @@ __all__ = [
     "Build",
     "ExportError",
     "FfnExportError",
+    "Forms",
     "FusionReport",
     "GateError",
     "IntegrityError",
@@ -70,6 +79,9 @@ __all__ = [
     "Session",
     "Site",
     "Tolerances",
+    "TuneOptions",
+    "Tuned",
+    "TuningResult",
     "UsageError",
     "bench",
     "bisect",
@@ -79,6 +91,7 @@ __all__ = [
     "fuse",
     "load",
     "quantize",
+    "tune",
     "verify",
 ]
 __version__ = "0.1.0"

@@ -10,11 +10,13 @@ import onnx_ir as ir
 
 from ffn_export.bundle.build import Build, BuildOptions, Progress
 from ffn_export.bundle.build import build as _build
+from ffn_export.choosing import tune
 from ffn_export.errors import GateError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.tensor_spec import InputSpecs
+from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.report import SiteKind
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
@@ -27,9 +29,10 @@ from ffn_export.quantizing import quantize
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.subjects import Against, Model, Subject, as_source, evaluating, opened, source_of
+from ffn_export.tuning.tune import TuneOptions
 from ffn_export.verifying import bisect, verify
 
-__all__ = ["bench", "bisect", "build", "create", "export", "fuse", "quantize", "verify"]
+__all__ = ["bench", "bisect", "build", "create", "export", "fuse", "quantize", "tune", "verify"]
 
 
 def export(
@@ -135,6 +138,8 @@ def build(
     check: bool = True,
     quantization: QuantizationOptions | None = None,
     budget: float | None = None,
+    forms: Forms | None = None,
+    tuning: TuneOptions | None = None,
     progress: Progress = lambda line: None,
 ) -> Build:
     """Export, fuse, verify, time, and write a bundle to ``directory/name``.
@@ -162,6 +167,8 @@ def build(
         quantization: How weights are stored in few bits; None leaves them as they are.
         budget: Declared relative L2 error of an output; None means 0.02 for a quantised model, and for others the
             bound in units of the last place.
+        forms: The forms that are used of those which the target leaves open; None means what the table of costs says.
+        tuning: How forms and session options are chosen by measuring; None does not.
         progress: Called with a line for each step.
 
     Raises:
@@ -184,6 +191,8 @@ def build(
         portable_functions=portable_functions,
         quantization=quantization,
         budget=DEFAULT_BUDGET if budget is None and quantization is not None else budget,
+        forms=forms,
+        tuning=tuning,
     )
     with evaluating(source):
         result = _build(source, Path(directory) / (name or source.name), options, progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -15,6 +15,8 @@ from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
+from ffn_export.fusion.decisions import default_forms
+from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import fusion_failures
 from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.targets import get_target
@@ -37,6 +39,9 @@ from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import PROVIDER
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
+from ffn_export.tuning.choice import Choice
+from ffn_export.tuning.result import TuningResult
+from ffn_export.tuning.tune import TuneOptions, tune
 
 Progress = Callable[[str], None]
 
@@ -51,6 +56,7 @@ class Build:
         parity: The verification; None where fusion failed its gate.
         latency: The timing; None where an earlier gate failed.
         quantization: What became of each product, where weights were to be stored in few bits.
+        tuning: What was tried, where the form was to be chosen by measuring.
         manifest: The manifest of the bundle; None where a gate failed and nothing was written.
         failures: Why gates failed, one line each.
     """
@@ -60,6 +66,7 @@ class Build:
     parity: ParityResult | None = None
     latency: LatencyResult | None = None
     quantization: QuantizationReport | None = None
+    tuning: TuningResult | None = None
     manifest: Manifest | None = None
     failures: tuple[str, ...] = ()
 
@@ -87,6 +94,8 @@ class BuildOptions:
         portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
         quantization: How weights are stored in few bits; None leaves them as they are.
         budget: Declared relative L2 error of an output; None means the bound in units of the last place.
+        forms: The forms that are used of those which the target leaves open; None means what the table of costs says.
+        tuning: How the forms and the session options are chosen by measuring; None does not.
     """
 
     target: str = "ort-cpu"
@@ -102,6 +111,8 @@ class BuildOptions:
     portable_functions: bool = False
     quantization: QuantizationOptions | None = None
     budget: float | None = None
+    forms: Forms | None = None
+    tuning: TuneOptions | None = None
 
 
 def build(
@@ -150,10 +161,11 @@ def _build_in(
     reference: TorchReference | None,
 ) -> Build:
     threads = options.threads or available_threads()
-    settings = SessionSettings()
     if exported is None:
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)
+    choice, tuning = _choose(exported, source, options, threads, progress)
+    settings = choice.settings
     progress(f"fusing for {options.target}")
     fused, fusion = fuse(
         exported,
@@ -161,12 +173,13 @@ def _build_in(
         options.check,
         outline=options.outline,
         portable_functions=options.portable_functions,
+        forms=choice.forms,
         threads=threads,
     )
     failures = fusion_failures(fusion, options.require_fusion)
     if failures:
-        return Build(destination, fusion, failures=failures)
-    model, quantized = (fused, None) if options.quantization is None else quantize_some(fused, options.quantization)
+        return Build(destination, fusion, tuning=tuning, failures=failures)
+    model, quantized = (fused, None) if choice.quantization is None else quantize_some(fused, choice.quantization)
     onnx_file.save(model, stage / MODEL)
 
     reference = reference or TorchReference(source, threads)
@@ -184,7 +197,7 @@ def _build_in(
         progress=progress,
     )
     if not parity.passed:
-        return Build(destination, fusion, parity, quantization=quantized, failures=parity.failures)
+        return Build(destination, fusion, parity, quantization=quantized, tuning=tuning, failures=parity.failures)
 
     latency = measure(
         Artifact(stage / MODEL, source, settings),
@@ -197,11 +210,11 @@ def _build_in(
     )
     failures = latency_failures(latency, options.max_ratio)
     if failures:
-        return Build(destination, fusion, parity, latency, quantized, failures=failures)
+        return Build(destination, fusion, parity, latency, quantized, tuning, failures=failures)
 
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
-    beside = results.Companions(latency, fusion, site_graphs(exported, fused, fusion))
+    beside = results.Companions(latency, fusion, site_graphs(exported, fused, fusion), tuning)
     results.write(stage, parity, beside, _commands(source, destination.name, options))
     manifest = Manifest(
         name=destination.name,
@@ -221,15 +234,36 @@ def _build_in(
         environment=parity.environment.to_dict() if parity.environment else None,
         files=integrity.hash_files(stage),
         quantization=None if quantized is None else describe.summarise_quantization(quantized),
+        tuning=None if tuning is None else describe.summarise_tuning(tuning),
     )
     manifest.write(stage)
-    return Build(destination, fusion, parity, latency, quantized, manifest)
+    return Build(destination, fusion, parity, latency, quantized, tuning, manifest)
+
+
+def _choose(
+    exported: ir.Model, source: Source, options: BuildOptions, threads: int, progress: Progress
+) -> tuple[Choice, TuningResult | None]:
+    """Return the forms, session options and bits to build with, and what was measured for that."""
+    if options.tuning is None:
+        forms = default_forms(get_target(options.target)) if options.forms is None else options.forms
+        return Choice(forms, SessionSettings(), options.quantization), None
+    samples = options.tuning.samples or source.samples
+    tuned = tune(
+        exported,
+        options.target,
+        replace(options.tuning, samples=samples),
+        specs=source.inputs,
+        threads=threads,
+        progress=progress,
+    )
+    return replace(tuned.chosen, quantization=tuned.chosen.quantization or options.quantization), tuned
 
 
 def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ...]:
     quantization = () if options.quantization is None else options.quantization.command_line()
     budget = () if options.budget is None else ("--budget", f"{options.budget:g}")
-    return results.commands(source, name, options.target, options.opset, (*quantization, *budget))
+    command = "build" if options.tuning is None else "tune"
+    return results.commands(source, name, command, options.target, options.opset, (*quantization, *budget))
 
 
 def _write_vectors(stage: Path, source: Source, reference: TorchReference, parity: ParityResult, seed: int) -> None:

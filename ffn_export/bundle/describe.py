@@ -12,6 +12,7 @@ from ffn_export.latency.result import LatencyResult
 from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
 from ffn_export.quantization.result import QuantizationReport
+from ffn_export.tuning.result import TuningResult
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -67,6 +68,17 @@ def summarise_quantization(report: QuantizationReport) -> dict[str, Any]:
     """How weights are stored, and how many matrices are."""
     how = {"bits": report.bits, "block": report.block, "accuracy_level": report.accuracy_level}
     return {**how, "matrices": len(report.weights)}
+
+
+def summarise_tuning(result: TuningResult) -> dict[str, Any]:
+    """What was chosen by measuring, why, and for which sizes and how many threads."""
+    return {
+        "forms": result.chosen.forms.to_dict(),
+        "reason": result.reason,
+        "left_default": result.leaves_default,
+        "tokens": list(result.tokens),
+        "threads": result.environment.threads if result.environment else None,
+    }
 
 
 def summarise_latency(result: LatencyResult) -> dict[str, Any]:

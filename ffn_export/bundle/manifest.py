@@ -41,6 +41,7 @@ class Manifest:
         environment: Where it was verified.
         files: Path inside the bundle -> sha256.
         quantization: Bits, block, accuracy level and number of matrices, where weights are stored in few bits.
+        tuning: Forms, sizes and reason, where the form was chosen by measuring.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Manifest:
     environment: Mapping[str, Any] | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     quantization: Mapping[str, Any] | None = None
+    tuning: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -18,8 +18,9 @@ from ffn_export.json_text import json_text
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.result import ParityResult
 from ffn_export.reports.html import write_html
+from ffn_export.tuning.result import TuningResult
 
-FUSION, SITES, PAGE = "fusion.json", "sites.json", "report.html"
+FUSION, SITES, TUNING, PAGE = "fusion.json", "sites.json", "tuning.json", "report.html"
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,13 @@ class Companions:
         latency: The timing.
         fusion: What became of each site.
         sites: The nodes of fused sites, before and after.
+        tuning: What was tried, where the form was chosen by measuring.
     """
 
     latency: LatencyResult | None = None
     fusion: FusionReport | None = None
     sites: tuple[SiteGraph, ...] = ()
+    tuning: TuningResult | None = None
 
 
 def write(directory: Path, parity: ParityResult, beside: Companions, commands: Sequence[str]) -> None:
@@ -51,6 +54,8 @@ def write(directory: Path, parity: ParityResult, beside: Companions, commands: S
         data[FUSION] = beside.fusion.to_dict()
     if beside.latency is not None:
         data[LATENCY] = beside.latency.to_dict()
+    if beside.tuning is not None:
+        data[TUNING] = beside.tuning.to_dict()
     for name, values in data.items():
         (directory / name).write_text(json_text(values))
     write_html(parity, directory / PAGE, beside.latency, beside.fusion, beside.sites, commands)
@@ -58,20 +63,23 @@ def write(directory: Path, parity: ParityResult, beside: Companions, commands: S
 
 def read(directory: Path) -> Companions:
     """Read what a bundle holds besides its parity; bundles of earlier versions hold less."""
-    latency, fusion, sites = (_read(directory / name) for name in (LATENCY, FUSION, SITES))
+    latency, fusion, sites, tuning = (_read(directory / name) for name in (LATENCY, FUSION, SITES, TUNING))
     return Companions(
         None if latency is None else LatencyResult.from_dict(latency),
         None if fusion is None else FusionReport.from_dict(fusion),
         () if sites is None else tuple(map(SiteGraph.from_dict, sites["sites"])),
+        None if tuning is None else TuningResult.from_dict(tuning),
     )
 
 
-def commands(source: Source, name: str, target: str, opset: int, options: Sequence[str] = ()) -> tuple[str, ...]:
+def commands(
+    source: Source, name: str, command: str, target: str, opset: int, options: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Return what builds a bundle again, where its source has a name to build it by, and what verifies it."""
     verify = shlex.join(["ffn-export", "verify", name])
     if source.kind == "module":
         return (verify,)
-    words = ["ffn-export", "build", source.spec, "--name", name, "--target", target, "--opset", str(opset)]
+    words = ["ffn-export", command, source.spec, "--name", name, "--target", target, "--opset", str(opset)]
     if source.kind == "factory":
         words += [word for given in _inputs(source) for word in ("--input", given)]
     if source.dtype != "float32":

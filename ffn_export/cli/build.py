@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ffn_export.cli.built import make
 from ffn_export.cli.options import (
     check_option,
     common,
@@ -62,79 +63,33 @@ def command(
     Example: ffn-export build bert-ffn
     """
     from ffn_export import api
-    from ffn_export.cli.progress import progress
-    from ffn_export.errors import GateError
-    from ffn_export.reports.console import stderr_console
 
     quantization = quantization_of(*(options[name] for name in ("bits", "block", "accuracy_level", "all_products")))
     arrays = read_npz(samples)
-    console = stderr_console(quiet=state.quiet)
-    failed: GateError | None = None
-    with progress(console, quiet=state.quiet) as report:
-        try:
-            result: Any = api.build(
-                spec,
-                inputs or None,
-                samples=arrays,
-                directory=output,
-                name=name,
-                target=options["target"],
-                opset=options["opset"],
-                dtype=options["dtype"],
-                keep_io=options["keep_io"],
-                runtimes=options["runtimes"] or None,
-                threads=options["threads"],
-                seed=options["seed"],
-                task=options["task"],
-                max_ratio=options["max_ratio"],
-                require_fusion=options["required"],
-                check=options["check"],
-                outline=options["outline"],
-                portable_functions=options["portable_functions"],
-                quantization=quantization,
-                budget=options["budget"],
-                progress=report,
-            )
-        except GateError as error:
-            failed, result = error, error.result
-    _show(console, result)
-    if failed is not None:
-        missing = result.failures[1:] if result.parity is None else ()  # of other gates, the tables show it
-        for line in missing:
-            click.echo(f"ffn-export: {line}", err=True)
-        raise failed
-    console.print(f"bundle: {result.directory}", markup=False, highlight=False, soft_wrap=True)
-    return 0
 
-
-def _show(console: Any, result: Any) -> None:
-    from ffn_export.reports.tables import (
-        export_table,
-        fusion_table,
-        latency_table,
-        parity_table,
-        quantization_table,
-    )
-    from ffn_export.reports.tables.signature import signature
-
-    if result.manifest is not None:
-        m = result.manifest
-        console.print(
-            export_table(
-                m.name,
-                source=f"{m.source['spec']}: {m.source['reference']}".rstrip(": "),
-                inputs=[f"{name}:{spec}" for name, spec in m.source["inputs"].items()],
-                outputs=list(map(signature, m.outputs)),
-                opset=m.opset_imports[""],
-                weights_bytes=m.weights_bytes,
-                nodes=m.fusion["nodes"]["after"],
-                target=m.target,
-            )
+    def build(report: Any) -> Any:
+        return api.build(
+            spec,
+            inputs or None,
+            samples=arrays,
+            directory=output,
+            name=name,
+            target=options["target"],
+            opset=options["opset"],
+            dtype=options["dtype"],
+            keep_io=options["keep_io"],
+            runtimes=options["runtimes"] or None,
+            threads=options["threads"],
+            seed=options["seed"],
+            task=options["task"],
+            max_ratio=options["max_ratio"],
+            require_fusion=options["required"],
+            check=options["check"],
+            outline=options["outline"],
+            portable_functions=options["portable_functions"],
+            quantization=quantization,
+            budget=options["budget"],
+            progress=report,
         )
-    parts = (
-        (fusion_table, result.fusion), (quantization_table, result.quantization), (parity_table, result.parity),
-        (latency_table, result.latency),
-    )  # fmt: skip
-    for table, part in parts:
-        if part is not None:
-            console.print(table(part))
+
+    return make(state, build)

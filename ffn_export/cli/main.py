@@ -27,6 +27,7 @@ COMMANDS = {
     "inspect": "inspect",
     "verify": "verify",
     "bench": "bench",
+    "tune": "tune",
     "diff": "diff",
     "doctor": "doctor",
 }

@@ -18,7 +18,7 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
 from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.competitors import Call, prepare
-from ffn_export.latency.result import LatencyResult, Measurement
+from ffn_export.latency.result import FEW_TOKENS, LatencyResult, Measurement
 from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.latency.work import work
 from ffn_export.runtimes import environment
@@ -31,8 +31,7 @@ MIN_ROUNDS = 4
 MAX_ROUNDS = 60
 BLOCK = 3  # timed runs in a row, after one that is not timed
 SETTLE = 0.01  # seconds, more than either thread pool spins
-# Where the pages of its weights came to lie moves a session by up to 15 % at few tokens: several take turns.
-FEW_TOKENS = 16
+# Several of a competitor take turns at few tokens.
 SESSIONS = 3
 MOST_BYTES = 256 * 2**20  # of weights, which each session holds
 

@@ -12,6 +12,7 @@ from ffn_export.reports.tables.listing import findings_table, presets_table
 from ffn_export.reports.tables.parity import parity_table
 from ffn_export.reports.tables.quantization import quantization_table
 from ffn_export.reports.tables.summary import parity_summary_table
+from ffn_export.reports.tables.tuning import tuning_table
 
 __all__ = [
     "bisection_table",
@@ -25,4 +26,5 @@ __all__ = [
     "parity_table",
     "presets_table",
     "quantization_table",
+    "tuning_table",
 ]

@@ -1,0 +1,142 @@
+"""Chooses how a model runs by measuring it here: a model gets its form, a bundle is built again in its place."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx_ir as ir
+
+from ffn_export.bundle.build import Build, BuildOptions, build
+from ffn_export.errors import GateError, UsageError
+from ffn_export.exporter import onnx_file
+from ffn_export.fusion.report import FusionReport
+from ffn_export.parity.after_fusing.check import fuse
+from ffn_export.parity.references import OnnxReference
+from ffn_export.parity.result import ParityResult
+from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.verify import verify
+from ffn_export.quantization.quantize import quantize_some
+from ffn_export.runtimes.session_options import SessionSettings
+from ffn_export.runtimes.threads import available_threads
+from ffn_export.subjects import Against, Model, evaluating, opened, source_of
+from ffn_export.tuning.result import TuningResult
+from ffn_export.tuning.tune import TuneOptions
+from ffn_export.tuning.tune import tune as choose
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A model in the form that was chosen.
+
+    Attributes:
+        model: The model.
+        settings: The session options that belong to it.
+        tuning: What was tried, and why this was chosen.
+        fusion: What became of each site.
+        parity: Its outputs against those of the model that was given.
+    """
+
+    model: ir.Model
+    settings: SessionSettings
+    tuning: TuningResult
+    fusion: FusionReport
+    parity: ParityResult
+
+    @property
+    def passed(self) -> bool:
+        """Whether it computes what the model that was given does."""
+        return self.parity.passed
+
+
+def tune(
+    model: Model,
+    target: str = "ort-cpu",
+    options: TuneOptions | None = None,
+    *,
+    threads: int | None = None,
+    progress: Progress = lambda line: None,
+) -> Tuned:
+    """Choose the forms of a model's sites and its session options by measuring them here.
+
+    Args:
+        model: An ONNX model in memory or an ``.onnx`` file, best as it was exported; it is left unchanged.
+        target: ``ort-cpu`` or ``ort-cuda``.
+        options: For which numbers of tokens, for how long, and whether weights may be stored in 8 bits.
+        threads: Intra-op threads; None means the processors that this process may run on.
+        progress: Called with a line for each thing that is tried.
+
+    Raises:
+        UsageError: If there is no such model, or the target leaves nothing open.
+        RuntimeUnavailableError: If the target's runtime is not available here.
+    """
+    options = options or TuneOptions()
+    threads = threads or available_threads()
+    with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
+        given = onnx_file.load(file.path)
+        tuning = choose(given, target, options, threads=threads, progress=progress)
+        chosen = tuning.chosen
+        made, fusion = fuse(given, target, forms=chosen.forms, threads=threads)
+        if chosen.quantization is not None:
+            made, _ = quantize_some(made, chosen.quantization)
+        path = Path(scratch) / file.path.name
+        onnx_file.save(made, path)
+        parity = verify(
+            path,
+            OnnxReference(file.path, threads),
+            settings=chosen.settings,
+            tolerances=Tolerances(relative_l2=None if chosen.quantization is None else options.budget),
+            threads=threads,
+            progress=progress,
+        )
+        return Tuned(made, chosen.settings, tuning, fusion, parity)
+
+
+def tune_bundle(
+    directory: Path,
+    options: TuneOptions | None = None,
+    *,
+    destination: Path | None = None,
+    threads: int | None = None,
+    progress: Progress = lambda line: None,
+) -> Build:
+    """Build a bundle again from its source, in the form that is fastest here.
+
+    Args:
+        directory: The bundle.
+        options: As for :func:`tune`.
+        destination: Where the tuned bundle goes; None means in its place.
+        threads: As for :func:`tune`.
+        progress: Called with a line for each step.
+
+    Raises:
+        UsageError: If its source cannot be made again here.
+        GateError: If the tuned bundle fails a gate; the one that was there stays.
+    """
+    with opened(directory) as file:
+        assert file.manifest is not None
+        manifest = file.manifest
+        source = source_of(file, Against(None, None, None, "float32", keep_io=False, task=None))
+    if source is None:
+        raise UsageError(
+            f"{directory} was built from a module that only its program has: pass that to fx.build(…, "
+            f"tuning=fx.TuneOptions()), or tune {directory / 'model.onnx'}"
+        )
+    if manifest.quantization is not None:
+        raise UsageError(f"{directory} is quantized already: tune a bundle of plain weights with --budget")
+    build_options = BuildOptions(
+        manifest.target,
+        manifest.opset_imports[""],
+        threads=threads,
+        budget=(options or TuneOptions()).budget,
+        tuning=options or TuneOptions(),
+    )
+    with evaluating(source):
+        result = build(source, (destination or directory).absolute(), build_options, progress)
+    if not result.passed:
+        raise GateError(f"{source.name} was not built: {result.failures[0]}", result)
+    return result

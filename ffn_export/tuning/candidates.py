@@ -1,0 +1,78 @@
+"""Makes the model of a choice, as a file that a runtime can load."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from ffn_export.exporter import onnx_file
+from ffn_export.fusion.by_rows.apply import CHUNK_RULE
+from ffn_export.fusion.engine import RULE_KEY
+from ffn_export.fusion.pipeline import fuse
+from ffn_export.quantization.quantize import quantize_some
+from ffn_export.runtimes.base import Artifact
+from ffn_export.tuning.choice import Choice
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A choice, and the file that it makes.
+
+    Attributes:
+        choice: The choice.
+        path: The model.
+        print: What tells whether two candidates are the same to a runtime.
+    """
+
+    choice: Choice
+    path: Path
+    print: str
+
+    @property
+    def artifact(self) -> Artifact:
+        """The file with its session options."""
+        return Artifact(self.path, None, self.choice.settings)
+
+
+class Candidates:
+    """Makes candidates of one model.
+
+    Args:
+        model: The model, as it was exported; it is left unchanged.
+        target: What it is fused for.
+        directory: Where files go.
+    """
+
+    def __init__(self, model: ir.Model, target: str, directory: Path) -> None:
+        self._model, self._target, self._directory = model, target, directory
+        self._count = 0
+
+    def make(self, choice: Choice) -> Candidate:
+        """Fuse, quantise where the choice says so, and write the file.
+
+        Raises:
+            UsageError: If nothing can be quantised.
+        """
+        model, _ = fuse(self._model, self._target, forms=choice.forms)
+        if choice.quantization is not None:
+            model, _ = quantize_some(model, choice.quantization)
+        path = self._directory / f"candidate-{self._count}.onnx"
+        self._count += 1
+        onnx_file.save(model, path)
+        return Candidate(choice, path, _print(model, choice))
+
+
+def _print(model: ir.Model, choice: Choice) -> str:
+    """Tell candidates apart by the operators in their order, and by what no operator shows."""
+    nodes = list(model.graph.all_nodes())
+    in_chunks = any(CHUNK_RULE in node.metadata_props.get(RULE_KEY, "") for node in nodes)
+    told: dict[str, Any] = {
+        "operators": [f"{node.domain}::{node.op_type}" for node in nodes],
+        "chunk": choice.forms.chunk if in_chunks else None,
+        "session_options": choice.settings.to_dict(),
+    }
+    return json.dumps(told, sort_keys=True)

@@ -1,0 +1,44 @@
+"""What is chosen: the forms of sites, the session options, and how weights are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ffn_export.fusion.forms import Forms
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.runtimes.session_options import SessionSettings
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to run a model.
+
+    Attributes:
+        forms: The forms that are used of those which the target leaves open.
+        settings: The session options.
+        quantization: How weights are stored in few bits; None leaves them as they are.
+    """
+
+    forms: Forms = field(default_factory=Forms)
+    settings: SessionSettings = field(default_factory=SessionSettings)
+    quantization: QuantizationOptions | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "forms": self.forms.to_dict(),
+            "session_options": self.settings.to_dict(),
+            "quantization": None if self.quantization is None else asdict(self.quantization),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Choice:
+        """Read what :meth:`to_dict` wrote."""
+        quantization = data["quantization"]
+        return cls(
+            Forms.from_dict(data["forms"]),
+            SessionSettings.from_dict(data["session_options"]),
+            None if quantization is None else QuantizationOptions(**quantization),
+        )

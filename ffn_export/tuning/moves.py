@@ -1,0 +1,89 @@
+"""What is tried: each move changes one thing of a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ffn_export.fusion.decisions import open_names
+from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.rules.gate_apart import GateApart
+from ffn_export.fusion.rules.gate_packed import GatePacked
+from ffn_export.fusion.targets import Target
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.runtimes.session_options import STOP_REFUSING, SessionSettings
+from ffn_export.tuning.choice import Choice
+
+CHUNKS = (256, 384, 512)
+_OPPOSITES = {GateApart().name: GatePacked().name, GatePacked().name: GateApart().name}
+
+
+@dataclass(frozen=True)
+class Move:
+    """One change.
+
+    Attributes:
+        name: What the evidence calls it.
+        apply: Makes the changed choice of the one so far.
+    """
+
+    name: str
+    apply: Callable[[Choice], Choice]
+
+
+def moves(
+    target: Target, default: Choice, tokens: Sequence[int], threads: int, *, on_cpu: bool, few_bits: bool
+) -> Iterator[Move]:
+    """Yield what is tried, in this order.
+
+    Args:
+        target: The target, whose open forms are tried: each that is used is left out, each other is taken in.
+        default: The choice to start from.
+        tokens: The numbers of tokens that are timed; chunks are tried where one holds two of them.
+        threads: Intra-op threads; options of a thread pool are tried where there is one.
+        on_cpu: Whether the runtime is the processor's.
+        few_bits: Whether 8-bit weights are allowed.
+    """
+    for name in open_names(target):
+        used = name in default.forms.rules
+        yield Move(f"{'without' if used else 'with'} {name}", _toggled(name, on=not used))
+    for chunk in CHUNKS if target.by_rows else ():
+        if max(tokens, default=0) >= 2 * chunk:
+            yield Move(f"chunks of {chunk} tokens", _with_chunk(chunk))
+    for name, settings in _settings(threads) if on_cpu else ():
+        yield Move(name, _with_settings(settings))
+    if few_bits:
+        yield Move("8-bit weights", _with_bits)
+
+
+def _settings(threads: int) -> Iterator[tuple[str, Callable[[SessionSettings], SessionSettings]]]:
+    yield "the runtime's own optimiser, all of it", lambda old: SessionSettings("all", {})
+    yield "the runtime's optimiser without its fusions", lambda old: SessionSettings("all", dict(STOP_REFUSING))
+    if threads > 1:
+        yield "work in blocks of 4", _entry("session.dynamic_block_base", "4")
+        yield "threads that do not spin", _entry("session.intra_op.allow_spinning", "0")
+
+
+def _entry(key: str, value: str) -> Callable[[SessionSettings], SessionSettings]:
+    return lambda old: replace(old, config_entries={**old.config_entries, key: value})
+
+
+def _toggled(name: str, *, on: bool) -> Callable[[Choice], Choice]:
+    def apply(choice: Choice) -> Choice:
+        rules = choice.forms.rules
+        rules = (rules - {_OPPOSITES.get(name, "")}) | {name} if on else rules - {name}
+        return replace(choice, forms=replace(choice.forms, rules=rules))
+
+    return apply
+
+
+def _with_chunk(chunk: int) -> Callable[[Choice], Choice]:
+    return lambda choice: replace(choice, forms=Forms(choice.forms.rules, chunk))
+
+
+def _with_settings(change: Callable[[SessionSettings], SessionSettings]) -> Callable[[Choice], Choice]:
+    return lambda choice: replace(choice, settings=change(choice.settings))
+
+
+def _with_bits(choice: Choice) -> Choice:
+    return replace(choice, quantization=QuantizationOptions())

@@ -1,0 +1,206 @@
+"""The search: one thing is changed at a time, what is faster is kept, and the best is timed again against the default.
+
+What is found by picking the fastest of many is flattered by the noise that it was picked for. So the best is held
+against the default once more, on new sessions and rounds that had no part in finding it, and has to lead by a margin.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from ffn_export.errors import FfnExportError, UsageError
+from ffn_export.exporter.tensor_spec import TensorSpec
+from ffn_export.fusion.decisions import default_forms
+from ffn_export.fusion.targets import get_target
+from ffn_export.latency.sizes import token_sizes
+from ffn_export.parity.cases import as_feeds, given, sweep
+from ffn_export.parity.references import OnnxReference, graph_inputs
+from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.verify import verify
+from ffn_export.runtimes import environment
+from ffn_export.runtimes.threads import available_threads
+from ffn_export.tuning.candidates import Candidate, Candidates
+from ffn_export.tuning.choice import Choice
+from ffn_export.tuning.contest import Contest, Load, loader
+from ffn_export.tuning.moves import Move, moves
+from ffn_export.tuning.result import Pair, Trial, TuningResult, geometric_mean, lead
+
+DEFAULT_TOKENS = (1, 16, 128, 512)
+DEFAULT_SECONDS = 0.3
+# Target -> the runtime that it is for.
+_RUNTIMES = {"ort-cpu": "ort-cpu", "ort-cuda": "ort-cuda"}
+# A candidate that is slower than this is nothing to go on from; what is faster has yet to prove it.
+_STEP = 0.99
+_HELD_OUT_SEED = 1
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """How a model is tuned.
+
+    Attributes:
+        tokens: Numbers of tokens of the one sequence that is timed.
+        seconds: Seconds of timed runs for each of two competitors and number of tokens; four times as many at last.
+        budget: Largest relative L2 error of an output that allows weights in 8 bits; None does not try them.
+        samples: Arrays by input name that the error is judged on; None draws some.
+        load: Loads a candidate; None means the target's runtime.
+    """
+
+    tokens: Sequence[int] = DEFAULT_TOKENS
+    seconds: float = DEFAULT_SECONDS
+    budget: float | None = None
+    samples: Mapping[str, Any] | None = None
+    load: Load | None = None
+
+
+def tune(
+    model: ir.Model,
+    target: str = "ort-cpu",
+    options: TuneOptions | None = None,
+    *,
+    specs: Sequence[TensorSpec] | None = None,
+    threads: int | None = None,
+    progress: Progress = lambda line: None,
+) -> TuningResult:
+    """Choose the forms of a model and its session options by measuring them here.
+
+    Args:
+        model: The model as it was exported; it is left unchanged.
+        target: ``ort-cpu`` or ``ort-cuda``.
+        options: How; None means the defaults.
+        specs: Its inputs, with bounds of axes and ranges of integers; None reads them off the graph.
+        threads: Intra-op threads; None means the processors that this process may run on.
+        progress: Called with a line for each thing that is tried.
+
+    Raises:
+        UsageError: If the target leaves nothing open, or no number of tokens is given.
+        RuntimeUnavailableError: If the target's runtime is not available here.
+    """
+    options = options or TuneOptions()
+    chosen_target = get_target(target)
+    if target not in _RUNTIMES:
+        raise UsageError(f"{target} has one form of each site, so nothing to tune: take --target ort-cpu or ort-cuda")
+    if not options.tokens:
+        raise UsageError("name the numbers of tokens to tune for")
+    threads = threads or available_threads()
+    specs = graph_inputs(model) if specs is None else specs
+    sizes = [token_sizes(specs, count) for count in dict.fromkeys(options.tokens)]
+    with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
+        search = _Search(
+            Candidates(model, target, Path(scratch)),
+            Contest(specs, sizes, options.load or loader(_RUNTIMES[target], threads), options.seconds),
+            options,
+            threads,
+            progress,
+            Choice(default_forms(chosen_target)),
+        )
+        search.contest.load(search.default)  # what cannot run here at all is said at once
+        for move in moves(
+            chosen_target,
+            search.default.choice,
+            options.tokens,
+            threads,
+            on_cpu=target == "ort-cpu",
+            few_bits=options.budget is not None,
+        ):
+            search.attempt(move)
+        return search.result(target)
+
+
+class _Search:
+    """What was tried, and the best so far."""
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        contest: Contest,
+        options: TuneOptions,
+        threads: int,
+        progress: Progress,
+        default: Choice,
+    ) -> None:
+        self._candidates, self.contest, self._options = candidates, contest, options
+        self._threads, self._progress = threads, progress
+        self.default = self._best = candidates.make(default)
+        self._trials: list[Trial] = []
+
+    def attempt(self, move: Move) -> None:
+        """Change one thing of the best so far, and keep the change where that is faster."""
+        self._trials.append(self._attempted(move))
+
+    def _attempted(self, move: Move) -> Trial:
+        choice = move.apply(self._best.choice)
+        try:
+            candidate = self._candidates.make(choice)
+            if candidate.print == self._best.print:
+                return Trial(move.name, "changes nothing", "the graph and the options stay as they are")
+            broken = self._broken_budget(candidate)
+            if broken is not None:
+                return Trial(move.name, "refused", broken)
+            self._progress(f"timing {move.name}")
+            pairs = self.contest.between(candidate, self._best)
+        except FfnExportError as error:
+            return Trial(move.name, "refused", str(error))
+        mean = geometric_mean(pairs)
+        assert mean is not None
+        if mean > _STEP or not _is_ahead(pairs):
+            return Trial(move.name, "left", f"{mean:.3f} of the time of the best so far", pairs)
+        self._best = candidate
+        return Trial(move.name, "taken", f"{mean:.3f} of the time of the best so far", pairs)
+
+    def _broken_budget(self, candidate: Candidate) -> str | None:
+        """Return by how much weights in few bits break the error budget, or None where they keep it."""
+        if candidate.choice.quantization is None or self._best.choice.quantization is not None:
+            return None
+        options = self._options
+        reference = OnnxReference(self._best.path, self._threads)
+        if options.samples is None:
+            cases = [case for case in sweep(reference.inputs) if case.values == "normal"]
+        else:
+            cases = [given(as_feeds(options.samples), reference.inputs)]
+        parity = verify(
+            candidate.path,
+            reference,
+            settings=candidate.choice.settings,
+            cases=cases,
+            tolerances=Tolerances(relative_l2=options.budget),
+            threads=self._threads,
+        )
+        return None if parity.passed else parity.failures[0]
+
+    def result(self, target: str) -> TuningResult:
+        """Hold the best against the default on rounds of their own, and choose."""
+        default, best = self.default, self._best
+        held_out: tuple[Pair, ...] = ()
+        chosen, reason = default.choice, "nothing that was tried was faster"
+        if best is not default:
+            self._progress("timing the best against the default again")
+            held_out = self.contest.between(best, default, budget=4 * self._options.seconds, seed=_HELD_OUT_SEED)
+            leads, figures = lead(held_out)
+            chosen = best.choice if leads else default.choice
+            reason = f"{'it takes' if leads else 'the lead is too small, it takes'}, {figures}"
+        return TuningResult(
+            target,
+            _RUNTIMES[target],
+            tuple(self._options.tokens),
+            default.choice,
+            best.choice,
+            chosen,
+            reason,
+            tuple(self._trials),
+            held_out,
+            environment.current(self._threads),
+        )
+
+
+def _is_ahead(pairs: Sequence[Pair]) -> bool:
+    """Whether a candidate is faster somewhere beyond the noise of its rounds, and slower nowhere."""
+    return any(pair.ratio.high < 1 for pair in pairs) and not any(pair.ratio.low > 1 for pair in pairs)

@@ -1,0 +1,45 @@
+"""What is a lead."""
+
+from __future__ import annotations
+
+import pytest
+
+from ffn_export.latency.result import Ratio
+from ffn_export.tuning.result import Pair, geometric_mean, lead
+
+
+def pair(tokens: int, ratio: float) -> Pair:
+    return Pair(f"seq={tokens}", tokens, Ratio("candidate", "other", ratio, ratio, ratio))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "leads"),
+    [
+        ({128: 0.96}, True),
+        ({128: 0.98}, False),  # 3 % are needed
+        ({1: 0.92}, False),  # 10 % at few tokens
+        ({1: 0.89}, True),
+        ({16: 0.89, 512: 1.005}, True),
+        ({16: 0.89, 512: 1.02}, False),  # what is won there is lost here
+        ({16: 1.02, 512: 0.9}, False),
+        ({16: 0.99, 128: 0.98, 512: 0.95}, True),  # the mean of a group decides
+        ({128: 1.3}, False),
+    ],
+)
+def test_a_lead_is_in_one_group_and_no_loss_in_the_other(ratios: dict[int, float], leads: bool) -> None:
+    assert lead([pair(tokens, ratio) for tokens, ratio in ratios.items()])[0] is leads
+
+
+def test_its_figures() -> None:
+    _, words = lead([pair(1, 0.8), pair(4096, 0.9)])
+    assert words == "of the default's time 0.800 up to 16 tokens (needed 0.90) and 0.900 above 16 (needed 0.97)"
+
+
+def test_a_tie_is_no_lead() -> None:
+    unsure = Pair("seq=128", 128, Ratio("candidate", "other", 0.8, 0.5, 1.01))
+    assert not lead([unsure])[0]
+
+
+def test_geometric_mean() -> None:
+    assert geometric_mean([pair(1, 0.5), pair(2, 2.0)]) == pytest.approx(1)
+    assert geometric_mean([]) is None

@@ -1,0 +1,176 @@
+"""The choice follows the clock: what is slow is left, what is fast is taken, and luck is no lead."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+import pytest
+
+import ffn_export as fx
+from ffn_export.errors import RuntimeUnavailableError, UsageError
+from ffn_export.exporter import onnx_file
+from ffn_export.fusion.decisions import GEMM
+from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.registry import get_runtime
+from ffn_export.tuning.candidates import Candidate
+from ffn_export.tuning.choice import Choice
+from ffn_export.tuning.result import TuningResult
+from ffn_export.tuning.tune import TuneOptions, tune
+
+SLOW = 0.004  # seconds, many times what the small model takes
+Slow = Callable[[Choice], bool]
+
+
+class Delayed:
+    """A real session whose every run takes some time more."""
+
+    def __init__(self, runner: Runner, seconds: float) -> None:
+        self.runner, self.seconds = runner, seconds
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        return self.runner.run(feeds)
+
+    def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+        call = self.runner.prepare(feeds)
+
+        def run() -> Any:
+            time.sleep(self.seconds)
+            return call()
+
+        return run
+
+    def placement(self) -> dict[str, int]:
+        return self.runner.placement()
+
+    def precision(self) -> str:
+        return self.runner.precision()
+
+
+def loading(is_slow: Slow, seconds: float = SLOW) -> Callable[[Candidate], Runner]:
+    """Load candidates on ONNX Runtime, each run some time longer, and twice that for those that are named."""
+
+    def load(candidate: Candidate) -> Runner:
+        runner = get_runtime("ort-cpu").load(candidate.artifact, 1)
+        return Delayed(runner, 2 * seconds if is_slow(candidate.choice) else seconds)
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def exported() -> ir.Model:
+    return fx.export("d2l-ffn")
+
+
+def tuned(exported: ir.Model, is_slow: Slow, **options: Any) -> TuningResult:
+    chosen = TuneOptions((64,), 0.05, load=loading(is_slow), **options)
+    return tune(exported, options=chosen, threads=1)
+
+
+def test_a_slow_default_is_left_for_what_is_faster(exported: ir.Model) -> None:
+    result = tuned(exported, lambda choice: GEMM not in choice.forms.rules)
+    assert result.chosen.forms.rules == {GEMM}
+    assert result.leaves_default
+    assert [trial.move for trial in result.trials if trial.outcome == "taken"] == [f"with {GEMM}"]
+    assert result.held_out[0].ratio.value < 0.7
+    assert "it takes" in result.reason
+
+
+def test_the_same_candidate_made_slow_is_left(exported: ir.Model) -> None:
+    result = tuned(exported, lambda choice: GEMM in choice.forms.rules)
+    assert result.chosen == result.default
+    (trial,) = (each for each in result.trials if each.move == f"with {GEMM}")
+    assert trial.outcome == "left"
+    assert trial.pairs[0].ratio.value > 1.5
+
+
+def test_session_options_are_chosen_too(exported: ir.Model) -> None:
+    result = tuned(exported, lambda choice: choice.settings.graph_optimization_level == "basic")
+    assert result.chosen.settings.graph_optimization_level == "all"
+    assert result.default.settings.graph_optimization_level == "basic"
+
+
+def test_changes_are_put_together(exported: ir.Model) -> None:
+    """Each of both takes something off."""
+
+    def load(candidate: Candidate) -> Runner:
+        choice = candidate.choice
+        left = (GEMM not in choice.forms.rules) + (choice.settings.graph_optimization_level != "all")
+        return Delayed(get_runtime("ort-cpu").load(candidate.artifact, 1), SLOW * (1 + left))
+
+    result = tune(exported, options=TuneOptions((64,), 0.05, load=load), threads=1)
+    assert result.chosen.forms.rules == {GEMM}
+    assert result.chosen.settings.graph_optimization_level == "all"
+
+
+def test_a_lead_that_does_not_last_is_none(exported: ir.Model) -> None:
+    """The best is timed again on new sessions; what was fast by chance is not fast there."""
+    loaded: list[str] = []
+
+    def load(candidate: Candidate) -> Runner:
+        loaded.append(candidate.print)
+        is_lucky = GEMM in candidate.choice.forms.rules and loaded.count(candidate.print) == 1
+        return Delayed(get_runtime("ort-cpu").load(candidate.artifact, 1), SLOW / 4 if is_lucky else SLOW)
+
+    result = tune(exported, options=TuneOptions((64,), 0.05, load=load), threads=1)
+    assert GEMM in result.best.forms.rules
+    assert result.chosen == result.default
+    assert result.reason.startswith("the lead is too small")
+
+
+def test_chunks_are_tried_where_there_are_two(exported: ir.Model) -> None:
+    moves = {count: tune(exported, options=TuneOptions((count,), 0.001), threads=1).trials for count in (511, 512)}
+    assert {c: [t.move for t in trials if "chunks" in t.move] for c, trials in moves.items()} == {
+        511: [],
+        512: ["chunks of 256 tokens"],
+    }
+
+
+def test_what_changes_nothing_is_not_timed(exported: ir.Model) -> None:
+    result = tuned(exported, lambda choice: False)
+    assert {t.move for t in result.trials if t.outcome == "changes nothing"} >= {
+        "with bias-gelu",
+        "with skip-layer-norm",
+    }
+    assert all(not trial.pairs for trial in result.trials if trial.outcome == "changes nothing")
+
+
+def test_8_bits_within_the_budget_only() -> None:
+    module = fx.export("apx-ffn")
+    load = loading(lambda choice: choice.quantization is None, 0.02)
+    within, beyond = (
+        tune(module, options=TuneOptions((64,), 0.05, budget=budget, load=load), threads=1) for budget in (0.05, 1e-5)
+    )
+    assert within.chosen.quantization is not None
+    assert within.chosen.quantization.bits == 8
+    (trial,) = (each for each in beyond.trials if each.move == "8-bit weights")
+    assert (trial.outcome, trial.pairs) == ("refused", ())
+    assert "relative L2" in trial.reason
+    assert beyond.chosen == beyond.default
+
+
+def test_the_evidence_is_plain_data(exported: ir.Model) -> None:
+    result = tuned(exported, lambda choice: GEMM not in choice.forms.rules)
+    assert TuningResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+    assert result.environment is not None
+    assert (result.environment.threads, result.tokens) == (1, (64,))
+
+
+def test_what_leaves_nothing_to_choose(exported: ir.Model) -> None:
+    with pytest.raises(UsageError, match="portable has one form of each site"):
+        tune(exported, "portable")
+    with pytest.raises(UsageError, match="numbers of tokens"):
+        tune(exported, options=TuneOptions(()))
+
+
+def test_a_runtime_that_is_not_here(exported: ir.Model, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx_file.save(exported, path)
+    if get_runtime("ort-cuda").unavailable(Artifact(path)) is None:
+        pytest.skip("CUDA is available here")
+    with pytest.raises(RuntimeUnavailableError):
+        tune(exported, "ort-cuda", TuneOptions((64,), 0.01))
