@@ -58,7 +58,7 @@ def write(directory: Path, parity: ParityResult, beside: Companions, commands: S
         data[TUNING] = beside.tuning.to_dict()
     for name, values in data.items():
         (directory / name).write_text(json_text(values))
-    write_html(parity, directory / PAGE, beside.latency, beside.fusion, beside.sites, commands)
+    write_html(parity, directory / PAGE, beside.latency, beside.fusion, beside.sites, commands, tuning=beside.tuning)
 
 
 def read(directory: Path) -> Companions:

@@ -54,6 +54,6 @@ def write_reports(
 
     if html_path is not None:
         beside = read(model) if model is not None and model.is_dir() else Companions()
-        write_html(result, html_path, beside.latency, beside.fusion, beside.sites, commands, bisection)
+        write_html(result, html_path, beside.latency, beside.fusion, beside.sites, commands, bisection, beside.tuning)
     if markdown_path is not None:
         write_markdown(result, markdown_path, commands, bisection)

@@ -134,8 +134,8 @@ def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
     groups = {margin: [pair for pair in pairs if pair.margin == margin] for margin in (MARGIN_FEW, MARGIN)}
     means = {margin: mean for margin, group in groups.items() if (mean := geometric_mean(group)) is not None}
     where = {MARGIN_FEW: f"up to {FEW_TOKENS} tokens", MARGIN: f"above {FEW_TOKENS}"}
-    figures = [f"{mean:.3f} {where[margin]} (needed {1 - margin:.2f})" for margin, mean in means.items()]
-    words = f"of the default's time {' and '.join(figures)}"
+    figures = [f"{mean:.3f} of its time {where[margin]} (needed {1 - margin:.2f})" for margin, mean in means.items()]
+    words = " and ".join(figures)
     is_ahead = any(mean <= 1 - margin for margin, mean in means.items()) and any(pair.ratio.high < 1 for pair in pairs)
     return is_ahead and all(mean <= 1 + NOISE for mean in means.values()), words
 

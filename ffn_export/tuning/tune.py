@@ -186,7 +186,7 @@ class _Search:
             held_out = self.contest.between(best, default, budget=4 * self._options.seconds, seed=_HELD_OUT_SEED)
             leads, figures = lead(held_out)
             chosen = best.choice if leads else default.choice
-            reason = f"{'it takes' if leads else 'the lead is too small, it takes'}, {figures}"
+            reason = f"{'ahead of the default' if leads else 'the lead over the default is too small'}: {figures}"
         return TuningResult(
             target,
             _RUNTIMES[target],

@@ -32,7 +32,7 @@ def test_a_lead_is_in_one_group_and_no_loss_in_the_other(ratios: dict[int, float
 
 def test_its_figures() -> None:
     _, words = lead([pair(1, 0.8), pair(4096, 0.9)])
-    assert words == "of the default's time 0.800 up to 16 tokens (needed 0.90) and 0.900 above 16 (needed 0.97)"
+    assert words == "0.800 of its time up to 16 tokens (needed 0.90) and 0.900 of its time above 16 (needed 0.97)"
 
 
 def test_a_tie_is_no_lead() -> None:

@@ -1,14 +1,16 @@
-"""The tables of latency, fusion, bisection and environment."""
+"""The tables of latency, fusion, tuning, bisection and environment."""
 
 from __future__ import annotations
 
 from ffn_export.fusion.report import FusionReport
 from ffn_export.latency.result import LatencyResult, Ratio
 from ffn_export.parity.bisection.result import Bisection
+from ffn_export.reports import tuning
 from ffn_export.reports.bisection import further_rows, part_rows
 from ffn_export.reports.html.table import Table, table
 from ffn_export.reports.limits import limit_cells
 from ffn_export.runtimes.environment import Environment
+from ffn_export.tuning.result import TuningResult
 
 
 def latency_table(result: LatencyResult) -> Table:
@@ -51,6 +53,13 @@ def sites_table(report: FusionReport) -> Table:
 
 def _width(size: int | None) -> str:
     return "" if size is None else str(size)
+
+
+def tuning_table(result: TuningResult) -> Table:
+    """One row for each thing that was tried, and one for the rounds that were held out."""
+    numbers = tuning.headers(result)
+    headers = ("tried", *numbers, "outcome", "why")
+    return table(f"Tried, with its {tuning.CAPTION}", headers, tuning.rows(result), numbers=numbers)
 
 
 def bisection_tables(bisection: Bisection) -> list[Table]:

@@ -22,6 +22,8 @@ from ffn_export.reports.html.latency_chart import latency_svg
 from ffn_export.reports.html.site_drawing import drawing
 from ffn_export.reports.overview import legend, other_failures, verdict_sentence
 from ffn_export.reports.text_file import write_text
+from ffn_export.reports.tuning import chosen_words, same_words
+from ffn_export.tuning.result import TuningResult
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -35,13 +37,14 @@ def write_html(
     sites: Sequence[SiteGraph] = (),
     commands: Sequence[str] | None = None,
     bisection: Bisection | None = None,
+    tuning: TuningResult | None = None,
 ) -> None:
     """Write :func:`html_page` to a path, or to standard output for ``-``.
 
     Raises:
         UsageError: If the path cannot be written to.
     """
-    write_text(html_page(result, latency, fusion, sites, commands, bisection), destination)
+    write_text(html_page(result, latency, fusion, sites, commands, bisection, tuning), destination)
 
 
 def html_page(
@@ -51,6 +54,7 @@ def html_page(
     sites: Sequence[SiteGraph] = (),
     commands: Sequence[str] | None = None,
     bisection: Bisection | None = None,
+    tuning: TuningResult | None = None,
 ) -> str:
     """Return a verification as one HTML page; the same results give the same bytes.
 
@@ -61,6 +65,7 @@ def html_page(
         sites: The nodes of fused sites, before and after.
         commands: What does it again, each a line for the shell; None means what the result knows of that.
         bisection: Where it went wrong, where that was asked.
+        tuning: What was tried, where the form was chosen by measuring.
     """
     charts = error_charts(result)
     return _template().render(
@@ -87,6 +92,10 @@ def html_page(
         latency_of=latency,
         copies=None if latency is None else copies_words(latency),
         latency_chart=None if latency is None else _markup(latency_svg(latency, "latency") or ""),
+        tuning=tuning,
+        tuned=None if tuning is None else other_tables.tuning_table(tuning),
+        chosen=None if tuning is None else chosen_words(tuning),
+        same=None if tuning is None else same_words(tuning),
         fusion=fusion,
         fused=None if fusion is None else other_tables.sites_table(fusion),
         drawings=[(site, drawing(site.before), drawing(site.after)) for site in sites],

@@ -1,0 +1,56 @@
+"""What every report says of tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ffn_export.tuning.result import Pair, TuningResult
+
+CAPTION = "time over the best so far (ratio)"
+HELD_OUT = "the best over the default, again"
+
+
+def headers(result: TuningResult) -> tuple[str, ...]:
+    """Return the sizes that were timed, which are the columns of numbers."""
+    return tuple(dict.fromkeys(pair.label for trial in result.trials for pair in trial.pairs))
+
+
+def rows(result: TuningResult) -> list[tuple[str, ...]]:
+    """Return what was tried, the ratio at each size, and what came of it; the rounds that were held out are last."""
+    shown = [
+        (trial.move, *_cells(trial.pairs, headers(result)), trial.outcome, trial.reason)
+        for trial in result.trials
+        if trial.outcome != "changes nothing"
+    ]
+    if result.held_out:
+        outcome = "chosen" if result.leaves_default else "left"
+        shown.append((HELD_OUT, *_cells(result.held_out, headers(result)), outcome, result.reason))
+    return shown
+
+
+def same_words(result: TuningResult) -> str:
+    """Name what changes nothing in this model, in one line; empty where everything does."""
+    same = [trial.move for trial in result.trials if trial.outcome == "changes nothing"]
+    return f"changes nothing in this model: {', '.join(same)}" if same else ""
+
+
+def chosen_words(result: TuningResult) -> str:
+    """Return the choice and its reason in one line."""
+    choice, default = result.chosen, result.default
+    if not result.leaves_default:
+        return f"chosen: the default; {result.reason}"
+    parts = sorted(choice.forms.rules - default.forms.rules)
+    parts += [f"without {name}" for name in sorted(default.forms.rules - choice.forms.rules)]
+    if choice.forms.chunk is not None:
+        parts.append(f"chunks of {choice.forms.chunk} tokens")
+    if choice.quantization is not None:
+        parts.append(f"{choice.quantization.bits}-bit weights")
+    if choice.settings != default.settings:
+        entries = [f"{key}={value}" for key, value in choice.settings.config_entries.items()]
+        parts.append(f"optimisation level {choice.settings.graph_optimization_level} {' '.join(entries)}".rstrip())
+    return f"chosen: {', '.join(parts)}; {result.reason}"
+
+
+def _cells(pairs: Iterable[Pair], labels: Iterable[str]) -> list[str]:
+    ratios = {pair.label: f"{pair.ratio.value:.3f}{' (tie)' if pair.ratio.is_tie else ''}" for pair in pairs}
+    return [ratios.get(label, "") for label in labels]

@@ -1,0 +1,104 @@
+"""``ffn-export tune``: a SPEC becomes a bundle, a bundle is built again, a model gets its form; all with evidence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import ffn_export as fx
+from ffn_export.bundle.manifest import read_manifest
+from ffn_export.cli.main import run
+from ffn_export.exporter import onnx_file
+from ffn_export.runtimes.ort_cpu import executed_kernels
+from ffn_export.tuning.result import TuningResult
+from tests.tuning.test_tune import loading
+
+Capture = pytest.CaptureFixture[str]
+QUICK = ["--seconds", "0.02", "--tokens", "64", "--threads", "1"]
+
+
+def test_a_bundle_keeps_choice_and_evidence(tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = loading(lambda choice: choice.settings.graph_optimization_level == "basic")
+    monkeypatch.setattr("ffn_export.tuning.tune.loader", lambda runtime, threads: load)
+    assert run(["tune", "d2l-ffn", "-o", str(tmp_path), "--json", str(tmp_path / "t.json"), *QUICK]) == 0
+    bundle = tmp_path / "d2l-ffn"
+    manifest = read_manifest(bundle)
+    evidence = TuningResult.from_dict(json.loads((bundle / "tuning.json").read_text()))
+    assert json.loads((tmp_path / "t.json").read_text()) == json.loads((bundle / "tuning.json").read_text())
+    assert manifest.tuning is not None
+    assert (manifest.tuning["left_default"], manifest.tuning["tokens"]) == (True, [64])
+    assert manifest.session_options == evidence.chosen.settings
+    assert manifest.session_options.graph_optimization_level == "all"
+    assert "chosen: optimisation level all" in capfd.readouterr().err.replace("\n", " ")
+    assert "Tuning" in (bundle / "report.html").read_text()
+    assert run(["verify", str(bundle), "--quiet"]) == 0
+    y = fx.load(bundle).run({"x": np.ones((2, 3, 4), np.float32)})["y"]
+    assert np.isfinite(y).all()
+
+
+def test_a_bundle_is_built_again_in_its_place(tmp_path: Path) -> None:
+    assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet"]) == 0
+    assert read_manifest(tmp_path / "d2l-ffn").tuning is None
+    assert run(["tune", str(tmp_path / "d2l-ffn"), "--quiet", *QUICK]) == 0
+    manifest = read_manifest(tmp_path / "d2l-ffn")
+    assert manifest.tuning is not None
+    assert manifest.source["spec"] == "d2l-ffn"
+    assert [path.name for path in tmp_path.iterdir()] == ["d2l-ffn"]
+
+
+def test_what_runs_is_what_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = loading(lambda choice: "gemm-by-rows" not in choice.forms.rules)
+    monkeypatch.setattr("ffn_export.tuning.tune.loader", lambda runtime, threads: load)
+    assert run(["tune", "d2l-ffn", "-o", str(tmp_path), "--quiet", *QUICK]) == 0
+    bundle = tmp_path / "d2l-ffn"
+    feeds = {"x": np.ones((2, 3, 4), np.float32)}
+    ran = executed_kernels(bundle / "model.onnx", read_manifest(bundle).session_options, feeds)
+    assert [kernel.operator for kernel in ran if kernel.operator not in ("Shape", "Concat", "Reshape")] == [
+        "Gemm", "Relu", "Gemm",
+    ]  # fmt: skip
+
+
+def test_a_model_is_written_and_its_options_are_said(tmp_path: Path, capfd: Capture) -> None:
+    source, tuned = tmp_path / "m.onnx", tmp_path / "t.onnx"
+    onnx_file.save(fx.export("d2l-ffn"), source)
+    assert run(["tune", str(source), "-o", str(tuned), *QUICK]) == 0
+    onnx.checker.check_model(str(tuned))
+    assert "session options: graph_optimization_level=" in capfd.readouterr().err
+    assert run(["tune", str(source), "-o", str(tmp_path), *QUICK]) == 2
+    assert "is a directory: name the ONNX file to write" in capfd.readouterr().err
+
+
+def test_a_module_that_only_its_program_has(tmp_path: Path, capfd: Capture) -> None:
+    fx.build(fx.create("d2l-ffn"), {"x": "float32[batch,seq,4]"}, directory=tmp_path, name="own", bench_budget=0)
+    assert run(["tune", str(tmp_path / "own"), *QUICK]) == 2
+    assert "was built from a module that only its program has" in capfd.readouterr().err
+
+
+def test_weights_in_few_bits_are_not_tuned_again(tmp_path: Path, capfd: Capture) -> None:
+    fx.build("apx-ffn", directory=tmp_path, quantization=fx.QuantizationOptions(), budget=0.05, bench_budget=0)
+    assert run(["tune", str(tmp_path / "apx-ffn"), *QUICK]) == 2
+    assert "is quantized already" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "line"),
+    [
+        (["bert-fnn"], 2, "did you mean 'bert-ffn'"),
+        (["missing.onnx"], 2, "no such file: missing.onnx"),
+        (["d2l-ffn", "--target", "portable"], 2, "portable has one form of each site"),
+        (["d2l-ffn", "--tokens", "0"], 2, "0 is not in the range"),
+        (["d2l-ffn", "--budget", "0"], 2, "0.0 is not in the range"),
+    ],
+)
+def test_wrong_input_is_one_line(
+    tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch, arguments: list[str], status: int, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["tune", "--quiet", *arguments]) == status
+    (error,) = capfd.readouterr().err.splitlines()
+    assert line in error
+    assert list(tmp_path.iterdir()) == []
