@@ -1,119 +1,155 @@
-"""Time models beside PyTorch, over lengths of the sequence and numbers of threads.
+"""Compare fused blocks and whole models with their peers, in turn in one process, and write a page of it.
 
-Each ratio is of runs that were made in turn, in one process. The Markdown table goes to standard output
-unless --markdown names a file.
-Exit status: 0 all were timed; 1 a bundle is not what its manifest says; 2 bad usage or bad input; 3 a runtime that was
-named is not available here.
+Peers are PyTorch (eager and compiled), ONNX Runtime on the plain export, two other optimisers for it, and OpenVINO.
+The results are written after each group of cells, and --resume goes on with them.
+Exit status: 0 measured and written, whatever the figures say; 2 bad usage or bad input.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from ffn_export import api, subjects
-from ffn_export.bundle.folder import bundles_in
-from ffn_export.bundle.manifest import MANIFEST, MODEL
+from corpus.architectures import pretrained
 from ffn_export.errors import FfnExportError, UsageError
-from ffn_export.exporter import onnx_file
-from ffn_export.latency.result import LatencyResult
-from ffn_export.latency.sizes import token_sizes
-from ffn_export.parity.references import graph_inputs
-from ffn_export.reports.json_report import write_json
-from ffn_export.reports.markdown_table import markdown_table
-from ffn_export.reports.text_file import write_text
+from ffn_export.runtimes import environment
+from peers import blocks, end_to_end, machine, pages, store, whole_models
+from peers.blocks import Table
+from peers.cells import Effort
+from peers.competitors import COMPETITORS, chosen
+from peers.export_time import export_times
+from peers.real_activations import accuracy
+from peers.result import Results
+from peers.shapes import STRUCTURES, WIDTHS
+from peers.whole_models import BERT_BASE, MINILM, WHOLE_MODELS
 
-_NUMBERS = ("threads", "PyTorch (ms)", "this (ms)", "ratio", "95 % interval")
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is timed: a bundle, or a SPEC that is exported and fused for it."""
-
-    name: str
-    model: subjects.Model
-    against: str | None
-    sizes: list[dict[str, int]]
+_DOCS = Path(__file__).parents[1] / "docs"
+_TOKENS = (1, 4, 16, 64, 128, 512, 2048, 4096)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    results: list[tuple[str, int, LatencyResult]] = []
     try:
-        for what in options.what:
-            for subject in _subjects(what, options.target, options.tokens):
-                for threads in options.threads:
-                    print(f"timing {subject.name} with {threads} threads", file=sys.stderr, flush=True)
-                    timed = api.bench(
-                        subject.model, subject.against, sizes=subject.sizes, runtimes=options.runtime, threads=threads
-                    )
-                    results.append((subject.name, threads, timed))
-        if options.json is not None:
-            write_json({"results": [_record(*result) for result in results]}, options.json)
-        if options.json != "-" or options.markdown != "-":
-            write_text(_markdown(results), options.markdown)
+        if options.only_pages:
+            pages.write(store.read(options.json), options.markdown)
+        else:
+            started = time.monotonic()
+            _measure(options, ["python", "scripts/benchmark.py", *(sys.argv[1:] if arguments is None else arguments)])
+            say(f"done in {time.monotonic() - started:.0f} s")
     except FfnExportError as error:
         print(f"benchmark: {error}", file=sys.stderr)
         return error.exit_status
     return 0
 
 
+def _measure(options: argparse.Namespace, command: Sequence[str]) -> None:
+    names = chosen(options.peers)
+    effort = Effort(options.budget, options.rounds)
+    table = Table(options.presets, options.widths, options.threads, options.tokens, names, effort)
+    results = _begun(options, shlex.join(command))
+    for cells in blocks.measured(table, results, say):
+        results = results.with_cells(cells)
+        store.write(results, options.json)
+    if options.end_to_end:
+        results = _end_to_end(options, results, names, effort)
+    store.write(results, options.json)
+    pages.write(store.read(options.json), options.markdown)
+
+
+def _begun(options: argparse.Namespace, command: str) -> Results:
+    """Return results without any cell, or those that the JSON file holds.
+
+    Raises:
+        UsageError: If these were measured elsewhere or with other versions: they do not go together.
+    """
+    here = machine.current(max(options.threads))
+    if not options.resume or not options.json.is_file():
+        return Results(time.strftime("%Y-%m-%d %H:%M"), (command,), here, machine.instruction_sets())
+    results = store.read(options.json)
+    changed = environment.changes(replace(results.environment, threads=here.threads), here)
+    if changed:
+        raise UsageError(f"{options.json} was measured elsewhere ({changed[0]}): leave --resume out and begin again")
+    return replace(results, commands=tuple(dict.fromkeys((*results.commands, command))))
+
+
+def _end_to_end(options: argparse.Namespace, results: Results, names: Sequence[str], effort: Effort) -> Results:
+    """Add the whole models, 8 bits on real activations and the time of an export, each where it is missing."""
+    missing: dict[str, str] = {}
+    for model in options.models:
+        try:
+            for cells in end_to_end.measured(
+                model, options.threads, options.whole_tokens, names, effort, results, say
+            ):  # fmt: skip
+                results = results.with_whole(cells)
+                store.write(results, options.json)
+        except UsageError as error:
+            missing[model] = str(error)
+    if results.accuracy is None and not pretrained.installed():
+        missing["8 bits on real activations"] = whole_models.NOT_INSTALLED
+    elif results.accuracy is None:
+        results = replace(results, accuracy=accuracy(MINILM, pretrained.directory(), say))
+    if results.export_times is None and options.export_runs:
+        results = replace(results, export_times=export_times(BERT_BASE, options.export_runs, max(options.threads), say))
+    return replace(results, missing=missing)
+
+
+def _widths(text: str) -> tuple[int, int]:
+    d_model, _, d_ff = text.partition("x")
+    try:
+        widths = int(d_model), int(d_ff)
+    except ValueError:
+        widths = 0, 0
+    if min(widths) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no pair of widths: write D_MODELxD_FF, such as 768x3072")
+    return widths
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 1 or more")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Example: python scripts/benchmark.py bert-ffn exported/llama-ffn --json times.json --markdown times.md",
+        epilog="Example: python scripts/benchmark.py --presets bert-ffn --widths 768x3072 --threads 1 --no-end-to-end "
+        "--json times.json --markdown times.md",
     )
-    parser.add_argument("what", nargs="*", default=["exported"], help="bundles, folders of bundles, SPECs [exported]")
-    parser.add_argument("--tokens", nargs="+", type=int, default=[1, 16, 128, 512], metavar="N", help="[1 16 128 512]")
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], metavar="N", help="[1 2]")
-    parser.add_argument("--target", default="ort-cpu", help="what SPECs are fused for [ort-cpu]")
-    parser.add_argument("--runtime", action="append", metavar="NAME", help="a runtime to time; once for each [all]")
-    parser.add_argument("--json", metavar="FILE", help="every result; - for standard output, without the table")
-    parser.add_argument("--markdown", metavar="FILE", default="-", help="where the table goes [standard output]")
+    add = parser.add_argument
+    add("--presets", nargs="+", choices=list(STRUCTURES), default=list(STRUCTURES), metavar="NAME",
+        help=f"[{' '.join(STRUCTURES)}]")  # fmt: skip
+    add("--widths", nargs="+", type=_widths, default=list(WIDTHS), metavar="DxF",
+        help=f"d_model and d_ff [{' '.join(f'{d}x{f}' for d, f in WIDTHS)}]")  # fmt: skip
+    add("--tokens", nargs="+", type=_count, default=list(_TOKENS), metavar="N", help=f"[{' '.join(map(str, _TOKENS))}]")
+    add("--threads", nargs="+", type=_count, default=[1, 2], metavar="N", help="[1 2]")
+    add("--peers", nargs="+", default=list(COMPETITORS), metavar="NAME",
+        help=f"competitors; torch and ours are always there [{' '.join(COMPETITORS)}]")  # fmt: skip
+    add("--budget", type=float, default=0.25, metavar="S", help="seconds for each competitor and cell [0.25]")
+    add("--rounds", type=_count, default=5, metavar="N", help="rounds of a cell at the least, whatever they take [5]")
+    add("--end-to-end", action=argparse.BooleanOptionalAction, default=True,
+        help="whole models, 8 bits on real activations, and the time of an export [yes]")  # fmt: skip
+    add("--models", nargs="+", choices=list(WHOLE_MODELS), default=list(WHOLE_MODELS), metavar="NAME",
+        help=f"whole models [{', '.join(WHOLE_MODELS)}]")  # fmt: skip
+    add("--whole-tokens", nargs="+", type=_count, default=list(end_to_end.TOKENS), metavar="N",
+        help=f"tokens of whole models [{' '.join(map(str, end_to_end.TOKENS))}]")  # fmt: skip
+    add("--export-runs", type=int, default=5, metavar="N", help="exports of BERT-base each way; 0 leaves it out [5]")
+    add("--json", type=Path, default=_DOCS / "results-cpu.json", metavar="FILE", help="[docs/results-cpu.json]")
+    add("--markdown", type=Path, default=_DOCS / "results-cpu.md", metavar="FILE",
+        help="the page; plots go into a folder of its name [docs/results-cpu.md]")  # fmt: skip
+    add("--resume", action="store_true", help="go on with what the JSON file holds")
+    add("--only-pages", action="store_true", help="measure nothing: make the page and plots again from the JSON file")
     return parser
 
 
-def _subjects(what: str, target: str, tokens: Sequence[int]) -> Iterator[Subject]:
-    """Give the bundle, the bundles of a folder, or the model of a SPEC.
-
-    Raises:
-        UsageError: If it is none of them.
-    """
-    path = Path(what)
-    if path.is_dir():
-        bundles = [path] if (path / MANIFEST).is_file() else bundles_in(path)
-        if not bundles:
-            raise UsageError(f"{path} holds no bundle; name bundles or SPECs")
-        for bundle in bundles:
-            specs = graph_inputs(onnx_file.load(bundle / MODEL))
-            yield Subject(bundle.name, bundle, None, [token_sizes(specs, count) for count in tokens])
-        return
-    model, _ = api.fuse(api.export(what), target, check=False)
-    yield Subject(what, model, what, [token_sizes(graph_inputs(model), count) for count in tokens])
-
-
-def _record(name: str, threads: int, result: LatencyResult) -> dict[str, Any]:
-    return {"name": name, "threads": threads, **result.to_dict()}
-
-
-def _markdown(results: Sequence[tuple[str, int, LatencyResult]]) -> str:
-    rows = []
-    for name, threads, result in results:
-        for measurement in result.measurements:
-            median = {timing.label: f"{timing.median * 1e3:.3f}" for timing in measurement.timings}
-            for ratio in measurement.ratios:
-                times = median[ratio.baseline], median[ratio.label]
-                interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
-                rows.append(
-                    (name, measurement.label, str(threads), ratio.label, *times, f"{ratio.value:.3f}", interval)
-                )
-    headers = ("model", "sizes", "threads", "runtime", "PyTorch (ms)", "this (ms)", "ratio", "95 % interval")
-    return markdown_table(headers, rows, numbers=_NUMBERS)
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

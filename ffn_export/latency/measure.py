@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import onnx_ir as ir
@@ -156,27 +157,55 @@ def _refusal(call: Call) -> str | None:
     return None
 
 
-def interleave(calls: Mapping[Key, Sequence[Call]], budget: float) -> dict[Key, list[float]]:
+@dataclass(frozen=True)
+class Pace:
+    """How often competitors run.
+
+    Attributes:
+        warm_up: Rounds at the least before anything is timed; 0 where all have run just before, and then the timed
+            rounds are the fewest.
+        rounds: Timed rounds at the least.
+        most_rounds: Timed rounds at the most.
+        block: Timed runs of a competitor in a row.
+        untimed: Runs before these, in each round.
+    """
+
+    warm_up: int = MIN_WARM_UP
+    rounds: int = MIN_ROUNDS
+    most_rounds: int = MAX_ROUNDS
+    block: int = BLOCK
+    untimed: int = 1
+
+
+def interleave(calls: Mapping[Key, Sequence[Call]], budget: float, pace: Pace | None = None) -> dict[Key, list[float]]:
     """Return seconds of each run, the competitors one after the other in every round.
 
     A call has to return when its results are there, also those of a device: it is timed by the wall clock.
 
     The order turns by one each round, so that nobody always runs after the same neighbour; the sessions of a
     competitor take turns, a round each. Warm-up goes on until two rounds in a row agree, or half the budget is spent.
+
+    Args:
+        calls: Name of a competitor -> its sessions, ready to be called.
+        budget: Seconds of timed runs for each competitor.
+        pace: How often they run; None means :class:`Pace` as it is.
     """
+    pace = pace or Pace()
     with _no_garbage_collection():
-        per_run = _warm_up([call for each in calls.values() for call in each], budget / 2)
-        rounds = min(MAX_ROUNDS, max(MIN_ROUNDS, int(budget / max(per_run * BLOCK, 1e-9))))
+        per_run = math.inf
+        if pace.warm_up:
+            per_run = _warm_up([call for each in calls.values() for call in each], budget / 2, pace.warm_up)
+        rounds = min(pace.most_rounds, max(pace.rounds, int(budget / max(per_run * pace.block, 1e-9))))
         seconds: dict[Key, list[float]] = {name: [] for name in calls}
         names = list(calls)
         for turn in range(rounds):
             start = turn % len(names)
             for name in names[start:] + names[:start]:
-                seconds[name].extend(_block(calls[name][turn % len(calls[name])]))
+                seconds[name].extend(_block(calls[name][turn % len(calls[name])], pace))
     return seconds
 
 
-def _block(call: Call) -> list[float]:
+def _block(call: Call, pace: Pace) -> list[float]:
     """Time a few runs in a row, once the neighbour's threads have gone to sleep.
 
     The thread pools of torch and onnxruntime spin for a while after a run, waiting for the next one.
@@ -184,11 +213,12 @@ def _block(call: Call) -> list[float]:
     two competitors up to twice as slow as it is alone.
     """
     time.sleep(SETTLE)
-    call()
-    return [_timed(call) for _ in range(BLOCK)]
+    for _ in range(pace.untimed):
+        call()
+    return [_timed(call) for _ in range(pace.block)]
 
 
-def _warm_up(calls: Sequence[Call], budget: float) -> float:
+def _warm_up(calls: Sequence[Call], budget: float, least: int) -> float:
     """Run rounds until they are steady; return the seconds of a run in the last round."""
     started = time.perf_counter()
     previous = float("inf")
@@ -197,7 +227,7 @@ def _warm_up(calls: Sequence[Call], budget: float) -> float:
         current = sum(map(_timed, calls))
         turn += 1
         steady = abs(current - previous) <= 0.1 * current
-        if turn >= MIN_WARM_UP and (steady or time.perf_counter() - started > budget):
+        if turn >= least and (steady or time.perf_counter() - started > budget):
             return current / len(calls)
         previous = current
 

@@ -29,29 +29,44 @@ def with_ort_session(entry: Architecture, source: Path, destination: Path) -> No
     onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
-def with_onnxscript(entry: Architecture, source: Path, destination: Path) -> None:
+def optimize_for_ort(source: Path, destination: Path) -> None:
     """Save what onnxscript's fusions for ONNX Runtime make of a graph."""
-    from onnxscript.rewriter.ort_fusions import optimize_for_ort
+    from onnxscript.rewriter import ort_fusions
 
-    result: Any = optimize_for_ort(ir.load(source))
+    result: Any = ort_fusions.optimize_for_ort(ir.load(source))
     model = result[0] if isinstance(result, tuple) else result
     ir.save(model, destination)
 
 
-def with_ort_transformers(entry: Architecture, source: Path, destination: Path) -> None:
-    """Save what onnxruntime.transformers' optimiser makes of a graph, at level 2."""
+def optimize_with_transformers(source: Path, destination: Path, model_type: str, heads: int) -> None:
+    """Save what onnxruntime.transformers' optimiser makes of a graph, at level 2.
+
+    Args:
+        source: The graph.
+        destination: Where the result goes.
+        model_type: Name of its optimiser for the architecture.
+        heads: Attention heads.
+    """
     from onnxruntime.transformers import optimizer
 
     optimised: Any = optimizer.optimize_model(
-        str(source), model_type=entry.peer_type, num_heads=entry.heads, hidden_size=0, opt_level=2, use_gpu=False
+        str(source), model_type=model_type, num_heads=heads, hidden_size=0, opt_level=2, use_gpu=False
     )
     onnx.save(optimised.model, destination)
 
 
+def _with_onnxscript(entry: Architecture, source: Path, destination: Path) -> None:
+    optimize_for_ort(source, destination)
+
+
+def _with_ort_transformers(entry: Architecture, source: Path, destination: Path) -> None:
+    optimize_with_transformers(source, destination, entry.peer_type, entry.heads)
+
+
 PEERS: Mapping[str, Callable[[Architecture, Path, Path], None]] = {
     "ORT session": with_ort_session,
-    "onnxscript": with_onnxscript,
-    "ORT transformers": with_ort_transformers,
+    "onnxscript": _with_onnxscript,
+    "ORT transformers": _with_ort_transformers,
 }
 
 

@@ -12,7 +12,7 @@ from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import parse_inputs
 from ffn_export.latency.competitors import Competitor
-from ffn_export.latency.measure import BLOCK, MIN_ROUNDS, MIN_WARM_UP, interleave, measure
+from ffn_export.latency.measure import BLOCK, MIN_ROUNDS, MIN_WARM_UP, Pace, interleave, measure
 from ffn_export.latency.result import LatencyResult, Ratio
 from ffn_export.latency.sizes import default_sizes
 from ffn_export.latency.statistics import paired_ratio, summarise
@@ -55,6 +55,14 @@ def test_competitors_run_in_turn_after_a_warm_up() -> None:
     blocks = [in_blocks[i : i + BLOCK + 1] for i in range(0, len(in_blocks), BLOCK + 1)]
     assert all(len(set(block)) == 1 for block in blocks)
     assert [block[0] for block in blocks[:9]] == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
+
+
+def test_competitors_that_have_just_run_are_timed_at_once_and_one_run_at_a_time() -> None:
+    order: list[str] = []
+    pace = Pace(warm_up=0, rounds=2, most_rounds=9, block=1, untimed=0)
+    seconds = interleave({name: [partial(order.append, name)] for name in ("a", "b")}, 5.0, pace)
+    assert order == ["a", "b", "b", "a"]
+    assert all(len(times) == 2 for times in seconds.values())
 
 
 def test_a_slower_competitor_is_seen() -> None:

@@ -157,28 +157,6 @@ def test_a_folder_without_bundles_is_bad_usage(tmp_path: Path) -> None:
     assert script("verify_parity", tmp_path / "gone").returncode == 2
 
 
-@pytest.mark.slow
-def test_benchmark_writes_json_and_markdown(folder: Path, tmp_path: Path) -> None:
-    done = script(
-        "benchmark", folder / "d2l-ffn-ort-cpu-float32", "d2l-addnorm", "--tokens", "1", "4", "--threads", "1",
-        "--runtime", "ort-cpu", "--json", tmp_path / "times.json",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[0].startswith("| model | sizes | threads | runtime |")
-    assert len(lines) == 2 + 4
-    results = json.loads((tmp_path / "times.json").read_text())["results"]
-    assert [(r["name"], r["threads"]) for r in results] == [("d2l-ffn-ort-cpu-float32", 1), ("d2l-addnorm", 1)]
-    assert results[0]["measurements"][1]["sizes"] == {"batch": 1, "seq": 4}
-
-
-@pytest.mark.slow
-def test_benchmark_of_nothing_known_is_bad_usage(tmp_path: Path) -> None:
-    assert script("benchmark", tmp_path).returncode == 2
-    assert script("benchmark", "d2l-fnn").returncode == 2
-    assert script("benchmark", "d2l-ffn", "--runtime", "ort-cup", "--threads", "1").returncode == 2
-
-
 @pytest.mark.skipif(OrtCuda().unavailable(Artifact(Path("any.onnx"))) is None, reason="there is a GPU here")
 def test_the_gpu_suite_says_in_one_line_that_there_is_no_gpu(tmp_path: Path) -> None:
     done = script("gpu_suite", "--only", "d2l-ffn", "--json", tmp_path / "gpu.json")

@@ -18,7 +18,8 @@ def installed() -> bool:
     return find_spec(_PACKAGE) is not None
 
 
-def _directory() -> Path:
+def directory() -> Path:
+    """Return where the model's files are, where they are installed."""
     found = find_spec(_PACKAGE)  # found, not imported: the package itself wants sentence-transformers
     assert found is not None
     assert found.origin is not None
@@ -43,7 +44,7 @@ class Embeddings(torch.nn.Module):
 def _embeddings() -> torch.nn.Module:
     import transformers
 
-    return Embeddings(transformers.BertModel.from_pretrained(_directory(), attn_implementation="eager"))
+    return Embeddings(transformers.BertModel.from_pretrained(directory(), attn_implementation="eager"))
 
 
 PRETRAINED = (

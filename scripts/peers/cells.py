@@ -1,0 +1,134 @@
+"""One cell: every competitor's output is compared with PyTorch's, and those that are right are timed in turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from ffn_export.exporter.drawing import Array
+from ffn_export.exporter.one_line import first_line
+from ffn_export.latency.ceilings import ceilings
+from ffn_export.latency.measure import SETTLE, Pace, interleave
+from ffn_export.latency.result import Ratio
+from ffn_export.latency.statistics import paired_ratio, summarise
+from ffn_export.latency.work import work
+from peers.competitors import COMPETITORS, Loaded
+from peers.operators import openvino_operators, ort_operators
+from peers.result import FLOAT32_PEERS, OTHER_PRECISIONS, OURS, TORCH, Cell
+from peers.subject import Subject
+
+# Runs as long as this warm no caches for one another, and have just been run once to be compared.
+_LONG = 0.02
+_OPENVINO = "openvino"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long a competitor is timed in a cell.
+
+    Attributes:
+        budget: Seconds, with the pauses between competitors.
+        rounds: Rounds at the least.
+    """
+
+    budget: float
+    rounds: int
+
+    def pace(self, seconds: float, *, several_sessions: bool) -> Pace:
+        """Return how often competitors run whose runs take so many seconds; of several sessions one has just run."""
+        if seconds > _LONG:
+            rounds = max(self.rounds, int(self.budget / (SETTLE + seconds)))
+            return Pace(warm_up=int(several_sessions), rounds=rounds, most_rounds=rounds, block=1, untimed=0)
+        return Pace(rounds=self.rounds, most_rounds=max(self.rounds, int(self.budget / SETTLE)))
+
+
+def measure(loaded: Loaded, tokens: int, effort: Effort) -> Cell:
+    """Compare and time the competitors at a number of tokens."""
+    subject, threads = loaded.subject, loaded.threads
+    feeds = subject.feeds(tokens)
+    errors, refused, seconds = _compared(loaded, tokens, feeds)
+    ready = [name for name in loaded.names if name in seconds]
+    calls = {name: [runner.prepare(feeds) for runner in loaded.runners(name, tokens)] for name in ready}
+    several = any(len(each) > 1 for each in calls.values())
+    pace = effort.pace(median(seconds.values()), several_sessions=several)
+    times = interleave(calls, effort.budget, pace)
+    ratios = tuple(paired_ratio(ours, times[ours], other, times[other]) for ours, other in _pairs(times))
+    is_behind = any(r.runtime == OURS and r.baseline == _OPENVINO and r.value > 1 and not r.is_tie for r in ratios)
+    return Cell(
+        subject.name,
+        subject.widths,
+        tokens,
+        threads,
+        tuple(summarise(name, each) for name, each in times.items()),
+        ratios,
+        errors,
+        {**loaded.refused, **refused},
+        _limit(subject, tokens, threads),
+        _taken_apart(loaded, feeds) if is_behind else {},
+    )
+
+
+def relative_l2(actual: Array, wanted: Array) -> float:
+    """Return the L2 norm of the difference over that of what is wanted."""
+    truth = wanted.astype(np.float64)
+    return float(np.linalg.norm(actual.astype(np.float64) - truth) / np.linalg.norm(truth))
+
+
+def _compared(
+    loaded: Loaded, tokens: int, feeds: Mapping[str, Array]
+) -> tuple[dict[str, float], dict[str, str], dict[str, float]]:
+    """Run each once: error, or why it is not timed, and the seconds of that run."""
+    errors: dict[str, float] = {}
+    refused: dict[str, str] = {}
+    seconds: dict[str, float] = {}
+    wanted: Array | None = None
+    for name in loaded.names:
+        allowed = COMPETITORS[name].allowed
+        try:
+            call = loaded.runners(name, tokens)[0]
+            started = time.perf_counter()
+            output = next(iter(call.run(feeds).values()))
+            took = time.perf_counter() - started
+        except Exception as error:  # noqa: BLE001 - whatever a runtime raises on these sizes
+            refused[name] = first_line(error)
+            continue
+        wanted = output if name == TORCH else wanted
+        if allowed is not None and wanted is not None:
+            distance = relative_l2(output, wanted) if output.shape == wanted.shape else float("inf")
+            if not distance <= allowed:
+                refused[name] = f"wrong: relative L2 error {distance:.1e}, allowed {allowed:g}"
+                continue
+            errors[name] = distance
+        seconds[name] = took
+    return errors, refused, seconds
+
+
+def _pairs(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return which ratios are of interest: ours over all, and further forms of ours over the float32 peers."""
+    timed = list(names)
+    forms = [name for name in timed if name.startswith(f"{OURS}-") and name not in OTHER_PRECISIONS]
+    of_ours = [(OURS, name) for name in timed if OURS in timed and name != OURS]
+    return of_ours + [(form, peer) for form in forms for peer in FLOAT32_PEERS if peer in timed]
+
+
+def _limit(subject: Subject, tokens: int, threads: int) -> float | None:
+    model = subject.model()
+    to_do = work(model, subject.sizes(tokens))
+    return None if to_do is None else ceilings(threads, subject.weight_bytes).seconds(to_do)
+
+
+def _taken_apart(loaded: Loaded, feeds: Mapping[str, Array]) -> dict[str, dict[str, float]]:
+    """Return where our time and OpenVINO's goes."""
+    return {
+        OURS: ort_operators(loaded.artifacts[OURS], loaded.threads, feeds),
+        _OPENVINO: openvino_operators(loaded.artifacts[_OPENVINO], loaded.threads, feeds),
+    }
+
+
+def ratio_text(ratio: Ratio) -> str:
+    """Return a ratio with its interval, or that it is a tie."""
+    return f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f}){', a tie' if ratio.is_tie else ''}"

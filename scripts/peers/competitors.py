@@ -1,0 +1,138 @@
+"""Who is compared: each with the runtime that runs it, the file that it gets, and how far its output may be off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from corpus.peers import optimize_for_ort, optimize_with_transformers, silent
+from ffn_export.errors import FfnExportError, UsageError, did_you_mean
+from ffn_export.exporter.one_line import first_line
+from ffn_export.latency.measure import FEW_TOKENS, MOST_BYTES, SESSIONS
+from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.registry import get_runtime
+from ffn_export.runtimes.session_options import SessionSettings
+from peers import ours
+from peers.bare import bare
+from peers.ours import Made, Maker
+from peers.result import OTHER_PRECISIONS, OURS, TORCH
+from peers.subject import Subject
+
+ALL_OPTIMISATIONS = SessionSettings("all", {})
+_FLOAT32 = 1e-5  # relative L2 distance from PyTorch's output; right ones are at 1e-6
+# What is computed in fewer bits is timed unless it is plainly wrong; its distance is shown beside the times.
+_FEWER_BITS = 0.05
+_ORT = "ort-cpu"
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """One that is timed.
+
+    Attributes:
+        runtime: What runs it, a name of the registry.
+        make: Makes the file that it gets.
+        allowed: Largest relative L2 distance of its output from PyTorch's; None where it computes something else.
+    """
+
+    runtime: str
+    make: Maker
+    allowed: float | None = _FLOAT32
+
+
+def _as_exported(subject: Subject, threads: int) -> Made:
+    del threads
+    return subject.path, ALL_OPTIMISATIONS
+
+
+def _onnxscript(subject: Subject, threads: int) -> Made:
+    del threads
+    path = subject.file("onnxscript")
+    if not path.is_file():
+        with silent():
+            optimize_for_ort(subject.path, path)
+    return path, ALL_OPTIMISATIONS
+
+
+def _ort_transformers(subject: Subject, threads: int) -> Made:
+    del threads
+    path = subject.file("ort-transformers")
+    if not path.is_file():
+        with silent():
+            optimize_with_transformers(subject.path, path, subject.peer_type, subject.heads)
+    return path, ALL_OPTIMISATIONS
+
+
+COMPETITORS: Mapping[str, Competitor] = {
+    TORCH: Competitor("torch", _as_exported),
+    "torch.compile": Competitor("torch-compile", _as_exported),
+    "ort": Competitor(_ORT, _as_exported),
+    "onnxscript": Competitor(_ORT, _onnxscript),
+    "ort-transformers": Competitor(_ORT, _ort_transformers),
+    "openvino": Competitor("openvino", _as_exported),
+    "openvino-bf16": Competitor("openvino-bf16", _as_exported, _FEWER_BITS),
+    **{
+        name: Competitor(_ORT, make, _FEWER_BITS if name in OTHER_PRECISIONS else _FLOAT32)
+        for name, make in ours.FORMS.items()
+    },
+    "bare": Competitor(_ORT, bare, None),
+}
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """Return the competitors of these names, in the order of the table, with those that all are compared with.
+
+    Raises:
+        UsageError: If there is none of a name.
+    """
+    for name in names:
+        if name not in COMPETITORS:
+            raise UsageError(
+                f"unknown competitor {name!r};{did_you_mean(name, COMPETITORS)} known: {', '.join(COMPETITORS)}"
+            )
+    return [name for name in COMPETITORS if name in {TORCH, OURS, *names}]
+
+
+class Loaded:
+    """Competitors that are ready to run a subject with a number of threads.
+
+    Attributes:
+        refused: Competitor -> why it cannot run it.
+    """
+
+    def __init__(self, subject: Subject, names: Sequence[str], threads: int) -> None:
+        self.subject = subject
+        self.threads = threads
+        self.refused: dict[str, str] = {}
+        self.artifacts: dict[str, Artifact] = {}
+        self._runners: dict[str, list[Runner]] = {}
+        for name in names:
+            competitor = COMPETITORS[name]
+            try:
+                path, settings = competitor.make(subject, threads)
+                self.artifacts[name] = Artifact(path, subject.source, settings)
+                self._runners[name] = [get_runtime(competitor.runtime).load(self.artifacts[name], threads)]
+            except FfnExportError as error:
+                self.refused[name] = str(error)
+            except Exception as error:  # noqa: BLE001 - whatever an optimiser or a runtime raises is a result
+                self.refused[name] = first_line(error)
+
+    @property
+    def names(self) -> list[str]:
+        """Those that were loaded."""
+        return list(self._runners)
+
+    def runners(self, name: str, tokens: int) -> list[Runner]:
+        """Return the sessions of a competitor: several of ONNX Runtime and OpenVINO at few tokens.
+
+        Where the pages of its weights came to lie is part of a session's time there.
+        """
+        runners, artifact = self._runners[name], self.artifacts[name]
+        assert artifact.model_path is not None
+        is_module = COMPETITORS[name].runtime.startswith("torch")
+        if tokens > FEW_TOKENS or is_module:
+            return runners[:1]
+        if len(runners) == 1 and self.subject.weight_bytes <= MOST_BYTES:
+            runtime = get_runtime(COMPETITORS[name].runtime)
+            runners += [runtime.load(artifact, self.threads) for _ in range(SESSIONS - 1)]
+        return runners

@@ -1,0 +1,160 @@
+"""What was promised of the fused graphs, and whether this run kept it. One thread, ratios of medians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import geometric_mean, median
+from typing import Literal
+
+from ffn_export.latency.result import Ratio
+from peers.result import BARE, ORT_PEERS, OURS, TORCH, Cell, Results
+
+Verdict = Literal["met", "not met", "not measured"]
+_THREADS = 1
+_MIDDLE = (64, 128, 512)
+_LARGE = (2048, 4096)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What was measured of a promise.
+
+    Attributes:
+        value: The number that the bar is for.
+        detail: What it is made of.
+    """
+
+    value: float
+    detail: str
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A bar, and how its figure is read off the results.
+
+    Attributes:
+        text: What was promised.
+        bar: The most that the figure may be.
+        figure: Reads it off the results; None where they do not hold it.
+        is_percentage: Whether it is written as a percentage.
+    """
+
+    text: str
+    bar: float
+    figure: Callable[[Results], Figure | None]
+    is_percentage: bool = False
+
+    def verdict(self, results: Results) -> Verdict:
+        """Judge the results; the figure is taken as it is, whatever its interval."""
+        figure = self.figure(results)
+        if figure is None:
+            return "not measured"
+        return "met" if figure.value <= self.bar else "not met"
+
+
+def _mean_ratio(
+    baseline: str, competitor: str = OURS, tokens: tuple[int, ...] = (), block: str | None = None
+) -> Callable[[Results], Figure | None]:
+    """Return what gives the geometric mean of a ratio over cells.
+
+    Args:
+        baseline: Below the line.
+        competitor: Above it; ``ours`` itself is below it for further forms of ours.
+        tokens: Only these; all where there are none.
+        block: Only the block of this name with its widths.
+    """
+
+    def figure(results: Results) -> Figure | None:
+        cells = [cell for cell in _cells(results, tokens) if block in (None, cell.name)]
+        found = [(cell, _value(cell, competitor, baseline)) for cell in cells]
+        return _mean([(cell, value) for cell, value in found if value is not None])
+
+    return figure
+
+
+def _value(cell: Cell, competitor: str, baseline: str) -> float | None:
+    """Ratios are stored as ours over another: a further form of ours over ours is the inverse."""
+    if baseline == OURS:
+        turned = cell.ratio(competitor)
+        return None if turned is None else 1 / turned.value
+    ratio = cell.ratio(baseline, competitor)
+    return None if ratio is None else ratio.value
+
+
+def _mean(values: list[tuple[Cell, float]]) -> Figure | None:
+    if not values:
+        return None
+    numbers = [value for _, value in values]
+    (best, low), (worst, high) = min(values, key=lambda v: v[1]), max(values, key=lambda v: v[1])
+    spread = f"{low:.3f} ({best.name}, {best.tokens_text}) to {high:.3f} ({worst.name}, {worst.tokens_text})"
+    return Figure(
+        geometric_mean(numbers),
+        f"geometric mean of {len(numbers)} {'cell' if len(numbers) == 1 else 'cells'}, {spread}",
+    )
+
+
+def _over_the_best_peer(results: Results) -> Figure | None:
+    worst: tuple[Cell, Ratio] | None = None
+    compared = 0
+    for cell in _cells(results):
+        ratios = [ratio for name in ORT_PEERS if (ratio := cell.ratio(name)) is not None]
+        if not ratios:
+            continue
+        compared += 1
+        against_best = max(ratios, key=lambda ratio: ratio.value)
+        if worst is None or against_best.value > worst[1].value:
+            worst = cell, against_best
+    if worst is None:
+        return None
+    cell, ratio = worst
+    where = f"the worst of {compared} cells: {cell.name}, {cell.tokens_text}, over {ratio.baseline}"
+    return Figure(ratio.value, f"{where}, interval {ratio.low:.3f} to {ratio.high:.3f}")
+
+
+def _eight_bits(results: Results) -> Figure | None:
+    if results.accuracy is None:
+        return None
+    found = results.accuracy
+    where = f"over all {len(found.layers)} layers of {found.model}, {found.tokens} tokens"
+    return Figure(
+        max(found.products, found.block),
+        f"{where}: {found.products:.2%} of the feed-forwards alone, {found.block:.2%} with residual and norm",
+    )
+
+
+def _eight_bits_of_a_layer(results: Results) -> Figure | None:
+    if results.accuracy is None:
+        return None
+    worst = max(results.accuracy.layers, key=lambda layer: max(layer.products, layer.block))
+    detail = f"layer {worst.layer}: {worst.products:.2%} alone, {worst.block:.2%} with residual and norm"
+    return Figure(max(worst.products, worst.block), detail)
+
+
+def _export(results: Results) -> Figure | None:
+    times = results.export_times
+    if times is None:
+        return None
+    ours = median(map(sum, zip(times.export, times.fuse, strict=True)))
+    return Figure(
+        ours / median(times.torch), f"{ours:.1f} s over {median(times.torch):.1f} s, medians of {len(times.torch)}"
+    )
+
+
+def _cells(results: Results, tokens: tuple[int, ...] = ()) -> Iterable[Cell]:
+    return (cell for cell in results.cells if cell.threads == _THREADS and (not tokens or cell.tokens in tokens))
+
+
+PROMISES = (
+    Promise("ours / ort, bert-ffn 768/3072, 64 to 512 tokens", 0.93,
+            _mean_ratio("ort", tokens=_MIDDLE, block="bert-ffn 768/3072")),
+    Promise("ours / best of ort, onnxscript and ort-transformers, any cell", 1.03, _over_the_best_peer),
+    Promise("ours / torch, the whole table", 0.48, _mean_ratio(TORCH)),
+    Promise("ours / bare, 64 to 512 tokens", 1.06, _mean_ratio(BARE, tokens=_MIDDLE)),
+    Promise("ours / bare, 2048 and 4096 tokens", 1.10, _mean_ratio(BARE, tokens=_LARGE)),
+    Promise("ours-chunked / ours, 4096 tokens", 0.95, _mean_ratio(OURS, "ours-chunked", (4096,))),
+    Promise("ours-8bit / ours, 1 token", 0.32, _mean_ratio(OURS, "ours-8bit", (1,))),
+    Promise("ours-8bit, relative L2 error on real activations", 0.01, _eight_bits, is_percentage=True),
+    Promise("ours-8bit, the same of the worst single layer", 0.01, _eight_bits_of_a_layer, is_percentage=True),
+    Promise("export and fuse / torch.onnx.export alone, BERT-base", 1.25, _export),
+)  # fmt: skip

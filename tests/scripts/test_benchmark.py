@@ -1,0 +1,352 @@
+"""The comparison with peers: really run at tiny widths, read back, and judged."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import benchmark
+import ffn_export as fx
+from corpus.architectures import pretrained
+from ffn_export.exporter import onnx_file
+from ffn_export.latency.measure import Pace
+from ffn_export.latency.result import Ratio, Timing
+from ffn_export.runtimes import openvino_cpu
+from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.environment import Environment
+from ffn_export.runtimes.registry import get_runtime
+from ffn_export.runtimes.session_options import SessionSettings
+from peers import machine, operators, pages, store, tables
+from peers.bare import bare
+from peers.cells import Effort
+from peers.competitors import COMPETITORS, Competitor
+from peers.export_time import export_times
+from peers.ours import Made
+from peers.promises import PROMISES
+from peers.real_activations import accuracy
+from peers.result import OURS, Accuracy, Cell, ExportTimes, LayerError, Results
+from peers.shapes import STRUCTURES, block
+from peers.subject import Subject, block_subject
+from peers.whole_models import NOT_INSTALLED, WHOLE_MODELS, WholeModel
+from tests.parity.faults.weights import scaled_weight
+
+TINY = ("--widths", "32x64", "--threads", "1", "--budget", "0.02")
+BLOCKS = ("--presets", "bert-ffn", "--tokens", "1", "4", "--no-end-to-end", *TINY)
+TINY_BERT = WholeModel(
+    "BertModel", "bert", 2,
+    {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2},
+)  # fmt: skip
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Run the script in this process; its exit status and what it says on standard error."""
+    errors = io.StringIO()
+    files = ("--json", str(folder / "times.json"), "--markdown", str(folder / "times.md"))
+    with contextlib.redirect_stderr(errors):
+        try:
+            status = benchmark.main([*arguments, *files])
+        except SystemExit as stop:
+            return int(str(stop.code)), errors.getvalue()
+    return status, errors.getvalue()
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    """The page and the plots."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("measured")
+    status, errors = run(folder, *BLOCKS, "--peers", "ort", "onnxscript", "ort-transformers", "ours-8bit", "bare")
+    assert status == 0, errors
+    assert "[2/2] bert-ffn 32/64, 1 thread, 4 tokens: ours 0." in errors
+    return folder
+
+
+@pytest.mark.slow
+def test_every_competitor_of_every_cell_is_compared_and_timed(measured: Path) -> None:
+    cells = store.read(measured / "times.json").cells
+    assert [(cell.name, cell.tokens, cell.threads) for cell in cells] == [
+        ("bert-ffn 32/64", 1, 1), ("bert-ffn 32/64", 4, 1),
+    ]  # fmt: skip
+    names = ["torch", "ort", "onnxscript", "ort-transformers", "ours", "ours-8bit", "bare"]
+    for cell in cells:
+        assert [timing.runtime for timing in cell.timings] == names
+        assert [ratio.baseline for ratio in cell.ratios] == [name for name in names if name != OURS]
+        assert all(error <= 1e-6 for name, error in cell.errors.items() if name != "ours-8bit")
+        assert 1e-4 < cell.errors["ours-8bit"] < 0.02
+        assert cell.refused == {}
+        assert cell.limit is not None
+        assert 0 < cell.limit < min(timing.median for timing in cell.timings)
+
+
+@pytest.mark.slow
+def test_the_page_is_made_again_from_the_json_alone(measured: Path) -> None:
+    before = written(measured)
+    assert set(before) == {"times.json", "times.md", "times/bert-ffn-1-thread.svg"}
+    for name in ("times.md", "times/bert-ffn-1-thread.svg"):
+        (measured / name).unlink()
+    assert run(measured, "--only-pages") == (0, "")
+    assert written(measured) == before
+    page = before["times.md"].decode()
+    assert "![latency over tokens](times/bert-ffn-1-thread.svg)" in page
+    assert "`python scripts/benchmark.py --presets bert-ffn" in page
+
+
+@pytest.mark.slow
+def test_resuming_measures_what_is_missing_and_nothing_else(measured: Path, tmp_path: Path) -> None:
+    before = store.read(measured / "times.json")
+    store.write(replace(before, cells=before.cells[1:]), tmp_path / "times.json")
+    status, errors = run(tmp_path, *BLOCKS, "--resume", "--peers", "ort")
+    assert status == 0, errors
+    after = store.read(tmp_path / "times.json")
+    assert errors.startswith("[1/1] bert-ffn 32/64, 1 thread, 1 token: ")
+    assert after.cells[0] == before.cells[1]
+    assert [timing.runtime for timing in after.cells[1].timings] == ["torch", "ort", "ours"]
+    assert len(after.commands) == 2
+
+
+def test_results_of_another_place_are_not_gone_on_with(tmp_path: Path) -> None:
+    elsewhere = replace(machine.current(1), processor="a 6502")
+    store.write(Results("2026-01-01 00:00", ("a command",), elsewhere, ""), tmp_path / "times.json")
+    status, errors = run(tmp_path, *BLOCKS, "--resume")
+    assert status == 2
+    assert "was measured elsewhere (processor a 6502 -> " in errors
+
+
+@pytest.mark.slow
+def test_a_wrong_competitor_is_shown_as_wrong_and_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_a_fault(subject: Subject, threads: int) -> Made:
+        model = subject.model()
+        scaled_weight(3.0)(model)
+        onnx_file.save(model, subject.file("faulty"))
+        return subject.file("faulty"), SessionSettings()
+
+    monkeypatch.setitem(COMPETITORS, "faulty", Competitor("ort-cpu", with_a_fault))
+    status, errors = run(tmp_path, *BLOCKS[:2], "--tokens", "4", "--no-end-to-end", *TINY, "--peers", "faulty")
+    assert status == 0, errors
+    (cell,) = store.read(tmp_path / "times.json").cells
+    assert cell.refused["faulty"].startswith("wrong: relative L2 error ")
+    assert cell.timing("faulty") is None
+    assert "| bert-ffn 32/64 | faulty | 1 | wrong: relative L2 error " in (tmp_path / "times.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_whole_model_is_added_to_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WHOLE_MODELS, "tiny BERT", TINY_BERT)
+    known = Accuracy("a model", 2, 20, (LayerError(0, 0.004, 0.009),), 0.004, 0.009, 0.02, 0.999, 1.0)
+    there = Results("2026-01-01 00:00", ("before",), machine.current(1), "", (cell(),), accuracy=known)
+    store.write(there, tmp_path / "times.json")
+    status, errors = run(
+        tmp_path, "--resume", "--presets", "bert-ffn", "--tokens", "64", "--widths", "768x3072", "--threads", "1",
+        "--budget", "0.02", "--peers", "ort", "ours-8bit", "bare", "--models", "tiny BERT", "--whole-tokens", "5",
+        "--export-runs", "0",
+    )  # fmt: skip
+    assert status == 0, errors
+    results = store.read(tmp_path / "times.json")
+    assert len(results.cells) == 1
+    assert results.accuracy == known
+    (whole,) = results.whole
+    assert [timing.runtime for timing in whole.timings] == ["torch", "ort", "ours", "ours-8bit"]
+    assert whole.errors["ours"] < 1e-5
+    assert "tiny BERT, medians in milliseconds:" in (tmp_path / "times.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not pretrained.installed(), reason=NOT_INSTALLED)
+def test_8_bits_are_measured_on_what_goes_into_each_feed_forward(tmp_path: Path) -> None:
+    config = transformers.BertConfig(
+        hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=2, vocab_size=30522
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path)
+    for file in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+        shutil.copy(pretrained.directory() / file, tmp_path)
+    found = accuracy("a tiny BERT", tmp_path, lambda line: None)
+    assert found.sentences == 36
+    assert found.tokens > 10 * found.sentences
+    assert [layer.layer for layer in found.layers] == [0, 1]
+    assert all(1e-4 < error < 0.03 for layer in found.layers for error in (layer.products, layer.block))
+    for overall in ("products", "block"):
+        assert min(getattr(layer, overall) for layer in found.layers) <= getattr(found, overall)
+        assert getattr(found, overall) <= max(getattr(layer, overall) for layer in found.layers)
+    assert 0.99 < found.cosine < 1
+
+
+@pytest.mark.slow
+def test_both_exports_are_timed_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WHOLE_MODELS, "tiny BERT", TINY_BERT)
+    times = export_times("tiny BERT", 1, 1, lambda line: None)
+    for seconds in (times.torch, times.export, times.fuse, times.checked_fuse):
+        assert len(seconds) == 1
+        assert seconds[0] > 0
+
+
+def test_long_runs_are_warmed_up_only_where_a_session_has_not_run_yet() -> None:
+    effort = Effort(budget=1.0, rounds=5)
+    assert effort.pace(0.001, several_sessions=True).warm_up > 1
+    assert effort.pace(0.09, several_sessions=False) == Pace(0, 10, 10, block=1, untimed=0)
+    assert effort.pace(0.5, several_sessions=True) == Pace(1, 5, 5, block=1, untimed=0)
+
+
+@pytest.mark.parametrize("preset", STRUCTURES)
+def test_at_its_own_widths_a_block_is_the_preset(preset: str) -> None:
+    own = fx.create(preset)
+    up = next(module for module in own.modules() if isinstance(module, torch.nn.Linear))
+    made = block(preset, up.in_features, up.out_features)
+    assert repr(made) == repr(own)
+    assert all(torch.equal(made.state_dict()[name], value) for name, value in own.state_dict().items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("preset", "outputs"), [("gpt2-ffn", 1), ("llama-ffn", 2)])
+def test_bare_is_the_products_and_nothing_else(preset: str, outputs: int, tmp_path: Path) -> None:
+    subject = block_subject(preset, (32, 64), (4,), tmp_path)
+    path, settings = bare(subject, 1)
+    assert {node.op_type for node in onnx_file.load(path).graph} == {"MatMul"}
+    feeds = subject.feeds(4)
+    results = list(get_runtime("ort-cpu").load(Artifact(path, None, settings), 1).run(feeds).values())
+    assert len(results) == outputs
+    weights = [p.detach().numpy() for name, p in subject.source.module.named_parameters() if p.dim() == 2]
+    np.testing.assert_allclose(results[0], feeds["x"] @ weights[0].T @ weights[-1].T, rtol=1e-4, atol=1e-5)
+    if outputs == 2:
+        np.testing.assert_allclose(results[1], feeds["x"] @ weights[1].T, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_time_of_a_run_is_taken_apart_by_operators(tmp_path: Path) -> None:
+    subject = block_subject("bert-ffn", (32, 64), (64,), tmp_path)
+    artifact = Artifact(subject.path, None, SessionSettings("disable_all", {}))
+    ours = operators.ort_operators(artifact, 1, subject.feeds(64))
+    assert {"MatMul", "Gelu", "LayerNormalization", "Add"} <= set(ours)
+    assert all(seconds >= 0 for seconds in ours.values())
+    assert list(ours.values()) == sorted(ours.values(), reverse=True)
+    reason = openvino_cpu.FLOAT32.unavailable(artifact)
+    if reason is not None:
+        pytest.skip(reason)
+    assert "FullyConnected" in operators.openvino_operators(artifact, 1, subject.feeds(64))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--peers", "ortt"), "unknown competitor 'ortt'; did you mean 'ort'?"),
+        (("--widths", "768"), "'768' is no pair of widths: write D_MODELxD_FF, such as 768x3072"),
+        (("--tokens", "0"), "'0' is no whole number of 1 or more"),
+        (("--presets", "bert"), "invalid choice: 'bert'"),
+        (("--only-pages",), "run the benchmark first"),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    status, errors = run(tmp_path, *arguments)
+    assert status == 2
+    assert message in errors.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_json_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "times.json").write_text('{"schema": "another/1"}')
+    status, errors = run(tmp_path, "--only-pages")
+    assert status == 2
+    assert "holds no results of this script" in errors
+
+
+# What follows is judged on numbers that were made up.
+
+
+def cell(tokens: int = 64, ratios: dict[str, float] | None = None, spread: float = 0.01, threads: int = 1) -> Cell:
+    """A cell of bert-ffn in which ours takes 1 ms, with ratios of ours over others."""
+    values = {"ort": 0.9, "onnxscript": 0.9, "torch": 0.4, "bare": 1.02} if ratios is None else ratios
+    return Cell(
+        "bert-ffn", (768, 3072), tokens, threads,
+        (Timing(OURS, 1e-3, 1e-3, 1e-3, 30), *(Timing(n, 1e-3 / v, 1e-3, 1e-3, 30) for n, v in values.items())),
+        tuple(Ratio(OURS, name, value, value - spread, value + spread) for name, value in values.items()),
+    )  # fmt: skip
+
+
+def results(*cells: Cell) -> Results:
+    return Results(
+        "2026-01-01 00:00", ("a command",), Environment({"python": "3.11"}, "a processor", "Linux", 1), "avx2", cells
+    )
+
+
+def verdicts(of: Results) -> dict[str, str]:
+    return {promise.text: promise.verdict(of) for promise in PROMISES}
+
+
+def test_a_promise_is_met_not_met_or_not_measured() -> None:
+    found = verdicts(results(cell(), cell(128, {"ort": 0.94, "ort-transformers": 1.04, "torch": 0.6, "bare": 1.2})))
+    assert found["ours / ort, bert-ffn 768/3072, 64 to 512 tokens"] == "met"
+    assert found["ours / best of ort, onnxscript and ort-transformers, any cell"] == "not met"
+    assert found["ours / torch, the whole table"] == "not met"
+    assert found["ours / bare, 64 to 512 tokens"] == "not met"
+    assert found["ours / bare, 2048 and 4096 tokens"] == "not measured"
+    assert found["ours-chunked / ours, 4096 tokens"] == "not measured"
+    assert set(verdicts(results()).values()) == {"not measured"}
+
+
+def test_cells_of_more_threads_are_no_part_of_a_promise() -> None:
+    assert set(verdicts(results(cell(threads=2))).values()) == {"not measured"}
+
+
+@pytest.mark.parametrize(("over", "verdict"), [(1 / 0.94, "met"), (1 / 0.96, "not met")])
+def test_a_further_form_of_ours_is_judged_over_ours(over: float, verdict: str) -> None:
+    found = verdicts(results(cell(4096, {"ours-chunked": over})))
+    assert found["ours-chunked / ours, 4096 tokens"] == verdict
+
+
+@pytest.mark.parametrize(("block_error", "verdict"), [(0.009, "met"), (0.011, "not met")])
+def test_the_error_of_8_bits_is_the_larger_of_both(block_error: float, verdict: str) -> None:
+    layers = (LayerError(0, 0.004, block_error), LayerError(1, 0.012, 0.005))
+    found = verdicts(
+        replace(results(), accuracy=Accuracy("a model", 2, 20, layers, 0.006, block_error, 0.02, 0.999, 1.0))
+    )
+    assert found["ours-8bit, relative L2 error on real activations"] == verdict
+    assert found["ours-8bit, the same of the worst single layer"] == "not met"
+
+
+@pytest.mark.parametrize(("fuse", "verdict"), [(0.1, "met"), (3.0, "not met")])
+def test_export_and_fuse_are_judged_together(fuse: float, verdict: str) -> None:
+    times = ExportTimes("BERT-base", (10.0, 9.0, 30.0), (11.0, 12.0, 11.5), (fuse,) * 3, (5.0,) * 3)
+    found = verdicts(replace(results(), export_times=times))
+    assert found["export and fuse / torch.onnx.export alone, BERT-base"] == verdict
+
+
+def test_a_loss_is_listed_and_a_tie_is_called_one() -> None:
+    slower = cell(1, {"openvino": 1.2, "ort": 1.005, "torch": 0.5, "bare": 1.3})
+    listed = tables.losses([slower])
+    (row,) = listed.splitlines()[2:]
+    assert row.startswith("| bert-ffn 768/3072 | 1 | 1 | openvino | 1.200 | 1.190 to 1.210 |")
+    counts = {
+        line.split(" | ")[0].strip("| "): line.split(" | ")[4:]
+        for line in tables.against_each([slower]).splitlines()[2:]
+    }
+    assert counts["openvino"] == ["0", "0", "1 |"]
+    assert counts["ort"] == ["0", "1", "0 |"]
+    assert counts["torch"] == ["1", "0", "0 |"]
+
+
+def test_a_loss_of_the_default_shows_what_our_best_form_does() -> None:
+    slower = cell(4096, {"openvino": 1.2})
+    tuned = replace(slower, ratios=(*slower.ratios, Ratio("ours-tuned", "openvino", 0.97, 0.96, 0.98)))
+    assert "| 0.970 (ours-tuned) |" in tables.losses([tuned])
+
+
+def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
+    of = results(cell(), replace(cell(4), operators={"ours": {"MatMul": 1e-3}}, errors={"ort": 1e-7}, limit=1e-4))
+    store.write(of, tmp_path / "times.json")
+    found = store.read(tmp_path / "times.json")
+    assert found.cells[1].operators == of.cells[1].operators
+    assert found.cells[0].timings[1].median == pytest.approx(of.cells[0].timings[1].median, rel=1e-4)
+    store.write(found, tmp_path / "again.json")
+    assert store.read(tmp_path / "again.json") == found
+    pages.write(of, tmp_path / "times.md")
+    assert "## Where a peer is faster\n\nNowhere" in (tmp_path / "times.md").read_text()
