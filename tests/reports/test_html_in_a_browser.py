@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,24 +14,12 @@ from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.result import ParityResult
 from ffn_export.reports.html import write_html
+from tests.browser import needs_browser, start
 from tests.reports.test_html import site
 
 __all__ = ["site"]
 
-BROWSER, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        BROWSER is None or DRIVER is None,
-        reason="chromium and chromedriver are not here: apt-get install chromium chromium-driver",
-    ),
-]
-
-_FLAGS = (
-    "headless", "no-sandbox", "disable-gpu", "disable-quic", "disable-dev-shm-usage", "no-first-run",
-    "disable-background-networking", "disable-component-update", "disable-sync",
-)  # fmt: skip
+pytestmark = [pytest.mark.slow, needs_browser]
 
 # What a reader would miss: boxes that the page cuts off, pictures of no size, text that is smaller than 10 pixels.
 _MEASURE = """
@@ -60,17 +47,7 @@ return {
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(BROWSER)
-    for flag in (*_FLAGS, f"user-data-dir={tmp_path_factory.mktemp('browser')}"):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
+    yield from start(tmp_path_factory.mktemp("browser"))
 
 
 def show(browser: Any, page: Path, width: int, scheme: str) -> dict[str, Any]:

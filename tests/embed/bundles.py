@@ -1,0 +1,97 @@
+"""Bundles as they are built, and changed ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ffn_export.bundle.build import BuildOptions, build
+from ffn_export.bundle.manifest import read_manifest
+from ffn_export.exporter import vectors
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import from_module, resolve
+from ffn_export.modules.block import FeedForwardBlock
+from ffn_export.modules.feed_forward import FeedForward
+from ffn_export.modules.norms import make_norm
+from ffn_export.runtimes.ort_cpu import executed_kernels
+from ffn_export.runtimes.session_options import SessionSettings
+
+NAMES = ("plain", "contrib operators", "two inputs")
+
+
+def build_all(directory: Path) -> None:
+    """Build a bundle of each name: the block of BERT, narrow, as it is fast and as one node a site; a norm of a sum."""
+    judged = BuildOptions(runtimes=["ort-cpu"], bench_budget=0)
+    block = FeedForwardBlock(FeedForward(16, 64, "gelu"), make_norm("layer_norm", 16, eps=1e-12), "post").eval()
+    source = from_module(block, {"x": "float32[batch,seq,16]"})
+    exported = export_source(source, judged.opset)
+    for name, target in (("plain", "ort-cpu"), ("contrib operators", "ort")):
+        built = build(source, directory / name, replace(judged, target=target), exported=exported)
+        assert built.passed, built.failures
+    assert build(resolve("d2l-addnorm"), directory / "two inputs", judged).passed
+
+
+def copy(bundle: Path, to: Path) -> Path:
+    """Copy a bundle; large files are linked, and so must not be written to but replaced."""
+    return Path(shutil.copytree(bundle, to, copy_function=os.link))
+
+
+def with_manifest(bundle: Path, to: Path, **entries: Any) -> Path:
+    """Copy a bundle under a manifest with other entries."""
+    manifest = json.loads((copy(bundle, to) / "manifest.json").read_text())
+    (to / "manifest.json").unlink()
+    (to / "manifest.json").write_text(json.dumps({**manifest, **entries}))
+    return to
+
+
+def with_options(bundle: Path, to: Path, settings: SessionSettings) -> Path:
+    """Copy a bundle under other session options."""
+    return with_manifest(bundle, to, session_options=settings.to_dict())
+
+
+def with_vector(bundle: Path, to: Path, kind: str, array: np.ndarray) -> Path:
+    """Copy a bundle with another first input or output vector."""
+    file = copy(bundle, to) / vectors.DIRECTORY / f"{kind}_0.pb"
+    proto = onnx.numpy_helper.from_array(array, onnx.load_tensor(file).name)
+    file.unlink()
+    file.write_bytes(proto.SerializeToString())
+    return to
+
+
+def with_identity(bundle: Path, to: Path) -> Path:
+    """Copy a bundle whose model has a node more that does nothing, which every level but one takes away."""
+    model = onnx.load(copy(bundle, to) / "model.onnx")
+    (output,) = model.graph.output
+    for node in model.graph.node:
+        node.output[:] = ["inner" if name == output.name else name for name in node.output]
+    model.graph.node.append(onnx.helper.make_node("Identity", ["inner"], [output.name]))
+    (to / "model.onnx").unlink()
+    onnx.save(model, to / "model.onnx")
+    return to
+
+
+def vector(bundle: Path, kind: str) -> np.ndarray:
+    """Return the first input or output vector, in an array of its own."""
+    inputs, outputs = vectors.read(bundle)
+    return np.array(next(iter((inputs if kind == "input" else outputs).values())))
+
+
+def executed_in_python(bundle: Path) -> list[str]:
+    """Return the operators that ONNX Runtime runs under the bundle's own options, in order."""
+    settings = read_manifest(bundle).session_options
+    kernels = executed_kernels(bundle / "model.onnx", settings, vectors.read(bundle)[0])
+    return [kernel.operator for kernel in kernels]
+
+
+def kernels(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what a profile of ONNX Runtime says of each kernel that ran, in order."""
+    nodes = (event for event in events if event.get("cat") == "Node")
+    return [event["args"] for event in nodes if event["name"].endswith("_kernel_time")]
