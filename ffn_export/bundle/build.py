@@ -42,6 +42,7 @@ from ffn_export.runtimes.threads import available_threads
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.result import TuningResult
 from ffn_export.tuning.tune import TuneOptions, tune
+from ffn_export.tuning.tune import check as check_tuning
 
 Progress = Callable[[str], None]
 
@@ -143,6 +144,8 @@ def build(
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
     get_target(options.target)
+    if options.tuning is not None:
+        check_tuning(options.target, options.tuning)
     publish.check_destination(destination)
     with publish.staging(destination) as stage:
         result = _build_in(stage.directory, source, destination, options, progress, exported, reference)

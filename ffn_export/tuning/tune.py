@@ -17,7 +17,7 @@ import onnx_ir as ir
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.decisions import default_forms
-from ffn_export.fusion.targets import get_target
+from ffn_export.fusion.targets import Target, get_target
 from ffn_export.latency.sizes import token_sizes
 from ffn_export.parity.cases import as_feeds, given, sweep
 from ffn_export.parity.references import OnnxReference, graph_inputs
@@ -85,11 +85,7 @@ def tune(
         RuntimeUnavailableError: If the target's runtime is not available here.
     """
     options = options or TuneOptions()
-    chosen_target = get_target(target)
-    if target not in _RUNTIMES:
-        raise UsageError(f"{target} has one form of each site, so nothing to tune: take --target ort-cpu or ort-cuda")
-    if not options.tokens:
-        raise UsageError("name the numbers of tokens to tune for")
+    chosen_target = check(target, options)
     threads = threads or available_threads()
     specs = graph_inputs(model) if specs is None else specs
     sizes = [token_sizes(specs, count) for count in dict.fromkeys(options.tokens)]
@@ -113,6 +109,20 @@ def tune(
         ):
             search.attempt(move)
         return search.result(target)
+
+
+def check(target: str, options: TuneOptions) -> Target:
+    """Return the target, if it leaves something to choose.
+
+    Raises:
+        UsageError: If it does not, there is none of this name, or no number of tokens is given.
+    """
+    chosen = get_target(target)
+    if target not in _RUNTIMES:
+        raise UsageError(f"{target} has one form of each site, so nothing to tune: take --target ort-cpu or ort-cuda")
+    if not options.tokens:
+        raise UsageError("name the numbers of tokens to tune for")
+    return chosen
 
 
 class _Search:

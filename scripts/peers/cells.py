@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -12,6 +12,7 @@ import numpy as np
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
 from ffn_export.latency.ceilings import ceilings
+from ffn_export.latency.competitors import Competitor
 from ffn_export.latency.measure import SETTLE, Pace, interleave
 from ffn_export.latency.result import Ratio
 from ffn_export.latency.statistics import paired_ratio, summarise
@@ -56,20 +57,24 @@ def measure(loaded: Loaded, tokens: int, effort: Effort) -> Cell:
     several = any(len(each) > 1 for each in calls.values())
     pace = effort.pace(median(seconds.values()), several_sessions=several)
     times = interleave(calls, effort.budget, pace)
-    ratios = tuple(paired_ratio(ours, times[ours], other, times[other]) for ours, other in _pairs(times))
+    ratios = tuple(_ratio(times, ours, other) for ours, other in _pairs(times))
     is_behind = any(r.runtime == OURS and r.baseline == _OPENVINO and r.value > 1 and not r.is_tie for r in ratios)
     return Cell(
         subject.name,
         subject.widths,
         tokens,
         threads,
-        tuple(summarise(name, each) for name, each in times.items()),
+        tuple(summarise(Competitor(name), each) for name, each in times.items()),
         ratios,
         errors,
         {**loaded.refused, **refused},
         _limit(subject, tokens, threads),
         _taken_apart(loaded, feeds) if is_behind else {},
     )
+
+
+def _ratio(times: Mapping[str, Sequence[float]], one: str, other: str) -> Ratio:
+    return paired_ratio(Competitor(one), times[one], Competitor(other), times[other])
 
 
 def relative_l2(actual: Array, wanted: Array) -> float:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from corpus.peers import optimize_for_ort, optimize_with_transformers, silent
 from ffn_export.errors import FfnExportError, UsageError, did_you_mean
 from ffn_export.exporter.one_line import first_line
-from ffn_export.latency.measure import FEW_TOKENS, MOST_BYTES, SESSIONS
+from ffn_export.latency.measure import MOST_BYTES, SESSIONS
+from ffn_export.latency.result import FEW_TOKENS
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import SessionSettings

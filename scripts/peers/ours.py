@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
+from ffn_export.fusion.decisions import default_forms
+from ffn_export.fusion.targets import get_target
 from ffn_export.parity.after_fusing.check import fuse
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.session_options import SessionSettings
+from ffn_export.tuning.tune import TuneOptions, tune
 from peers.subject import Subject
 
 # A file and how it is loaded, for so many threads.
 Made = tuple[Path, SessionSettings]
 Maker = Callable[[Subject, int], Made]
 
+TARGET = "ort-cpu"
+_TUNED_WIDTHS, _TUNED_TOKENS = (768, 3072), (16, 128, 512)
 EIGHT_BITS = QuantizationOptions(bits=8, block=32, accuracy_level=4)
 
 
@@ -23,9 +30,40 @@ def fused(subject: Subject, threads: int) -> Made:
     """Fuse for ort-cpu, the default. The outputs are compared here, so fusing need not do it."""
     path = subject.file("ours")
     if not path.is_file():
-        model, _ = fuse(subject.model(), "ort-cpu", check=False, threads=threads)
+        model, _ = fuse(subject.model(), TARGET, check=False, threads=threads)
         onnx_file.save(model, path)
     return path, SessionSettings()
+
+
+def again(subject: Subject, threads: int) -> Made:
+    """Load what :func:`fused` made a second time: how far apart two sessions of one file are is the noise of a cell."""
+    return fused(subject, threads)
+
+
+def in_chunks(subject: Subject, threads: int) -> Made:
+    """Fuse with feed-forwards in a loop over chunks of 384 tokens."""
+    path = subject.file("ours-chunked")
+    if not path.is_file():
+        forms = replace(default_forms(get_target(TARGET)), chunk=384)
+        model, _ = fuse(subject.model(), TARGET, check=False, forms=forms, threads=threads)
+        onnx_file.save(model, path)
+    return path, SessionSettings()
+
+
+def tuned(subject: Subject, threads: int) -> Made:
+    """Choose form and session options by measuring, for lengths in the middle of the table.
+
+    Raises:
+        UsageError: For other widths than those of BERT-base, to save the time that tuning takes.
+    """
+    if subject.widths != _TUNED_WIDTHS:
+        raise UsageError(f"it is tuned at {_TUNED_WIDTHS[0]} x {_TUNED_WIDTHS[1]} alone, to save time")
+    options = TuneOptions(_TUNED_TOKENS, seconds=0.2)
+    result = tune(subject.model(), TARGET, options, specs=subject.source.inputs, threads=threads)
+    path = subject.file(f"ours-tuned-{threads}")
+    model, _ = fuse(subject.model(), TARGET, check=False, forms=result.chosen.forms, threads=threads)
+    onnx_file.save(model, path)
+    return path, result.chosen.settings
 
 
 def quantized(subject: Subject, threads: int) -> Made:
@@ -37,4 +75,10 @@ def quantized(subject: Subject, threads: int) -> Made:
     return path, SessionSettings()
 
 
-FORMS: Mapping[str, Maker] = {"ours": fused, "ours-8bit": quantized}
+FORMS: Mapping[str, Maker] = {
+    "ours": fused,
+    "ours-again": again,
+    "ours-chunked": in_chunks,
+    "ours-tuned": tuned,
+    "ours-8bit": quantized,
+}

@@ -10,6 +10,7 @@ from ffn_export.reports.text_file import write_text
 from peers import plots, tables
 from peers.blocks import threads_text
 from peers.competitors import COMPETITORS
+from peers.promises import noise
 from peers.result import Cell, Results
 
 _HEAD = """# Results on a processor
@@ -28,8 +29,9 @@ the same round; where it holds 1 the result is a tie. Before it was timed, each 
 - onnxscript, ort-transformers: the export after `optimize_for_ort`, and after onnxruntime.transformers' optimiser at
   level 2, in the same kind of session
 - openvino: the export, told to compute in float32; openvino-bf16: told nothing, where that means bfloat16
-- ours: `fuse` for `ort-cpu`, with its session settings; ours-…: further forms of it; ours-8bit: products in 8 bits,
-  blocks of 32, accuracy level 4
+- ours: `fuse` for `ort-cpu`, with its session settings; ours-again: the same file in sessions of its own;
+  ours-chunked: in a loop over chunks of 384 tokens; ours-tuned: what `ffn-export tune` chooses for 16, 128 and 512
+  tokens; ours-8bit: products in 8 bits, blocks of 32, accuracy level 4
 - bare: the products of the block in ONNX Runtime and nothing else; limit: what a large product and a large read take
   for the same work, as measured on this machine
 
@@ -61,10 +63,20 @@ def page(results: Results, folder: str) -> str:
         _where(results),
         "\n## What was promised\n\nOne thread, ratios of medians.\n\n",
         tables.promised(results),
+        *_noise(results),
     ]
     parts += [f"\n{_COMPETITORS}", *_blocks(results, folder), *_whole(results), *_lost(cells), *_accuracy(results)]
     parts += [*_export(results), *_checked(cells, results)]
     return "".join(parts)
+
+
+def _noise(results: Results) -> Iterator[str]:
+    found = noise(results)
+    if found is not None:
+        yield (
+            f"\nThe noise: the same file, loaded a second time, takes {found.value:.3f} of ours ({found.detail}). "
+            "What differs by less from cell to cell says nothing.\n"
+        )
 
 
 def _where(results: Results) -> str:

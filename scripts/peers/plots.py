@@ -21,7 +21,8 @@ _STYLE: Any = {
 _STYLES: Mapping[str, tuple[str, str]] = {
     "torch": ("#d55e00", "s"), "torch.compile": ("#d55e00", "v"), "ort": ("#0072b2", "s"),
     "onnxscript": ("#0072b2", "v"), "ort-transformers": ("#0072b2", "^"), "openvino": ("#009e73", "s"),
-    "openvino-bf16": ("#009e73", "v"), OURS: ("#000000", "o"), "ours-tuned": ("#000000", "*"),
+    "openvino-bf16": ("#009e73", "v"), OURS: ("#000000", "o"), "ours-again": ("#000000", "|"),
+    "ours-tuned": ("#000000", "*"),
     "ours-chunked": ("#000000", "x"), "ours-8bit": ("#cc79a7", "D"), BARE: ("#999999", "."),
 }  # fmt: skip
 _OTHER = ("#56b4e9", "P")

@@ -94,6 +94,11 @@ def _mean(values: list[tuple[Cell, float]]) -> Figure | None:
     )
 
 
+def noise(results: Results) -> Figure | None:
+    """Return how far apart two sessions of one file are: a difference below that says nothing."""
+    return _mean_ratio(OURS, "ours-again")(results)
+
+
 def _over_the_best_peer(results: Results) -> Figure | None:
     worst: tuple[Cell, Ratio] | None = None
     compared = 0
