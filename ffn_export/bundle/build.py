@@ -195,7 +195,8 @@ def _build_in(
         runtimes=options.runtimes,
         settings=settings,
         cases=cases,
-        tolerances=Tolerances(relative_l2=options.budget),
+        # A budget for 8-bit weights is none for a model that was tuned without them.
+        tolerances=Tolerances(relative_l2=options.budget if tuning is None or quantized is not None else None),
         threads=threads,
         progress=progress,
     )
@@ -265,8 +266,10 @@ def _choose(
 def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ...]:
     quantization = () if options.quantization is None else options.quantization.command_line()
     budget = () if options.budget is None else ("--budget", f"{options.budget:g}")
-    command = "build" if options.tuning is None else "tune"
-    return results.commands(source, name, command, options.target, options.opset, (*quantization, *budget))
+    if options.tuning is None:
+        return results.commands(source, name, "build", options.target, options.opset, (*quantization, *budget))
+    tokens = [word for count in options.tuning.tokens for word in ("--tokens", str(count))]
+    return results.commands(source, name, "tune", options.target, options.opset, (*tokens, *budget))
 
 
 def _write_vectors(stage: Path, source: Source, reference: TorchReference, parity: ParityResult, seed: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ffn_export.errors import UsageError, did_you_mean
+from ffn_export.fusion.by_rows.apply import GEMM_RULE
 from ffn_export.fusion.costs import Costs, costs
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.rule import Rule
@@ -18,7 +19,7 @@ from ffn_export.fusion.rules.gate_apart import GateApart
 from ffn_export.fusion.rules.gate_packed import GatePacked
 from ffn_export.fusion.targets import Target
 
-GEMM = "gemm-by-rows"
+GEMM = GEMM_RULE
 # A table is measured once, and a kernel's cost varies from run to run by about so much.
 _LEAD = 0.10
 

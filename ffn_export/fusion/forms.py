@@ -16,23 +16,28 @@ class Forms:
     Attributes:
         rules: Names of the open rules in use, and ``gemm-by-rows`` for products and their biases as one ``Gemm``.
         chunk: The fewest rows of a chunk where a feed-forward is computed in a loop over chunks; None for no loop.
+        long_only: Whether the loop stands in one branch of an ``If``, for inputs of two chunks and more, and the plain
+            nodes in the other. ONNX Runtime then packs the weights twice.
 
     Raises:
-        UsageError: If a chunk holds no row.
+        UsageError: If a chunk holds no row, or there is none to be for long inputs only.
     """
 
     rules: frozenset[str] = frozenset()
     chunk: int | None = None
+    long_only: bool = False
 
     def __post_init__(self) -> None:
         if self.chunk is not None and self.chunk < 1:
             raise UsageError(f"a chunk of {self.chunk} tokens is none: take 1 or more")
+        if self.long_only and self.chunk is None:
+            raise UsageError("for long inputs only there is a chunk: name its tokens")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {"rules": sorted(self.rules), "chunk": self.chunk}
+        return {"rules": sorted(self.rules), "chunk": self.chunk, "long_only": self.long_only}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Forms:
         """Read what :meth:`to_dict` wrote."""
-        return cls(frozenset(data["rules"]), data["chunk"])
+        return cls(frozenset(data["rules"]), data["chunk"], data["long_only"])

@@ -127,7 +127,7 @@ def _by_rows(model: ir.Model, forms: Forms, log: Log, excluded: Collection[str])
     if GEMM not in forms.rules and forms.chunk is None:
         return {}
     inference.fill_types(model)
-    return by_rows(model, log, excluded, gemm=GEMM in forms.rules, chunk=forms.chunk)
+    return by_rows(model, log, forms, excluded)
 
 
 def unchanged(model: ir.Model, target: str) -> FusionReport:

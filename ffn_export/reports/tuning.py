@@ -42,7 +42,8 @@ def chosen_words(result: TuningResult) -> str:
     parts = sorted(choice.forms.rules - default.forms.rules)
     parts += [f"without {name}" for name in sorted(default.forms.rules - choice.forms.rules)]
     if choice.forms.chunk is not None:
-        parts.append(f"chunks of {choice.forms.chunk} tokens")
+        only = " for long inputs only" if choice.forms.long_only else ""
+        parts.append(f"chunks of {choice.forms.chunk} tokens{only}")
     if choice.quantization is not None:
         parts.append(f"{choice.quantization.bits}-bit weights")
     if choice.settings != default.settings:

@@ -37,6 +37,11 @@ class Candidate:
         """The file with its session options."""
         return Artifact(self.path, None, self.choice.settings)
 
+    def discard(self) -> None:
+        """Remove the file: the weights of a large model need not lie there once for each thing that was tried."""
+        for path in self.path.parent.glob(f"{self.path.name}*"):
+            path.unlink()
+
 
 class Candidates:
     """Makes candidates of one model.
@@ -72,7 +77,7 @@ def _print(model: ir.Model, choice: Choice) -> str:
     in_chunks = any(CHUNK_RULE in node.metadata_props.get(RULE_KEY, "") for node in nodes)
     told: dict[str, Any] = {
         "operators": [f"{node.domain}::{node.op_type}" for node in nodes],
-        "chunk": choice.forms.chunk if in_chunks else None,
+        "chunk": (choice.forms.chunk, choice.forms.long_only) if in_chunks else None,
         "session_options": choice.settings.to_dict(),
     }
     return json.dumps(told, sort_keys=True)

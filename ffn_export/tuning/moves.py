@@ -15,6 +15,7 @@ from ffn_export.runtimes.session_options import STOP_REFUSING, SessionSettings
 from ffn_export.tuning.choice import Choice
 
 CHUNKS = (256, 384, 512)
+DEFAULT_CHUNK = 384
 _OPPOSITES = {GateApart().name: GatePacked().name, GatePacked().name: GateApart().name}
 
 
@@ -50,6 +51,11 @@ def moves(
     for chunk in CHUNKS if target.by_rows else ():
         if max(tokens, default=0) >= 2 * chunk:
             yield Move(f"chunks of {chunk} tokens", _with_chunk(chunk))
+    # Where short inputs are timed too, which a loop costs more than it gives them.
+    if target.by_rows and min(tokens, default=0) < 2 * DEFAULT_CHUNK <= max(tokens, default=0):
+        yield Move(
+            f"chunks of {DEFAULT_CHUNK} tokens, for long inputs only", _with_chunk(DEFAULT_CHUNK, long_only=True)
+        )
     for name, settings in _settings(threads) if on_cpu else ():
         yield Move(name, _with_settings(settings))
     if few_bits:
@@ -77,8 +83,8 @@ def _toggled(name: str, *, on: bool) -> Callable[[Choice], Choice]:
     return apply
 
 
-def _with_chunk(chunk: int) -> Callable[[Choice], Choice]:
-    return lambda choice: replace(choice, forms=Forms(choice.forms.rules, chunk))
+def _with_chunk(chunk: int, *, long_only: bool = False) -> Callable[[Choice], Choice]:
+    return lambda choice: replace(choice, forms=Forms(choice.forms.rules, chunk, long_only))
 
 
 def _with_settings(change: Callable[[SessionSettings], SessionSettings]) -> Callable[[Choice], Choice]:

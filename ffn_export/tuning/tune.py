@@ -88,7 +88,9 @@ def tune(
     chosen_target = check(target, options)
     threads = threads or available_threads()
     specs = graph_inputs(model) if specs is None else specs
-    sizes = [token_sizes(specs, count) for count in dict.fromkeys(options.tokens)]
+    asked = [token_sizes(specs, count) for count in options.tokens]
+    # Bounds of an axis may make the same of two lengths.
+    sizes = [size for place, size in enumerate(asked) if size not in asked[:place]]
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         search = _Search(
             Candidates(model, target, Path(scratch)),
@@ -151,6 +153,7 @@ class _Search:
         try:
             candidate = self._candidates.make(choice)
             if candidate.print == self._best.print:
+                candidate.discard()
                 return Trial(move.name, "changes nothing", "the graph and the options stay as they are")
             broken = self._broken_budget(candidate)
             if broken is not None:
@@ -162,7 +165,8 @@ class _Search:
         mean = geometric_mean(pairs)
         assert mean is not None
         if mean > _STEP or not _is_ahead(pairs):
-            return Trial(move.name, "left", f"{mean:.3f} of the time of the best so far", pairs)
+            candidate.discard()
+            return Trial(move.name, "left", f"{mean:.3f} of the time of the best so far{_but(pairs)}", pairs)
         self._best = candidate
         return Trial(move.name, "taken", f"{mean:.3f} of the time of the best so far", pairs)
 
@@ -209,6 +213,12 @@ class _Search:
             held_out,
             environment.current(self._threads),
         )
+
+
+def _but(pairs: Sequence[Pair]) -> str:
+    """Name where a candidate is slower beyond the noise."""
+    slower = [pair.label for pair in pairs if pair.ratio.low > 1]
+    return f", slower at {' and '.join(slower)}" if slower else ""
 
 
 def _is_ahead(pairs: Sequence[Pair]) -> bool:

@@ -78,5 +78,5 @@ def test_a_misspelt_form() -> None:
 
 def test_forms_are_plain_data() -> None:
     forms = Forms(frozenset({"b", "a"}), 384)
-    assert forms.to_dict() == {"rules": ["a", "b"], "chunk": 384}
+    assert forms.to_dict() == {"rules": ["a", "b"], "chunk": 384, "long_only": False}
     assert Forms.from_dict(forms.to_dict()) == forms

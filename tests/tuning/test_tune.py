@@ -122,12 +122,17 @@ def test_a_lead_that_does_not_last_is_none(exported: ir.Model) -> None:
     assert result.reason.startswith("the lead over the default is too small: ")
 
 
-def test_chunks_are_tried_where_there_are_two(exported: ir.Model) -> None:
-    moves = {count: tune(exported, options=TuneOptions((count,), 0.001), threads=1).trials for count in (511, 512)}
-    assert {c: [t.move for t in trials if "chunks" in t.move] for c, trials in moves.items()} == {
-        511: [],
-        512: ["chunks of 256 tokens"],
-    }
+@pytest.mark.parametrize(
+    ("tokens", "tried"),
+    [
+        ((511,), []),
+        ((512,), ["chunks of 256 tokens"]),
+        ((1, 768), ["chunks of 256 tokens", "chunks of 384 tokens", "chunks of 384 tokens, for long inputs only"]),
+    ],
+)
+def test_chunks_are_tried_where_there_are_two(exported: ir.Model, tokens: tuple[int, ...], tried: list[str]) -> None:
+    result = tune(exported, options=TuneOptions(tokens, 0.001), threads=1)
+    assert [trial.move for trial in result.trials if "chunks" in trial.move] == tried
 
 
 def test_what_changes_nothing_is_not_timed(exported: ir.Model) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 import onnx_ir as ir
@@ -13,24 +13,22 @@ from ffn_export.fusion.by_rows import loop
 from ffn_export.fusion.by_rows.reading import read
 from ffn_export.fusion.by_rows.write import biased_products, write
 from ffn_export.fusion.engine import RULE_KEY, Log, scoped_name
+from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.outline_site import Reading
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import rank
 
-GEMM_RULE, CHUNK_RULE = "gemm-by-rows", "chunks-of-rows"
+GEMM_RULE, CHUNK_RULE = BY_ROWS = "gemm-by-rows", "chunks-of-rows"
 
 
-def by_rows(
-    model: ir.Model, log: Log, excluded: Collection[str] = (), *, gemm: bool, chunk: int | None
-) -> dict[str, str]:
+def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] = ()) -> dict[str, str]:
     """Write feed-forwards by rows, in place.
 
     Args:
         model: A fused model whose values have types.
         log: Learns what was written.
+        forms: Whether products and their biases become one ``Gemm``, and whether there is a loop over chunks.
         excluded: Names of values whose computation stays as it is.
-        gemm: Whether products and their biases become one ``Gemm``.
-        chunk: The fewest rows of a chunk of a loop; None writes no loop.
 
     Returns:
         Name of a feed-forward that stays as it is -> why.
@@ -48,21 +46,21 @@ def by_rows(
         if isinstance(reading, str) or not taken.isdisjoint(reading.nodes):
             left[scoped_name(site.nodes[-1])] = reading if isinstance(reading, str) else "it shares nodes with another"
             continue
-        with_gemm = gemm and bool(biased_products(reading))
-        if reading.end.name in excluded or not (with_gemm or chunk):
+        with_gemm = GEMM_RULE in forms.rules and bool(biased_products(reading))
+        if reading.end.name in excluded or not (with_gemm or forms.chunk):
             continue
         taken.update(reading.nodes)
-        rule = "+".join([*([GEMM_RULE] if with_gemm else []), *([CHUNK_RULE] if chunk else [])])
+        rule = "+".join([*([GEMM_RULE] if with_gemm else []), *([CHUNK_RULE] if forms.chunk else [])])
         x = reading.inputs["x"]
         op = Builder()
-        result = _write(op, reading, written.get(x, x), chunk, gemm=with_gemm)
+        result = _write(op, reading, written.get(x, x), forms, gemm=with_gemm)
         log.applied.update(rule.split("+"))
         log.values.append(str(reading.end.name))
         written[reading.end] = _put(op, reading, result, rule, names)
     return left
 
 
-def _write(op: Builder, reading: Reading, x: ir.Value, chunk: int | None, *, gemm: bool) -> ir.Value:
+def _write(op: Builder, reading: Reading, x: ir.Value, forms: Forms, *, gemm: bool) -> ir.Value:
     d_in, d_out = last_size(reading.inputs["x"]), last_size(reading.end)
     assert d_in is not None
     assert d_out is not None
@@ -72,7 +70,11 @@ def _write(op: Builder, reading: Reading, x: ir.Value, chunk: int | None, *, gem
 
     is_matrix = rank(reading.inputs["x"]) == 2
     rows = x if is_matrix else op.Reshape(x, op.constant(np.asarray([-1, d_in], np.int64)))
-    y = loop.write(op, rows, (d_in, d_out), chunk, compute) if chunk else compute(op, rows)
+    if forms.chunk is None:
+        y = compute(op, rows)
+    else:
+        write_loop = loop.write_for_long if forms.long_only else loop.write
+        y = write_loop(op, rows, (d_in, d_out), forms.chunk, compute)
     if not is_matrix:
         shape = op.Concat(op.Shape(x, end=-1), op.constant(np.asarray([d_out], np.int64)), axis=0)
         # allowzero: an empty batch is a size of 0 and not "as before".
@@ -91,7 +93,7 @@ def _put(op: Builder, reading: Reading, result: ir.Value, rule: str, names: Name
         graph.register_initializer(value)
     result.metadata_props.update(end.metadata_props)
     result.doc_string = end.doc_string
-    nodes = [inner for node in op.nodes for inner in (*(n for body in _bodies(node) for n in body), node)]
+    nodes = list(_with_bodies(op.nodes))
     for node in nodes:
         made_by = [*node.metadata_props.get(RULE_KEY, "").split("+"), rule]
         node.metadata_props.update({k: v for k, v in last.metadata_props.items() if k not in node.metadata_props})
@@ -100,11 +102,18 @@ def _put(op: Builder, reading: Reading, result: ir.Value, rule: str, names: Name
         for value in node.outputs:
             if value is not result:
                 value.name = names.value(f"{end.name}_{node.op_type}")
-    for body in (body for node in op.nodes for body in _bodies(node)):
+    for body in (body for node in nodes for body in _bodies(node)):
         for value in body.inputs:
             value.name = names.value(f"{end.name}_{value.name}")
     ir.convenience.replace_nodes_and_values(graph, last, list(reading.replaced), op.nodes, [end], [result])
     return result
+
+
+def _with_bodies(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    for node in nodes:
+        for body in _bodies(node):
+            yield from _with_bodies(body)
+        yield node
 
 
 def _bodies(node: ir.Node) -> list[ir.Graph]:

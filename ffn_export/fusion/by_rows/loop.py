@@ -52,6 +52,20 @@ def write(op: Builder, rows: ir.Value, sizes: tuple[int, int], tokens: int, comp
     return y
 
 
+def write_for_long(op: Builder, rows: ir.Value, sizes: tuple[int, int], tokens: int, compute: Compute) -> ir.Value:
+    """Write an ``If``: the loop where there are two chunks, and what is computed without one where there are fewer."""
+    count = op.Shape(rows, start=0, end=1)
+    is_long = op.Squeeze(op.GreaterOrEqual(count, op.constant(np.asarray([2 * tokens], np.int64))))
+    branches = {}
+    for name in ("then_branch", "else_branch"):
+        inner = Builder()
+        y = write(inner, rows, sizes, tokens, compute) if name == "then_branch" else compute(inner, rows)
+        op.constants.extend(inner.constants)
+        branches[name] = ir.Graph([], [y], nodes=inner.nodes, name=name)
+    result: ir.Value = op.If(is_long, **branches)
+    return result
+
+
 def _body(outer: Builder, stacked: ir.Value, compute: Compute) -> ir.Graph:
     """Return the body, which takes the chunk of its iteration; its constants are the outer graph's."""
     index = ir.Value(name="chunk", type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]))

@@ -9,6 +9,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from ffn_export.fusion import sites
+from ffn_export.fusion.by_rows.apply import BY_ROWS
 from ffn_export.fusion.engine import RULE_KEY, scoped_name
 from ffn_export.fusion.pipeline import Fusion
 from ffn_export.fusion.report import FusionReport, Site, SiteKind
@@ -44,7 +45,9 @@ def report_of(first: Fusion, last: Fusion, undone: Mapping[str, str], sites_of: 
         if name is not None and kind is not None:
             form = " ".join(n.op_type for n in regions.before([node])) or node.op_type
             rule = node.metadata_props.get(RULE_KEY)
-            result.place(Site("", kind, scoped_name(node), "rolled_back", form, rule=rule, reason=undone[name]), None)
+            # A feed-forward by rows ends at the value where the plain one does.
+            key = (kind, name) if kind == "feed_forward" else None
+            result.place(Site("", kind, scoped_name(node), "rolled_back", form, rule=rule, reason=undone[name]), key)
     return replace(last.report, sites=tuple(result.sites))
 
 
@@ -92,4 +95,6 @@ def _computed(nodes: tuple[ir.Node, ...]) -> list[str]:
 def _kind(node: ir.Node, target: str) -> SiteKind | None:
     """Return the kind of site that the rule is for which wrote a node."""
     made_by = node.metadata_props.get(RULE_KEY, "").split("+")[-1]
+    if made_by in BY_ROWS:
+        return "feed_forward"
     return next((rule.site for rule in get_target(target).rules if rule().name == made_by), None)

@@ -100,3 +100,25 @@ def test_a_chunk_of_none_and_targets_without_chunks() -> None:
         Forms(chunk=0)
     with pytest.raises(UsageError, match="portable has no form in chunks"):
         fuse(feed_forward(PLAIN), "portable", forms=FORMS)
+
+
+LONG = Forms(frozenset({GEMM}), CHUNK, long_only=True)
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 7, 8, 9, 100])
+def test_for_long_inputs_only(tokens: int) -> None:
+    """Below two chunks the plain nodes run, from there on the loop."""
+    of = feed_forward(PLAIN)
+    fused, report = fuse(of, "ort-cpu", forms=LONG)
+    (branches,) = (node.attributes for node in fused.graph if node.op_type == "If")
+    assert [node.op_type for node in branches["else_branch"].as_graph()] == ["Gemm", "Gelu", "Gemm"]
+    assert "Loop" in [node.op_type for node in branches["then_branch"].as_graph()]
+    assert {site.kind for site in report.sites} == {"feed_forward"}
+    onnx.checker.check_model(ir.to_proto(fused), full_check=True)
+    x = np.random.default_rng(tokens).standard_normal((1, tokens, 8)).astype(np.float32)
+    assert_same_function(of, fused, {"x": x})
+
+
+def test_long_inputs_only_need_a_chunk() -> None:
+    with pytest.raises(UsageError, match="name its tokens"):
+        Forms(long_only=True)
