@@ -14,6 +14,7 @@ from ffn_export.parity.after_fusing.check import fuse
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.session_options import SessionSettings
+from ffn_export.tuning.moves import DEFAULT_CHUNK
 from ffn_export.tuning.tune import TuneOptions, tune
 from peers.subject import Subject
 
@@ -41,10 +42,10 @@ def again(subject: Subject, threads: int) -> Made:
 
 
 def in_chunks(subject: Subject, threads: int) -> Made:
-    """Fuse with feed-forwards in a loop over chunks of 384 tokens."""
+    """Fuse with feed-forwards in a loop over chunks where the input holds two of them."""
     path = subject.file("ours-chunked")
     if not path.is_file():
-        forms = replace(default_forms(get_target(TARGET)), chunk=384)
+        forms = replace(default_forms(get_target(TARGET)), chunk=DEFAULT_CHUNK, long_only=True)
         model, _ = fuse(subject.model(), TARGET, check=False, forms=forms, threads=threads)
         onnx_file.save(model, path)
     return path, SessionSettings()
