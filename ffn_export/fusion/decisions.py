@@ -98,7 +98,7 @@ def _decision(
         return Decision(name, unmeasured, f"nobody measured {costs_as} beside {' and '.join(replaces)}")
     words = (
         f"{' and '.join(map(_plain, replaces))} cost {before:.2g} ns an element, {_plain(costs_as)} {after:.2g} "
-        f"({table.words})"
+        f"({table.words}{'' if table.is_exact else ', the nearest that was measured'})"
     )
     return Decision(name, after < (1 - _LEAD) * before, words)
 

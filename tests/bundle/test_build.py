@@ -174,7 +174,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moments", [3, pytest.param(12, marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("old", [False, True], ids=["none before", "one before"])
+@pytest.mark.parametrize(
+    "old", [pytest.param(False, id="none before", marks=pytest.mark.exhaustive), pytest.param(True, id="one before")]
+)
 def test_killed_at_any_point_it_leaves_the_old_bundle_or_none(
     bundle: Path, tmp_path: Path, old: bool, moments: int, whole: float
 ) -> None:

@@ -35,6 +35,13 @@ def test_the_slower_kernel_is_left(table: dict[str, float]) -> None:
     )
 
 
+def test_a_table_of_another_machine_says_so(table: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Costs("1.0.0", "abacus", "CPUExecutionProvider", table, is_exact=False)
+    monkeypatch.setattr(decisions, "costs", lambda provider: made)
+    reason = decisions.decisions(CPU)["skip-layer-norm"].reason
+    assert reason.endswith("(onnxruntime 1.0.0, abacus, the nearest that was measured)")
+
+
 def test_the_faster_kernel_is_taken(table: dict[str, float]) -> None:
     table["com.microsoft::SkipLayerNormalization"] = 0.4
     assert default_forms(CPU).rules == {"skip-layer-norm"}

@@ -181,7 +181,7 @@ def test_8_bits_are_measured_on_what_goes_into_each_feed_forward(tmp_path: Path)
     assert 0.99 < found.cosine < 1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_both_exports_are_timed_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WHOLE_MODELS, "tiny BERT", TINY_BERT)
     times = export_times("tiny BERT", 1, 1, lambda line: None)

@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 import pytest
+import torch
 
 import ffn_export as fx
 from ffn_export.errors import RuntimeUnavailableError, UsageError
@@ -145,7 +146,9 @@ def test_what_changes_nothing_is_not_timed(exported: ir.Model) -> None:
 
 
 def test_8_bits_within_the_budget_only() -> None:
-    module = fx.export("apx-ffn")
+    torch.manual_seed(0)
+    small = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 64)).eval()
+    module = fx.export(small, {"x": "float32[batch,seq,64]"})
     load = loading(lambda choice: choice.quantization is None, 0.02)
     within, beyond = (
         tune(module, options=TuneOptions((64,), 0.05, budget=budget, load=load), threads=1) for budget in (0.05, 1e-5)

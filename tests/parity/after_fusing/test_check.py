@@ -142,8 +142,8 @@ def test_what_cannot_be_told_apart_is_undone_altogether(monkeypatch: pytest.Monk
     """A fault outside of every rule, as in the folding of weights."""
     rewrite = pipeline.rewrite
 
-    def faulty(*arguments: Any) -> Any:
-        fusion = rewrite(*arguments)
+    def faulty(*arguments: Any, **forms: Any) -> Any:
+        fusion = rewrite(*arguments, **forms)
         scale = fusion.model.graph.initializers["d1"]
         assert scale.const_value is not None
         scale.const_value = ir.tensor(1.01 * scale.const_value.numpy(), name="d1")
@@ -173,7 +173,7 @@ def test_rule_that_raises_costs_the_sites_that_it_is_for(plant: Plant) -> None:
 
 
 def test_fusing_that_raises_leaves_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    def raising(*arguments: object) -> None:
+    def raising(*arguments: object, **forms: object) -> None:
         raise KeyError("a fault")
 
     monkeypatch.setattr(checking, "rewrite", raising)
