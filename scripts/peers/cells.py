@@ -22,7 +22,7 @@ from peers.operators import openvino_operators, ort_operators
 from peers.result import FLOAT32_PEERS, OTHER_PRECISIONS, OURS, TORCH, Cell
 from peers.subject import Subject
 
-# Runs as long as this warm no caches for one another, and have just been run once to be compared.
+# Runs as long as this are timed one by one, each after one that brings back what others drove from the caches.
 _LONG = 0.02
 _OPENVINO = "openvino"
 
@@ -42,8 +42,8 @@ class Effort:
     def pace(self, seconds: float, *, several_sessions: bool) -> Pace:
         """Return how often competitors run whose runs take so many seconds; of several sessions one has just run."""
         if seconds > _LONG:
-            rounds = max(self.rounds, int(self.budget / (SETTLE + seconds)))
-            return Pace(warm_up=int(several_sessions), rounds=rounds, most_rounds=rounds, block=1, untimed=0)
+            rounds = max(self.rounds, int(self.budget / (SETTLE + 2 * seconds)))
+            return Pace(warm_up=int(several_sessions), rounds=rounds, most_rounds=rounds, block=1)
         return Pace(rounds=self.rounds, most_rounds=max(self.rounds, int(self.budget / SETTLE)))
 
 
