@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--peers", nargs="+", default=list(COMPETITORS), metavar="NAME",
         help=f"competitors; torch and ours are always there [{' '.join(COMPETITORS)}]")  # fmt: skip
     add("--budget", type=float, default=0.25, metavar="S", help="seconds for each competitor and cell [0.25]")
-    add("--rounds", type=_count, default=5, metavar="N", help="rounds of a cell at the least, whatever they take [5]")
+    add("--rounds", type=_count, default=9, metavar="N", help="rounds of a cell at the least, whatever they take [9]")
     add("--end-to-end", action=argparse.BooleanOptionalAction, default=True,
         help="whole models, 8 bits on real activations, and the time of an export [yes]")  # fmt: skip
     add("--models", nargs="+", choices=list(WHOLE_MODELS), default=list(WHOLE_MODELS), metavar="NAME",

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 @click.argument("what", metavar="MODEL|BUNDLE|SPEC")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="PATH",
-    help="The ONNX file to write of a MODEL; of a SPEC, where bundles go [default: exported]. A BUNDLE is replaced.",
+    help="The ONNX file to write of a MODEL; of a SPEC, where bundles go [default: exported]; of a BUNDLE, the tuned "
+    "one [default: in its place].",
 )  # fmt: skip
 @click.option("--name", help="Name of the bundle of a SPEC. [default: the preset's, factory's or directory's]")
 @click.option(

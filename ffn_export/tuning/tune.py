@@ -157,6 +157,7 @@ class _Search:
                 return Trial(move.name, "changes nothing", "the graph and the options stay as they are")
             broken = self._broken_budget(candidate)
             if broken is not None:
+                candidate.discard()
                 return Trial(move.name, "refused", broken)
             self._progress(f"timing {move.name}")
             pairs = self.contest.between(candidate, self._best)

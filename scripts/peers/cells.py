@@ -22,7 +22,7 @@ from peers.operators import openvino_operators, ort_operators
 from peers.result import FLOAT32_PEERS, OTHER_PRECISIONS, OURS, TORCH, Cell
 from peers.subject import Subject
 
-# Runs as long as this are timed one by one, each after one that brings back what others drove from the caches.
+# Runs as long as this are timed one by one: what the others drove from the caches is back in no time.
 _LONG = 0.02
 _OPENVINO = "openvino"
 
@@ -42,8 +42,8 @@ class Effort:
     def pace(self, seconds: float, *, several_sessions: bool) -> Pace:
         """Return how often competitors run whose runs take so many seconds; of several sessions one has just run."""
         if seconds > _LONG:
-            rounds = max(self.rounds, int(self.budget / (SETTLE + 2 * seconds)))
-            return Pace(warm_up=int(several_sessions), rounds=rounds, most_rounds=rounds, block=1)
+            rounds = max(self.rounds, int(self.budget / (SETTLE + seconds)))
+            return Pace(warm_up=int(several_sessions), rounds=rounds, most_rounds=rounds, block=1, untimed=0)
         return Pace(rounds=self.rounds, most_rounds=max(self.rounds, int(self.budget / SETTLE)))
 
 
@@ -51,9 +51,9 @@ def measure(loaded: Loaded, tokens: int, effort: Effort) -> Cell:
     """Compare and time the competitors at a number of tokens."""
     subject, threads = loaded.subject, loaded.threads
     feeds = subject.feeds(tokens)
-    errors, refused, seconds = _compared(loaded, tokens, feeds)
+    errors, refused, seconds = _compared(loaded, feeds)
     ready = [name for name in loaded.names if name in seconds]
-    calls = {name: [runner.prepare(feeds) for runner in loaded.runners(name, tokens)] for name in ready}
+    calls = {name: [runner.prepare(feeds) for runner in loaded.runners[name]] for name in ready}
     several = any(len(each) > 1 for each in calls.values())
     pace = effort.pace(median(seconds.values()), several_sessions=several)
     times = interleave(calls, effort.budget, pace)
@@ -83,9 +83,7 @@ def relative_l2(actual: Array, wanted: Array) -> float:
     return float(np.linalg.norm(actual.astype(np.float64) - truth) / np.linalg.norm(truth))
 
 
-def _compared(
-    loaded: Loaded, tokens: int, feeds: Mapping[str, Array]
-) -> tuple[dict[str, float], dict[str, str], dict[str, float]]:
+def _compared(loaded: Loaded, feeds: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, str], dict[str, float]]:
     """Run each once: error, or why it is not timed, and the seconds of that run."""
     errors: dict[str, float] = {}
     refused: dict[str, str] = {}
@@ -94,7 +92,7 @@ def _compared(
     for name in loaded.names:
         allowed = COMPETITORS[name].allowed
         try:
-            call = loaded.runners(name, tokens)[0]
+            call = loaded.runners[name][0]
             started = time.perf_counter()
             output = next(iter(call.run(feeds).values()))
             took = time.perf_counter() - started

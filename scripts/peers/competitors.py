@@ -9,7 +9,6 @@ from corpus.peers import optimize_for_ort, optimize_with_transformers, silent
 from ffn_export.errors import FfnExportError, UsageError, did_you_mean
 from ffn_export.exporter.one_line import first_line
 from ffn_export.latency.measure import MOST_BYTES, SESSIONS
-from ffn_export.latency.result import FEW_TOKENS
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
@@ -97,7 +96,11 @@ def chosen(names: Sequence[str]) -> list[str]:
 class Loaded:
     """Competitors that are ready to run a subject with a number of threads.
 
+    There are several sessions of each of ONNX Runtime and OpenVINO, unless the weights are large: where the pages of
+    its weights and buffers came to lie moves a session by up to a fifth, at few tokens and at many.
+
     Attributes:
+        runners: Competitor -> its sessions.
         refused: Competitor -> why it cannot run it.
     """
 
@@ -106,13 +109,16 @@ class Loaded:
         self.threads = threads
         self.refused: dict[str, str] = {}
         self.artifacts: dict[str, Artifact] = {}
-        self._runners: dict[str, list[Runner]] = {}
+        self.runners: dict[str, list[Runner]] = {}
         for name in names:
             competitor = COMPETITORS[name]
             try:
                 path, settings = competitor.make(subject, threads)
                 self.artifacts[name] = Artifact(path, subject.source, settings)
-                self._runners[name] = [get_runtime(competitor.runtime).load(self.artifacts[name], threads)]
+                self.runners[name] = [
+                    get_runtime(competitor.runtime).load(self.artifacts[name], threads)
+                    for _ in range(self._sessions(competitor))
+                ]
             except FfnExportError as error:
                 self.refused[name] = str(error)
             except Exception as error:  # noqa: BLE001 - whatever an optimiser or a runtime raises is a result
@@ -121,19 +127,8 @@ class Loaded:
     @property
     def names(self) -> list[str]:
         """Those that were loaded."""
-        return list(self._runners)
+        return list(self.runners)
 
-    def runners(self, name: str, tokens: int) -> list[Runner]:
-        """Return the sessions of a competitor: several of ONNX Runtime and OpenVINO at few tokens.
-
-        Where the pages of its weights came to lie is part of a session's time there.
-        """
-        runners, artifact = self._runners[name], self.artifacts[name]
-        assert artifact.model_path is not None
-        is_module = COMPETITORS[name].runtime.startswith("torch")
-        if tokens > FEW_TOKENS or is_module:
-            return runners[:1]
-        if len(runners) == 1 and self.subject.weight_bytes <= MOST_BYTES:
-            runtime = get_runtime(COMPETITORS[name].runtime)
-            runners += [runtime.load(artifact, self.threads) for _ in range(SESSIONS - 1)]
-        return runners
+    def _sessions(self, competitor: Competitor) -> int:
+        is_module = competitor.runtime.startswith("torch")
+        return 1 if is_module or self.subject.weight_bytes > MOST_BYTES else SESSIONS

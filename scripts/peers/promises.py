@@ -99,22 +99,21 @@ def noise(results: Results) -> Figure | None:
     return _mean_ratio(OURS, "ours-again")(results)
 
 
-def _over_the_best_peer(results: Results) -> Figure | None:
-    worst: tuple[Cell, Ratio] | None = None
-    compared = 0
-    for cell in _cells(results):
-        ratios = [ratio for name in ORT_PEERS if (ratio := cell.ratio(name)) is not None]
-        if not ratios:
-            continue
-        compared += 1
-        against_best = max(ratios, key=lambda ratio: ratio.value)
-        if worst is None or against_best.value > worst[1].value:
-            worst = cell, against_best
-    if worst is None:
-        return None
-    cell, ratio = worst
-    where = f"the worst of {compared} cells: {cell.name}, {cell.tokens_text}, over {ratio.baseline}"
-    return Figure(ratio.value, f"{where}, interval {ratio.low:.3f} to {ratio.high:.3f}")
+def _over_the_best_peer(number: Callable[[Ratio], float]) -> Callable[[Results], Figure | None]:
+    """Return what gives the worst of a number of the ratios over the best peer of each cell."""
+
+    def figure(results: Results) -> Figure | None:
+        of_cells = [
+            (cell, [r for name in ORT_PEERS if (r := cell.ratio(name)) is not None]) for cell in _cells(results)
+        ]
+        worst_of_each = [(cell, max(ratios, key=number)) for cell, ratios in of_cells if ratios]
+        if not worst_of_each:
+            return None
+        cell, ratio = max(worst_of_each, key=lambda each: number(each[1]))
+        where = f"the worst of {len(worst_of_each)} cells: {cell.name}, {cell.tokens_text}, over {ratio.baseline}"
+        return Figure(number(ratio), f"{where}: {ratio.value:.3f}, interval {ratio.low:.3f} to {ratio.high:.3f}")
+
+    return figure
 
 
 def _eight_bits(results: Results) -> Figure | None:
@@ -153,7 +152,10 @@ def _cells(results: Results, tokens: tuple[int, ...] = ()) -> Iterable[Cell]:
 PROMISES = (
     Promise("ours / ort, bert-ffn 768/3072, 64 to 512 tokens", 0.93,
             _mean_ratio("ort", tokens=_MIDDLE, block="bert-ffn 768/3072")),
-    Promise("ours / best of ort, onnxscript and ort-transformers, any cell", 1.03, _over_the_best_peer),
+    Promise("ours / best of ort, onnxscript and ort-transformers, any cell", 1.03,
+            _over_the_best_peer(lambda ratio: ratio.value)),
+    Promise("the same beyond the noise: the low end of its interval", 1.03,
+            _over_the_best_peer(lambda ratio: ratio.low)),
     Promise("ours / torch, the whole table", 0.48, _mean_ratio(TORCH)),
     Promise("ours / bare, 64 to 512 tokens", 1.06, _mean_ratio(BARE, tokens=_MIDDLE)),
     Promise("ours / bare, 2048 and 4096 tokens", 1.10, _mean_ratio(BARE, tokens=_LARGE)),

@@ -286,11 +286,17 @@ def test_a_promise_is_met_not_met_or_not_measured() -> None:
     found = verdicts(results(cell(), cell(128, {"ort": 0.94, "ort-transformers": 1.04, "torch": 0.6, "bare": 1.2})))
     assert found["ours / ort, bert-ffn 768/3072, 64 to 512 tokens"] == "met"
     assert found["ours / best of ort, onnxscript and ort-transformers, any cell"] == "not met"
+    assert found["the same beyond the noise: the low end of its interval"] == "met"
     assert found["ours / torch, the whole table"] == "not met"
     assert found["ours / bare, 64 to 512 tokens"] == "not met"
     assert found["ours / bare, 2048 and 4096 tokens"] == "not measured"
     assert found["ours-chunked / ours, 4096 tokens"] == "not measured"
     assert set(verdicts(results()).values()) == {"not measured"}
+
+
+def test_a_loss_beyond_its_interval_breaks_the_promise_beyond_the_noise() -> None:
+    found = verdicts(results(cell(ratios={"ort": 1.06, "onnxscript": 1.0}, spread=0.02)))
+    assert found["the same beyond the noise: the low end of its interval"] == "not met"
 
 
 def test_cells_of_more_threads_are_no_part_of_a_promise() -> None:

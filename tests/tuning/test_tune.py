@@ -23,7 +23,7 @@ from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.result import TuningResult
 from ffn_export.tuning.tune import TuneOptions, tune
 
-SLOW = 0.004  # seconds, many times what the small model takes
+SLOW = 0.02  # seconds: many times what the small model takes, and how late a busy machine wakes from a sleep
 Slow = Callable[[Choice], bool]
 
 
