@@ -10,7 +10,15 @@ import click
 
 from ffn_export.cli.baseline import baseline_option, report_regressions, same_threads
 from ffn_export.cli.model_file import open_argument
-from ffn_export.cli.options import common, max_ratio_option, runtime_option, task_option, threads_option
+from ffn_export.cli.options import (
+    common,
+    max_ratio_option,
+    precision_options,
+    runtime_option,
+    seed_option,
+    task_option,
+    threads_option,
+)
 from ffn_export.cli.state import State
 from ffn_export.errors import UsageError
 
@@ -32,6 +40,8 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
 @task_option
+@precision_options
+@seed_option
 @max_ratio_option
 @baseline_option
 @runtime_option
@@ -46,6 +56,9 @@ def command(
     tokens: tuple[int, ...],
     inputs: tuple[str, ...],
     task: str | None,
+    dtype: str,
+    keep_io: bool,
+    seed: int | None,
     json_path: str | None,
     max_ratio: float | None,
     baseline: Path | None,
@@ -84,6 +97,9 @@ def command(
                 against,
                 inputs=inputs or None,
                 task=task,
+                dtype=dtype,
+                keep_io=keep_io,
+                seed=seed,
                 sizes=sizes or None,
                 runtimes=runtimes or None,
                 threads=threads or (same_threads(old) if old else None),
@@ -96,6 +112,8 @@ def command(
         write_json(result.to_dict(), json_path)
     if max_ratio is not None and not result.baseline:
         raise UsageError("--max-ratio is over PyTorch's time: name the model's PyTorch source with --against SPEC")
+    if not result.measurements:
+        raise UsageError(f"nothing was timed: {'; '.join(f'{who}: {why}' for who, why in result.unavailable.items())}")
     failures = latency_failures(result, max_ratio)
     for failure in failures:
         click.echo(f"ffn-export: {failure}", err=True)

@@ -36,12 +36,16 @@ def task_option(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
-def spec_options(command: Command) -> Command:
-    """How a SPEC is made: its inputs, its task and its seed."""
-    command = task_option(command)
-    command = click.option(
+def seed_option(command: Command) -> Command:
+    """``--seed``."""
+    return click.option(
         "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the weights and of the drawn inputs."
     )(command)
+
+
+def spec_options(command: Command) -> Command:
+    """How a SPEC is made: its inputs, its task and its seed."""
+    command = seed_option(task_option(command))
     command = click.option(
         "--inputs", "samples", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays to verify on as well."
     )(command)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ffn_export.runtimes.environment import Environment
+from ffn_export.size_label import size_label
 
 # Where the pages of its weights came to lie moves a session by up to 15 % at so few tokens.
 FEW_TOKENS = 16
@@ -133,7 +134,7 @@ class Measurement:
     @property
     def label(self) -> str:
         """The sizes in one word, such as ``batch=8,seq=128``."""
-        return ",".join(f"{name}={size}" for name, size in self.sizes.items()) or "static"
+        return size_label(self.sizes)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from ffn_export.fusion.inference import fill_types
+from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.views import input_at, int_of
 from ffn_export.latency.result import Work
 
@@ -18,15 +19,21 @@ def work(model: ir.Model, sizes: Mapping[str, int]) -> Work | None:
     """Count what a model cannot do without.
 
     A product of ``[m, k]`` and ``[k, n]`` is counted as ``2 m k n`` operations; everything else as none, since it
-    takes part of the time of a product. Weights are read once, inputs read and outputs written once.
+    takes part of the time of a product. Weights are read once, of a table the rows that are looked up; inputs are read
+    and outputs written once.
 
     Args:
         model: The model; it is left unchanged.
         sizes: Size of each symbolic dimension.
 
     Returns:
-        The counts; None where a shape is not known, or a product is inside of a branch or a loop.
+        The counts; None where a shape is not known, a product is inside of a branch or a loop, or the graph has no
+        order in which it runs.
     """
+    ordered = sorted_copy(model)
+    if ordered is None:
+        return None
+    model = ordered
     if any(_is_product(node) for graph in model.graph.subgraphs() for node in graph):
         return None
     shapes = _Shapes(model, sizes)
@@ -35,8 +42,20 @@ def work(model: ir.Model, sizes: Mapping[str, int]) -> Work | None:
     moved = [shapes.bytes(value) for value in interface]
     if None in counts or None in moved:
         return None
-    weights = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
+    weights = sum(_bytes_read(value, shapes) for value in model.graph.initializers.values())
     return Work(sum(filter(None, counts)), weights + sum(filter(None, moved)))
+
+
+def _bytes_read(weight: ir.Value, shapes: _Shapes) -> int:
+    """Return how much of a weight is read: all of it, unless it is a table that rows are looked up in."""
+    tensor, uses = weight.const_value, weight.uses()
+    if tensor is None:
+        return 0
+    if not uses or any(use.node.op_type != "Gather" or use.idx for use in uses):
+        return tensor.nbytes
+    looked_up = [shapes.of(use.node.outputs[0]) for use in uses]
+    elements = sum(tensor.size if shape is None else math.prod(shape) for shape in looked_up)
+    return min(tensor.nbytes, math.ceil(elements * tensor.dtype.itemsize))
 
 
 class _Shapes:

@@ -27,12 +27,14 @@ from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.session_options import SessionSettings
+from ffn_export.runtimes.threads import torch_threads_kept
 
 Progress = Callable[[str], None]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+@torch_threads_kept()
 def verify(
     path: Path,
     reference: Reference,

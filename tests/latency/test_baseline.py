@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ffn_export.latency.baseline import compare, compare_twice
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio
 from ffn_export.runtimes.environment import Environment
+from ffn_export.size_label import size_label
 
 HERE = Environment({"onnxruntime": "1.30.0"}, "a processor", "Linux x86_64", 2)
 
@@ -38,6 +41,14 @@ def test_what_seems_slower_is_timed_again() -> None:
         raise AssertionError("timed again without a reason")
 
     assert compare_twice(old, timed(0.50, 0.61), never).passed
+
+
+@pytest.mark.parametrize("sizes", [{"batch": 1}, {}])
+def test_what_was_timed_and_is_refused_now(sizes: dict[str, int]) -> None:
+    old = replace(timed(0.5, 0.6), measurements=(Measurement(sizes, (), (Ratio("ort-cpu", "torch", 0.5, 0.5, 0.6),)),))
+    new = replace(timed(0.5, 0.6, runtime="openvino"), unavailable={f"ort-cpu at {size_label(sizes)}": "no kernel"})
+    (failure,) = compare(old, new).failures
+    assert failure.endswith("was timed in the baseline and is unavailable: no kernel")
 
 
 def test_another_place_is_noted_and_not_judged() -> None:

@@ -17,8 +17,10 @@ from ffn_export.exporter.source import Source
 from ffn_export.latency.baseline import compare
 from ffn_export.latency.competitors import Competitor
 from ffn_export.latency.gate import latency_failures
-from ffn_export.latency.measure import SESSIONS, measure
+from ffn_export.latency.interleaving import Runs
+from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio, Timing
+from ffn_export.latency.sessions import SESSIONS
 from ffn_export.latency.statistics import ratios
 from ffn_export.runtimes import registry
 from ffn_export.runtimes.base import Array, Artifact, CopyingRunner, Runner
@@ -108,14 +110,15 @@ def test_what_computes_on_the_host_has_no_copies(fused_file: Callable[..., Path]
 def test_copies_are_held_against_a_baseline_with_copies_where_it_has_them() -> None:
     gpu, torch = Competitor("ort-cuda"), Competitor("torch-cuda")
     gpu_copies, torch_copies = replace(gpu, copies=True), replace(torch, copies=True)
-    seconds = {torch: [2.0], torch_copies: [8.0], gpu: [1.0], gpu_copies: [6.0]}
-    assert ratios(seconds, "torch-cuda") == (
+    medians = {torch: 2.0, torch_copies: 8.0, gpu: 1.0, gpu_copies: 6.0}
+    runs = {who: Runs(((median,),)) for who, median in medians.items()}
+    assert ratios(runs, "torch-cuda") == (
         Ratio("ort-cuda", "torch-cuda", 0.5, 0.5, 0.5),
         Ratio("ort-cuda", "torch-cuda with copies", 0.75, 0.75, 0.75, copies=True),
     )
-    del seconds[torch_copies]
-    assert ratios(seconds, "torch-cuda")[1].baseline == "torch-cuda"
-    assert ratios(seconds, "") == ()
+    del runs[torch_copies]
+    assert ratios(runs, "torch-cuda")[1].baseline == "torch-cuda"
+    assert ratios(runs, "") == ()
 
 
 def result(without: float, with_copies: float | None = None) -> LatencyResult:

@@ -65,6 +65,23 @@ def test_a_convolution_and_a_turned_product() -> None:
     assert work(turned, {"rows": 7}) == Work(2 * 7 * 5 * 6, 4 * (30 + 42 + 35))
 
 
+def test_of_a_table_the_rows_count_that_are_looked_up() -> None:
+    body, ids = "e = Gather(table, ids) y = MatMul(e, w)", "int64[rows] ids"
+    table, w = ("table", 1000, 8), ("w", 8, 5)
+    graph = model(body, constants(table, w), inputs=ids, outputs="float[rows,5] y")
+    assert work(graph, {"rows": 7}) == Work(2 * 7 * 8 * 5, 4 * (7 * 8 + 40 + 35) + 8 * 7)
+    body = "e = Gather(table, ids) t = Transpose(table) y = MatMul(e, t)"
+    tied = model(body, constants(table), inputs=ids, outputs="float[rows,1000] y")
+    counted = work(tied, {"rows": 7})
+    assert counted is not None
+    assert counted.bytes == 4 * (1000 * 8 + 7 * 1000) + 8 * 7
+
+
+def test_nodes_in_any_order_are_counted() -> None:
+    graph = model("y = MatMul(h, v) h = MatMul(x, w)", FEED_FORWARD)
+    assert work(graph, SIZES) == work(model("h = MatMul(x, w) y = MatMul(h, v)", FEED_FORWARD), SIZES) is not None
+
+
 def test_what_is_not_known_is_not_guessed() -> None:
     graph = model("m = MatMul(x, w) h = Relu(m) y = MatMul(h, v)", FEED_FORWARD)
     assert work(graph, {"batch": 2}) is None
@@ -89,5 +106,4 @@ def test_the_limit_is_the_longer_of_both() -> None:
 def test_the_machine_multiplies_faster_than_it_reads() -> None:
     here = ceilings(1, 8 * 2**20)
     assert here.operations > here.bytes > 0
-    assert ceilings(1, 8 * 2**20 + 1) == here
     assert ceilings(1, 0).operations == here.operations

@@ -12,6 +12,7 @@ from rich.text import Text
 from ffn_export.inspection.difference import STATUSES, Difference, Side, WeightPair
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
 from ffn_export.reports.tables.signature import opset_words, signature
+from ffn_export.size_label import size_label
 
 _STYLES = {"equal": GOOD, "changed": BAD, "only in A": UNSURE, "only in B": UNSURE, "not compared": QUIET}
 
@@ -106,7 +107,7 @@ def _errors(parity: Mapping[str, Any]) -> dict[str, str]:
 def _times(latency: Mapping[str, Any]) -> dict[str, str]:
     rows = {}
     for measurement in latency.get("measurements", ()):
-        sizes = ",".join(f"{name}={size}" for name, size in measurement["sizes"].items()) or "static"
+        sizes = size_label(measurement["sizes"])
         for runtime, median in measurement["median_ms"].items():
             ratio = measurement["ratio"].get(runtime)
             times = f" ({ratio['value']:.3f} x {latency['baseline']})" if ratio else ""

@@ -20,8 +20,8 @@ def latency_table(result: LatencyResult) -> RenderableType:
     """
     ratio = f"time over {result.baseline or 'baseline'}\n(ratio)"
     numbers = (
-        "median\n(ms)", "p90\n(ms)", "tokens\n(1/s)", "products\n(GFLOP/s)", "of the limit\n(share)", ratio,
-        "95 % interval\n(ratio)", "rounds\n(runs)",
+        "median\n(ms)", "p90\n(ms)", "p99\n(ms)", "tokens\n(1/s)", "products\n(GFLOP/s)", "of the limit\n(share)",
+        ratio, "95 % interval\n(ratio)", "rounds\n(runs)",
     )  # fmt: skip
     table = new_table("sizes", "runtime", *numbers, "verdict", numbers=numbers)
     for measurement in result.measurements:
@@ -33,6 +33,7 @@ def latency_table(result: LatencyResult) -> RenderableType:
                 timing.label,
                 _milliseconds(timing.median),
                 _milliseconds(timing.p90),
+                _milliseconds(timing.p99),
                 f"{measurement.tokens / timing.median:,.0f}",
                 *limit_cells(result, measurement, timing),
                 *_ratio_cells(ratios.get(timing.label)),
