@@ -57,6 +57,11 @@ def outline(model: ir.Model) -> ir.Model:
     return outlined(model).model
 
 
+def is_outlined(model: ir.Model) -> bool:
+    """Whether a feed-forward of the model is one node of our domain."""
+    return any(function.domain == DOMAIN for function in model.functions.values())
+
+
 def outlined(model: ir.Model) -> Outlined:
     """Make each feed-forward one node, in a copy, and say which could not be and why."""
     model = model.clone()

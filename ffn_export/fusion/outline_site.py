@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants, gate
 from ffn_export.fusion.outline_roles import Attribute, Roles, roles
-from ffn_export.fusion.sites import HALVES, LAYOUT, FoundSite
+from ffn_export.fusion.sites import HALVES, LAYOUT, QUANTIZED, FoundSite
 from ffn_export.fusion.views import input_at, is_standard, rank, readers
 
 INPUTS = ("x", "w1", "b1", "w2", "b2", "w3", "b3")
@@ -51,6 +51,8 @@ def read(model: ir.Model, site: FoundSite, places: Mapping[ir.Node, int]) -> Rea
         site: A feed-forward of it.
         places: The place of every node in its graph.
     """
+    if any(node.op_type == QUANTIZED for node in site.nodes):
+        return "its weights are quantized"
     found = roles(site)
     reason = "it reads more than its input and weights"
     for x in _sources(found):

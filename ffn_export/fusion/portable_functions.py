@@ -49,6 +49,11 @@ def remove(model: ir.Model) -> None:
         del model.functions[key]
 
 
+def are_in(model: ir.Model) -> bool:
+    """Whether the model holds bodies that :func:`add` gave it."""
+    return any(map(is_own, model.functions.values()))
+
+
 def is_own(function: ir.Function) -> bool:
     """Whether a function was written by :func:`add`."""
     return function.domain == bodies.DOMAIN and function.doc_string == _MARK

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from ffn_export.errors import UsageError
 from ffn_export.fusion.builder import Names
+from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.sites import QUANTIZED
 from ffn_export.quantization.blocks import Array, Blocks
 from ffn_export.quantization.blocks import quantized as in_blocks
@@ -33,9 +34,14 @@ def quantize(model: ir.Model, options: QuantizationOptions | None = None) -> tup
 
     Returns:
         The quantised model and what became of each product.
+
+    Raises:
+        UsageError: If its nodes have no order in which they could run.
     """
     options = options or QuantizationOptions()
-    quantized = model.clone()
+    quantized = sorted_copy(model)
+    if quantized is None:
+        raise UsageError("the nodes of the model have no order in which they could run")
     of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
     kept: dict[str, str] = {}
     for node in asked_for(quantized, all_products=options.all_products):

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from ffn_export.fusion import layout, sites
-from ffn_export.fusion.constants import integers
-from ffn_export.fusion.constants import rank as rank_of_constant
+from ffn_export.fusion.constants import evaluate, integers
 from ffn_export.fusion.outline_site import Reading
 from ffn_export.fusion.outline_site import read as read_site
-from ffn_export.fusion.shapes import last_size
+from ffn_export.fusion.shapes import are_same_axes, last_size
 from ffn_export.fusion.views import input_at, is_standard, rank
 
 # Shape with a start and an end, Pad with axes as an input, Reshape with allowzero.
@@ -51,6 +50,11 @@ def _why_not(reading: Reading) -> str | None:
     widths = last_size(x), last_size(end)
     if None in widths or rank(x) is None or rank(x) != rank(end) or (rank(x) or 0) < 2:
         return "the shapes of its input and its result are not known"
+    assert x.shape is not None
+    assert end.shape is not None
+    # A reshape on the way is left out, so what comes of it has to have the tokens that went in.
+    if any(map(is_moved, reading.nodes)) and not are_same_axes(x.shape[:-1], end.shape[:-1]):
+        return f"the tokens of {end.name!r} are not known to be those of {x.name!r}"
     for node in reading.nodes:
         if is_of_shapes(node) or is_moved(node):
             continue
@@ -58,11 +62,22 @@ def _why_not(reading: Reading) -> str | None:
             return f"{node.op_type} {node.name!r} moves tokens"
         if is_standard(node, *sites.HALVES) and not _is_along_last(node):
             return f"{node.op_type} {node.name!r} is not along the last axis"
-        fixed = [value for value in node.inputs if value is not None and value.producer() not in reading.nodes]
-        wide = [value for value in fixed if value is not x and rank_of_constant(value) > 2]
-        if wide:
-            return f"{wide[0].name!r} has more than two axes"
+        for place, value in enumerate(node.inputs):
+            is_weight = node.op_type in sites.PRODUCTS and place == 1
+            if value is None or value is x or is_weight or value.producer() in reading.nodes:
+                continue
+            if not _is_of_all_rows(value):
+                return f"{value.name!r} is not known to be the same for every token"
     return None
+
+
+def _is_of_all_rows(value: ir.Value) -> bool:
+    """Whether a constant is a number, a row, or one row of two axes."""
+    shape = None if value.shape is None else list(value.shape)
+    if shape is None:
+        array = evaluate(value)
+        shape = None if array is None else list(array.shape)
+    return shape is not None and len(shape) <= 2 and shape[:-1] in ([], [1])
 
 
 def _is_along_last(node: ir.Node) -> bool:

@@ -1,8 +1,7 @@
 """Swish, in pieces or as one operator -> ``com.microsoft::QuickGelu(alpha)``: one kernel in ONNX Runtime.
 
 ONNX Runtime has no kernel for ``Swish`` and runs its function body, Cast, Mul, Sigmoid and Mul, at opset
-24 only; its QuickGelu is the same function, ``x * sigmoid(alpha * x)``, at any opset, and the fastest of
-its activation kernels on CPU.
+24 only; its QuickGelu is the same function, ``x * sigmoid(alpha * x)``, at any opset.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from ffn_export.errors import UsageError
 from ffn_export.fusion.decisions import GEMM
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import fuse
+from ffn_export.quantization.quantize import quantize
 from tests.fusion.feed_forwards import GATED, PACKED, PLAIN, feed_forward
 from tests.fusion.graphs import assert_interface_kept, assert_same_function, operators, run
 
@@ -78,14 +79,30 @@ def test_with_biases_in_the_products() -> None:
     [
         (PLAIN.replace("g = Gelu(a)", "t = Transpose<perm = [1, 0, 2]>(a) g = Gelu(t)"), "Transpose"),
         (f"{PLAIN} z = Neg(a)", "read"),
+        # The result has other tokens than the input, or one number for each of them.
+        (
+            PLAIN.replace("g = Gelu(a)", "s = Constant<value_ints = [-1, 2, 16]>() r = Reshape(a, s) g = Gelu(r)"),
+            "the tokens of 'y' are not known to be those of 'x'",
+        ),
+        (
+            "h = MatMul(x, w1) p = Constant<value = float[2,1] {1, 2}>() a = Add(h, p) g = Gelu(a) y = MatMul(g, w2)",
+            "'p' is not known to be the same for every token",
+        ),
     ],
 )
 def test_what_is_left_says_why(written: str, reason: str) -> None:
-    outputs = "float[batch,seq,8] y" if "z =" not in written else "float[batch,seq,8] y, float[batch,seq,16] z"
-    of = feed_forward(written, outputs=outputs)
+    z = ", float[batch,seq,16] z" if "z =" in written else ""
+    of = feed_forward(written, outputs=f"float[{'rows,2' if 'Reshape' in written else 'batch,seq'},8] y{z}")
     fused, report = fuse(of, "ort-cpu", forms=FORMS)
     assert "Loop" not in operators(fused)
     assert [reason in str(site.reason) for site in report.sites] == [True]
+
+
+def test_quantized_weights_are_left() -> None:
+    few_bits, _ = quantize(feed_forward(PLAIN))
+    fused, report = fuse(few_bits, "ort-cpu", forms=LONG)
+    assert operators(fused) == operators(few_bits)
+    assert [str(site.reason).partition("not by rows: ")[2] for site in report.sites] == ["its weights are quantized"]
 
 
 def test_an_opset_that_is_too_low() -> None:
