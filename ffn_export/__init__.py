@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ffn_export.quantization.options import QuantizationOptions
     from ffn_export.quantization.result import QuantizationReport
     from ffn_export.quantizing import Quantized
+    from ffn_export.tuning.options import TuneOptions
     from ffn_export.tuning.result import TuningResult
-    from ffn_export.tuning.tune import TuneOptions
 
 _ORIGINS = {
     **dict.fromkeys(("bench", "bisect", "build", "create", "export", "fuse", "quantize", "tune", "verify"), "api"),
@@ -51,7 +51,7 @@ _ORIGINS = {
     "QuantizationOptions": "quantization.options",
     "QuantizationReport": "quantization.result",
     "Quantized": "quantizing",
-    "TuneOptions": "tuning.tune",
+    "TuneOptions": "tuning.options",
     "Tuned": "choosing",
     "TuningResult": "tuning.result",
     **dict.fromkeys(

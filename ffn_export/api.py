@@ -29,7 +29,7 @@ from ffn_export.quantizing import quantize
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.subjects import Against, Model, Subject, as_source, evaluating, opened, source_of
-from ffn_export.tuning.tune import TuneOptions
+from ffn_export.tuning.options import TuneOptions
 from ffn_export.verifying import bisect, verify
 
 __all__ = ["bench", "bisect", "build", "create", "export", "fuse", "quantize", "tune", "verify"]

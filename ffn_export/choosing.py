@@ -12,18 +12,22 @@ import onnx_ir as ir
 from ffn_export.bundle.build import Build, BuildOptions, build
 from ffn_export.errors import GateError, UsageError
 from ffn_export.exporter import onnx_file
+from ffn_export.fusion import portable_functions
+from ffn_export.fusion.outline import is_outlined
 from ffn_export.fusion.report import FusionReport
 from ffn_export.parity.after_fusing.check import fuse
+from ffn_export.parity.cases import Case, given, sweep, typical
 from ffn_export.parity.references import OnnxReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
 from ffn_export.quantization.quantize import quantize_some
+from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.subjects import Against, Model, evaluating, opened, source_of
+from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.result import TuningResult
-from ffn_export.tuning.tune import TuneOptions
 from ffn_export.tuning.tune import tune as choose
 
 Progress = Callable[[str], None]
@@ -39,6 +43,7 @@ class Tuned:
         tuning: What was tried, and why this was chosen.
         fusion: What became of each site.
         parity: Its outputs against those of the model that was given.
+        quantization: What became of each matrix, where weights in 8 bits were chosen.
     """
 
     model: ir.Model
@@ -46,6 +51,7 @@ class Tuned:
     tuning: TuningResult
     fusion: FusionReport
     parity: ParityResult
+    quantization: QuantizationReport | None = None
 
     @property
     def passed(self) -> bool:
@@ -77,23 +83,34 @@ def tune(
     options = options or TuneOptions()
     threads = threads or available_threads()
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
-        given = onnx_file.load(file.path)
-        tuning = choose(given, target, options, threads=threads, progress=progress)
+        exported = onnx_file.load(file.path)
+        tuning = choose(exported, target, options, threads=threads, progress=progress)
         chosen = tuning.chosen
-        made, fusion = fuse(given, target, forms=chosen.forms, threads=threads)
+        made, fusion = fuse(exported, target, forms=chosen.forms, threads=threads)
+        quantized = None
         if chosen.quantization is not None:
-            made, _ = quantize_some(made, chosen.quantization)
+            made, quantized = quantize_some(made, chosen.quantization)
         path = Path(scratch) / file.path.name
         onnx_file.save(made, path)
+        reference = OnnxReference(file.path, threads)
         parity = verify(
             path,
-            OnnxReference(file.path, threads),
+            reference,
             settings=chosen.settings,
+            cases=_cases(reference, options, is_quantized=quantized is not None),
             tolerances=Tolerances(relative_l2=None if chosen.quantization is None else options.budget),
             threads=threads,
             progress=progress,
         )
-        return Tuned(made, chosen.settings, tuning, fusion, parity)
+        return Tuned(made, chosen.settings, tuning, fusion, parity, quantized)
+
+
+def _cases(reference: OnnxReference, options: TuneOptions, *, is_quantized: bool) -> list[Case]:
+    """Return what the tuned model is judged on: of 8 bits what the budget was, which is no bound for extreme values."""
+    if is_quantized:
+        return typical(reference.inputs, options.samples)
+    cases = sweep(reference.inputs, reference.example)
+    return cases if options.samples is None else [*cases, given(options.samples, reference.inputs)]
 
 
 def tune_bundle(
@@ -106,6 +123,8 @@ def tune_bundle(
 ) -> Build:
     """Build a bundle again from its source, in the form that is fastest here.
 
+    It is of the same target and opset, and has functions where the bundle had them.
+
     Args:
         directory: The bundle.
         options: As for :func:`tune`.
@@ -117,10 +136,12 @@ def tune_bundle(
         UsageError: If its source cannot be made again here.
         GateError: If the tuned bundle fails a gate; the one that was there stays.
     """
+    options = options or TuneOptions()
     with opened(directory) as file:
         assert file.manifest is not None
         manifest = file.manifest
-        source = source_of(file, Against(None, None, None, "float32", keep_io=False, task=None))
+        source = source_of(file, Against())
+        made = onnx_file.load(file.path)
     if source is None:
         raise UsageError(
             f"{directory} was built from a module that only its program has: pass that to fx.build(…, "
@@ -132,8 +153,10 @@ def tune_bundle(
         manifest.target,
         manifest.opset_imports[""],
         threads=threads,
-        budget=(options or TuneOptions()).budget,
-        tuning=options or TuneOptions(),
+        outline=is_outlined(made),
+        portable_functions=portable_functions.are_in(made),
+        budget=options.budget,
+        tuning=options,
     )
     with evaluating(source):
         result = build(source, (destination or directory).absolute(), build_options, progress)

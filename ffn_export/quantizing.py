@@ -11,8 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ffn_export.exporter import onnx_file
-from ffn_export.exporter.source import check_samples
-from ffn_export.parity.cases import as_feeds, given, sweep
+from ffn_export.parity.cases import typical
 from ffn_export.parity.references import OnnxReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
@@ -83,17 +82,12 @@ def quantize(
         quantized, report = quantize_some(onnx_file.load(file.path), options)
         path = Path(scratch) / file.path.name
         onnx_file.save(quantized, path)
-        if samples is None:
-            cases = [case for case in sweep(reference.inputs, seed=seed) if case.values == "normal"]
-        else:
-            check_samples(tuple(reference.inputs), as_feeds(samples))
-            cases = [given(as_feeds(samples), reference.inputs)]
         parity = verify(
             path,
             reference,
             runtimes=runtimes,
             settings=file.settings,
-            cases=cases,
+            cases=typical(reference.inputs, samples, seed),
             tolerances=Tolerances(relative_l2=budget),
             threads=threads,
             progress=progress,

@@ -18,7 +18,8 @@ from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file, vectors
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.precision import convert
-from ffn_export.exporter.source import Source, from_module, knows_its_inputs, resolve, specs_of, with_samples
+from ffn_export.exporter.samples import specs_of
+from ffn_export.exporter.source import Source, from_module, knows_its_inputs, resolve, with_samples
 from ffn_export.exporter.tensor_spec import InputSpecs
 from ffn_export.parity.cases import as_feeds
 from ffn_export.parity.references import OnnxReference, Reference, TorchReference, VectorReference, graph_inputs
@@ -42,12 +43,12 @@ class OpenModel:
 class Against:
     """What a model is to be compared with, as the caller named it; None leaves it to the bundle."""
 
-    subject: Subject | Path | None
-    inputs: InputSpecs | None
-    seed: int | None
-    dtype: str
-    keep_io: bool
-    task: str | None
+    subject: Subject | Path | None = None
+    inputs: InputSpecs | None = None
+    seed: int | None = None
+    dtype: str = "float32"
+    keep_io: bool = False
+    task: str | None = None
 
 
 def as_source(

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.manifest import MODEL, Manifest
+from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file, vectors
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.drawing import draw_all
@@ -27,7 +28,7 @@ from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
 from ffn_export.parity.after_fusing.check import fuse
-from ffn_export.parity.cases import given, sweep
+from ffn_export.parity.cases import Case, given, sweep
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
@@ -40,9 +41,10 @@ from ffn_export.runtimes.ort_cpu import PROVIDER
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.tuning.choice import Choice
+from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.result import TuningResult
-from ffn_export.tuning.tune import TuneOptions, tune
 from ffn_export.tuning.tune import check as check_tuning
+from ffn_export.tuning.tune import tune
 
 Progress = Callable[[str], None]
 
@@ -144,6 +146,9 @@ def build(
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
     get_target(options.target)
+    tries_few_bits = options.tuning is not None and options.tuning.budget is not None
+    if options.outline and (options.quantization is not None or tries_few_bits):
+        raise UsageError("a feed-forward that is one node keeps its weights as they are: leave --outline or --bits out")
     if options.tuning is not None:
         check_tuning(options.target, options.tuning)
     publish.check_destination(destination)
@@ -167,7 +172,10 @@ def _build_in(
     if exported is None:
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)
-    choice, tuning = _choose(exported, source, options, threads, progress)
+    cases = sweep(source.inputs, source.example, options.seed)
+    if source.samples is not None:
+        cases.append(given(source.samples, source.inputs))
+    choice, tuning = _choose(exported, source, options, cases, threads, progress)
     settings = choice.settings
     progress(f"fusing for {options.target}")
     fused, fusion = fuse(
@@ -186,9 +194,6 @@ def _build_in(
     onnx_file.save(model, stage / MODEL)
 
     reference = reference or TorchReference(source, threads)
-    cases = sweep(source.inputs, source.example, options.seed)
-    if source.samples is not None:
-        cases.append(given(source.samples, source.inputs))
     parity = verify(
         stage / MODEL,
         reference,
@@ -245,7 +250,12 @@ def _build_in(
 
 
 def _choose(
-    exported: ir.Model, source: Source, options: BuildOptions, threads: int, progress: Progress
+    exported: ir.Model,
+    source: Source,
+    options: BuildOptions,
+    cases: Sequence[Case],
+    threads: int,
+    progress: Progress,
 ) -> tuple[Choice, TuningResult | None]:
     """Return the forms, session options and bits to build with, and what was measured for that."""
     if options.tuning is None:
@@ -257,6 +267,7 @@ def _choose(
         options.target,
         replace(options.tuning, samples=samples),
         specs=source.inputs,
+        cases=cases,  # those that the bundle is judged on
         threads=threads,
         progress=progress,
     )
@@ -265,11 +276,11 @@ def _choose(
 
 def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ...]:
     quantization = () if options.quantization is None else options.quantization.command_line()
+    if options.tuning is not None:
+        words = options.tuning.command_line()
+        return results.commands(source, name, "tune", options.target, options.opset, words)
     budget = () if options.budget is None else ("--budget", f"{options.budget:g}")
-    if options.tuning is None:
-        return results.commands(source, name, "build", options.target, options.opset, (*quantization, *budget))
-    tokens = [word for count in options.tuning.tokens for word in ("--tokens", str(count))]
-    return results.commands(source, name, "tune", options.target, options.opset, (*tokens, *budget))
+    return results.commands(source, name, "build", options.target, options.opset, (*quantization, *budget))
 
 
 def _write_vectors(stage: Path, source: Source, reference: TorchReference, parity: ParityResult, seed: int) -> None:

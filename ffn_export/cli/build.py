@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ffn_export.cli.built import make
+from ffn_export.cli.built import SHARED, make
 from ffn_export.cli.options import (
     check_option,
     common,
@@ -64,7 +64,9 @@ def command(
     """
     from ffn_export import api
 
-    quantization = quantization_of(*(options[name] for name in ("bits", "block", "accuracy_level", "all_products")))
+    quantization = quantization_of(
+        *(options[name] for name in ("bits", "block", "accuracy_level", "all_products", "budget"))
+    )
     arrays = read_npz(samples)
 
     def build(report: Any) -> Any:
@@ -74,14 +76,9 @@ def command(
             samples=arrays,
             directory=output,
             name=name,
-            target=options["target"],
-            opset=options["opset"],
-            dtype=options["dtype"],
-            keep_io=options["keep_io"],
+            **{option: options[option] for option in SHARED},
             runtimes=options["runtimes"] or None,
             threads=options["threads"],
-            seed=options["seed"],
-            task=options["task"],
             max_ratio=options["max_ratio"],
             require_fusion=options["required"],
             check=options["check"],

@@ -33,9 +33,9 @@ def quantization_options(command: Command) -> Command:
 
 
 def quantization_of(
-    bits: int | None, block: int | None, accuracy_level: int | None, all_products: bool
+    bits: int | None, block: int | None, accuracy_level: int | None, all_products: bool, budget: float | None = None
 ) -> QuantizationOptions | None:
-    """Return how to quantise, or None without ``--bits``.
+    """Return how to quantise, or None without ``--bits``; a budget is one of a quantised model.
 
     Raises:
         UsageError: If a number is none that the operator takes, or another option is given without ``--bits``.
@@ -44,7 +44,8 @@ def quantization_of(
     named = {name: number for name, number in given.items() if number is not None}
     if bits is not None:
         return QuantizationOptions(bits, all_products=all_products, **named)
-    if named or all_products:
-        option = "all" if all_products else next(iter(named)).replace("_", "-")
+    options = [*(["all"] if all_products else []), *named, *(["budget"] if budget is not None else [])]
+    if options:
+        option = options[0].replace("_", "-")
         raise UsageError(f"--{option} is about quantizing: give --bits 8 or --bits 4 beside it")
     return None

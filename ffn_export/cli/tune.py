@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from ffn_export.cli.built import make
+from ffn_export.cli.built import SHARED, make
 from ffn_export.cli.options import (
     common,
     opset_option,
@@ -19,9 +21,10 @@ from ffn_export.cli.options import (
 )
 from ffn_export.cli.state import State
 from ffn_export.errors import UsageError
+from ffn_export.tuning.options import DEFAULT_SECONDS, DEFAULT_TOKENS, TuneOptions
 
-if TYPE_CHECKING:
-    from ffn_export.tuning.tune import TuneOptions
+# Options of a SPEC alone, by their parameters.
+_OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 
 
 @click.command("tune", short_help="Choose form and session options by measuring here.")
@@ -33,12 +36,12 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--name", help="Name of the bundle of a SPEC. [default: the preset's, factory's or directory's]")
 @click.option(
-    "--tokens", multiple=True, type=click.IntRange(1), metavar="N",
-    help="Length of the one sequence to tune for; once for each.  [default: 1, 16, 128 and 512]",
+    "--tokens", multiple=True, type=click.IntRange(1), metavar="N", default=DEFAULT_TOKENS, show_default=True,
+    help="Length of the one sequence to tune for; once for each.",
 )  # fmt: skip
 @click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), metavar="S",
-    help="Seconds of timed runs for each of two competitors and length.  [default: 0.3]",
+    "--seconds", type=click.FloatRange(0, min_open=True), metavar="S", default=DEFAULT_SECONDS, show_default=True,
+    help="Seconds of timed runs for each of two competitors and length.",
 )  # fmt: skip
 @click.option(
     "--budget", type=click.FloatRange(0, min_open=True), metavar="SHARE",
@@ -59,7 +62,7 @@ def command(
     output: Path | None,
     name: str | None,
     tokens: tuple[int, ...],
-    seconds: float | None,
+    seconds: float,
     budget: float | None,
     json_path: str | None,
     samples: Path | None,
@@ -77,15 +80,17 @@ def command(
     from ffn_export import api, choosing
     from ffn_export.bundle.manifest import MANIFEST
     from ffn_export.reports.json_report import write_json
-    from ffn_export.tuning.tune import DEFAULT_SECONDS, DEFAULT_TOKENS, TuneOptions
 
-    options = TuneOptions(tokens or DEFAULT_TOKENS, seconds or DEFAULT_SECONDS, budget, read_npz(samples))
+    options = TuneOptions(tokens, seconds, budget, read_npz(samples))
     path = Path(what)
-    if path.suffix == ".onnx":
+    is_model, is_bundle = path.suffix == ".onnx", (path / MANIFEST).is_file()
+    if is_model or is_bundle:
+        _refuse("a model" if is_model else "a bundle", _OF_A_SPEC if is_model else (*_OF_A_SPEC, "target"))
+    if is_model:
         return _tune_model(state, path, output, json_path, options, spec["target"], threads)
 
     def build(report: Any) -> Any:
-        if (path / MANIFEST).is_file():
+        if is_bundle:
             result = choosing.tune_bundle(path, options, destination=output, threads=threads, progress=report)
         else:
             result = api.build(
@@ -94,12 +99,7 @@ def command(
                 samples=options.samples,
                 directory=output or Path("exported"),
                 name=name,
-                target=spec["target"],
-                opset=spec["opset"],
-                dtype=spec["dtype"],
-                keep_io=spec["keep_io"],
-                seed=spec["seed"],
-                task=spec["task"],
+                **{option: spec[option] for option in SHARED},
                 threads=threads,
                 budget=budget,
                 tuning=options,
@@ -110,6 +110,15 @@ def command(
         return result
 
     return make(state, build)
+
+
+def _refuse(what: str, options: Sequence[str]) -> None:
+    """Refuse options that say how another kind of argument is made: what is there already is as it is."""
+    context = click.get_current_context()
+    for name in options:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = {"inputs": "input"}.get(name, name.replace("_", "-"))
+            raise UsageError(f"--{option} is for a SPEC, which is exported first: leave it out for {what}")
 
 
 def _tune_model(
@@ -126,7 +135,7 @@ def _tune_model(
     from ffn_export.exporter import onnx_file
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
-    from ffn_export.reports.tables import fusion_table, parity_table, tuning_table
+    from ffn_export.reports.tables import fusion_table, parity_table, quantization_table, tuning_table
 
     if output is not None:
         onnx_file.check_writable(output)
@@ -135,8 +144,11 @@ def _tune_model(
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
         tuned = api.tune(path, target, options, threads=threads, progress=report)
-    for table in (tuning_table(tuned.tuning), fusion_table(tuned.fusion), parity_table(tuned.parity)):
-        console.print(table)
+    console.print(tuning_table(tuned.tuning))
+    console.print(fusion_table(tuned.fusion))
+    if tuned.quantization is not None:
+        console.print(quantization_table(tuned.quantization))
+    console.print(parity_table(tuned.parity))
     if json_path is not None:
         write_json(tuned.tuning.to_dict(), json_path)
     if not tuned.passed:

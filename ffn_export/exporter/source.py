@@ -18,14 +18,15 @@ import numpy as np
 import torch
 
 from ffn_export.errors import UsageError, did_you_mean
-from ffn_export.exporter.drawing import Array, draw_all, numpy_dtype, trace_sizes
+from ffn_export.exporter.drawing import Array, draw_all, trace_sizes
 from ffn_export.exporter.exported_program import load_program, program_inputs
 from ffn_export.exporter.hugging_face.model import PREFIX as HUGGING_FACE
 from ffn_export.exporter.hugging_face.model import load_model
 from ffn_export.exporter.integer_ranges import with_ranges
 from ffn_export.exporter.one_line import first_line
+from ffn_export.exporter.samples import check_samples
 from ffn_export.exporter.signature import CallSignature, bind
-from ffn_export.exporter.tensor_spec import Dim, InputSpecs, TensorSpec, parse_inputs
+from ffn_export.exporter.tensor_spec import InputSpecs, TensorSpec, parse_inputs
 from ffn_export.exporter.torch_inputs import to_torch
 from ffn_export.modules.presets import PRESETS, create, get_preset
 
@@ -147,33 +148,6 @@ def with_samples(source: Source, samples: Mapping[str, Array]) -> Source:
     """
     check_samples(source.inputs, samples)
     return replace(source, samples=dict(samples))
-
-
-def check_samples(specs: tuple[TensorSpec, ...], samples: Mapping[str, Array]) -> None:
-    """Check the user's arrays against the inputs.
-
-    Raises:
-        UsageError: If they are not one for each input, in its dtype, rank and static sizes, with one
-            size for each symbolic dimension.
-    """
-    if set(samples) != {spec.name for spec in specs}:
-        wanted = ", ".join(spec.name for spec in specs)
-        raise UsageError(f"the arrays given are {', '.join(samples) or 'none'}, the inputs are {wanted}")
-    sizes: dict[str, int] = {}
-    for spec in specs:
-        array = samples[spec.name]
-        expected = tuple(
-            sizes.setdefault(dim.name, dim.clamp(size)) if isinstance(dim, Dim) else dim
-            for dim, size in zip(spec.dims, array.shape, strict=False)
-        )
-        if array.dtype != numpy_dtype(spec.dtype) or array.ndim != len(spec.dims) or array.shape != expected:
-            shape = ",".join(map(str, array.shape))
-            raise UsageError(f"the array of input {spec.name!r} is {array.dtype}[{shape}], expected {spec}")
-
-
-def specs_of(samples: Mapping[str, Array]) -> tuple[TensorSpec, ...]:
-    """Return static input specs that fit arrays, for when nothing else says what the inputs are."""
-    return tuple(TensorSpec(name, array.dtype.name, array.shape) for name, array in samples.items())
 
 
 def _from_preset(name: str, inputs: tuple[TensorSpec, ...] | None, seed: int | None) -> Source:

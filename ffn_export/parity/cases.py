@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ffn_export.exporter.drawing import Array, draw_all, fit_sizes
+from ffn_export.exporter.samples import check_samples
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
 from ffn_export.parity.values import VALUES
+from ffn_export.size_label import size_label
 
 # Odd and prime sizes break vector loops; 0 and 1 are what exporters specialise.
 _ODD = (3, 5, 7, 11, 13)
@@ -77,15 +79,31 @@ def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None,
     return cases
 
 
-def given(arrays: Mapping[str, Array], specs: Sequence[TensorSpec]) -> Case:
-    """Return the case of the user's own arrays."""
+def given(samples: Mapping[str, object], specs: Sequence[TensorSpec]) -> Case:
+    """Return the case of the user's own arrays.
+
+    Raises:
+        UsageError: If they are not one for each input, as it takes them.
+    """
+    arrays = as_feeds(samples)
+    check_samples(specs, arrays)
     sizes = {dim.name: int(arrays[spec.name].shape[axis]) for spec in specs for axis, dim in spec.symbolic.items()}
     return Case("given inputs", sizes, "given", 0, given=arrays)
 
 
+def typical(specs: Sequence[TensorSpec], samples: Mapping[str, object] | None = None, seed: int = 0) -> list[Case]:
+    """Return the cases that a relative error is judged on: the user's samples, else normal values of several sizes.
+
+    Raises:
+        UsageError: If the samples are not one array for each input, as it takes them.
+    """
+    if samples is None:
+        return [case for case in sweep(specs, seed=seed) if case.values == "normal"]
+    return [given(samples, specs)]
+
+
 def _case(sizes: Mapping[str, int], values: str, seed: int) -> Case:
-    where = ",".join(f"{name}={size}" for name, size in sizes.items()) or "static"
-    return Case(f"{where} {values}", dict(sizes), values, seed)
+    return Case(f"{size_label(sizes)} {values}", dict(sizes), values, seed)
 
 
 def _above(example: int) -> int:

@@ -148,6 +148,12 @@ def _deviation(actual: Array, truth: Array, error: Array, unit: float) -> Deviat
     )
 
 
+def relative_l2(actual: Array, truth: Array) -> float:
+    """Return the L2 norm of the difference over that of the truth, both of one shape and finite."""
+    wide = truth.astype(np.float64)
+    return _relative(_norm(actual.astype(np.float64) - wide), _norm(wide))
+
+
 def _relative(error: float, norm: float) -> float:
     if norm:
         return error / norm

@@ -13,6 +13,7 @@ from ffn_export.exporter import onnx_file
 from ffn_export.fusion.by_rows.apply import CHUNK_RULE
 from ffn_export.fusion.engine import RULE_KEY
 from ffn_export.fusion.pipeline import fuse
+from ffn_export.parity.after_fusing.check import fuse as checked_fuse
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.base import Artifact
 from ffn_export.tuning.choice import Choice
@@ -25,12 +26,14 @@ class Candidate:
     Attributes:
         choice: The choice.
         path: The model.
-        print: What tells whether two candidates are the same to a runtime.
+        weight_bytes: Size of its weights.
+        fingerprint: What tells whether two candidates are the same to a runtime.
     """
 
     choice: Choice
     path: Path
-    print: str
+    weight_bytes: int
+    fingerprint: str
 
     @property
     def artifact(self) -> Artifact:
@@ -68,10 +71,23 @@ class Candidates:
         path = self._directory / f"candidate-{self._count}.onnx"
         self._count += 1
         onnx_file.save(model, path)
-        return Candidate(choice, path, _print(model, choice))
+        return Candidate(choice, path, onnx_file.weight_bytes(model), _fingerprint(model, choice))
+
+    def undone(self, candidate: Candidate) -> str | None:
+        """Fuse as the candidate is fused, with both graphs run and compared; return what that undoes, or None.
+
+        Candidates are timed without that, since most are dropped; what is chosen has to be right.
+        """
+        forms = candidate.choice.forms
+        model, report = checked_fuse(self._model, self._target, forms=forms)
+        if candidate.choice.quantization is not None:
+            model, _ = quantize_some(model, candidate.choice.quantization)
+        if _fingerprint(model, candidate.choice) == candidate.fingerprint:
+            return None
+        return next((site.reason for site in report.sites if site.status == "rolled_back"), None) or report.check.reason
 
 
-def _print(model: ir.Model, choice: Choice) -> str:
+def _fingerprint(model: ir.Model, choice: Choice) -> str:
     """Tell candidates apart by the operators in their order, and by what no operator shows."""
     nodes = list(model.graph.all_nodes())
     in_chunks = any(CHUNK_RULE in node.metadata_props.get(RULE_KEY, "") for node in nodes)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import draw_all
+from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.latency.competitors import Competitor
-from ffn_export.latency.measure import MOST_BYTES, SESSIONS, interleave
-from ffn_export.latency.result import FEW_TOKENS
+from ffn_export.latency.interleaving import interleave
+from ffn_export.latency.sessions import session_count
 from ffn_export.latency.statistics import paired_ratio
 from ffn_export.runtimes.base import Runner
 from ffn_export.runtimes.registry import get_runtime
+from ffn_export.size_label import size_label
 from ffn_export.tuning.candidates import Candidate
-from ffn_export.tuning.result import Pair
+from ffn_export.tuning.result import Pair, Trial
 
 Load = Callable[[Candidate], Runner]
 
@@ -37,12 +38,27 @@ class Contest:
     load: Load
     budget: float
 
+    def without_refused(self, candidate: Candidate) -> tuple[Contest, tuple[Trial, ...]]:
+        """Return the contest at the sizes that a candidate takes, and what it said of the others.
+
+        Raises:
+            RuntimeUnavailableError: If the runtime cannot run it here at all.
+        """
+        runner = self.load(candidate)
+        taken: list[Mapping[str, int]] = []
+        refused: list[Trial] = []
+        for sizes in self.sizes:
+            try:
+                runner.prepare(draw_all(self.specs, sizes, 0))()
+                taken.append(sizes)
+            except Exception as error:  # noqa: BLE001 - whatever a runtime raises on these sizes
+                refused.append(Trial(f"inputs of {size_label(sizes)}", "refused", first_line(error)))
+        return replace(self, sizes=taken), tuple(refused)
+
     def between(
         self, candidate: Candidate, other: Candidate, *, budget: float | None = None, seed: int = 0
     ) -> tuple[Pair, ...]:
-        """Return the candidate's times over the other's.
-
-        At few tokens several sessions of each take turns: where the pages of its weights lie moves a session.
+        """Return the candidate's times over the other's, in the order of tokens.
 
         Args:
             candidate: The one.
@@ -51,23 +67,19 @@ class Contest:
             seed: Seed of the inputs.
         """
         both = {"candidate": candidate, "other": other}
-        runners: dict[str, list[Runner]] = {name: [self.load(each)] for name, each in both.items()}
+        runners = {
+            name: [self.load(each) for _ in range(session_count(each.weight_bytes))] for name, each in both.items()
+        }
         pairs = []
+        # The largest first: what a session allocated for that is there for the smaller ones.
         for sizes in sorted(self.sizes, key=lambda each: -math.prod(each.values())):
             tokens = math.prod(sizes.values())
-            if tokens <= FEW_TOKENS and _is_small(candidate):
-                for name, each in both.items():
-                    runners[name] += [self.load(each) for _ in range(SESSIONS - len(runners[name]))]
             feeds = draw_all(self.specs, sizes, seed)
             calls = {name: [runner.prepare(feeds) for runner in each] for name, each in runners.items()}
-            seconds = interleave(calls, self.budget if budget is None else budget)
-            ratio = paired_ratio(Competitor("candidate"), seconds["candidate"], Competitor("other"), seconds["other"])
-            pairs.append(Pair(",".join(f"{name}={size}" for name, size in sizes.items()) or "static", tokens, ratio))
+            runs = interleave(calls, self.budget if budget is None else budget)
+            ratio = paired_ratio(Competitor("candidate"), runs["candidate"], Competitor("other"), runs["other"])
+            pairs.append(Pair(size_label(sizes), tokens, ratio))
         return tuple(reversed(pairs))
-
-
-def _is_small(candidate: Candidate) -> bool:
-    return onnx_file.weight_bytes(onnx_file.load(candidate.path)) <= MOST_BYTES
 
 
 def loader(runtime: str, threads: int) -> Load:

@@ -7,19 +7,18 @@ against the default once more, on new sessions and rounds that had no part in fi
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import onnx_ir as ir
 
 from ffn_export.errors import FfnExportError, UsageError
+from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec
-from ffn_export.fusion.decisions import default_forms
+from ffn_export.fusion.decisions import default_forms, open_names
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.latency.sizes import token_sizes
-from ffn_export.parity.cases import as_feeds, given, sweep
+from ffn_export.parity.cases import Case, typical
 from ffn_export.parity.references import OnnxReference, graph_inputs
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
@@ -27,38 +26,16 @@ from ffn_export.runtimes import environment
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.tuning.candidates import Candidate, Candidates
 from ffn_export.tuning.choice import Choice
-from ffn_export.tuning.contest import Contest, Load, loader
+from ffn_export.tuning.contest import Contest, loader
 from ffn_export.tuning.moves import Move, moves
+from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.result import Pair, Trial, TuningResult, geometric_mean, lead
 
-DEFAULT_TOKENS = (1, 16, 128, 512)
-DEFAULT_SECONDS = 0.3
-# Target -> the runtime that it is for.
-_RUNTIMES = {"ort-cpu": "ort-cpu", "ort-cuda": "ort-cuda"}
 # A candidate that is slower than this is nothing to go on from; what is faster has yet to prove it.
 _STEP = 0.99
 _HELD_OUT_SEED = 1
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class TuneOptions:
-    """How a model is tuned.
-
-    Attributes:
-        tokens: Numbers of tokens of the one sequence that is timed.
-        seconds: Seconds of timed runs for each of two competitors and number of tokens; four times as many at last.
-        budget: Largest relative L2 error of an output that allows weights in 8 bits; None does not try them.
-        samples: Arrays by input name that the error is judged on; None draws some.
-        load: Loads a candidate; None means the target's runtime.
-    """
-
-    tokens: Sequence[int] = DEFAULT_TOKENS
-    seconds: float = DEFAULT_SECONDS
-    budget: float | None = None
-    samples: Mapping[str, Any] | None = None
-    load: Load | None = None
 
 
 def tune(
@@ -67,6 +44,7 @@ def tune(
     options: TuneOptions | None = None,
     *,
     specs: Sequence[TensorSpec] | None = None,
+    cases: Sequence[Case] | None = None,
     threads: int | None = None,
     progress: Progress = lambda line: None,
 ) -> TuningResult:
@@ -77,11 +55,12 @@ def tune(
         target: ``ort-cpu`` or ``ort-cuda``.
         options: How; None means the defaults.
         specs: Its inputs, with bounds of axes and ranges of integers; None reads them off the graph.
+        cases: What weights in 8 bits are judged on; None means the samples, or some that are drawn.
         threads: Intra-op threads; None means the processors that this process may run on.
         progress: Called with a line for each thing that is tried.
 
     Raises:
-        UsageError: If the target leaves nothing open, or no number of tokens is given.
+        UsageError: If the target leaves nothing open, no number of tokens is given, or the model takes none of them.
         RuntimeUnavailableError: If the target's runtime is not available here.
     """
     options = options or TuneOptions()
@@ -92,15 +71,13 @@ def tune(
     # Bounds of an axis may make the same of two lengths.
     sizes = [size for place, size in enumerate(asked) if size not in asked[:place]]
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
-        search = _Search(
-            Candidates(model, target, Path(scratch)),
-            Contest(specs, sizes, options.load or loader(_RUNTIMES[target], threads), options.seconds),
-            options,
-            threads,
-            progress,
-            Choice(default_forms(chosen_target)),
-        )
-        search.contest.load(search.default)  # what cannot run here at all is said at once
+        candidates = Candidates(model, target, Path(scratch))
+        default = candidates.make(Choice(default_forms(chosen_target)))
+        contest = Contest(specs, sizes, options.load or loader(target, threads), options.seconds)
+        contest, refused = contest.without_refused(default)
+        if not contest.sizes:
+            raise UsageError(f"the model takes none of these numbers of tokens: {refused[0].reason}")
+        search = _Search(candidates, contest, options, cases, threads, progress, default, refused)
         for move in moves(
             chosen_target,
             search.default.choice,
@@ -120,7 +97,7 @@ def check(target: str, options: TuneOptions) -> Target:
         UsageError: If it does not, there is none of this name, or no number of tokens is given.
     """
     chosen = get_target(target)
-    if target not in _RUNTIMES:
+    if not open_names(chosen):
         raise UsageError(f"{target} has one form of each site, so nothing to tune: take --target ort-cpu or ort-cuda")
     if not options.tokens:
         raise UsageError("name the numbers of tokens to tune for")
@@ -135,40 +112,48 @@ class _Search:
         candidates: Candidates,
         contest: Contest,
         options: TuneOptions,
+        cases: Sequence[Case] | None,
         threads: int,
         progress: Progress,
-        default: Choice,
+        default: Candidate,
+        trials: Sequence[Trial],
     ) -> None:
-        self._candidates, self.contest, self._options = candidates, contest, options
+        self._candidates, self._contest, self._options, self._cases = candidates, contest, options, cases
         self._threads, self._progress = threads, progress
-        self.default = self._best = candidates.make(default)
-        self._trials: list[Trial] = []
+        self.default = self._best = default
+        self._trials = list(trials)
 
     def attempt(self, move: Move) -> None:
         """Change one thing of the best so far, and keep the change where that is faster."""
-        self._trials.append(self._attempted(move))
-
-    def _attempted(self, move: Move) -> Trial:
-        choice = move.apply(self._best.choice)
         try:
-            candidate = self._candidates.make(choice)
-            if candidate.print == self._best.print:
-                candidate.discard()
-                return Trial(move.name, "changes nothing", "the graph and the options stay as they are")
+            candidate = self._candidates.make(move.apply(self._best.choice))
+        except Exception as error:  # noqa: BLE001 - what cannot be made must not end the search
+            self._trials.append(Trial(move.name, "refused", _said(error)))
+            return
+        trial = self._judged(candidate, move)
+        dropped = candidate
+        if trial.outcome == "taken":
+            self._best, dropped = candidate, self._best
+        if dropped is not self.default:  # which the best is timed against at last
+            dropped.discard()
+        self._trials.append(trial)
+
+    def _judged(self, candidate: Candidate, move: Move) -> Trial:
+        """Hold a candidate against the best so far."""
+        if candidate.fingerprint == self._best.fingerprint:
+            return Trial(move.name, "changes nothing", "the graph and the options stay as they are")
+        try:
             broken = self._broken_budget(candidate)
             if broken is not None:
-                candidate.discard()
                 return Trial(move.name, "refused", broken)
             self._progress(f"timing {move.name}")
-            pairs = self.contest.between(candidate, self._best)
-        except FfnExportError as error:
-            return Trial(move.name, "refused", str(error))
+            pairs = self._contest.between(candidate, self._best)
+        except Exception as error:  # noqa: BLE001 - whatever a runtime raises of a candidate
+            return Trial(move.name, "refused", _said(error))
         mean = geometric_mean(pairs)
         assert mean is not None
         if mean > _STEP or not _is_ahead(pairs):
-            candidate.discard()
             return Trial(move.name, "left", f"{mean:.3f} of the time of the best so far{_but(pairs)}", pairs)
-        self._best = candidate
         return Trial(move.name, "taken", f"{mean:.3f} of the time of the best so far", pairs)
 
     def _broken_budget(self, candidate: Candidate) -> str | None:
@@ -177,15 +162,11 @@ class _Search:
             return None
         options = self._options
         reference = OnnxReference(self._best.path, self._threads)
-        if options.samples is None:
-            cases = [case for case in sweep(reference.inputs) if case.values == "normal"]
-        else:
-            cases = [given(as_feeds(options.samples), reference.inputs)]
         parity = verify(
             candidate.path,
             reference,
             settings=candidate.choice.settings,
-            cases=cases,
+            cases=typical(reference.inputs, options.samples) if self._cases is None else self._cases,
             tolerances=Tolerances(relative_l2=options.budget),
             threads=self._threads,
         )
@@ -198,13 +179,16 @@ class _Search:
         chosen, reason = default.choice, "nothing that was tried was faster"
         if best is not default:
             self._progress("timing the best against the default again")
-            held_out = self.contest.between(best, default, budget=4 * self._options.seconds, seed=_HELD_OUT_SEED)
+            held_out = self._contest.between(best, default, budget=4 * self._options.seconds, seed=_HELD_OUT_SEED)
             leads, figures = lead(held_out)
-            chosen = best.choice if leads else default.choice
+            undone = self._candidates.undone(best) if leads else None
+            chosen = best.choice if leads and undone is None else default.choice
             reason = f"{'ahead of the default' if leads else 'the lead over the default is too small'}: {figures}"
+            if undone is not None:
+                reason = f"the best is wrong in one of its forms: {undone}"
         return TuningResult(
             target,
-            _RUNTIMES[target],
+            target,
             tuple(self._options.tokens),
             default.choice,
             best.choice,
@@ -214,6 +198,10 @@ class _Search:
             held_out,
             environment.current(self._threads),
         )
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, FfnExportError) else first_line(error)
 
 
 def _but(pairs: Sequence[Pair]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,18 @@ import torch
 import ffn_export as fx
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter import onnx_file
+from ffn_export.fusion import rows
+from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.decisions import GEMM
+from ffn_export.latency.sessions import SESSIONS
 from ffn_export.runtimes.base import Array, Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.tuning.candidates import Candidate
 from ffn_export.tuning.choice import Choice
+from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.result import TuningResult
-from ffn_export.tuning.tune import TuneOptions, tune
+from ffn_export.tuning.tune import tune
+from tests.fusion.feed_forwards import feed_forward
 
 SLOW = 0.02  # seconds: many times what the small model takes, and how late a busy machine wakes from a sleep
 Slow = Callable[[Choice], bool]
@@ -113,8 +118,8 @@ def test_a_lead_that_does_not_last_is_none(exported: ir.Model) -> None:
     loaded: list[str] = []
 
     def load(candidate: Candidate) -> Runner:
-        loaded.append(candidate.print)
-        is_lucky = GEMM in candidate.choice.forms.rules and loaded.count(candidate.print) == 1
+        loaded.append(candidate.fingerprint)
+        is_lucky = GEMM in candidate.choice.forms.rules and loaded.count(candidate.fingerprint) <= SESSIONS
         return Delayed(get_runtime("ort-cpu").load(candidate.artifact, 1), SLOW / 4 if is_lucky else SLOW)
 
     result = tune(exported, options=TuneOptions((64,), 0.05, load=load), threads=1)
@@ -123,17 +128,23 @@ def test_a_lead_that_does_not_last_is_none(exported: ir.Model) -> None:
     assert result.reason.startswith("the lead over the default is too small: ")
 
 
-@pytest.mark.parametrize(
-    ("tokens", "tried"),
-    [
-        ((511,), []),
-        ((512,), ["chunks of 256 tokens"]),
-        ((1, 768), ["chunks of 256 tokens", "chunks of 384 tokens", "chunks of 384 tokens, for long inputs only"]),
-    ],
-)
-def test_chunks_are_tried_where_there_are_two(exported: ir.Model, tokens: tuple[int, ...], tried: list[str]) -> None:
-    result = tune(exported, options=TuneOptions(tokens, 0.001), threads=1)
-    assert [trial.move for trial in result.trials if "chunks" in trial.move] == tried
+def test_what_was_dropped_leaves_no_file(exported: ir.Model) -> None:
+    """There are the default, the best so far and what is held against it, whatever was taken, left or refused."""
+    files: list[set[str]] = []
+
+    def load(candidate: Candidate) -> Runner:
+        files.append({path.name for path in candidate.path.parent.glob("*.onnx")})
+        settings = candidate.choice.settings
+        if settings.graph_optimization_level == "all" and settings.config_entries:
+            raise RuntimeUnavailableError("not with these")
+        left = (GEMM not in candidate.choice.forms.rules) + (settings.graph_optimization_level != "all")
+        return Delayed(get_runtime("ort-cpu").load(candidate.artifact, 1), SLOW * (1 + left))
+
+    result = tune(exported, options=TuneOptions((64,), 0.05, load=load), threads=1)
+    assert [trial.outcome for trial in result.trials].count("taken") == 2
+    assert {trial.reason for trial in result.trials if trial.outcome == "refused"} == {"not with these"}
+    assert max(map(len, files)) == 3
+    assert len(files[-1]) == 2  # at last the best is timed against the default
 
 
 def test_what_changes_nothing_is_not_timed(exported: ir.Model) -> None:
@@ -182,3 +193,30 @@ def test_a_runtime_that_is_not_here(exported: ir.Model, tmp_path: Path) -> None:
         pytest.skip("CUDA is available here")
     with pytest.raises(RuntimeUnavailableError):
         tune(exported, "ort-cuda", TuneOptions((64,), 0.01))
+
+
+def test_a_length_that_the_model_refuses_is_left_out() -> None:
+    """Its positions are four; a length of 1 fits them too."""
+    body = "h = MatMul(x, w1) a = Add(h, b1) g = Gelu(a) o = MatMul(g, w2) y = Add(o, positions)"
+    short = feed_forward(f"positions = Constant<value = float[4,1] {{1, 2, 3, 4}}>() {body}")
+    result = tune(short, options=TuneOptions((1, 4, 5), 0.001), threads=1)
+    (refused,) = (trial for trial in result.trials if trial.move.startswith("inputs of "))
+    assert (refused.move, refused.outcome) == ("inputs of batch=1,seq=5", "refused")
+    assert {pair.label for trial in result.trials for pair in trial.pairs} == {"batch=1,seq=1", "batch=1,seq=4"}
+    with pytest.raises(UsageError, match="takes none of these numbers of tokens"):
+        tune(short, options=TuneOptions((5, 7), 0.001), threads=1)
+
+
+def test_a_form_that_is_wrong_is_not_chosen_however_fast_it_is(
+    exported: ir.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = rows.of
+
+    def twice(op: Builder, value: ir.Value, sizes: Sequence[int]) -> ir.Value:
+        return op.constant(2 * right(op, value, sizes).const_value.numpy())  # type: ignore[union-attr]
+
+    monkeypatch.setattr("ffn_export.fusion.by_rows.write.rows.of", twice)
+    result = tuned(exported, lambda choice: GEMM not in choice.forms.rules)
+    assert GEMM in result.best.forms.rules
+    assert result.chosen == result.default
+    assert result.reason.startswith("the best is wrong in one of its forms: ")

@@ -1,0 +1,56 @@
+"""What is tried, from what a target leaves open, the lengths and the threads."""
+
+from __future__ import annotations
+
+import pytest
+
+from ffn_export.fusion.decisions import default_forms
+from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.targets import get_target
+from ffn_export.tuning.choice import Choice
+from ffn_export.tuning.moves import moves
+
+CPU = get_target("ort-cpu")
+DEFAULT = Choice(default_forms(CPU))
+
+
+def names(tokens: tuple[int, ...] = (16,), threads: int = 1, *, on_cpu: bool = True, bits: bool = False) -> list[str]:
+    return [move.name for move in moves(CPU, DEFAULT, tokens, threads, on_cpu=on_cpu, few_bits=bits)]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tried"),
+    [
+        ((511,), []),
+        ((512,), ["chunks of 256 tokens"]),
+        ((1, 768), ["chunks of 256 tokens", "chunks of 384 tokens", "chunks of 384 tokens, for long inputs only"]),
+    ],
+)
+def test_chunks_are_tried_where_there_are_two(tokens: tuple[int, ...], tried: list[str]) -> None:
+    assert [name for name in names(tokens) if "chunks" in name] == tried
+
+
+def test_session_options_of_one_thread_and_of_more() -> None:
+    alone = ["the runtime's own optimiser, all of it", "the runtime's optimiser without its fusions"]
+    assert names()[-2:] == alone
+    assert names(threads=2)[-4:] == [*alone, "work in blocks of 4", "threads that do not spin"]
+    assert not set(names(threads=2, on_cpu=False)) & set(alone)
+
+
+def test_few_bits_are_tried_last_and_where_they_are_allowed() -> None:
+    assert names(threads=2, bits=True) == [*names(threads=2), "8-bit weights"]
+
+
+def test_each_open_form_is_turned_round() -> None:
+    turned = {move.name: move.apply(DEFAULT) for move in moves(CPU, DEFAULT, (16,), 1, on_cpu=True, few_bits=False)}
+    for name, choice in turned.items():
+        verb, _, form = name.partition(" ")
+        if verb in ("with", "without"):
+            assert (form in choice.forms.rules) == (verb == "with")
+
+
+def test_a_gate_is_packed_or_apart() -> None:
+    """The two undo each other, so one taken in puts the other out."""
+    packed = Choice(Forms(frozenset({"gate-packed"})))
+    (apart,) = (m for m in moves(CPU, packed, (16,), 1, on_cpu=True, few_bits=False) if m.name == "with gate-apart")
+    assert apart.apply(packed).forms.rules == {"gate-apart"}
