@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from command_line import count, say, seconds, whole
 from corpus.architectures import pretrained
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.runtimes import environment
@@ -26,6 +27,7 @@ from peers.export_time import export_times
 from peers.real_activations import accuracy
 from peers.result import Results
 from peers.shapes import STRUCTURES, WIDTHS
+from peers.tune_time import PRESET, tune_seconds
 from peers.whole_models import BERT_BASE, MINILM, WHOLE_MODELS
 
 _DOCS = Path(__file__).parents[1] / "docs"
@@ -95,6 +97,9 @@ def _end_to_end(options: argparse.Namespace, results: Results, names: Sequence[s
         results = replace(results, accuracy=accuracy(MINILM, pretrained.directory(), say))
     if results.export_times is None and options.export_runs:
         results = replace(results, export_times=export_times(BERT_BASE, options.export_runs, max(options.threads), say))
+    if results.tune_seconds is None and options.tune_time:
+        say(f"ffn-export tune {PRESET}")
+        results = replace(results, tune_seconds=tune_seconds())
     return replace(results, missing=missing)
 
 
@@ -109,12 +114,6 @@ def _widths(text: str) -> tuple[int, int]:
     return widths
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 1 or more")
-    return int(text)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -127,29 +126,32 @@ def _parser() -> argparse.ArgumentParser:
         help=f"[{' '.join(STRUCTURES)}]")  # fmt: skip
     add("--widths", nargs="+", type=_widths, default=list(WIDTHS), metavar="DxF",
         help=f"d_model and d_ff [{' '.join(f'{d}x{f}' for d, f in WIDTHS)}]")  # fmt: skip
-    add("--tokens", nargs="+", type=_count, default=list(_TOKENS), metavar="N", help=f"[{' '.join(map(str, _TOKENS))}]")
-    add("--threads", nargs="+", type=_count, default=[1, 2], metavar="N", help="[1 2]")
+    add("--tokens", nargs="+", type=count, default=list(_TOKENS), metavar="N", help=f"[{' '.join(map(str, _TOKENS))}]")
+    add("--threads", nargs="+", type=count, default=[1, 2], metavar="N", help="[1 2]")
     add("--peers", nargs="+", default=list(COMPETITORS), metavar="NAME",
         help=f"competitors; torch and ours are always there [{' '.join(COMPETITORS)}]")  # fmt: skip
-    add("--budget", type=float, default=0.25, metavar="S", help="seconds for each competitor and cell [0.25]")
-    add("--rounds", type=_count, default=9, metavar="N", help="rounds of a cell at the least, whatever they take [9]")
+    add("--budget", type=seconds, default=0.25, metavar="S", help="seconds for each competitor and cell [0.25]")
+    add("--rounds", type=count, default=9, metavar="N", help="rounds of a cell at the least, whatever they take [9]")
     add("--end-to-end", action=argparse.BooleanOptionalAction, default=True,
-        help="whole models, 8 bits on real activations, and the time of an export [yes]")  # fmt: skip
+        help="whole models, 8 bits on real activations, the time of an export and of tuning [yes]")  # fmt: skip
     add("--models", nargs="+", choices=list(WHOLE_MODELS), default=list(WHOLE_MODELS), metavar="NAME",
         help=f"whole models [{', '.join(WHOLE_MODELS)}]")  # fmt: skip
-    add("--whole-tokens", nargs="+", type=_count, default=list(end_to_end.TOKENS), metavar="N",
+    add("--whole-tokens", nargs="+", type=count, default=list(end_to_end.TOKENS), metavar="N",
         help=f"tokens of whole models [{' '.join(map(str, end_to_end.TOKENS))}]")  # fmt: skip
-    add("--export-runs", type=int, default=5, metavar="N", help="exports of BERT-base each way; 0 leaves it out [5]")
+    add(
+        "--export-runs",
+        type=whole(0),
+        default=5,
+        metavar="N",
+        help="exports of BERT-base each way; 0 leaves it out [5]",
+    )
+    add("--tune-time", action=argparse.BooleanOptionalAction, default=True, help=f"time ffn-export tune {PRESET} [yes]")
     add("--json", type=Path, default=_DOCS / "results-cpu.json", metavar="FILE", help="[docs/results-cpu.json]")
     add("--markdown", type=Path, default=_DOCS / "results-cpu.md", metavar="FILE",
         help="the page; plots go into a folder of its name [docs/results-cpu.md]")  # fmt: skip
     add("--resume", action="store_true", help="go on with what the JSON file holds")
     add("--only-pages", action="store_true", help="measure nothing: make the page and plots again from the JSON file")
     return parser
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

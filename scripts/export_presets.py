@@ -20,6 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from command_line import count
 from ffn_export import subjects
 from ffn_export.bundle.build import Build, BuildOptions, build
 from ffn_export.bundle.folder import INDEX, IndexEntry, index, index_entry
@@ -99,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         help="bundles that are timed, roughly; '*' for all [*-ort-cpu-float32]",
     )  # fmt: skip
     parser.add_argument("--no-bench", action="store_true", help="leave the timing out")
-    parser.add_argument("--jobs", type=_count, default=2, metavar="N", help="processes, each with one thread [2]")
+    parser.add_argument("--jobs", type=count, default=2, metavar="N", help="processes, each with one thread [2]")
     return parser
 
 
@@ -114,12 +115,6 @@ def _one_of(known: Iterable[str]) -> Callable[[str], str]:
         return name
 
     return parse
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
-    return int(text)
 
 
 def _run(tasks: Sequence[Task], jobs: int) -> list[IndexEntry]:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
+from command_line import count, say
 from ffn_export import subjects
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
@@ -77,7 +78,7 @@ def _verify_all(preset: str, dtype: str, options: argparse.Namespace, counts: Co
                 counts["broken"] += sum(": results differ" in failure for failure in result.failures)
                 lines += [f"false alarm: {name}: {failure}" for failure in result.failures]
                 lines += [f"warned: {name}: {warning}" for warning in result.warnings]
-    print(f"{preset} {dtype}: {len(lines)} lines so far", file=sys.stderr, flush=True)
+    say(f"{preset} {dtype}: {len(lines)} lines so far")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,12 +87,12 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Example: python scripts/false_alarms.py --only bert-ffn --seeds 3 --runtimes ort-cpu openvino",
     )
-    parser.add_argument("--seeds", type=int, default=20, metavar="N", help="seeds 0 to N - 1 [20]")
+    parser.add_argument("--seeds", type=count, default=20, metavar="N", help="seeds 0 to N - 1 [20]")
     parser.add_argument("--only", nargs="+", choices=list(PRESETS), default=list(PRESETS), metavar="PRESET")
     parser.add_argument("--targets", nargs="+", choices=list(TARGETS), default=list(TARGETS), metavar="TARGET")
     parser.add_argument("--dtypes", nargs="+", default=["float32"], metavar="DTYPE", help="precisions [float32]")
     parser.add_argument("--runtimes", nargs="+", default=["ort-cpu"], metavar="RUNTIME", help="runtimes [ort-cpu]")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="intra-op threads [1]")
+    parser.add_argument("--threads", type=count, default=1, metavar="N", help="intra-op threads [1]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts and lines")
     return parser
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from command_line import count, say, seconds
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.modules.presets import PRESETS
@@ -26,7 +27,6 @@ from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.threads import available_threads
 from gpu.page import machine, markdown
-from gpu.processes import say
 from gpu.proof import RUNTIME, STATUSES, Group
 from gpu.proving import prove_all
 from gpu.timing import time_all
@@ -86,9 +86,9 @@ def _parser() -> argparse.ArgumentParser:
             metavar="NAME",
             help=f"{what} [{' '.join(default)}]",
         )
-    parser.add_argument("--jobs", type=int, default=8, metavar="N", help="processes that judge at once [8]")
+    parser.add_argument("--jobs", type=count, default=8, metavar="N", help="processes that judge at once [8]")
     parser.add_argument(
-        "--seconds", type=float, default=300, metavar="S", help="what is not done then is left out [300]"
+        "--seconds", type=seconds, default=300, metavar="S", help="what is not done then is left out [300]"
     )
     parser.add_argument("--no-bench", action="store_true", help="leave the timing out")
     parser.add_argument("--json", metavar="FILE", help="every result")

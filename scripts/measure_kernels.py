@@ -15,8 +15,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 
+from command_line import count, say, seconds
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.fusion.costs import TABLES, Table, read_tables, stored
 from ffn_export.fusion.instruction_set import instruction_set
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             threads=options.threads,
             passes=options.passes,
             seconds=options.seconds,
-            progress=_say,
+            progress=say,
         )
         if not found:
             raise UsageError(f"nothing could be measured: {next(iter(lacking.values()))}")
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command=_command(options),
             ns_per_element={cost.kernel.name: float(f"{cost.ns_per_element:.3g}") for cost in found},
         )
-        _say(*_lines(found), *(f"{name}: {reason}" for name, reason in lacking.items()))
+        say(*_lines(found), *(f"{name}: {reason}" for name, reason in lacking.items()))
         if options.json is not None:
             write_json(stored([table]), options.json)
         if options.write:
@@ -62,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FfnExportError as error:
         print(f"measure_kernels: {error}", file=sys.stderr)
         return error.exit_status
-    _say(f"{len(found)} kernels of {table.onnxruntime}, {table.instruction_set}, {time.monotonic() - started:.0f} s")
+    say(f"{len(found)} kernels of {table.onnxruntime}, {table.instruction_set}, {time.monotonic() - started:.0f} s")
     return 0
 
 
@@ -80,15 +82,10 @@ def _lines(found: Sequence[Cost]) -> list[str]:
     for cost in found:
         cells = []
         for tokens, each in cost.by_tokens.items():
-            ordered = sorted(each)
-            low, high = ordered[len(ordered) // 4], ordered[-1 - len(ordered) // 4]
+            low, high = np.percentile(each, [25, 75])
             cells.append(f"{cost.medians[tokens]:8.3f} ({low:.3f} to {high:.3f})".rjust(24))
         lines.append(f"{cost.kernel.name:{width}}{''.join(cells)}{cost.ns_per_element:9.3f}")
     return lines
-
-
-def _say(*lines: str) -> None:
-    print(*lines, sep="\n", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -97,20 +94,13 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Example: python scripts/measure_kernels.py --write",
     )
-    parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="intra-op threads [1]")
-    parser.add_argument("--passes", type=_positive, default=10, metavar="N", help="passes over all kernels [10]")
-    parser.add_argument("--seconds", type=float, default=40, metavar="S", help="of timed runs, all together [40]")
+    parser.add_argument("--threads", type=count, default=1, metavar="N", help="intra-op threads [1]")
+    parser.add_argument("--passes", type=count, default=10, metavar="N", help="passes over all kernels [10]")
+    parser.add_argument("--seconds", type=seconds, default=40, metavar="S", help="of timed runs, all together [40]")
     parser.add_argument("--json", metavar="FILE", help="this machine's table; - for standard output")
     parser.add_argument("--write", action="store_true", help="put it into the package's tables, in its place")
     parser.add_argument("--tables", type=Path, default=TABLES, metavar="FILE", help="other tables for --write")
     return parser
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
 
 
 if __name__ == "__main__":

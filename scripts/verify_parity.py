@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from command_line import count
 from ffn_export import api
 from ffn_export.bundle.folder import bundles_in
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
@@ -55,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("folder", nargs="?", type=Path, default=Path("exported"), help="folder of bundles [exported]")
     parser.add_argument("--junit", metavar="FILE", help="one JUnit file for all; - for standard output")
     parser.add_argument("--runtime", action="append", metavar="NAME", help="a runtime that must judge; once for each")
-    parser.add_argument("--threads", type=int, metavar="N", help="intra-op threads [the processors of this process]")
+    parser.add_argument("--threads", type=count, metavar="N", help="intra-op threads [the processors of this process]")
     return parser
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ffn_export.exporter.one_line import first_line
 from ffn_export.reports.markdown_table import markdown_table
 from ffn_export.runtimes import environment, ort_cuda
+from ffn_export.size_label import size_label
 from gpu.proof import TORCH, Proof
 
 
@@ -105,6 +106,5 @@ def _latency_row(record: Mapping[str, Any], targets: Sequence[str], *, copies: b
     timings, ratios = ([one for one in record[what] if one["copies"] == copies] for what in ("timings", "ratios"))
     median = {timing["runtime"]: f"{timing['median'] * 1e6:.1f}" for timing in timings}
     ratio = {r["runtime"]: f"{r['value']:.3f} ({r['low']:.3f} to {r['high']:.3f})" for r in ratios}
-    sizes = ",".join(f"{name}={size}" for name, size in record["sizes"].items())
     cells = [median.get(name, "") for name in (TORCH, *targets)] + [ratio.get(target, "") for target in targets]
-    return (record["preset"], record["dtype"], sizes, *cells)
+    return (record["preset"], record["dtype"], size_label(record["sizes"]), *cells)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def in_a_process(target: Callable[..., None], arguments: Sequence[Any], deadline: float) -> str | None:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from typing import Any
 
+from command_line import say
 from ffn_export import api, subjects
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter import onnx_file
@@ -20,7 +21,7 @@ from ffn_export.parity.result import ParityResult
 from ffn_export.parity.verify import verify
 from ffn_export.runtimes import ort_cuda
 from ffn_export.runtimes.base import Artifact
-from gpu.processes import in_a_process, read, say, write
+from gpu.processes import in_a_process, read, write
 from gpu.proof import RUNTIME, Group, Proof
 
 

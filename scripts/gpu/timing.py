@@ -8,17 +8,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from command_line import say
 from ffn_export import subjects
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.drawing import draw_all, fit_sizes
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import merge_dims
 from ffn_export.latency.competitors import prepare
-from ffn_export.latency.measure import interleave
+from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
-from gpu.processes import in_a_process, read, say, write
+from gpu.processes import in_a_process, read, write
 from gpu.proof import RUNTIME, TORCH, Group, Proof
 
 SIZES = ((1, 1), (8, 128), (32, 512))  # the first symbolic axis, and every other one
@@ -72,11 +73,11 @@ def _times(group: Group, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
             continue
         known.append(sizes)
         feeds = draw_all(source.inputs, sizes, seed=0)
-        seconds = interleave(prepare(runners, feeds), BUDGET)
+        runs = interleave(prepare(runners, feeds), BUDGET)
         yield {
             "preset": group.preset,
             "dtype": group.dtype,
             "sizes": sizes,
-            "timings": [asdict(summarise(who, times, accelerated=True)) for who, times in seconds.items()],
-            "ratios": [asdict(ratio) for ratio in ratios(seconds, TORCH)],
+            "timings": [asdict(summarise(who, times, accelerated=True)) for who, times in runs.items()],
+            "ratios": [asdict(ratio) for ratio in ratios(runs, TORCH)],
         }

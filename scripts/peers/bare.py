@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import onnx
 import torch
@@ -23,13 +25,11 @@ def bare(subject: Subject, threads: int) -> Made:
         UsageError: If the subject is a whole model.
     """
     del threads
-    path = subject.file("bare")
-    if not path.is_file():
-        module = subject.source.module
-        if not isinstance(module, FeedForwardBlock):
-            raise UsageError("a whole model has more products than those of feed-forwards")
-        onnx.save(_graph(_matrices(module.feed_forward)), path)
-    return path, SessionSettings()
+    module = subject.source.module
+    if not isinstance(module, FeedForwardBlock):
+        raise UsageError("a whole model has more products than those of feed-forwards")
+    graph = _graph(_matrices(module.feed_forward))
+    return subject.file("bare", partial(onnx.save, graph)), SessionSettings()
 
 
 def _matrices(feed_forward: torch.nn.Module) -> dict[str, Array]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from statistics import median
-
-import numpy as np
 
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
 from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.competitors import Competitor
-from ffn_export.latency.measure import SETTLE, Pace, interleave
+from ffn_export.latency.interleaving import SETTLE, Pace, Runs, interleave
 from ffn_export.latency.result import Ratio
 from ffn_export.latency.statistics import paired_ratio, summarise
 from ffn_export.latency.work import work
+from ffn_export.parity.metrics import relative_l2
 from peers.competitors import COMPETITORS, Loaded
 from peers.operators import openvino_operators, ort_operators
 from peers.result import FLOAT32_PEERS, OTHER_PRECISIONS, OURS, TORCH, Cell
@@ -51,12 +50,11 @@ def measure(loaded: Loaded, tokens: int, effort: Effort) -> Cell:
     """Compare and time the competitors at a number of tokens."""
     subject, threads = loaded.subject, loaded.threads
     feeds = subject.feeds(tokens)
-    errors, refused, seconds = _compared(loaded, feeds)
-    ready = [name for name in loaded.names if name in seconds]
-    calls = {name: [runner.prepare(feeds) for runner in loaded.runners[name]] for name in ready}
+    found = _compare(loaded, feeds)
+    calls = {name: [runner.prepare(feeds) for runner in loaded.runners[name]] for name in found.seconds}
     several = any(len(each) > 1 for each in calls.values())
-    pace = effort.pace(median(seconds.values()), several_sessions=several)
-    times = interleave(calls, effort.budget, pace)
+    pace = effort.pace(median(found.seconds.values() or [0.0]), several_sessions=several)
+    times = interleave(calls, effort.budget, pace) if calls else {}
     ratios = tuple(_ratio(times, ours, other) for ours, other in _pairs(times))
     is_behind = any(r.runtime == OURS and r.baseline == _OPENVINO and r.value > 1 and not r.is_tie for r in ratios)
     return Cell(
@@ -66,28 +64,35 @@ def measure(loaded: Loaded, tokens: int, effort: Effort) -> Cell:
         threads,
         tuple(summarise(Competitor(name), each) for name, each in times.items()),
         ratios,
-        errors,
-        {**loaded.refused, **refused},
+        found.errors,
+        {**loaded.refused, **found.refused},
         _limit(subject, tokens, threads),
         _taken_apart(loaded, feeds) if is_behind else {},
     )
 
 
-def _ratio(times: Mapping[str, Sequence[float]], one: str, other: str) -> Ratio:
+def _ratio(times: Mapping[str, Runs], one: str, other: str) -> Ratio:
     return paired_ratio(Competitor(one), times[one], Competitor(other), times[other])
 
 
-def relative_l2(actual: Array, wanted: Array) -> float:
-    """Return the L2 norm of the difference over that of what is wanted."""
-    truth = wanted.astype(np.float64)
-    return float(np.linalg.norm(actual.astype(np.float64) - truth) / np.linalg.norm(truth))
+@dataclass(frozen=True)
+class _Compared:
+    """What one run of each competitor showed.
+
+    Attributes:
+        errors: Relative L2 distance of an output from PyTorch's.
+        refused: Why one is not timed.
+        seconds: How long the others took.
+    """
+
+    errors: dict[str, float] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
-def _compared(loaded: Loaded, feeds: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, str], dict[str, float]]:
-    """Run each once: error, or why it is not timed, and the seconds of that run."""
-    errors: dict[str, float] = {}
-    refused: dict[str, str] = {}
-    seconds: dict[str, float] = {}
+def _compare(loaded: Loaded, feeds: Mapping[str, Array]) -> _Compared:
+    """Run each once. PyTorch is the first, and where it does not run nothing is known to be right."""
+    found = _Compared()
     wanted: Array | None = None
     for name in loaded.names:
         allowed = COMPETITORS[name].allowed
@@ -97,17 +102,21 @@ def _compared(loaded: Loaded, feeds: Mapping[str, Array]) -> tuple[dict[str, flo
             output = next(iter(call.run(feeds).values()))
             took = time.perf_counter() - started
         except Exception as error:  # noqa: BLE001 - whatever a runtime raises on these sizes
-            refused[name] = first_line(error)
+            found.refused[name] = first_line(error)
             continue
-        wanted = output if name == TORCH else wanted
-        if allowed is not None and wanted is not None:
+        if name == TORCH:
+            wanted = output
+        if allowed is not None:
+            if wanted is None:
+                found.refused[name] = "there is no output of PyTorch's to compare with"
+                continue
             distance = relative_l2(output, wanted) if output.shape == wanted.shape else float("inf")
             if not distance <= allowed:
-                refused[name] = f"wrong: relative L2 error {distance:.1e}, allowed {allowed:g}"
+                found.refused[name] = f"wrong: relative L2 error {distance:.1e}, allowed {allowed:g}"
                 continue
-            errors[name] = distance
-        seconds[name] = took
-    return errors, refused, seconds
+            found.errors[name] = distance
+        found.seconds[name] = took
+    return found
 
 
 def _pairs(names: Iterable[str]) -> list[tuple[str, str]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from corpus.peers import optimize_for_ort, optimize_with_transformers, silent
 from ffn_export.errors import FfnExportError, UsageError, did_you_mean
 from ffn_export.exporter.one_line import first_line
-from ffn_export.latency.measure import MOST_BYTES, SESSIONS
+from ffn_export.latency.sessions import session_count
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
@@ -47,20 +49,18 @@ def _as_exported(subject: Subject, threads: int) -> Made:
 
 def _onnxscript(subject: Subject, threads: int) -> Made:
     del threads
-    path = subject.file("onnxscript")
-    if not path.is_file():
-        with silent():
-            optimize_for_ort(subject.path, path)
-    return path, ALL_OPTIMISATIONS
+    with silent():
+        return subject.file("onnxscript", partial(optimize_for_ort, subject.path)), ALL_OPTIMISATIONS
 
 
 def _ort_transformers(subject: Subject, threads: int) -> Made:
     del threads
-    path = subject.file("ort-transformers")
-    if not path.is_file():
-        with silent():
-            optimize_with_transformers(subject.path, path, subject.peer_type, subject.heads)
-    return path, ALL_OPTIMISATIONS
+
+    def make(path: Path) -> None:
+        optimize_with_transformers(subject.path, path, subject.peer_type, subject.heads)
+
+    with silent():
+        return subject.file("ort-transformers", make), ALL_OPTIMISATIONS
 
 
 COMPETITORS: Mapping[str, Competitor] = {
@@ -96,9 +96,6 @@ def chosen(names: Sequence[str]) -> list[str]:
 class Loaded:
     """Competitors that are ready to run a subject with a number of threads.
 
-    There are several sessions of each of ONNX Runtime and OpenVINO, unless the weights are large: where the pages of
-    its weights and buffers came to lie moves a session by up to a fifth, at few tokens and at many.
-
     Attributes:
         runners: Competitor -> its sessions.
         refused: Competitor -> why it cannot run it.
@@ -117,7 +114,7 @@ class Loaded:
                 self.artifacts[name] = Artifact(path, subject.source, settings)
                 self.runners[name] = [
                     get_runtime(competitor.runtime).load(self.artifacts[name], threads)
-                    for _ in range(self._sessions(competitor))
+                    for _ in range(session_count(subject.weight_bytes, competitor.runtime))
                 ]
             except FfnExportError as error:
                 self.refused[name] = str(error)
@@ -128,7 +125,3 @@ class Loaded:
     def names(self) -> list[str]:
         """Those that were loaded."""
         return list(self.runners)
-
-    def _sessions(self, competitor: Competitor) -> int:
-        is_module = competitor.runtime.startswith("torch")
-        return 1 if is_module or self.subject.weight_bytes > MOST_BYTES else SESSIONS

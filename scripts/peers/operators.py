@@ -19,6 +19,7 @@ from ffn_export.runtimes.ort_session import make_session
 
 _RUNS = 5
 _MICROSECOND = 1e-6
+_HOLDING_OTHERS = frozenset({"If", "Loop", "Scan"})  # their time is that of the nodes inside
 
 
 def ort_operators(artifact: Artifact, threads: int, feeds: Mapping[str, Array]) -> dict[str, float]:
@@ -33,7 +34,9 @@ def ort_operators(artifact: Artifact, threads: int, feeds: Mapping[str, Array]) 
     return _summed(
         (event["name"], event["args"]["op_name"], event["dur"] * _MICROSECOND)
         for event in events
-        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
+        if event.get("cat") == "Node"
+        and event["name"].endswith("_kernel_time")
+        and event["args"]["op_name"] not in _HOLDING_OTHERS
     )
 
 
@@ -61,11 +64,11 @@ def openvino_operators(artifact: Artifact, threads: int, feeds: Mapping[str, Arr
 
 
 def _summed(runs: Iterable[tuple[str, str, float]]) -> dict[str, float]:
-    """Sum up by operator the median time of each node, the largest first."""
+    """Sum up by operator the median time of each node, as often as a run has it, the largest first."""
     of_node: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for node, operator, seconds in runs:
         of_node[node, operator].append(seconds)
     of_operator: defaultdict[str, float] = defaultdict(float)
     for (_, operator), times in of_node.items():
-        of_operator[operator] += median(times)
+        of_operator[operator] += median(times) * len(times) / _RUNS
     return dict(sorted(of_operator.items(), key=lambda item: -item[1]))

@@ -9,13 +9,15 @@ from pathlib import Path
 from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.fusion.decisions import default_forms
+from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.targets import get_target
 from ffn_export.parity.after_fusing.check import fuse
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.tuning.moves import DEFAULT_CHUNK
-from ffn_export.tuning.tune import TuneOptions, tune
+from ffn_export.tuning.options import TuneOptions
+from ffn_export.tuning.tune import tune
 from peers.subject import Subject
 
 # A file and how it is loaded, for so many threads.
@@ -28,12 +30,8 @@ EIGHT_BITS = QuantizationOptions(bits=8, block=32, accuracy_level=4)
 
 
 def fused(subject: Subject, threads: int) -> Made:
-    """Fuse for ort-cpu, the default. The outputs are compared here, so fusing need not do it."""
-    path = subject.file("ours")
-    if not path.is_file():
-        model, _ = fuse(subject.model(), TARGET, check=False, threads=threads)
-        onnx_file.save(model, path)
-    return path, SessionSettings()
+    """Fuse for ort-cpu, the default."""
+    return _in_form(subject, "ours", default_forms(get_target(TARGET)), threads), SessionSettings()
 
 
 def again(subject: Subject, threads: int) -> Made:
@@ -43,12 +41,8 @@ def again(subject: Subject, threads: int) -> Made:
 
 def in_chunks(subject: Subject, threads: int) -> Made:
     """Fuse with feed-forwards in a loop over chunks where the input holds two of them."""
-    path = subject.file("ours-chunked")
-    if not path.is_file():
-        forms = replace(default_forms(get_target(TARGET)), chunk=DEFAULT_CHUNK, long_only=True)
-        model, _ = fuse(subject.model(), TARGET, check=False, forms=forms, threads=threads)
-        onnx_file.save(model, path)
-    return path, SessionSettings()
+    forms = replace(default_forms(get_target(TARGET)), chunk=DEFAULT_CHUNK, long_only=True)
+    return _in_form(subject, "ours-chunked", forms, threads), SessionSettings()
 
 
 def tuned(subject: Subject, threads: int) -> Made:
@@ -61,19 +55,27 @@ def tuned(subject: Subject, threads: int) -> Made:
         raise UsageError(f"it is tuned at {_TUNED_WIDTHS[0]} x {_TUNED_WIDTHS[1]} alone, to save time")
     options = TuneOptions(_TUNED_TOKENS, seconds=0.2)
     result = tune(subject.model(), TARGET, options, specs=subject.source.inputs, threads=threads)
-    path = subject.file(f"ours-tuned-{threads}")
-    model, _ = fuse(subject.model(), TARGET, check=False, forms=result.chosen.forms, threads=threads)
-    onnx_file.save(model, path)
-    return path, result.chosen.settings
+    return _in_form(subject, f"ours-tuned-{threads}", result.chosen.forms, threads), result.chosen.settings
 
 
 def quantized(subject: Subject, threads: int) -> Made:
     """Store the products of the fused model in 8 bits: blocks of 32, accuracy level 4."""
-    path = subject.file("ours-8bit")
-    if not path.is_file():
+
+    def make(path: Path) -> None:
         model, _ = quantize_some(onnx_file.load(fused(subject, threads)[0]), EIGHT_BITS)
         onnx_file.save(model, path)
-    return path, SessionSettings()
+
+    return subject.file("ours-8bit", make), SessionSettings()
+
+
+def _in_form(subject: Subject, name: str, forms: Forms, threads: int) -> Path:
+    """Fuse in some form. The outputs are compared beside the others', so fusing need not do it."""
+
+    def make(path: Path) -> None:
+        model, _ = fuse(subject.model(), TARGET, check=False, forms=forms, threads=threads)
+        onnx_file.save(model, path)
+
+    return subject.file(name, make)
 
 
 FORMS: Mapping[str, Maker] = {

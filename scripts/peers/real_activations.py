@@ -21,10 +21,10 @@ from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module, resolve
 from ffn_export.parity.after_fusing.check import fuse
+from ffn_export.parity.metrics import relative_l2
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.session_options import SessionSettings
-from peers.cells import relative_l2
 from peers.ours import EIGHT_BITS
 from peers.result import Accuracy, LayerError
 from peers.sentences import SENTENCES

@@ -164,6 +164,7 @@ class Results:
         whole: Of the whole models.
         accuracy: Of 8 bits on real activations; None where it was not measured.
         export_times: None where they were not measured.
+        tune_seconds: What ``ffn-export tune bert-ffn`` takes; None where it was not measured.
         missing: What was asked for and could not be measured -> why.
     """
 
@@ -175,6 +176,7 @@ class Results:
     whole: tuple[Cell, ...] = ()
     accuracy: Accuracy | None = None
     export_times: ExportTimes | None = None
+    tune_seconds: float | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def with_cells(self, cells: Iterable[Cell]) -> Results:
@@ -202,5 +204,6 @@ class Results:
             tuple(map(Cell.from_dict, data["whole"])),
             None if accuracy is None else Accuracy.from_dict(accuracy),
             None if times is None else ExportTimes.from_dict(times),
+            data.get("tune_seconds"),
             dict(data["missing"]),
         )

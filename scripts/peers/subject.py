@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,9 +47,19 @@ class Subject:
         """Read the export."""
         return onnx_file.load(self.path)
 
-    def file(self, name: str) -> Path:
-        """Return where a competitor may keep a model of its own; all thread counts share it."""
-        return self.path.with_name(f"{name}.onnx")
+    def file(self, name: str, make: Callable[[Path], object]) -> Path:
+        """Return a competitor's own model, made once: all thread counts share it.
+
+        Args:
+            name: Its name.
+            make: Writes it to the path that it is given; what fails halfway leaves nothing that a later call takes.
+        """
+        path = self.path.parent / name / "model.onnx"
+        if not path.is_file():
+            with tempfile.TemporaryDirectory(dir=self.path.parent) as unfinished:
+                make(Path(unfinished) / path.name)
+                shutil.copytree(unfinished, path.parent)
+        return path
 
     def sizes(self, tokens: int) -> dict[str, int]:
         """Return the size of each axis for one sequence of so many tokens."""

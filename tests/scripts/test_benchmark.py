@@ -6,6 +6,7 @@ import contextlib
 import io
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ import transformers
 import benchmark
 import ffn_export as fx
 from corpus.architectures import pretrained
+from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
-from ffn_export.latency.measure import Pace
+from ffn_export.latency.interleaving import Pace
 from ffn_export.latency.result import Ratio, Timing
 from ffn_export.runtimes import openvino_cpu
 from ffn_export.runtimes.base import Artifact
@@ -124,12 +126,39 @@ def test_results_of_another_place_are_not_gone_on_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_without_pytorch_nothing_is_known_to_be_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(subject: Subject, threads: int) -> Made:
+        raise UsageError("no memory for that")
+
+    monkeypatch.setitem(COMPETITORS, "torch", Competitor("torch", refusing))
+    status, errors = run(tmp_path, *BLOCKS[:2], "--tokens", "4", "--no-end-to-end", *TINY, "--peers", "ort")
+    assert status == 0, errors
+    (cell,) = store.read(tmp_path / "times.json").cells
+    assert (cell.timings, cell.ratios) == ((), ())
+    assert cell.refused["torch"] == "no memory for that"
+    assert {cell.refused[name] for name in ("ort", OURS)} == {"there is no output of PyTorch's to compare with"}
+
+
+def test_what_is_made_halfway_is_made_again(tmp_path: Path) -> None:
+    subject = block_subject("bert-ffn", (32, 64), (4,), tmp_path)
+
+    def halfway(path: Path) -> None:
+        path.write_bytes(b"half a model")
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        subject.file("mine", halfway)
+    path = subject.file("mine", lambda path: path.write_bytes(b"a model"))
+    assert path.read_bytes() == b"a model"
+    assert subject.file("mine", halfway) == path
+
+
+@pytest.mark.slow
 def test_a_wrong_competitor_is_shown_as_wrong_and_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def with_a_fault(subject: Subject, threads: int) -> Made:
         model = subject.model()
         scaled_weight(3.0)(model)
-        onnx_file.save(model, subject.file("faulty"))
-        return subject.file("faulty"), SessionSettings()
+        return subject.file("faulty", partial(onnx_file.save, model)), SessionSettings()
 
     monkeypatch.setitem(COMPETITORS, "faulty", Competitor("ort-cpu", with_a_fault))
     status, errors = run(tmp_path, *BLOCKS[:2], "--tokens", "4", "--no-end-to-end", *TINY, "--peers", "faulty")
@@ -149,7 +178,7 @@ def test_a_whole_model_is_added_to_what_is_there(tmp_path: Path, monkeypatch: py
     status, errors = run(
         tmp_path, "--resume", "--presets", "bert-ffn", "--tokens", "64", "--widths", "768x3072", "--threads", "1",
         "--budget", "0.02", "--peers", "ort", "ours-8bit", "bare", "--models", "tiny BERT", "--whole-tokens", "5",
-        "--export-runs", "0",
+        "--export-runs", "0", "--no-tune-time",
     )  # fmt: skip
     assert status == 0, errors
     results = store.read(tmp_path / "times.json")

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from ffn_export.latency.competitors import Competitor
+from ffn_export.latency.interleaving import Runs
 from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.parity.measures import Deviation, OutputMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
@@ -49,13 +50,14 @@ def test_what_cuda_need_not_take_is_no_failure(status: str, target: str, *, expe
 
 def test_the_page_shows_times_with_copies_apart() -> None:
     copied, plain = Competitor(TORCH, copies=True), Competitor(TORCH)
-    seconds = {plain: [2e-6], copied: [8e-6], Competitor(RUNTIME): [1e-6], Competitor(RUNTIME, copies=True): [6e-6]}
+    medians = {plain: 2e-6, copied: 8e-6, Competitor(RUNTIME): 1e-6, Competitor(RUNTIME, copies=True): 6e-6}
+    runs = {who: Runs(((median,),)) for who, median in medians.items()}
     times = {
         "preset": "d2l-ffn",
         "dtype": "float32",
         "sizes": {"batch": 1},
-        "timings": [asdict(summarise(who, each)) for who, each in seconds.items()],
-        "ratios": [asdict(ratio) for ratio in ratios(seconds, TORCH)],
+        "timings": [asdict(summarise(who, each)) for who, each in runs.items()],
+        "ratios": [asdict(ratio) for ratio in ratios(runs, TORCH)],
     }
     versions = {"gpu": "none", "onnxruntime": "none", "torch": "none", "provider options": {}}
     where = {**environment.current(1).to_dict(), **versions}
