@@ -1,10 +1,11 @@
 """Run a bundle with ffn_export: `fx.load` checks its files against the manifest and applies the options itself.
 
-python load_bundle.py BUNDLE
+python load_bundle.py BUNDLE [--tolerance R]
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -14,18 +15,19 @@ from run_bundle import compare, vectors
 
 def main() -> int:
     """Return the exit status: 0 near enough, 1 not, 2 it cannot be run."""
-    if len(sys.argv) != 2:
-        print("usage: python load_bundle.py BUNDLE", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(description="Run a bundle's test vectors as ffn_export loads it.")
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("--tolerance", metavar="R", type=float, default=1e-5, help="times the largest output (1e-5)")
+    arguments = parser.parse_args()
+    bundle = arguments.bundle
     try:
-        session = fx.load(sys.argv[1])
+        session = fx.load(bundle)
     except fx.FfnExportError as error:
         print(error, file=sys.stderr)
         return 2
-    bundle = Path(sys.argv[1])
     actual = session.run(vectors(bundle, "input", len(session.manifest.inputs)))
     expected = vectors(bundle, "output", len(session.manifest.outputs))
-    near = [compare(name, actual[name], expected[name], tolerance=1e-5) for name in expected]
+    near = [compare(name, actual[name], expected[name], arguments.tolerance) for name in expected]
     return 0 if all(near) else 1
 
 

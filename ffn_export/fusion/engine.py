@@ -15,10 +15,9 @@ import onnx_ir as ir
 from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion import gate, opset
 from ffn_export.fusion.builder import Builder, Names
+from ffn_export.fusion.provenance import note, rules_of
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Match, Operator, Refused, Rule
-
-RULE_KEY = "pkg.ffn_export.rule"
 
 
 @dataclass(frozen=True)
@@ -194,9 +193,9 @@ def _maker(value: ir.Value) -> str:
 
 def _inherit(old: Sequence[ir.Node], root: ir.Node, new: Sequence[ir.Node], rule: Rule, names: Names) -> None:
     """Hand on the name, the PyTorch scope and the rules that made the matched nodes."""
-    made_by = [n.metadata_props[RULE_KEY] for n in old if RULE_KEY in n.metadata_props]
+    made_by = [name for node in old for name in rules_of(node)]
     for index, node in enumerate(reversed(new)):
         node.name = root.name if index == 0 else names.node(f"{root.name or root.op_type}_{node.op_type}")
         node.doc_string = root.doc_string
         node.metadata_props.update(root.metadata_props)
-        node.metadata_props[RULE_KEY] = "+".join(dict.fromkeys([*made_by, rule.name]))
+        note(node, [*made_by, rule.name])

@@ -13,10 +13,11 @@ from ffn_export.exporter import weight_layout
 from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes, sites
 from ffn_export.fusion.by_rows.apply import by_rows
 from ffn_export.fusion.decisions import GEMM, check, decisions, default_forms, open_rules
-from ffn_export.fusion.engine import RULE_KEY, Log, Refusal, Sweep, scoped_name, sorted_nodes
+from ffn_export.fusion.engine import Log, Refusal, Sweep, scoped_name, sorted_nodes
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.portable_functions import remove as remove_portable_functions
+from ffn_export.fusion.provenance import joined, rules_of
 from ffn_export.fusion.report import FusionReport, Site, SiteKind
 from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.targets import Target, get_target
@@ -183,7 +184,7 @@ def _remove_unused(model: ir.Model) -> None:
 
 def _opset_of_written(model: ir.Model) -> int:
     """Return the opset that the operators need that rules wrote; others need what they came with."""
-    written = (n for n in model.graph.all_nodes() if RULE_KEY in n.metadata_props and n.domain == "")
+    written = (n for n in model.graph.all_nodes() if rules_of(n) and n.domain == "")
     return max((opset.introduced(node.op_type) for node in written), default=0)
 
 
@@ -210,8 +211,7 @@ def _report_sites(model: ir.Model, target: Target, forms: Forms, log: Log, left:
 
 
 def _site(site: sites.FoundSite, target: Target, forms: Forms, identifier: str) -> Site:
-    made_by = [name for n in site.nodes for name in n.metadata_props.get(RULE_KEY, "").split("+") if name]
-    rule = "+".join(dict.fromkeys(made_by)) or None
+    rule = joined(name for node in site.nodes for name in rules_of(node)) or None
     kept = (
         target.kept.get(site.kind)
         or _not_chosen(site, target, forms)

@@ -19,7 +19,7 @@ from ffn_export.latency.work import work
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import RUNTIMES, get_runtime
-from ffn_export.runtimes.threads import torch_threads_kept
+from ffn_export.runtimes.torch_eager import torch_threads_kept
 from ffn_export.size_label import size_label
 
 BASELINE = "torch"

@@ -27,7 +27,7 @@ from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.session_options import SessionSettings
-from ffn_export.runtimes.threads import torch_threads_kept
+from ffn_export.runtimes.torch_eager import torch_threads_kept
 
 Progress = Callable[[str], None]
 Item = TypeVar("Item")

@@ -89,17 +89,18 @@ def _rewrite(products: list[Product], options: QuantizationOptions, names: Names
         attributes["accuracy_level"] = options.accuracy_level
     for product in products:
         _become(product, stored, attributes)
+    goes = not weight.uses() and not weight.is_graph_output()
     found = QuantizedWeight(
         name=str(weight.name),
         shape=(d_in, d_out),
-        bytes_before=tensor.nbytes,
+        bytes_before=tensor.nbytes if goes else 0,
         bytes_after=blocks.nbytes,
         relative_l2=_relative_change(blocks, matrix),
         nodes=tuple(str(product.node.name) for product in products),
     )
     if isinstance(tensor, ir.ExternalTensor):
         tensor.release()
-    if not weight.uses() and not weight.is_graph_output():
+    if goes:
         del graph.initializers[str(weight.name)]
     return found
 

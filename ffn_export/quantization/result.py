@@ -14,7 +14,7 @@ class QuantizedWeight:
     Attributes:
         name: Name of the initialiser that it was.
         shape: ``(d_in, d_out)``.
-        bytes_before: Size of the initialiser.
+        bytes_before: Size of the initialiser; 0 where something else reads it too, so that it stays.
         bytes_after: Size of what stands for it: packed numbers and a scale for each block.
         relative_l2: L2 norm of what rounding changed over that of the matrix.
         nodes: Names of the products that read it.

@@ -1,11 +1,9 @@
-"""How many processors this process may use, and what PyTorch was told about it."""
+"""How many processors this process may use."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -19,18 +17,6 @@ def available_threads(cgroup: Path = _CGROUP) -> int:
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _cgroup_quota(cgroup)
     return max(1, affinity if quota is None else min(affinity, math.ceil(quota)))
-
-
-@contextmanager
-def torch_threads_kept() -> Iterator[None]:
-    """Give PyTorch its number of threads back, which is one for the whole process: its user's."""
-    import torch
-
-    before = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _cgroup_quota(cgroup: Path) -> float | None:

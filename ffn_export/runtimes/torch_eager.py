@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -117,6 +118,16 @@ class TorchRunner:
         """Return the dtypes of the parameters, else of the inputs: eager PyTorch computes in what it is given."""
         dtypes = {str(p.dtype).removeprefix("torch.") for p in self.source.module.parameters() if p.is_floating_point()}
         return described(dtypes or {spec.dtype for spec in self.source.inputs if "float" in spec.dtype})
+
+
+@contextmanager
+def torch_threads_kept() -> Iterator[None]:
+    """Give PyTorch its number of threads back, which is one for the whole process: its user's."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def to_numpy(tensor: torch.Tensor) -> Array:

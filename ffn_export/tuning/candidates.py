@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from ffn_export.exporter import onnx_file
 from ffn_export.fusion.by_rows.apply import CHUNK_RULE
-from ffn_export.fusion.engine import RULE_KEY
 from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.provenance import rules_of
 from ffn_export.parity.after_fusing.check import fuse as checked_fuse
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.base import Artifact
@@ -90,7 +90,7 @@ class Candidates:
 def _fingerprint(model: ir.Model, choice: Choice) -> str:
     """Tell candidates apart by the operators in their order, and by what no operator shows."""
     nodes = list(model.graph.all_nodes())
-    in_chunks = any(CHUNK_RULE in node.metadata_props.get(RULE_KEY, "") for node in nodes)
+    in_chunks = any(CHUNK_RULE in rules_of(node) for node in nodes)
     told: dict[str, Any] = {
         "operators": [f"{node.domain}::{node.op_type}" for node in nodes],
         "chunk": (choice.forms.chunk, choice.forms.long_only) if in_chunks else None,

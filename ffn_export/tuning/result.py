@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from statistics import geometric_mean
 from typing import Any, Literal
 
 from ffn_export.latency.result import FEW_TOKENS, Ratio
@@ -118,10 +118,9 @@ class TuningResult:
         )
 
 
-def geometric_mean(pairs: Iterable[Pair]) -> float | None:
-    """Return the geometric mean of the ratios, or None of none."""
-    values = [pair.ratio.value for pair in pairs]
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+def mean_ratio(pairs: Iterable[Pair]) -> float:
+    """Return the geometric mean of the ratios of one pair or more."""
+    return geometric_mean(pair.ratio.value for pair in pairs)
 
 
 def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
@@ -132,7 +131,7 @@ def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
     """
     pairs = tuple(pairs)
     groups = {margin: [pair for pair in pairs if pair.margin == margin] for margin in (MARGIN_FEW, MARGIN)}
-    means = {margin: mean for margin, group in groups.items() if (mean := geometric_mean(group)) is not None}
+    means = {margin: mean_ratio(group) for margin, group in groups.items() if group}
     where = {MARGIN_FEW: f"up to {FEW_TOKENS} tokens", MARGIN: f"above {FEW_TOKENS}"}
     figures = [f"{mean:.3f} of its time {where[margin]} (needed {1 - margin:.2f})" for margin, mean in means.items()]
     words = " and ".join(figures)

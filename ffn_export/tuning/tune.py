@@ -29,7 +29,7 @@ from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.contest import Contest, loader
 from ffn_export.tuning.moves import Move, moves
 from ffn_export.tuning.options import TuneOptions
-from ffn_export.tuning.result import Pair, Trial, TuningResult, geometric_mean, lead
+from ffn_export.tuning.result import Pair, Trial, TuningResult, lead, mean_ratio
 
 # A candidate that is slower than this is nothing to go on from; what is faster has yet to prove it.
 _STEP = 0.99
@@ -150,8 +150,7 @@ class _Search:
             pairs = self._contest.between(candidate, self._best)
         except Exception as error:  # noqa: BLE001 - whatever a runtime raises of a candidate
             return Trial(move.name, "refused", _said(error))
-        mean = geometric_mean(pairs)
-        assert mean is not None
+        mean = mean_ratio(pairs)
         if mean > _STEP or not _is_ahead(pairs):
             return Trial(move.name, "left", f"{mean:.3f} of the time of the best so far{_but(pairs)}", pairs)
         return Trial(move.name, "taken", f"{mean:.3f} of the time of the best so far", pairs)

@@ -21,9 +21,9 @@ Written by `scripts/benchmark.py`; do not edit.
 _COMPETITORS = """## How it was measured
 
 All competitors ran in turn in one process with the same number of threads, on one sequence of so many tokens, in
-float32 unless another precision is named. ONNX Runtime and OpenVINO had three sessions of each file, taking turns,
-unless its weights are large. Times are medians. A ratio has a 95 % interval from a bootstrap over pairs of the same
-round; where it holds 1 the result is a tie. Before it was timed, each output was compared with PyTorch's.
+float32 unless another precision is named. ONNX Runtime and OpenVINO had several sessions of each file, taking turns,
+unless its weights are large. Times are medians. A ratio has a 95 % interval from a bootstrap over sessions and the
+rounds of each; where it holds 1 the result is a tie. Before it was timed, each output was compared with PyTorch's.
 
 - torch: PyTorch, eager, `inference_mode`; torch.compile: inductor, sizes as symbols, compiled before it is timed
 - ort: the export as it is, in a session with all of ONNX Runtime's own optimisations

@@ -20,7 +20,15 @@ def tune_seconds(*options: str) -> float:
         UsageError: If it fails; the message is its own.
     """
     with tempfile.TemporaryDirectory(prefix="ffn-benchmark-") as scratch:
-        command = [Path(sys.executable).with_name("ffn-export"), "tune", PRESET, "-o", scratch, "--quiet", *options]
+        command: list[str | Path] = [
+            Path(sys.executable).with_name("ffn-export"),
+            "tune",
+            PRESET,
+            "-o",
+            scratch,
+            "--quiet",
+            *options,
+        ]
         started = time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         took = time.perf_counter() - started

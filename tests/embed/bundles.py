@@ -18,23 +18,34 @@ from ffn_export.bundle.manifest import read_manifest
 from ffn_export.exporter import vectors
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module, resolve
+from ffn_export.fusion.decisions import GEMM
+from ffn_export.fusion.forms import Forms
 from ffn_export.modules.block import FeedForwardBlock
 from ffn_export.modules.feed_forward import FeedForward
 from ffn_export.modules.norms import make_norm
+from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.runtimes.ort_cpu import executed_kernels
 from ffn_export.runtimes.session_options import SessionSettings
 
 NAMES = ("plain", "contrib operators", "two inputs")
+# What tuning may choose, with nodes inside of nodes or weights in few bits.
+FORMS = ("by rows", "few bits")
 
 
 def build_all(directory: Path) -> None:
-    """Build a bundle of each name: the block of BERT, narrow, as it is fast and as one node a site; a norm of a sum."""
+    """Build a bundle of each name: the block of BERT, narrow, in several forms; a norm of a sum."""
     judged = BuildOptions(runtimes=["ort-cpu"], bench_budget=0)
     block = FeedForwardBlock(FeedForward(16, 64, "gelu"), make_norm("layer_norm", 16, eps=1e-12), "post").eval()
     source = from_module(block, {"x": "float32[batch,seq,16]"})
     exported = export_source(source, judged.opset)
-    for name, target in (("plain", "ort-cpu"), ("contrib operators", "ort")):
-        built = build(source, directory / name, replace(judged, target=target), exported=exported)
+    options = {
+        "plain": judged,
+        "contrib operators": replace(judged, target="ort"),
+        "by rows": replace(judged, forms=Forms(frozenset({GEMM}), chunk=8, long_only=True)),
+        "few bits": replace(judged, quantization=QuantizationOptions(block=16), budget=0.05),
+    }
+    for name, how in options.items():
+        built = build(source, directory / name, how, exported=exported)
         assert built.passed, built.failures
     assert build(resolve("d2l-addnorm"), directory / "two inputs", judged).passed
 

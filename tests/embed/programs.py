@@ -40,16 +40,16 @@ class Program:
         command = [*self.command, *map(str, arguments)]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
 
-    def profile(self, bundle: Path, scratch: Path) -> list[dict[str, Any]]:
+    def profile(self, bundle: Path, scratch: Path, *arguments: str) -> list[dict[str, Any]]:
         """Run a bundle, which must go well, and return what ONNX Runtime's profile says of each node that ran."""
-        done = self.run(bundle, "--profile", scratch / "profile")
+        done = self.run(bundle, "--profile", scratch / "profile", *arguments)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         (profile,) = scratch.glob("profile*.json")
         return kernels(json.loads(profile.read_text()))
 
-    def executed(self, bundle: Path, scratch: Path) -> list[str]:
+    def executed(self, bundle: Path, scratch: Path, *arguments: str) -> list[str]:
         """Do the same, and return the operators that ran, in order."""
-        return [kernel["op_name"] for kernel in self.profile(bundle, scratch)]
+        return [kernel["op_name"] for kernel in self.profile(bundle, scratch, *arguments)]
 
 
 def python(once: Once) -> Program:

@@ -68,7 +68,7 @@ def show(browser: Any, site: str, bundle: str) -> tuple[int, str, list[str]]:
     return int(status), shown, [kernel["op_name"] for kernel in ran]
 
 
-@pytest.mark.parametrize("name", ["plain", "contrib operators", "two inputs"])
+@pytest.mark.parametrize("name", ["plain", "contrib operators", "two inputs", "by rows"])
 def test_the_page_runs_the_nodes_that_were_measured(
     browser: Any, site: str, bundle: Callable[[str], Path], tmp_path: Path, name: str
 ) -> None:

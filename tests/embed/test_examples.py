@@ -127,7 +127,10 @@ def test_the_python_example_with_this_package(bundle: Callable[[str], Path], tmp
     wrong = with_vector(bundle(TWO_INPUTS), tmp_path / "wrong", "output", vector(bundle(TWO_INPUTS), "output") + 1)
     assert program.run(wrong).returncode == 1
     other_model = with_identity(bundle("plain"), tmp_path / "other")
-    for arguments in ((other_model,), (tmp_path / "missing",), ()):
-        done = program.run(*arguments)
+    for broken in (other_model, tmp_path / "missing"):
+        done = program.run(broken)
         assert (done.returncode, done.stdout) == (2, "")
         assert re.fullmatch(r".+\n", done.stderr)
+    assert program.run().returncode == 2
+    assert program.run(bundle("few bits")).returncode == 1
+    assert program.run(bundle("few bits"), "--tolerance", "0.05").returncode == 0

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from ffn_export.runtimes.session_options import STOP_REFUSING, Level, SessionSettings
-from tests.embed.bundles import NAMES, executed_in_python, with_identity, with_options
+from tests.embed.bundles import FORMS, NAMES, executed_in_python, with_identity, with_options
 from tests.embed.programs import Program
 
 pytestmark = pytest.mark.slow
@@ -37,6 +37,15 @@ def test_an_example_runs_the_nodes_that_were_measured(
     program: Program, bundle: Callable[[str], Path], tmp_path: Path, name: str
 ) -> None:
     assert program.executed(bundle(name), tmp_path) == executed_in_python(bundle(name))
+
+
+@pytest.mark.parametrize(("name", "operator"), zip(FORMS, ("Loop", "MatMulNBits"), strict=True))
+def test_an_example_runs_what_tuning_may_choose(
+    program: Program, bundle: Callable[[str], Path], tmp_path: Path, name: str, operator: str
+) -> None:
+    executed = program.executed(bundle(name), tmp_path, "--tolerance", "0.05")
+    assert executed == executed_in_python(bundle(name))
+    assert operator in executed
 
 
 @pytest.mark.parametrize(("entries", "operators"), [(STOP_REFUSING, MEASURED), ({}, REFUSED)], ids=["given", "none"])

@@ -8,8 +8,9 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.fusion import canonicalise
-from ffn_export.fusion.engine import RULE_KEY, Log, Sweep, scoped_name, sorted_nodes
+from ffn_export.fusion.engine import Log, Sweep, scoped_name, sorted_nodes
 from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.provenance import RULE_KEY
 from ffn_export.fusion.rule import Found, Rule, standard
 from tests.fusion.graphs import assert_fuses, assert_refuses, assert_same_function, model, operators
 

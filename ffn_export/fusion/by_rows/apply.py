@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -12,9 +12,10 @@ from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.by_rows import loop
 from ffn_export.fusion.by_rows.reading import read
 from ffn_export.fusion.by_rows.write import biased_products, write
-from ffn_export.fusion.engine import RULE_KEY, Log, scoped_name
+from ffn_export.fusion.engine import Log, scoped_name
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.outline_site import Reading
+from ffn_export.fusion.provenance import note, rules_of
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import rank
 
@@ -50,13 +51,13 @@ def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] =
         if reading.end.name in excluded or not (with_gemm or forms.chunk):
             continue
         taken.update(reading.nodes)
-        rule = "+".join([*([GEMM_RULE] if with_gemm else []), *([CHUNK_RULE] if forms.chunk else [])])
+        rules = [*([GEMM_RULE] if with_gemm else []), *([CHUNK_RULE] if forms.chunk else [])]
         x = reading.inputs["x"]
         op = Builder()
         result = _write(op, reading, written.get(x, x), forms, gemm=with_gemm)
-        log.applied.update(rule.split("+"))
+        log.applied.update(rules)
         log.values.append(str(reading.end.name))
-        written[reading.end] = _put(op, reading, result, rule, names)
+        written[reading.end] = _put(op, reading, result, rules, names)
     return left
 
 
@@ -83,7 +84,7 @@ def _write(op: Builder, reading: Reading, x: ir.Value, forms: Forms, *, gemm: bo
     return y
 
 
-def _put(op: Builder, reading: Reading, result: ir.Value, rule: str, names: Names) -> ir.Value:
+def _put(op: Builder, reading: Reading, result: ir.Value, rules: Sequence[str], names: Names) -> ir.Value:
     """Put what was written in the place of the nodes, with names that are new in the whole model."""
     last, end = reading.nodes[-1], reading.end
     graph = last.graph
@@ -95,9 +96,9 @@ def _put(op: Builder, reading: Reading, result: ir.Value, rule: str, names: Name
     result.doc_string = end.doc_string
     nodes = list(_with_bodies(op.nodes))
     for node in nodes:
-        made_by = [*node.metadata_props.get(RULE_KEY, "").split("+"), rule]
+        made_by = rules_of(node)
         node.metadata_props.update({k: v for k, v in last.metadata_props.items() if k not in node.metadata_props})
-        node.metadata_props[RULE_KEY] = "+".join(dict.fromkeys(filter(None, made_by)))
+        note(node, [*made_by, *rules])
         node.name = names.node(f"{last.name or 'rows'}_{node.op_type}")
         for value in node.outputs:
             if value is not result:

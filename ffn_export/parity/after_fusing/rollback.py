@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from ffn_export.fusion import sites
 from ffn_export.fusion.by_rows.apply import BY_ROWS
-from ffn_export.fusion.engine import RULE_KEY, scoped_name
+from ffn_export.fusion.engine import scoped_name
 from ffn_export.fusion.pipeline import Fusion
+from ffn_export.fusion.provenance import joined, rules_of
 from ffn_export.fusion.report import FusionReport, Site, SiteKind
 from ffn_export.fusion.targets import get_target
 from ffn_export.inspection.regions import Regions
@@ -44,7 +45,7 @@ def report_of(first: Fusion, last: Fusion, undone: Mapping[str, str], sites_of: 
         kind = None if name is None else _kind(node, first.report.target)
         if name is not None and kind is not None:
             form = " ".join(n.op_type for n in regions.before([node])) or node.op_type
-            rule = node.metadata_props.get(RULE_KEY)
+            rule = joined(rules_of(node)) or None
             # A feed-forward by rows ends at the value where the plain one does.
             key = (kind, name) if kind == "feed_forward" else None
             result.place(Site("", kind, scoped_name(node), "rolled_back", form, rule=rule, reason=undone[name]), key)
@@ -94,7 +95,7 @@ def _computed(nodes: tuple[ir.Node, ...]) -> list[str]:
 
 def _kind(node: ir.Node, target: str) -> SiteKind | None:
     """Return the kind of site that the rule is for which wrote a node."""
-    made_by = node.metadata_props.get(RULE_KEY, "").split("+")[-1]
+    made_by = next(reversed(rules_of(node)), None)
     if made_by in BY_ROWS:
         return "feed_forward"
     return next((rule.site for rule in get_target(target).rules if rule().name == made_by), None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from ffn_export.fusion.engine import RULE_KEY
 from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.provenance import RULE_KEY
 from tests.fusion.graphs import Writer, Y, assert_fuses, assert_refuses, assert_same_function, body, cast, model
 
 
