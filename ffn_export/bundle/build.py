@@ -37,7 +37,6 @@ from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.ort_cpu import PROVIDER
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.tuning.choice import Choice
@@ -232,7 +231,7 @@ def _build_in(
         outputs=tuple(map(facts.describe_value, model.graph.outputs)),
         opset_imports=dict(model.opset_imports),
         target=options.target,
-        provider=PROVIDER,
+        provider=describe.provider(options.target, parity),
         operators_outside_standard=facts.foreign_operators(model),
         weights_bytes=onnx_file.weight_bytes(model),
         fusion=describe.summarise_fusion(fusion),

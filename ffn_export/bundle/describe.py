@@ -12,6 +12,8 @@ from ffn_export.latency.result import LatencyResult
 from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
 from ffn_export.quantization.result import QuantizationReport
+from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
+from ffn_export.runtimes.ort_session import CPU
 from ffn_export.tuning.result import TuningResult
 
 
@@ -62,6 +64,11 @@ def summarise_parity(result: ParityResult) -> dict[str, Any]:
             "warned_factor": max(factors, default=None),
         }
     return {"passed": result.passed, "runtimes": runtimes, "weights_traced": len(result.weights)}
+
+
+def provider(target: str, result: ParityResult) -> str:
+    """Return the execution provider of a bundle: CUDA of one that was fused for it and judged on it, else the CPU."""
+    return CUDA.name if target == "ort-cuda" and OrtCuda.name in result.judged else CPU.name
 
 
 def summarise_quantization(report: QuantizationReport) -> dict[str, Any]:

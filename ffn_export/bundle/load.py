@@ -11,8 +11,10 @@ import numpy as np
 from ffn_export.bundle import integrity
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
 from ffn_export.errors import UsageError
-from ffn_export.runtimes.base import Array
-from ffn_export.runtimes.ort_session import OrtRunner, make_session
+from ffn_export.runtimes.base import Array, Artifact
+from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
+from ffn_export.runtimes.ort_session import CPU, OrtRunner, make_session
+from ffn_export.runtimes.threads import available_threads
 
 
 class Session:
@@ -67,12 +69,23 @@ def load(directory: Path | str, *, threads: int | None = None) -> Session:
 
     Raises:
         IntegrityError: If it is no bundle, a file differs, or the model reads from outside of it.
-        UsageError: If there is no such directory.
+        UsageError: If there is no such directory, or its provider is none that is known here.
+        RuntimeUnavailableError: If its provider does not run here: on another it would be another computation.
     """
     directory = Path(directory)
     if not directory.is_dir():
         raise UsageError(f"no such bundle: {directory}")
     manifest = read_manifest(directory)
     integrity.check(directory, manifest, only=())
-    session = make_session(directory / MODEL, manifest.session_options, threads)
-    return Session(directory, manifest, OrtRunner(session))
+    return Session(directory, manifest, _runner(directory / MODEL, manifest, threads))
+
+
+def _runner(model: Path, manifest: Manifest, threads: int | None) -> OrtRunner:
+    """Make a session on the provider that the bundle was verified on."""
+    if manifest.provider == CPU.name:
+        return OrtRunner(make_session(model, manifest.session_options, threads))
+    if manifest.provider == CUDA.name:
+        runner = OrtCuda().load(Artifact(model, None, manifest.session_options), threads or available_threads())
+        assert isinstance(runner, OrtRunner)
+        return runner
+    raise UsageError(f"{model.parent} was verified on {manifest.provider}, which is not known here")

@@ -15,8 +15,6 @@ from ffn_export.fusion.by_rows.apply import GEMM_RULE
 from ffn_export.fusion.costs import Costs, costs
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.rule import Rule
-from ffn_export.fusion.rules.gate_apart import GateApart
-from ffn_export.fusion.rules.gate_packed import GatePacked
 from ffn_export.fusion.targets import Target
 
 GEMM = GEMM_RULE
@@ -41,7 +39,7 @@ class Decision:
 
 def open_rules(target: Target) -> tuple[type[Rule], ...]:
     """Return the rules that are a choice for this target."""
-    return tuple(rule for rule in target.forms if target.provider is not None and rule.replaces)
+    return tuple(rule for rule in target.forms if target.provider is not None and rule.is_open)
 
 
 def open_names(target: Target) -> tuple[str, ...]:
@@ -57,9 +55,7 @@ def decisions(target: Target) -> Mapping[str, Decision]:
         return {}
     table = costs(target.provider)
     found = {
-        rule().name: _decision(
-            rule().name, rule.replaces, rule.costs_as, table, unmeasured=target.name in rule.used_unmeasured
-        )
+        rule().name: _decision(rule, table, unmeasured=target.name in rule.used_unmeasured)
         for rule in open_rules(target)
     }
     if target.by_rows:
@@ -83,21 +79,24 @@ def check(forms: Forms, target: Target) -> None:
     for name in sorted(forms.rules - set(known)):
         meant = did_you_mean(name, known)
         raise UsageError(f"{name!r} is no open form of {target.name};{meant} open are {', '.join(known) or 'none'}")
-    if {GateApart().name, GatePacked().name} <= forms.rules:
-        raise UsageError(f"{GateApart().name} and {GatePacked().name} undo each other: take one of them")
+    for rule in open_rules(target):
+        if rule.undoes is not None and {rule().name, rule.undoes} <= forms.rules:
+            raise UsageError(f"{rule().name} and {rule.undoes} undo each other: take one of them")
     if forms.chunk is not None and not target.by_rows:
         raise UsageError(f"{target.name} has no form in chunks: take --target ort-cpu")
 
 
-def _decision(
-    name: str, replaces: tuple[str, ...], costs_as: str, table: Costs | None, *, unmeasured: bool
-) -> Decision:
-    before = None if table is None else table.sum_of(replaces)
-    after = None if table is None else table.of(costs_as)
+def _decision(rule: type[Rule], table: Costs | None, *, unmeasured: bool) -> Decision:
+    name = rule().name
+    if not rule.replaces:
+        return Decision(name, unmeasured, "no kernel tells the two forms apart: tune measures them")
+    before = None if table is None else table.sum_of(rule.replaces)
+    after = None if table is None else table.of(rule.costs_as)
     if table is None or before is None or after is None:
-        return Decision(name, unmeasured, f"nobody measured {costs_as} beside {' and '.join(replaces)}")
+        return Decision(name, unmeasured, f"nobody measured {rule.costs_as} beside {' and '.join(rule.replaces)}")
+    apart, as_one = " and ".join(map(_plain, rule.replaces)), _plain(rule.costs_as)
     words = (
-        f"{' and '.join(map(_plain, replaces))} cost {before:.2g} ns an element, {_plain(costs_as)} {after:.2g} "
+        f"{apart} cost {before:.2g} ns an element, {as_one} {after:.2g} "
         f"({table.words}{'' if table.is_exact else ', the nearest that was measured'})"
     )
     return Decision(name, after < (1 - _LEAD) * before, words)

@@ -63,9 +63,11 @@ class Rule(ABC):
         ends: The operators that may end a match, as ``(domain, name)``.
         targets: Targets that use the rule; None means all.
         instead_of: The canonical rule whose place it takes for these targets.
-        replaces: For a form that a target for speed may leave: the operators that it makes one, as the table of
-            costs names them. Empty for a rule that is no choice.
+        is_open: Whether it writes a form that a target for speed may leave.
+        replaces: The operators that such a form makes one, as the table of costs names them; empty where the table
+            cannot tell the two apart, and only tuning can.
         costs_as: What the table calls the operator that it writes.
+        undoes: Name of the open rule that it is the reverse of.
         used_unmeasured: Targets that use the form where the table has no costs of it.
     """
 
@@ -74,8 +76,10 @@ class Rule(ABC):
     ends: ClassVar[frozenset[Operator]]
     targets: ClassVar[frozenset[str] | None] = None
     instead_of: ClassVar[type[Rule] | None] = None
+    is_open: ClassVar[bool] = False
     replaces: ClassVar[tuple[str, ...]] = ()
     costs_as: ClassVar[str] = ""
+    undoes: ClassVar[str | None] = None
     used_unmeasured: ClassVar[frozenset[str]] = frozenset()
 
     @property

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ffn_export.fusion.decisions import open_names
+from ffn_export.fusion.decisions import open_names, open_rules
 from ffn_export.fusion.forms import Forms
-from ffn_export.fusion.rules.gate_apart import GateApart
-from ffn_export.fusion.rules.gate_packed import GatePacked
 from ffn_export.fusion.targets import Target
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.runtimes.session_options import STOP_REFUSING, SessionSettings
@@ -16,7 +14,6 @@ from ffn_export.tuning.choice import Choice
 
 CHUNKS = (256, 384, 512)
 DEFAULT_CHUNK = 384
-_OPPOSITES = {GateApart().name: GatePacked().name, GatePacked().name: GateApart().name}
 
 
 @dataclass(frozen=True)
@@ -45,9 +42,10 @@ def moves(
         on_cpu: Whether the runtime is the processor's.
         few_bits: Whether 8-bit weights are allowed.
     """
+    undoes = {rule().name: rule.undoes for rule in open_rules(target)}
     for name in open_names(target):
         used = name in default.forms.rules
-        yield Move(f"{'without' if used else 'with'} {name}", _toggled(name, on=not used))
+        yield Move(f"{'without' if used else 'with'} {name}", _toggled(name, undoes.get(name), on=not used))
     for chunk in CHUNKS if target.by_rows else ():
         if max(tokens, default=0) >= 2 * chunk:
             yield Move(f"chunks of {chunk} tokens", _with_chunk(chunk))
@@ -74,10 +72,10 @@ def _entry(key: str, value: str) -> Callable[[SessionSettings], SessionSettings]
     return lambda old: replace(old, config_entries={**old.config_entries, key: value})
 
 
-def _toggled(name: str, *, on: bool) -> Callable[[Choice], Choice]:
+def _toggled(name: str, undoes: str | None, *, on: bool) -> Callable[[Choice], Choice]:
     def apply(choice: Choice) -> Choice:
         rules = choice.forms.rules
-        rules = (rules - {_OPPOSITES.get(name, "")}) | {name} if on else rules - {name}
+        rules = (rules - {undoes}) | {name} if on else rules - {name}
         return replace(choice, forms=replace(choice.forms, rules=rules))
 
     return apply

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,13 @@ import onnx
 import pytest
 
 import ffn_export as fx
+from ffn_export.bundle.describe import provider
 from ffn_export.bundle.manifest import read_manifest
-from ffn_export.errors import GateError, IntegrityError, UsageError
+from ffn_export.errors import GateError, IntegrityError, RuntimeUnavailableError, UsageError
+from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import executed_kernels
+from ffn_export.runtimes.registry import get_runtime
+from tests.embed.bundles import with_manifest
 
 BUILD = [sys.executable, "-m", "ffn_export.cli.main", "build", "d2l-ffn-addnorm", "--quiet"]
 
@@ -61,6 +66,25 @@ def test_loaded_session_runs_the_vectors_under_the_recorded_options(bundle: Path
     assert [k.operator for k in kernels] == [
         "MatMul", "Add", "Relu", "MatMul", "Add", "Add", "LayerNormalization",
     ]  # fmt: skip
+
+
+def test_the_provider_is_that_of_the_target_where_it_judged(bundle: Path) -> None:
+    """There is no GPU here, so the case that it judged has its name alone."""
+    parity = fx.ParityResult.from_dict(json.loads((bundle / "parity.json").read_text()))
+    on_gpu = replace(parity, cases=tuple(replace(case, runtime="ort-cuda") for case in parity.cases))
+    assert provider("ort-cuda", on_gpu) == "CUDAExecutionProvider"
+    assert {provider("ort-cuda", parity), provider("ort-cpu", on_gpu)} == {"CPUExecutionProvider"}
+
+
+def test_a_bundle_runs_on_its_own_provider_or_not_at_all(bundle: Path, tmp_path: Path) -> None:
+    for name, error in (("CUDAExecutionProvider", RuntimeUnavailableError), ("AnotherProvider", UsageError)):
+        copied = with_manifest(bundle, tmp_path / name, provider=name)
+        has_gpu = get_runtime("ort-cuda").unavailable(Artifact(bundle / "model.onnx")) is None
+        if has_gpu and error is RuntimeUnavailableError:
+            assert fx.load(copied).providers[0] == name
+            continue
+        with pytest.raises(error):
+            fx.load(copied)
 
 
 def test_session_names_what_it_takes(bundle: Path) -> None:

@@ -29,6 +29,7 @@ class BiasGelu(Rule):
     writes: ClassVar[str | None] = "com.microsoft::BiasGelu"
     ends: ClassVar[frozenset[Operator]] = frozenset({("", "Gelu"), ("com.microsoft", "Gelu")})
     targets: ClassVar[frozenset[str] | None] = ORT
+    is_open: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("Add", "Gelu")
     costs_as: ClassVar[str] = "com.microsoft::BiasGelu"
     used_unmeasured: ClassVar[frozenset[str]] = CUDA
@@ -72,6 +73,7 @@ class FastGelu(BiasGelu):
 
     writes: ClassVar[str | None] = "com.microsoft::FastGelu"
     ends: ClassVar[frozenset[Operator]] = frozenset({("", "Gelu"), ("com.microsoft", "FastGelu")})
+    is_open: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("Add", "Gelu:tanh")
     costs_as: ClassVar[str] = "com.microsoft::FastGelu:bias"
     approximate: ClassVar[str] = "tanh"

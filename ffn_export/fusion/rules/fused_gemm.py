@@ -35,6 +35,7 @@ class FusedGemm(Rule):
     writes: ClassVar[str | None] = "com.microsoft::FusedGemm"
     ends: ClassVar[frozenset[Operator]] = standard(*ACTIVATIONS)
     targets: ClassVar[frozenset[str] | None] = frozenset({"ort", "ort-cpu"})
+    is_open: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("Add", "Relu")
     costs_as: ClassVar[str] = "com.microsoft::FusedGemm:Relu"
 

@@ -31,8 +31,8 @@ class GateApart(Rule):
     writes: ClassVar[str | None] = "MatMul"
     ends: ClassVar[frozenset[Operator]] = standard("Split")
     targets: ClassVar[frozenset[str] | None] = GATES
-    replaces: ClassVar[tuple[str, ...]] = ("Split",)
-    costs_as: ClassVar[str] = "MatMul"
+    is_open: ClassVar[bool] = True
+    undoes: ClassVar[str | None] = "gate-packed"
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the packed product before the halves."""

@@ -30,8 +30,8 @@ class GatePacked(Rule):
     writes: ClassVar[str | None] = "Split"
     ends: ClassVar[frozenset[Operator]] = standard("MatMul")
     targets: ClassVar[frozenset[str] | None] = GATES
-    replaces: ClassVar[tuple[str, ...]] = ("MatMul",)
-    costs_as: ClassVar[str] = "Split"
+    is_open: ClassVar[bool] = True
+    undoes: ClassVar[str | None] = "gate-apart"
 
     def match(self, node: ir.Node) -> Found:
         """Recognise one of both products by the other."""

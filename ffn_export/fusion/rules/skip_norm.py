@@ -67,6 +67,7 @@ class SkipLayerNorm(Rule):
     writes: ClassVar[str | None] = "com.microsoft::SkipLayerNormalization"
     ends: ClassVar[frozenset[Operator]] = standard("LayerNormalization")
     targets: ClassVar[frozenset[str] | None] = ORT
+    is_open: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("Add:residual", "LayerNormalization")
     costs_as: ClassVar[str] = "com.microsoft::SkipLayerNormalization"
     used_unmeasured: ClassVar[frozenset[str]] = CUDA
@@ -142,6 +143,7 @@ class SkipRmsNorm(SkipLayerNorm):
 
     writes: ClassVar[str | None] = "com.microsoft::SkipSimplifiedLayerNormalization"
     ends: ClassVar[frozenset[Operator]] = standard("RMSNormalization")
+    is_open: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("Add:residual", "RMSNormalization")
     costs_as: ClassVar[str] = "com.microsoft::SkipSimplifiedLayerNormalization"
 
