@@ -16,7 +16,7 @@ from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.runtimes.ort_cpu import executed_kernels
 from ffn_export.tuning.result import TuningResult
-from tests.tuning.test_tune import loading
+from tests.tuning.planted import loading
 
 Capture = pytest.CaptureFixture[str]
 QUICK = ["--seconds", "0.02", "--tokens", "64", "--threads", "1"]

@@ -39,7 +39,7 @@ def test_an_example_runs_the_nodes_that_were_measured(
     assert program.executed(bundle(name), tmp_path) == executed_in_python(bundle(name))
 
 
-@pytest.mark.parametrize(("name", "operator"), zip(FORMS, ("Loop", "MatMulNBits"), strict=True))
+@pytest.mark.parametrize(("name", "operator"), list(zip(FORMS, ("Loop", "MatMulNBits"), strict=True)))
 def test_an_example_runs_what_tuning_may_choose(
     program: Program, bundle: Callable[[str], Path], tmp_path: Path, name: str, operator: str
 ) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import onnx_ir as ir
 import pytest
@@ -19,7 +17,7 @@ from ffn_export.fusion import rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.decisions import GEMM
 from ffn_export.latency.sessions import SESSIONS
-from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.tuning.candidates import Candidate
 from ffn_export.tuning.choice import Choice
@@ -27,44 +25,9 @@ from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.result import TuningResult
 from ffn_export.tuning.tune import tune
 from tests.fusion.feed_forwards import feed_forward
+from tests.tuning.planted import FAST, SLOW, Clock, Delayed, loading
 
-SLOW = 0.02  # seconds: many times what the small model takes, and how late a busy machine wakes from a sleep
-Slow = Callable[[Choice], bool]
-
-
-class Delayed:
-    """A real session whose every run takes some time more."""
-
-    def __init__(self, runner: Runner, seconds: float) -> None:
-        self.runner, self.seconds = runner, seconds
-
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        return self.runner.run(feeds)
-
-    def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        call = self.runner.prepare(feeds)
-
-        def run() -> Any:
-            time.sleep(self.seconds)
-            return call()
-
-        return run
-
-    def placement(self) -> dict[str, int]:
-        return self.runner.placement()
-
-    def precision(self) -> str:
-        return self.runner.precision()
-
-
-def loading(is_slow: Slow, seconds: float = SLOW) -> Callable[[Candidate], Runner]:
-    """Load candidates on ONNX Runtime, each run some time longer, and twice that for those that are named."""
-
-    def load(candidate: Candidate) -> Runner:
-        runner = get_runtime("ort-cpu").load(candidate.artifact, 1)
-        return Delayed(runner, 2 * seconds if is_slow(candidate.choice) else seconds)
-
-    return load
+Tuned = Callable[[Callable[[Choice], bool]], TuningResult]
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +35,26 @@ def exported() -> ir.Model:
     return fx.export("d2l-ffn")
 
 
-def tuned(exported: ir.Model, is_slow: Slow, **options: Any) -> TuningResult:
-    chosen = TuneOptions((64,), 0.05, load=loading(is_slow), **options)
-    return tune(exported, options=chosen, threads=1)
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that shows what was planted; the command line's tests sleep for it."""
+    planted = Clock()
+    monkeypatch.setattr("ffn_export.latency.interleaving.time", planted)
+    return planted
 
 
-def test_a_slow_default_is_left_for_what_is_faster(exported: ir.Model) -> None:
-    result = tuned(exported, lambda choice: GEMM not in choice.forms.rules)
+@pytest.fixture
+def tuned(exported: ir.Model, clock: Clock) -> Tuned:
+    """Tune for 64 tokens, where the choices that are named take four times as long."""
+    return lambda is_slow: with_load(exported, loading(is_slow, clock.sleep))
+
+
+def with_load(model: ir.Model, load: Callable[[Candidate], Runner], budget: float | None = None) -> TuningResult:
+    return tune(model, options=TuneOptions((64,), 0.05, budget=budget, load=load), threads=1)
+
+
+def test_a_slow_default_is_left_for_what_is_faster(tuned: Tuned) -> None:
+    result = tuned(lambda choice: GEMM not in choice.forms.rules)
     assert result.chosen.forms.rules == {GEMM}
     assert result.leaves_default
     assert [trial.move for trial in result.trials if trial.outcome == "taken"] == [f"with {GEMM}"]
@@ -86,49 +62,49 @@ def test_a_slow_default_is_left_for_what_is_faster(exported: ir.Model) -> None:
     assert result.reason.startswith("ahead of the default: 0.")
 
 
-def test_the_same_candidate_made_slow_is_left(exported: ir.Model) -> None:
-    result = tuned(exported, lambda choice: GEMM in choice.forms.rules)
+def test_the_same_candidate_made_slow_is_left(tuned: Tuned) -> None:
+    result = tuned(lambda choice: GEMM in choice.forms.rules)
     assert result.chosen == result.default
     (trial,) = (each for each in result.trials if each.move == f"with {GEMM}")
     assert trial.outcome == "left"
     assert trial.pairs[0].ratio.value > 1.5
 
 
-def test_session_options_are_chosen_too(exported: ir.Model) -> None:
-    result = tuned(exported, lambda choice: choice.settings.graph_optimization_level == "basic")
+def test_session_options_are_chosen_too(tuned: Tuned) -> None:
+    result = tuned(lambda choice: choice.settings.graph_optimization_level == "basic")
     assert result.chosen.settings.graph_optimization_level == "all"
     assert result.default.settings.graph_optimization_level == "basic"
 
 
-def test_changes_are_put_together(exported: ir.Model) -> None:
+def test_changes_are_put_together(exported: ir.Model, clock: Clock) -> None:
     """Each of both takes something off."""
 
     def load(candidate: Candidate) -> Runner:
         choice = candidate.choice
         left = (GEMM not in choice.forms.rules) + (choice.settings.graph_optimization_level != "all")
-        return Delayed(get_runtime("ort-cpu").load(candidate.artifact, 1), SLOW * (1 + left))
+        return Delayed(candidate, FAST * (1 + left), clock.sleep)
 
-    result = tune(exported, options=TuneOptions((64,), 0.05, load=load), threads=1)
+    result = with_load(exported, load)
     assert result.chosen.forms.rules == {GEMM}
     assert result.chosen.settings.graph_optimization_level == "all"
 
 
-def test_a_lead_that_does_not_last_is_none(exported: ir.Model) -> None:
+def test_a_lead_that_does_not_last_is_none(exported: ir.Model, clock: Clock) -> None:
     """The best is timed again on new sessions; what was fast by chance is not fast there."""
     loaded: list[str] = []
 
     def load(candidate: Candidate) -> Runner:
         loaded.append(candidate.fingerprint)
         is_lucky = GEMM in candidate.choice.forms.rules and loaded.count(candidate.fingerprint) <= SESSIONS
-        return Delayed(get_runtime("ort-cpu").load(candidate.artifact, 1), SLOW / 4 if is_lucky else SLOW)
+        return Delayed(candidate, FAST if is_lucky else SLOW, clock.sleep)
 
-    result = tune(exported, options=TuneOptions((64,), 0.05, load=load), threads=1)
+    result = with_load(exported, load)
     assert GEMM in result.best.forms.rules
     assert result.chosen == result.default
     assert result.reason.startswith("the lead over the default is too small: ")
 
 
-def test_what_was_dropped_leaves_no_file(exported: ir.Model) -> None:
+def test_what_was_dropped_leaves_no_file(exported: ir.Model, clock: Clock) -> None:
     """There are the default, the best so far and what is held against it, whatever was taken, left or refused."""
     files: list[set[str]] = []
 
@@ -138,17 +114,17 @@ def test_what_was_dropped_leaves_no_file(exported: ir.Model) -> None:
         if settings.graph_optimization_level == "all" and settings.config_entries:
             raise RuntimeUnavailableError("not with these")
         left = (GEMM not in candidate.choice.forms.rules) + (settings.graph_optimization_level != "all")
-        return Delayed(get_runtime("ort-cpu").load(candidate.artifact, 1), SLOW * (1 + left))
+        return Delayed(candidate, FAST * (1 + left), clock.sleep)
 
-    result = tune(exported, options=TuneOptions((64,), 0.05, load=load), threads=1)
+    result = with_load(exported, load)
     assert [trial.outcome for trial in result.trials].count("taken") == 2
     assert {trial.reason for trial in result.trials if trial.outcome == "refused"} == {"not with these"}
     assert max(map(len, files)) == 3
     assert len(files[-1]) == 2  # at last the best is timed against the default
 
 
-def test_what_changes_nothing_is_not_timed(exported: ir.Model) -> None:
-    result = tuned(exported, lambda choice: False)
+def test_what_changes_nothing_is_not_timed(tuned: Tuned) -> None:
+    result = tuned(lambda choice: False)
     assert {t.move for t in result.trials if t.outcome == "changes nothing"} >= {
         "with bias-gelu",
         "with skip-layer-norm",
@@ -156,14 +132,12 @@ def test_what_changes_nothing_is_not_timed(exported: ir.Model) -> None:
     assert all(not trial.pairs for trial in result.trials if trial.outcome == "changes nothing")
 
 
-def test_8_bits_within_the_budget_only() -> None:
+def test_8_bits_within_the_budget_only(clock: Clock) -> None:
     torch.manual_seed(0)
     small = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 64)).eval()
     module = fx.export(small, {"x": "float32[batch,seq,64]"})
-    load = loading(lambda choice: choice.quantization is None, 0.02)
-    within, beyond = (
-        tune(module, options=TuneOptions((64,), 0.05, budget=budget, load=load), threads=1) for budget in (0.05, 1e-5)
-    )
+    load = loading(lambda choice: choice.quantization is None, clock.sleep)
+    within, beyond = (with_load(module, load, budget) for budget in (0.05, 1e-5))
     assert within.chosen.quantization is not None
     assert within.chosen.quantization.bits == 8
     (trial,) = (each for each in beyond.trials if each.move == "8-bit weights")
@@ -172,8 +146,8 @@ def test_8_bits_within_the_budget_only() -> None:
     assert beyond.chosen == beyond.default
 
 
-def test_the_evidence_is_plain_data(exported: ir.Model) -> None:
-    result = tuned(exported, lambda choice: GEMM not in choice.forms.rules)
+def test_the_evidence_is_plain_data(tuned: Tuned) -> None:
+    result = tuned(lambda choice: GEMM not in choice.forms.rules)
     assert TuningResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
     assert result.environment is not None
     assert (result.environment.threads, result.tokens) == (1, (64,))
@@ -207,16 +181,14 @@ def test_a_length_that_the_model_refuses_is_left_out() -> None:
         tune(short, options=TuneOptions((5, 7), 0.001), threads=1)
 
 
-def test_a_form_that_is_wrong_is_not_chosen_however_fast_it_is(
-    exported: ir.Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_form_that_is_wrong_is_not_chosen_however_fast_it_is(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
     right = rows.of
 
     def twice(op: Builder, value: ir.Value, sizes: Sequence[int]) -> ir.Value:
         return op.constant(2 * right(op, value, sizes).const_value.numpy())  # type: ignore[union-attr]
 
     monkeypatch.setattr("ffn_export.fusion.by_rows.write.rows.of", twice)
-    result = tuned(exported, lambda choice: GEMM not in choice.forms.rules)
+    result = tuned(lambda choice: GEMM not in choice.forms.rules)
     assert GEMM in result.best.forms.rules
     assert result.chosen == result.default
     assert result.reason.startswith("the best is wrong in one of its forms: ")

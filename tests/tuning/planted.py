@@ -1,0 +1,63 @@
+"""Candidates that take a planted time: by a real sleep, or by a clock that shows nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ffn_export.runtimes.base import Array, Runner
+from ffn_export.runtimes.registry import get_runtime
+from ffn_export.tuning.candidates import Candidate
+from ffn_export.tuning.choice import Choice
+
+FAST, SLOW = 0.01, 0.04  # seconds: far enough apart for a busy machine, which wakes late from a sleep
+
+
+class Clock:
+    """Stands in for the module ``time`` where competitors are timed: it moves on while somebody sleeps, and no else.
+
+    What is chosen then depends on what was planted alone. The sessions are real, and run.
+    """
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def perf_counter(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self._now += seconds
+
+
+class Delayed:
+    """A real session whose every timed run takes some time more."""
+
+    def __init__(self, candidate: Candidate, seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.runner: Runner = get_runtime("ort-cpu").load(candidate.artifact, 1)
+        self._seconds, self._sleep = seconds, sleep
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        return self.runner.run(feeds)
+
+    def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+        call = self.runner.prepare(feeds)
+
+        def run() -> Any:
+            self._sleep(self._seconds)
+            return call()
+
+        return run
+
+    def placement(self) -> dict[str, int]:
+        return self.runner.placement()
+
+    def precision(self) -> str:
+        return self.runner.precision()
+
+
+def loading(
+    is_slow: Callable[[Choice], bool], sleep: Callable[[float], None] = time.sleep
+) -> Callable[[Candidate], Runner]:
+    """Load candidates on ONNX Runtime, slow ones where a choice is named and fast ones else."""
+    return lambda candidate: Delayed(candidate, SLOW if is_slow(candidate.choice) else FAST, sleep)
