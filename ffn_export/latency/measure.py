@@ -13,7 +13,7 @@ from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.competitors import Call, Competitor, prepare
 from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.result import LatencyResult, Measurement
-from ffn_export.latency.sessions import session_count
+from ffn_export.latency.sessions import add_sessions, runs_module
 from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.latency.work import work
 from ffn_export.runtimes import environment
@@ -112,8 +112,7 @@ def _load(
     wanted = [name for name, runtime in RUNTIMES.items() if runtime.by_default] if names is None else names
     for name in dict.fromkeys([BASELINE, *wanted]):
         try:
-            runtime = get_runtime(name)
-            loaded[name] = [runtime.load(artifact, threads) for _ in range(session_count(weight_bytes, name))]
+            loaded[name] = [get_runtime(name).load(artifact, threads)]
         except FfnExportError as error:
             if names is None or name not in names:
                 unavailable[name] = str(error)
@@ -121,6 +120,8 @@ def _load(
                 raise RuntimeUnavailableError(f"runtime {name!r} is not available here: {error}") from error
             else:
                 raise
+    of_files = {name: weight_bytes for name in loaded if not runs_module(name)}
+    add_sessions(loaded, lambda name: get_runtime(name).load(artifact, threads), of_files)
     return loaded, unavailable
 
 

@@ -7,14 +7,35 @@ what an interval is resampled over.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from ffn_export.runtimes.base import Runner
+
 SESSIONS = 4
 _MOST_BYTES = 128 * 2**20  # of weights, which each session holds, and holds again as the kernels want them
 
 
-def session_count(weight_bytes: int, runtime: str | None = None) -> int:
-    """Return how many sessions are made of a model with so many bytes of weights.
+def session_count(weight_bytes: int) -> int:
+    """Return how many sessions are made of a model with so many bytes of weights: one of a large model."""
+    return SESSIONS if weight_bytes <= _MOST_BYTES else 1
 
-    One of a large model, and one in a runtime of PyTorch's: the module itself runs there, however often it is loaded.
+
+def runs_module(runtime: str) -> bool:
+    """Whether a runtime runs the PyTorch module itself, which stays the same however often it is loaded."""
+    return runtime.startswith("torch")
+
+
+def add_sessions(
+    loaded: Mapping[str, list[Runner]], load: Callable[[str], Runner], weight_bytes: Mapping[str, int]
+) -> None:
+    """Give competitors that have one session their others, in turn: those made one after the other lie side by side.
+
+    Args:
+        loaded: Competitor -> its session, which the others are put behind.
+        load: Makes one more session of a competitor.
+        weight_bytes: Competitor -> size of its weights; those that are not named get no more.
     """
-    is_module = runtime is not None and runtime.startswith("torch")
-    return 1 if is_module or weight_bytes > _MOST_BYTES else SESSIONS
+    for turn in range(1, SESSIONS):
+        for name, sessions in loaded.items():
+            if name in weight_bytes and turn < session_count(weight_bytes[name]):
+                sessions.append(load(name))

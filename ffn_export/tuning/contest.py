@@ -11,7 +11,7 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.latency.competitors import Competitor
 from ffn_export.latency.interleaving import interleave
-from ffn_export.latency.sessions import session_count
+from ffn_export.latency.sessions import add_sessions
 from ffn_export.latency.statistics import paired_ratio
 from ffn_export.runtimes.base import Runner
 from ffn_export.runtimes.registry import get_runtime
@@ -67,9 +67,10 @@ class Contest:
             seed: Seed of the inputs.
         """
         both = {"candidate": candidate, "other": other}
-        runners = {
-            name: [self.load(each) for _ in range(session_count(each.weight_bytes))] for name, each in both.items()
-        }
+        runners = {name: [self.load(each)] for name, each in both.items()}
+        add_sessions(
+            runners, lambda name: self.load(both[name]), {name: each.weight_bytes for name, each in both.items()}
+        )
         pairs = []
         # The largest first: what a session allocated for that is there for the smaller ones.
         for sizes in sorted(self.sizes, key=lambda each: -math.prod(each.values())):
