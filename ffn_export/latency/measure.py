@@ -61,7 +61,7 @@ def measure(
     loaded, unavailable = _load(artifact, runtimes, threads, weight_bytes)
     baseline = BASELINE if BASELINE in loaded else ""
     dims = list(merge_dims(specs).values())
-    _check_names(sizes, {dim.name for dim in dims})
+    _check_names(sizes, [dim.name for dim in dims])
     fitted = [fit_sizes(dims, {dim.name: wanted.get(dim.name, 1) for dim in dims}) for wanted in sizes]
     measurements = []
     for one in [s for index, s in enumerate(fitted) if loaded and s not in fitted[:index]]:
