@@ -16,7 +16,7 @@ from ffn_export.fusion import portable_functions
 from ffn_export.fusion.outline import is_outlined
 from ffn_export.fusion.report import FusionReport
 from ffn_export.parity.after_fusing.check import fuse
-from ffn_export.parity.cases import Case, given, sweep, typical
+from ffn_export.parity.cases import Case, typical, whole
 from ffn_export.parity.references import OnnxReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
@@ -109,8 +109,7 @@ def _cases(reference: OnnxReference, options: TuneOptions, *, is_quantized: bool
     """Return what the tuned model is judged on: of 8 bits what the budget was, which is no bound for extreme values."""
     if is_quantized:
         return typical(reference.inputs, options.samples)
-    cases = sweep(reference.inputs, reference.example)
-    return cases if options.samples is None else [*cases, given(options.samples, reference.inputs)]
+    return whole(reference.inputs, reference.example, options.samples)
 
 
 def tune_bundle(

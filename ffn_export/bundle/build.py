@@ -28,7 +28,7 @@ from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
 from ffn_export.parity.after_fusing.check import fuse
-from ffn_export.parity.cases import Case, given, sweep
+from ffn_export.parity.cases import Case, whole
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
@@ -171,9 +171,7 @@ def _build_in(
     if exported is None:
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)
-    cases = sweep(source.inputs, source.example, options.seed)
-    if source.samples is not None:
-        cases.append(given(source.samples, source.inputs))
+    cases = whole(source.inputs, source.example, source.samples, options.seed)
     choice, tuning = _choose(exported, source, options, cases, threads, progress)
     settings = choice.settings
     progress(f"fusing for {options.target}")

@@ -91,6 +91,20 @@ def given(samples: Mapping[str, object], specs: Sequence[TensorSpec]) -> Case:
     return Case("given inputs", sizes, "given", 0, given=arrays)
 
 
+def whole(
+    specs: Sequence[TensorSpec],
+    example: Mapping[str, int] | None = None,
+    samples: Mapping[str, object] | None = None,
+    seed: int = 0,
+) -> list[Case]:
+    """Return the default cases, and that of the user's samples where there are some.
+
+    Raises:
+        UsageError: If the samples are not one array for each input, as it takes them.
+    """
+    return [*sweep(specs, example, seed), *([] if samples is None else [given(samples, specs)])]
+
+
 def typical(specs: Sequence[TensorSpec], samples: Mapping[str, object] | None = None, seed: int = 0) -> list[Case]:
     """Return the cases that a relative error is judged on: the user's samples, else normal values of several sizes.
 

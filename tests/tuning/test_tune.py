@@ -13,7 +13,7 @@ import torch
 import ffn_export as fx
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter import onnx_file
-from ffn_export.fusion import rows
+from ffn_export.fusion import constants, rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.decisions import GEMM
 from ffn_export.latency.sessions import SESSIONS
@@ -185,7 +185,9 @@ def test_a_form_that_is_wrong_is_not_chosen_however_fast_it_is(tuned: Tuned, mon
     right = rows.of
 
     def twice(op: Builder, value: ir.Value, sizes: Sequence[int]) -> ir.Value:
-        return op.constant(2 * right(op, value, sizes).const_value.numpy())  # type: ignore[union-attr]
+        array = constants.evaluate(right(op, value, sizes))
+        assert array is not None
+        return op.constant(2 * array)
 
     monkeypatch.setattr("ffn_export.fusion.by_rows.write.rows.of", twice)
     result = tuned(lambda choice: GEMM not in choice.forms.rules)
