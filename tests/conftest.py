@@ -15,6 +15,7 @@ from ffn_export.exporter import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
 from ffn_export.fusion.pipeline import fuse
+from tests.tuning.planted import Clock
 
 # Property tests: the same examples in every usual run, 2,000 others each night (`make nightly`).
 _SLOW_MACHINES = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -32,6 +33,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker("no_cover")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that shows what candidates were planted to take, and no other time."""
+    planted = Clock()
+    monkeypatch.setattr("ffn_export.latency.interleaving.time", planted)
+    return planted
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +16,28 @@ from ffn_export.cli.main import run
 from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.runtimes.ort_cpu import executed_kernels
+from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.result import TuningResult
-from tests.tuning.planted import loading
+from tests.tuning.planted import Clock, loading
 
+Planted = Callable[[Callable[[Choice], bool]], None]
 Capture = pytest.CaptureFixture[str]
 QUICK = ["--seconds", "0.02", "--tokens", "64", "--threads", "1"]
 
 
-def test_a_bundle_keeps_choice_and_evidence(tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    load = loading(lambda choice: choice.settings.graph_optimization_level == "basic")
-    monkeypatch.setattr("ffn_export.tuning.tune.loader", lambda runtime, threads: load)
+@pytest.fixture
+def planted(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Planted:
+    """Have the choices that are named take four times as long."""
+
+    def plant(is_slow: Callable[[Choice], bool]) -> None:
+        load = loading(is_slow, clock.sleep)
+        monkeypatch.setattr("ffn_export.tuning.tune.loader", lambda runtime, threads: load)
+
+    return plant
+
+
+def test_a_bundle_keeps_choice_and_evidence(tmp_path: Path, capfd: Capture, planted: Planted) -> None:
+    planted(lambda choice: choice.settings.graph_optimization_level == "basic")
     assert run(["tune", "d2l-ffn", "-o", str(tmp_path), "--json", str(tmp_path / "t.json"), *QUICK]) == 0
     bundle = tmp_path / "d2l-ffn"
     manifest = read_manifest(bundle)
@@ -83,9 +96,8 @@ def test_options_that_another_kind_of_argument_takes(tmp_path: Path, capfd: Capt
     assert "--target is for a SPEC, which is exported first: leave it out for a bundle" in capfd.readouterr().err
 
 
-def test_what_runs_is_what_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    load = loading(lambda choice: "gemm-by-rows" not in choice.forms.rules)
-    monkeypatch.setattr("ffn_export.tuning.tune.loader", lambda runtime, threads: load)
+def test_what_runs_is_what_was_chosen(tmp_path: Path, planted: Planted) -> None:
+    planted(lambda choice: "gemm-by-rows" not in choice.forms.rules)
     assert run(["tune", "d2l-ffn", "-o", str(tmp_path), "--quiet", *QUICK]) == 0
     bundle = tmp_path / "d2l-ffn"
     feeds = {"x": np.ones((2, 3, 4), np.float32)}

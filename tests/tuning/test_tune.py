@@ -36,14 +36,6 @@ def exported() -> ir.Model:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that shows what was planted; the command line's tests sleep for it."""
-    planted = Clock()
-    monkeypatch.setattr("ffn_export.latency.interleaving.time", planted)
-    return planted
-
-
-@pytest.fixture
 def tuned(exported: ir.Model, clock: Clock) -> Tuned:
     """Tune for 64 tokens, where the choices that are named take four times as long."""
     return lambda is_slow: with_load(exported, loading(is_slow, clock.sleep))
