@@ -16,8 +16,8 @@ class Forms:
     Attributes:
         rules: Names of the open rules in use, and ``gemm-by-rows`` for products and their biases as one ``Gemm``.
         chunk: The fewest rows of a chunk where a feed-forward is computed in a loop over chunks; None for no loop.
-        long_only: Whether the loop stands in one branch of an ``If``, for inputs of two chunks and more, and the plain
-            nodes in the other. ONNX Runtime then packs the weights for each, which takes more memory.
+        long_only: Whether the loop is for inputs of two chunks and more, and the plain nodes stand beside it in a
+            branch of an ``If`` for others. ONNX Runtime then packs the weights for each, which takes more memory.
 
     Raises:
         UsageError: If a chunk holds no row, or there is none to be for long inputs only.

@@ -16,8 +16,10 @@ MIN_WARM_UP = 3
 MIN_ROUNDS = 4
 MAX_ROUNDS = 60
 BLOCK = 3  # timed runs in a row, after one that is not timed
-SETTLE = 0.01  # seconds, more than either thread pool spins
 _STEADY = 0.1  # largest change from one turn of the warm-up to the next
+_LOOK = 0.012  # seconds between two looks at whether this process is idle: what it was given is counted in ticks
+_IDLE = 0.25  # of one processor
+_LONGEST_WAIT = 0.6  # seconds, for a program that has work of its own
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -65,19 +67,19 @@ def interleave(calls: Mapping[Key, Sequence[Call]], budget: float, pace: Pace | 
 
     A call has to return when its results are there, also those of a device: it is timed by the wall clock.
     Every session is timed in as many rounds as the others. Warm-up goes on until two turns in a row agree for each
-    competitor, or half the budget is spent.
+    competitor, or half the budget is spent, be it on runs or on the pauses before them.
 
     Args:
         calls: Name of a competitor -> its sessions, ready to be called.
-        budget: Seconds of timed runs for each competitor.
+        budget: Seconds of timed runs for each competitor, or of the pauses before them where these take longer.
         pace: How often they run; None means :class:`Pace` as it is.
     """
     pace = pace or Pace()
     names = list(calls)
     sessions = max(map(len, calls.values()))
     with _no_garbage_collection():
-        per_run = _warm_up(list(calls.values()), budget / 2, pace.warm_up) if pace.warm_up else math.inf
-        wanted = min(pace.most_rounds, max(pace.rounds, int(budget / max(per_run * pace.block, 1e-9))))
+        block = _warm_up(list(calls.values()), budget / 2, pace) if pace.warm_up else math.inf
+        wanted = min(pace.most_rounds, max(pace.rounds, int(budget / block)))
         rounds: dict[Key, list[tuple[float, ...]]] = {name: [] for name in names}
         for turn in range(math.ceil(wanted / sessions) * sessions):
             for place in order(len(names), turn):
@@ -102,31 +104,55 @@ def order(count: int, turn: int) -> list[int]:
 
 
 def _block(call: Call, pace: Pace) -> tuple[float, ...]:
-    """Time a few runs in a row, once the neighbour's threads have gone to sleep.
-
-    The thread pools of torch and onnxruntime spin for a while after a run, waiting for the next one.
-    Without the pause they take the processors from whoever runs then: on two cores that made each of
-    two competitors up to twice as slow as it is alone.
-    """
-    time.sleep(SETTLE)
+    """Time a few runs in a row, once the neighbour's threads have gone to sleep."""
+    _settle()
     for _ in range(pace.untimed):
         call()
     return tuple(_timed(call) for _ in range(pace.block))
 
 
-def _warm_up(competitors: Sequence[Sequence[Call]], budget: float, least: int) -> float:
-    """Run until all are steady, who has fewer sessions as often as the others; return the mean seconds of a run."""
+def _warm_up(competitors: Sequence[Sequence[Call]], budget: float, pace: Pace) -> float:
+    """Run until all are steady, who has fewer sessions as often as the others; return the mean seconds of a block.
+
+    That is what its timed runs take, or the wait before them where that takes longer.
+    """
     sessions = max(map(len, competitors))
-    started = time.perf_counter()
+    spent = waited = 0.0
     previous = [math.inf] * len(competitors)
     turn = 0
     while True:
-        current = [sum(_timed(each[k % len(each)]) for k in range(sessions)) for each in competitors]
+        current = [0.0] * len(competitors)
+        for place, each in enumerate(competitors):
+            for k in range(sessions):
+                waited += _settle()
+                current[place] += _timed(each[k % len(each)])
         turn += 1
+        runs = len(competitors) * sessions
+        spent += sum(current)
+        is_spent = max(spent, waited) / len(competitors) > budget
         steady = all(abs(now - before) <= _STEADY * now for now, before in zip(current, previous, strict=True))
-        if turn * sessions >= least and (steady or time.perf_counter() - started > budget):
-            return sum(current) / (len(current) * sessions)
+        if turn * sessions >= pace.warm_up and (steady or is_spent):
+            return max(sum(current) / runs * pace.block, waited / (turn * runs))
         previous = current
+
+
+def _settle() -> float:
+    """Wait until the threads of this process have gone to sleep.
+
+    A thread pool spins for a while after a run, waiting for the next one, and takes a processor from whoever runs then:
+    on two cores that made others twice as slow. How long depends on the processor: onnxruntime spins for 2**20 pauses,
+    which last 3 to 500 ms (its pull request 27916). So it is looked at, by the time that all threads here are given.
+
+    Returns:
+        Seconds that were waited.
+    """
+    started = time.perf_counter()
+    while True:
+        looked, used = time.perf_counter(), time.process_time()
+        time.sleep(_LOOK)
+        now = time.perf_counter()
+        if time.process_time() - used < _IDLE * (now - looked) or now - started > _LONGEST_WAIT:
+            return now - started
 
 
 def _timed(call: Call) -> float:

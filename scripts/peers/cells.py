@@ -11,7 +11,7 @@ from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
 from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.competitors import Competitor
-from ffn_export.latency.interleaving import SETTLE, Pace, Runs, interleave
+from ffn_export.latency.interleaving import MAX_ROUNDS, Pace, Runs, interleave
 from ffn_export.latency.result import Ratio
 from ffn_export.latency.statistics import paired_ratio, summarise
 from ffn_export.latency.work import work
@@ -31,7 +31,7 @@ class Effort:
     """How long a competitor is timed in a cell.
 
     Attributes:
-        budget: Seconds, with the pauses between competitors.
+        budget: Seconds of timed runs, or of the pauses between them where these take longer.
         rounds: Rounds at the least.
     """
 
@@ -41,9 +41,9 @@ class Effort:
     def pace(self, seconds: float, *, several_sessions: bool) -> Pace:
         """Return how often competitors run whose runs take so many seconds; of several sessions one has just run."""
         if seconds > _LONG:
-            rounds = max(self.rounds, int(self.budget / (SETTLE + seconds)))
+            rounds = max(self.rounds, int(self.budget / seconds))
             return Pace(warm_up=int(several_sessions), rounds=rounds, most_rounds=rounds, block=1, untimed=0)
-        return Pace(rounds=self.rounds, most_rounds=max(self.rounds, int(self.budget / SETTLE)))
+        return Pace(rounds=self.rounds, most_rounds=max(self.rounds, MAX_ROUNDS))
 
 
 def measure(loaded: Loaded, tokens: int, effort: Effort) -> Cell:

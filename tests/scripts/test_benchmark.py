@@ -222,7 +222,7 @@ def test_both_exports_are_timed_in_processes_of_their_own(monkeypatch: pytest.Mo
 def test_long_runs_are_warmed_up_only_where_a_session_has_not_run_yet() -> None:
     effort = Effort(budget=1.0, rounds=5)
     assert effort.pace(0.001, several_sessions=True).warm_up > 1
-    assert effort.pace(0.09, several_sessions=False) == Pace(0, 10, 10, block=1, untimed=0)
+    assert effort.pace(0.1, several_sessions=False) == Pace(0, 10, 10, block=1, untimed=0)
     assert effort.pace(0.5, several_sessions=True) == Pace(1, 5, 5, block=1, untimed=0)
 
 

@@ -29,6 +29,9 @@ class Clock:
         self._now += _TICK
         return self._now
 
+    def process_time(self) -> float:
+        return 0.0
+
     def sleep(self, seconds: float) -> None:
         self._now += seconds
 
