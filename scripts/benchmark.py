@@ -24,6 +24,7 @@ from peers.blocks import Table
 from peers.cells import Effort
 from peers.competitors import COMPETITORS, chosen
 from peers.export_time import export_times
+from peers.host import Host
 from peers.real_activations import accuracy
 from peers.result import Results
 from peers.shapes import STRUCTURES, WIDTHS
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measure(options: argparse.Namespace, command: Sequence[str]) -> None:
     names = chosen(options.peers)
-    effort = Effort(options.budget, options.rounds)
+    effort = Effort(options.budget, options.rounds, Host(options.patience))
     table = Table(options.presets, options.widths, options.threads, options.tokens, names, effort)
     results = _begun(options, shlex.join(command))
     for cells in blocks.measured(table, results, say):
@@ -132,6 +133,8 @@ def _parser() -> argparse.ArgumentParser:
         help=f"competitors; torch and ours are always there [{' '.join(COMPETITORS)}]")  # fmt: skip
     add("--budget", type=seconds, default=0.25, metavar="S", help="seconds for each competitor and cell [0.25]")
     add("--rounds", type=count, default=9, metavar="N", help="rounds of a cell at the least, whatever they take [9]")
+    add("--patience", type=whole(0), default=900, metavar="S",
+        help="seconds in all to wait while the host of a virtual machine is busy with others [900]")  # fmt: skip
     add("--end-to-end", action=argparse.BooleanOptionalAction, default=True,
         help="whole models, 8 bits on real activations, the time of an export and of tuning [yes]")  # fmt: skip
     add("--models", nargs="+", choices=list(WHOLE_MODELS), default=list(WHOLE_MODELS), metavar="NAME",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -10,6 +10,7 @@ from ffn_export.reports.text_file import write_text
 from peers import plots, tables
 from peers.blocks import threads_text
 from peers.competitors import COMPETITORS
+from peers.host import STOLEN
 from peers.promises import noise
 from peers.result import Cell, Results
 
@@ -24,6 +25,8 @@ All competitors ran in turn in one process with the same number of threads, on o
 float32 unless another precision is named. ONNX Runtime and OpenVINO had several sessions of each file, taking turns,
 unless its weights are large. Times are medians. A ratio has a 95 % interval from a bootstrap over sessions and the
 rounds of each; where it holds 1 the result is a tie. Before it was timed, each output was compared with PyTorch's.
+A cell during which the host of the virtual machine gave more than 5 % of the processors' time to others was timed
+again, up to three times, as long as the command had patience; the times with the least of it count.
 
 - torch: PyTorch, eager, `inference_mode`; torch.compile: inductor, sizes as symbols, compiled before it is timed
 - ort: the export as it is, in a session with all of ONNX Runtime's own optimisations
@@ -65,6 +68,7 @@ def page(results: Results, folder: str) -> str:
         "\n## What was promised\n\nOne thread, ratios of medians.\n\n",
         tables.promised(results),
         *_noise(results),
+        *_stolen(cells),
     ]
     parts += [f"\n{_COMPETITORS}", *_blocks(results, folder), *_whole(results), *_lost(cells), *_accuracy(results)]
     parts += [*_export(results), *_checked(cells, results)]
@@ -78,6 +82,18 @@ def _noise(results: Results) -> Iterator[str]:
             f"\nThe noise: the same file, loaded a second time, takes {found.value:.3f} of ours ({found.detail}). "
             "What differs by less from cell to cell says nothing.\n"
         )
+
+
+def _stolen(cells: Sequence[Cell]) -> Iterator[str]:
+    if not cells:
+        return
+    shares = [cell.stolen for cell in cells]
+    worst = max(cells, key=lambda cell: cell.stolen)
+    yield (
+        f"The host gave {median(shares):.1%} of the processors' time to others while a cell was timed (median; at most "
+        f"{worst.stolen:.1%}: {worst.name}, {threads_text(worst.threads)}, {worst.tokens_text}; over {STOLEN:.0%} in "
+        f"{sum(share > STOLEN for share in shares)} of {len(cells)} cells).\n"
+    )
 
 
 def _where(results: Results) -> str:

@@ -40,7 +40,7 @@ from peers.subject import Subject, block_subject
 from peers.whole_models import NOT_INSTALLED, WHOLE_MODELS, WholeModel
 from tests.parity.faults.weights import scaled_weight
 
-TINY = ("--widths", "32x64", "--threads", "1", "--budget", "0.02")
+TINY = ("--widths", "32x64", "--threads", "1", "--budget", "0.02", "--patience", "0")
 BLOCKS = ("--presets", "bert-ffn", "--tokens", "1", "4", "--no-end-to-end", *TINY)
 TINY_BERT = WholeModel(
     "BertModel", "bert", 2,
