@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +13,14 @@ from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
 from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.competitors import Call, Competitor
-from ffn_export.latency.interleaving import MAX_ROUNDS, Pace, Runs, interleave
+from ffn_export.latency.interleaving import MAX_ROUNDS, MIN_WARM_UP, Pace, Runs, interleave
 from ffn_export.latency.result import Ratio
 from ffn_export.latency.statistics import paired_ratio, summarise
 from ffn_export.latency.work import work
 from ffn_export.parity.metrics import relative_l2
 from peers.competitors import COMPETITORS, Loaded
 from peers.host import STOLEN, Host
-from peers.operators import openvino_operators, ort_operators
+from peers.operators import openvino_profile, ort_profile, taken_apart
 from peers.result import FLOAT32_PEERS, OTHER_PRECISIONS, OURS, TORCH, Cell
 from peers.subject import Subject
 
@@ -44,10 +45,11 @@ class Effort:
     host: Host = field(default_factory=Host)
 
     def pace(self, seconds: float, *, several_sessions: bool) -> Pace:
-        """Return how often competitors run whose runs take so many seconds; of several sessions one has just run."""
+        """Return how often competitors run whose runs take so many seconds; one session of each has just run once."""
         if seconds > _LONG:
             rounds = max(self.rounds, int(self.budget / seconds))
-            return Pace(warm_up=int(several_sessions), rounds=rounds, most_rounds=rounds, block=1, untimed=0)
+            warm_up = 1 if several_sessions else MIN_WARM_UP - 1
+            return Pace(warm_up, rounds, rounds, block=1, untimed=0)
         return Pace(rounds=self.rounds, most_rounds=max(self.rounds, MAX_ROUNDS))
 
 
@@ -99,7 +101,7 @@ class _Compared:
     """What one run of each competitor showed.
 
     Attributes:
-        errors: Relative L2 distance of an output from PyTorch's.
+        errors: Relative L2 distance from PyTorch's, of the output that is furthest off.
         refused: Why one is not timed.
         seconds: How long the others took.
     """
@@ -112,30 +114,37 @@ class _Compared:
 def _compare(loaded: Loaded, feeds: Mapping[str, Array]) -> _Compared:
     """Run each once. PyTorch is the first, and where it does not run nothing is known to be right."""
     found = _Compared()
-    wanted: Array | None = None
+    wanted: list[Array] | None = None
     for name in loaded.names:
         allowed = COMPETITORS[name].allowed
         try:
             call = loaded.runners[name][0]
             started = time.perf_counter()
-            output = next(iter(call.run(feeds).values()))
+            outputs = list(call.run(feeds).values())
             took = time.perf_counter() - started
         except Exception as error:  # noqa: BLE001 - whatever a runtime raises on these sizes
             found.refused[name] = first_line(error)
             continue
         if name == TORCH:
-            wanted = output
+            wanted = outputs
         if allowed is not None:
             if wanted is None:
                 found.refused[name] = "there is no output of PyTorch's to compare with"
                 continue
-            distance = relative_l2(output, wanted) if output.shape == wanted.shape else float("inf")
+            distance = _distance(outputs, wanted)
             if not distance <= allowed:
                 found.refused[name] = f"wrong: relative L2 error {distance:.1e}, allowed {allowed:g}"
                 continue
             found.errors[name] = distance
         found.seconds[name] = took
     return found
+
+
+def _distance(outputs: Sequence[Array], wanted: Sequence[Array]) -> float:
+    """Return the relative L2 distance of the output that is furthest off."""
+    if [output.shape for output in outputs] != [output.shape for output in wanted]:
+        return math.inf
+    return max(relative_l2(output, right) for output, right in zip(outputs, wanted, strict=True))
 
 
 def _pairs(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -154,10 +163,12 @@ def _limit(subject: Subject, tokens: int, threads: int) -> float | None:
 
 def _taken_apart(loaded: Loaded, feeds: Mapping[str, Array]) -> dict[str, dict[str, float]]:
     """Return where our time and OpenVINO's goes."""
-    return {
-        OURS: ort_operators(loaded.artifacts[OURS], loaded.threads, feeds),
-        _OPENVINO: openvino_operators(loaded.artifacts[_OPENVINO], loaded.threads, feeds),
-    }
+    return taken_apart(
+        {
+            OURS: ort_profile(loaded.artifacts[OURS], loaded.threads, feeds),
+            _OPENVINO: openvino_profile(loaded.artifacts[_OPENVINO], loaded.threads, feeds),
+        }
+    )
 
 
 def ratio_text(ratio: Ratio) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,31 +18,55 @@ from ffn_export.runtimes import openvino_cpu
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_session import make_session
 
-_RUNS = 5
+_RUNS = 8
 _MICROSECOND = 1e-6
 _HOLDING_OTHERS = frozenset({"If", "Loop", "Scan"})  # their time is that of the nodes inside
 
 
-def ort_operators(artifact: Artifact, threads: int, feeds: Mapping[str, Array]) -> dict[str, float]:
-    """Return operator -> seconds of one run, as ONNX Runtime's profiler has them."""
+@dataclass(frozen=True)
+class Profile:
+    """A session that takes its runs apart.
+
+    Attributes:
+        run: Runs it once.
+        read: Gives operator -> seconds of one run, once all have been made.
+    """
+
+    run: Callable[[], None]
+    read: Callable[[], dict[str, float]]
+
+
+def taken_apart(profiles: Mapping[str, Profile]) -> dict[str, dict[str, float]]:
+    """Return name -> operator -> seconds of one run; they run in turn, as where their whole time is taken."""
+    for _ in range(_RUNS):
+        for profile in profiles.values():
+            profile.run()
+    return {name: profile.read() for name, profile in profiles.items()}
+
+
+def ort_profile(artifact: Artifact, threads: int, feeds: Mapping[str, Array]) -> Profile:
+    """Load a model into ONNX Runtime with its profiler on."""
     assert artifact.model_path is not None
-    with tempfile.TemporaryDirectory(prefix="ffn-benchmark-") as scratch:
-        prefix = str(Path(scratch) / "profile")
-        session = make_session(artifact.model_path, artifact.settings, threads, profile_prefix=prefix)
-        for _ in range(_RUNS):
-            session.run(None, dict(feeds))
-        events = json.loads(Path(session.end_profiling()).read_text())
-    return _summed(
-        (event["name"], event["args"]["op_name"], event["dur"] * _MICROSECOND)
-        for event in events
-        if event.get("cat") == "Node"
-        and event["name"].endswith("_kernel_time")
-        and event["args"]["op_name"] not in _HOLDING_OTHERS
-    )
+    scratch = tempfile.TemporaryDirectory(prefix="ffn-benchmark-")
+    prefix = str(Path(scratch.name) / "profile")
+    session = make_session(artifact.model_path, artifact.settings, threads, profile_prefix=prefix)
+
+    def read() -> dict[str, float]:
+        with scratch:
+            events = json.loads(Path(session.end_profiling()).read_text())
+        return _summed(
+            (event["name"], event["args"]["op_name"], event["dur"] * _MICROSECOND)
+            for event in events
+            if event.get("cat") == "Node"
+            and event["name"].endswith("_kernel_time")
+            and event["args"]["op_name"] not in _HOLDING_OTHERS
+        )
+
+    return Profile(lambda: session.run(None, dict(feeds)), read)
 
 
-def openvino_operators(artifact: Artifact, threads: int, feeds: Mapping[str, Array]) -> dict[str, float]:
-    """Return operator -> seconds of one run, as OpenVINO's counters have them, in float32."""
+def openvino_profile(artifact: Artifact, threads: int, feeds: Mapping[str, Array]) -> Profile:
+    """Load a model into OpenVINO, in float32, with its counters on."""
     import openvino
 
     core = openvino.Core()
@@ -53,14 +78,16 @@ def openvino_operators(artifact: Artifact, threads: int, feeds: Mapping[str, Arr
     for name, array in feeds.items():
         request.set_tensor(name, openvino.Tensor(np.asarray(array, order="C"), shared_memory=True))
     found: list[tuple[str, str, float]] = []
-    for _ in range(_RUNS):
+
+    def run() -> None:
         request.infer()
-        found += [
+        found.extend(
             (info.node_name, info.node_type, info.real_time.total_seconds())
             for info in request.get_profiling_info()
             if info.status == openvino.ProfilingInfo.Status.EXECUTED
-        ]
-    return _summed(found)
+        )
+
+    return Profile(run, lambda: _summed(found))
 
 
 def _summed(runs: Iterable[tuple[str, str, float]]) -> dict[str, float]:
