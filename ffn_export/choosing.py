@@ -154,7 +154,6 @@ def tune_bundle(
         threads=threads,
         outline=is_outlined(made),
         portable_functions=portable_functions.are_in(made),
-        budget=options.budget,
         tuning=options,
     )
     with evaluating(source):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ffn_export.parity.verify import verify
 from ffn_export.quantization.options import DEFAULT_BUDGET, QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
+from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.subjects import Model, opened
 
@@ -33,11 +34,13 @@ class Quantized:
         model: The model.
         report: What became of each product.
         parity: Its outputs against those of the model before, under the budget.
+        settings: Session options that it was judged under: a bundle's own, the usual ones else.
     """
 
     model: ir.Model
     report: QuantizationReport
     parity: ParityResult
+    settings: SessionSettings = field(default_factory=SessionSettings)
 
     @property
     def passed(self) -> bool:
@@ -93,4 +96,4 @@ def quantize(
             progress=progress,
         )
     notes = parity.notes if samples is not None else (*parity.notes, _DRAWN)
-    return Quantized(quantized, report, replace(parity, notes=notes))
+    return Quantized(quantized, report, replace(parity, notes=notes), file.settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx_ir as ir
@@ -150,6 +150,8 @@ def build(
         raise UsageError("a feed-forward that is one node keeps its weights as they are: leave --outline or --bits out")
     if options.tuning is not None:
         check_tuning(options.target, options.tuning)
+        if options.quantization is not None:
+            raise UsageError("tuning chooses how weights are stored: give it a budget and leave quantization out")
     publish.check_destination(destination)
     with publish.staging(destination) as stage:
         result = _build_in(stage.directory, source, destination, options, progress, exported, reference)
@@ -171,7 +173,8 @@ def _build_in(
     if exported is None:
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)
-    cases = whole(source.inputs, source.example, source.samples, options.seed)
+    of_tuning = None if options.tuning is None else options.tuning.samples
+    cases = whole(source.inputs, source.example, of_tuning or source.samples, options.seed)
     choice, tuning = _choose(exported, source, options, cases, threads, progress)
     settings = choice.settings
     progress(f"fusing for {options.target}")
@@ -197,8 +200,7 @@ def _build_in(
         runtimes=options.runtimes,
         settings=settings,
         cases=cases,
-        # A budget for 8-bit weights is none for a model that was tuned without them.
-        tolerances=Tolerances(relative_l2=options.budget if tuning is None or quantized is not None else None),
+        tolerances=Tolerances(relative_l2=_budget(options, is_quantized=quantized is not None)),
         threads=threads,
         progress=progress,
     )
@@ -258,17 +260,23 @@ def _choose(
     if options.tuning is None:
         forms = default_forms(get_target(options.target)) if options.forms is None else options.forms
         return Choice(forms, SessionSettings(), options.quantization), None
-    samples = options.tuning.samples or source.samples
     tuned = tune(
         exported,
         options.target,
-        replace(options.tuning, samples=samples),
+        options.tuning,
         specs=source.inputs,
         cases=cases,  # those that the bundle is judged on
         threads=threads,
         progress=progress,
     )
-    return replace(tuned.chosen, quantization=tuned.chosen.quantization or options.quantization), tuned
+    return tuned.chosen, tuned
+
+
+def _budget(options: BuildOptions, *, is_quantized: bool) -> float | None:
+    """Return the error that is allowed. What tuning may spend on 8 bits is none for a model that it left without."""
+    if options.budget is None and options.tuning is not None and is_quantized:
+        return options.tuning.budget
+    return options.budget
 
 
 def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ...]:

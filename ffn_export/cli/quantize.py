@@ -53,7 +53,7 @@ def command(
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import parity_table, quantization_table
 
-    options = quantization_of(bits or BITS[0], block, accuracy_level, all_products)
+    options = quantization_of(BITS[0] if bits is None else bits, block, accuracy_level, all_products)
     onnx_file.check_writable(output)
     arrays = read_npz(samples)
     console = stderr_console(quiet=state.quiet)
@@ -61,7 +61,7 @@ def command(
         found = api.quantize(
             model,
             options,
-            budget=budget or DEFAULT_BUDGET,
+            budget=DEFAULT_BUDGET if budget is None else budget,
             samples=arrays,
             runtimes=runtimes or None,
             threads=threads,
@@ -75,4 +75,6 @@ def command(
         click.echo(f"ffn-export: {output} is not written: {found.parity.failures[0]}", err=True)
         return 1
     onnx_file.save(found.model, output)
+    # What the bundle loaded it with is not in the file.
+    console.print(f"session options: {found.settings.words()}", markup=False, highlight=False, soft_wrap=True)
     return 0

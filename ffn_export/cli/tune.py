@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -20,8 +20,11 @@ from ffn_export.cli.options import (
     threads_option,
 )
 from ffn_export.cli.state import State
-from ffn_export.errors import UsageError
+from ffn_export.errors import GateError, UsageError
 from ffn_export.tuning.options import DEFAULT_SECONDS, DEFAULT_TOKENS, TuneOptions
+
+if TYPE_CHECKING:
+    from ffn_export.bundle.build import Build
 
 # Options of a SPEC alone, by their parameters.
 _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
@@ -79,7 +82,6 @@ def command(
     """
     from ffn_export import api, choosing
     from ffn_export.bundle.manifest import MANIFEST
-    from ffn_export.reports.json_report import write_json
 
     options = TuneOptions(tokens, seconds, budget, read_npz(samples))
     path = Path(what)
@@ -89,27 +91,39 @@ def command(
     if is_model:
         return _tune_model(state, path, output, json_path, options, spec["target"], threads)
 
-    def build(report: Any) -> Any:
+    def build(report: Any) -> Build:
         if is_bundle:
-            result = choosing.tune_bundle(path, options, destination=output, threads=threads, progress=report)
-        else:
-            result = api.build(
-                what,
-                spec["inputs"] or None,
-                samples=options.samples,
-                directory=output or Path("exported"),
-                name=name,
-                **{option: spec[option] for option in SHARED},
-                threads=threads,
-                budget=budget,
-                tuning=options,
-                progress=report,
-            )
-        if json_path is not None and result.tuning is not None:
-            write_json(result.tuning.to_dict(), json_path)
+            return choosing.tune_bundle(path, options, destination=output, threads=threads, progress=report)
+        return api.build(
+            what,
+            spec["inputs"] or None,
+            samples=options.samples,
+            directory=output or Path("exported"),
+            name=name,
+            **{option: spec[option] for option in SHARED},
+            threads=threads,
+            tuning=options,
+            progress=report,
+        )
+
+    def build_and_write(report: Any) -> Build:
+        """Write the evidence, whether or not a gate lets the bundle pass."""
+        try:
+            result = build(report)
+        except GateError as error:
+            _write_evidence(error.result, json_path)
+            raise
+        _write_evidence(result, json_path)
         return result
 
-    return make(state, build)
+    return make(state, build_and_write)
+
+
+def _write_evidence(result: Any, json_path: str | None) -> None:
+    from ffn_export.reports.json_report import write_json
+
+    if json_path is not None and result is not None and result.tuning is not None:
+        write_json(result.tuning.to_dict(), json_path)
 
 
 def _refuse(what: str, options: Sequence[str]) -> None:
@@ -154,11 +168,7 @@ def _tune_model(
     if not tuned.passed:
         click.echo(f"ffn-export: the tuned model is not written: {tuned.parity.failures[0]}", err=True)
         return 1
-    level, entries = tuned.settings.graph_optimization_level, tuned.settings.config_entries
-    console.print(
-        f"session options: graph_optimization_level={level} {' '.join(f'{k}={v}' for k, v in entries.items())}",
-        markup=False, highlight=False, soft_wrap=True,
-    )  # fmt: skip
+    console.print(f"session options: {tuned.settings.words()}", markup=False, highlight=False, soft_wrap=True)
     if output is not None:
         onnx_file.save(tuned.model, output)
     return 0

@@ -13,6 +13,7 @@ from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import Dim, TensorSpec
+from ffn_export.parity.after_fusing.indices import MASK, value_range
 from ffn_export.parity.cases import given
 from ffn_export.parity.float64_graph import GraphOracle
 from ffn_export.parity.oracle import TorchOracle
@@ -135,7 +136,7 @@ class VectorReference:
 
 
 def graph_inputs(model: ir.Model) -> tuple[TensorSpec, ...]:
-    """Read input specs off a graph; an axis without a name gets one of its own.
+    """Read input specs off a graph; an axis without a name gets one of its own, integers the bounds of what they index.
 
     Raises:
         UsageError: If an input has no known dtype or rank.
@@ -150,5 +151,8 @@ def graph_inputs(model: ir.Model) -> tuple[TensorSpec, ...]:
             dim if isinstance(dim, int) else Dim(str(dim.value) if dim.value else f"{value.name}_{axis}")
             for axis, dim in enumerate(value.shape)
         )
-        specs.append(TensorSpec(str(value.name), value.dtype.numpy().name, dims))
+        name, integer = str(value.name), value.dtype.is_integer()
+        bounds = value_range(value) if integer else None
+        is_mask = integer and bounds == MASK and "mask" in name.lower()
+        specs.append(TensorSpec(name, value.dtype.numpy().name, dims, bounds, is_mask=is_mask))
     return tuple(specs)

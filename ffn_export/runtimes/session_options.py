@@ -57,6 +57,11 @@ class SessionSettings:
         """Read what :meth:`to_dict` wrote."""
         return cls(data["graph_optimization_level"], dict(data["config_entries"]))
 
+    def words(self) -> str:
+        """Return them in one line, for somebody who has to set them."""
+        entries = [f"{key}={value}" for key, value in self.config_entries.items()]
+        return " ".join([f"graph_optimization_level={self.graph_optimization_level}", *entries])
+
     def session_options(self, threads: int | None = None) -> onnxruntime.SessionOptions:
         """Return them for Python, with ``threads`` intra-op threads; by default all that this process has."""
         import onnxruntime

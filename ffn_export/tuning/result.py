@@ -124,7 +124,10 @@ def mean_ratio(pairs: Iterable[Pair]) -> float:
 
 
 def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
-    """Say whether a candidate is faster by the margin at few tokens or at many, and slower at neither.
+    """Say whether a candidate is faster by the margin at few tokens or at many, and slower nowhere.
+
+    Where it is faster, one of its intervals is wholly below 1; where an interval is wholly above what is called noise,
+    it is slower.
 
     Returns:
         That, and the figures in words.
@@ -135,8 +138,11 @@ def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
     where = {MARGIN_FEW: f"up to {FEW_TOKENS} tokens", MARGIN: f"above {FEW_TOKENS}"}
     figures = [f"{mean:.3f} of its time {where[margin]} (needed {1 - margin:.2f})" for margin, mean in means.items()]
     words = " and ".join(figures)
-    is_ahead = any(mean <= 1 - margin for margin, mean in means.items()) and any(pair.ratio.high < 1 for pair in pairs)
-    return is_ahead and all(mean <= 1 + NOISE for mean in means.values()), words
+    is_ahead = any(
+        means[margin] <= 1 - margin and any(pair.ratio.high < 1 for pair in groups[margin]) for margin in means
+    )
+    is_behind = any(mean > 1 + NOISE for mean in means.values()) or any(pair.ratio.low > 1 + NOISE for pair in pairs)
+    return is_ahead and not is_behind, words
 
 
 def _pairs(data: Iterable[Mapping[str, Any]]) -> tuple[Pair, ...]:

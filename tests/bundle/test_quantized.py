@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import ffn_export as fx
 from ffn_export.bundle.manifest import MANIFEST, read_manifest
 from ffn_export.cli.main import run
+from tests.tuning.planted import Clock, loading
 
 Capture = pytest.CaptureFixture[str]
 
@@ -53,6 +55,42 @@ def test_what_is_over_its_budget_is_not_built(tmp_path: Path) -> None:
     assert isinstance(failed.value.result, fx.Build)
     assert failed.value.result.quantization is not None
     assert list(tmp_path.iterdir()) == []
+
+
+def few_bits_are_faster(clock: Clock, **options: Any) -> fx.TuneOptions:
+    return fx.TuneOptions((64,), 0.02, load=loading(lambda choice: choice.quantization is None, clock.sleep), **options)
+
+
+def test_what_tuning_may_spend_is_what_the_bundle_may(tmp_path: Path, clock: Clock) -> None:
+    samples = {"x": np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)}
+    tuning = few_bits_are_faster(clock, budget=0.05, samples=samples)
+    built = fx.build("d2l-ffn", directory=tmp_path, tuning=tuning, bench_budget=0, threads=1)
+    assert built.quantization is not None
+    assert built.parity is not None
+    assert built.parity.tolerances.relative_l2 == 0.05
+    assert built.parity.cases[-1].case == "given inputs"
+
+
+def test_tuning_chooses_how_weights_are_stored(tmp_path: Path, clock: Clock) -> None:
+    with pytest.raises(fx.UsageError, match="give it a budget and leave quantization out"):
+        fx.build(
+            "d2l-ffn", directory=tmp_path, tuning=few_bits_are_faster(clock), quantization=fx.QuantizationOptions()
+        )
+
+
+def test_samples_that_tuning_is_given_fit_the_model(tmp_path: Path, clock: Clock) -> None:
+    tuning = few_bits_are_faster(clock, samples={"z": np.zeros((1, 2, 4), np.float32)})
+    with pytest.raises(fx.UsageError, match="the arrays given are z, the inputs are x"):
+        fx.build("d2l-ffn", directory=tmp_path, tuning=tuning, bench_budget=0)
+
+
+def test_options_that_a_bundle_was_judged_under_are_said(built: fx.Build, tmp_path: Path, capfd: Capture) -> None:
+    fx.build("d2l-ffn", directory=tmp_path, bench_budget=0)
+    output = tmp_path / "q.onnx"
+    assert run(["quantize", str(tmp_path / "d2l-ffn"), "-o", str(output), "--budget", "0.05"]) == 0
+    assert "session options: graph_optimization_level=basic optimization.disable" in capfd.readouterr().err
+    assert run(["quantize", str(tmp_path / "d2l-ffn"), "-o", str(output), "--bits", "0"]) == 2
+    assert "a number of bits of 0 is not known: take 8, 4" in capfd.readouterr().err
 
 
 def test_by_the_command_line(tmp_path: Path, capfd: Capture) -> None:

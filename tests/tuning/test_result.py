@@ -40,5 +40,24 @@ def test_a_tie_is_no_lead() -> None:
     assert not lead([unsure])[0]
 
 
+def between(tokens: int, low: float, ratio: float, high: float) -> Pair:
+    return Pair(f"seq={tokens}", tokens, Ratio("candidate", "other", ratio, low, high))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "leads"),
+    [
+        # What is sure is no lead, and what is a lead is not sure.
+        ([between(1, 0.6, 0.85, 1.1), between(16, 0.8, 0.93, 1.05), between(128, 0.991, 0.995, 0.999)], False),
+        ([between(1, 0.7, 0.8, 0.9), between(128, 0.991, 0.995, 0.999)], True),
+        # Ahead on the whole, and surely behind at one length.
+        ([between(128, 1.08, 1.1, 1.12), between(4096, 0.79, 0.8, 0.81)], False),
+        ([between(128, 0.95, 1.1, 1.3), between(4096, 0.69, 0.7, 0.71)], True),
+    ],
+)
+def test_a_lead_is_surely_one_and_no_length_surely_pays_for_it(pairs: list[Pair], leads: bool) -> None:
+    assert lead(pairs)[0] is leads
+
+
 def test_geometric_mean() -> None:
     assert mean_ratio([pair(1, 0.5), pair(2, 2.0)]) == pytest.approx(1)

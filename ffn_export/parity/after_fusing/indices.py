@@ -19,7 +19,7 @@ _LOOKUPS = frozenset({"Gather", "GatherElements"})
 _CONDITIONS = frozenset({"Equal", "Not", "And", "Or", "Xor", "If", "Where"})
 # Operator -> the place of the input that is a shape or a number of elements.
 _SHAPES = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Range": 1, "Tile": 1}
-_MASK = (0, 1)
+MASK = (0, 1)
 _LONGEST_WALK = 256
 
 
@@ -30,7 +30,7 @@ def value_range(value: ir.Value) -> tuple[int, int]:
     elements is 1 or 2.
     """
     if value.dtype is None or not value.dtype.is_integer():
-        return _MASK
+        return MASK
     rows: list[int] = []
     is_shape = is_condition = False
     waiting, seen = [(value, 0)], {value}
@@ -51,7 +51,7 @@ def value_range(value: ir.Value) -> tuple[int, int]:
         return 0, min([1, *(row - 1 for row in rows)])
     if rows:
         return 0, min(rows) - 1
-    return (1, 2) if is_shape and not is_condition else _MASK
+    return (1, 2) if is_shape and not is_condition else MASK
 
 
 def _rows(lookup: ir.Node) -> int:
