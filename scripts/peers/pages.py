@@ -76,12 +76,14 @@ def page(results: Results, folder: str) -> str:
 
 
 def _noise(results: Results) -> Iterator[str]:
-    found = noise(results)
-    if found is not None:
-        yield (
-            f"\nThe noise: the same file, loaded a second time, takes {found.value:.3f} of ours ({found.detail}). "
-            "What differs by less from cell to cell says nothing.\n"
-        )
+    for threads in _threads(results.cells):
+        found = noise(results, threads)
+        if found is not None:
+            yield (
+                f"\nThe noise, {threads_text(threads)}: loaded a second time, the same file takes {found.low:.3f} to "
+                f"{found.high:.3f} of its own time in nine of ten cells; its interval tells the two apart in "
+                f"{found.told_apart} of {found.cells}. What differs by less says nothing of a cell.\n"
+            )
 
 
 def _stolen(cells: Sequence[Cell]) -> Iterator[str]:

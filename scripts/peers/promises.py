@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import geometric_mean, median
 from typing import Literal
 
+import numpy as np
+
 from ffn_export.latency.result import Ratio
 from peers.result import BARE, ORT_PEERS, OURS, TORCH, Cell, ExportTimes, Results
 
@@ -94,9 +96,30 @@ def _mean(values: list[tuple[Cell, float]]) -> Figure | None:
     )
 
 
-def noise(results: Results) -> Figure | None:
-    """Return how far apart two sessions of one file are: a difference below that says nothing."""
-    return _mean_ratio(OURS, "ours-again")(results)
+@dataclass(frozen=True)
+class Noise:
+    """The times of one file over its own, loaded a second time.
+
+    Attributes:
+        low: What one cell in twenty is below.
+        high: What one cell in twenty is above.
+        cells: How many there are.
+        told_apart: In how many the interval does not hold 1.
+    """
+
+    low: float
+    high: float
+    cells: int
+    told_apart: int
+
+
+def noise(results: Results, threads: int) -> Noise | None:
+    """Return how far apart two loads of one file are: a difference below that says nothing of a cell."""
+    ratios = [r for cell in _cells(results, threads=threads) if (r := cell.ratio("ours-again")) is not None]
+    if not ratios:
+        return None
+    low, high = np.percentile([ratio.value for ratio in ratios], (5, 95))
+    return Noise(float(low), float(high), len(ratios), sum(not ratio.is_tie for ratio in ratios))
 
 
 def _over_the_best_peer(number: Callable[[Ratio], float]) -> Callable[[Results], Figure | None]:
@@ -154,8 +177,8 @@ def _tuning(results: Results) -> Figure | None:
     return None if seconds is None else Figure(seconds, f"the command's own time, {results.environment.processor}")
 
 
-def _cells(results: Results, tokens: tuple[int, ...] = ()) -> Iterable[Cell]:
-    return (cell for cell in results.cells if cell.threads == _THREADS and (not tokens or cell.tokens in tokens))
+def _cells(results: Results, tokens: tuple[int, ...] = (), threads: int = _THREADS) -> Iterable[Cell]:
+    return (cell for cell in results.cells if cell.threads == threads and (not tokens or cell.tokens in tokens))
 
 
 PROMISES = (

@@ -20,21 +20,18 @@ from corpus.architectures import pretrained
 from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.latency.interleaving import Pace
-from ffn_export.latency.result import Ratio, Timing
 from ffn_export.runtimes import openvino_cpu
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.environment import Environment
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
-from peers import machine, operators, pages, store, tables
+from peers import machine, operators, store
 from peers.bare import bare
 from peers.cells import Effort
 from peers.competitors import COMPETITORS, Competitor
 from peers.export_time import export_times
 from peers.ours import Made
-from peers.promises import PROMISES
 from peers.real_activations import accuracy
-from peers.result import OURS, Accuracy, Cell, ExportTimes, LayerError, Results
+from peers.result import OURS, Accuracy, Cell, LayerError, Results
 from peers.shapes import STRUCTURES, block
 from peers.subject import Subject, block_subject
 from peers.whole_models import NOT_INSTALLED, WHOLE_MODELS, WholeModel
@@ -173,7 +170,8 @@ def test_a_wrong_competitor_is_shown_as_wrong_and_not_timed(tmp_path: Path, monk
 def test_a_whole_model_is_added_to_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WHOLE_MODELS, "tiny BERT", TINY_BERT)
     known = Accuracy("a model", 2, 20, (LayerError(0, 0.004, 0.009),), 0.004, 0.009, 0.02, 0.999, 1.0)
-    there = Results("2026-01-01 00:00", ("before",), machine.current(1), "", (cell(),), accuracy=known)
+    cell = Cell("bert-ffn", (768, 3072), 64, 1, (), ())
+    there = Results("2026-01-01 00:00", ("before",), machine.current(1), "", (cell,), accuracy=known)
     store.write(there, tmp_path / "times.json")
     status, errors = run(
         tmp_path, "--resume", "--presets", "bert-ffn", "--tokens", "64", "--widths", "768x3072", "--threads", "1",
@@ -290,102 +288,3 @@ def test_json_of_something_else_is_refused(tmp_path: Path) -> None:
     status, errors = run(tmp_path, "--only-pages")
     assert status == 2
     assert "holds no results of this script" in errors
-
-
-# What follows is judged on numbers that were made up.
-
-
-def cell(tokens: int = 64, ratios: dict[str, float] | None = None, spread: float = 0.01, threads: int = 1) -> Cell:
-    """A cell of bert-ffn in which ours takes 1 ms, with ratios of ours over others."""
-    values = {"ort": 0.9, "onnxscript": 0.9, "torch": 0.4, "bare": 1.02} if ratios is None else ratios
-    return Cell(
-        "bert-ffn", (768, 3072), tokens, threads,
-        (Timing(OURS, 1e-3, 1e-3, 1e-3, 30), *(Timing(n, 1e-3 / v, 1e-3, 1e-3, 30) for n, v in values.items())),
-        tuple(Ratio(OURS, name, value, value - spread, value + spread) for name, value in values.items()),
-    )  # fmt: skip
-
-
-def results(*cells: Cell) -> Results:
-    return Results(
-        "2026-01-01 00:00", ("a command",), Environment({"python": "3.11"}, "a processor", "Linux", 1), "avx2", cells
-    )
-
-
-def verdicts(of: Results) -> dict[str, str]:
-    return {promise.text: promise.verdict(of) for promise in PROMISES}
-
-
-def test_a_promise_is_met_not_met_or_not_measured() -> None:
-    found = verdicts(results(cell(), cell(128, {"ort": 0.94, "ort-transformers": 1.04, "torch": 0.6, "bare": 1.2})))
-    assert found["ours / ort, bert-ffn 768/3072, 64 to 512 tokens"] == "met"
-    assert found["ours / best of ort, onnxscript and ort-transformers, any cell"] == "not met"
-    assert found["the same beyond the noise: the low end of its interval"] == "met"
-    assert found["ours / torch, the whole table"] == "not met"
-    assert found["ours / bare, 64 to 512 tokens"] == "not met"
-    assert found["ours / bare, 2048 and 4096 tokens"] == "not measured"
-    assert found["ours-chunked / ours, 4096 tokens"] == "not measured"
-    assert set(verdicts(results()).values()) == {"not measured"}
-
-
-def test_a_loss_beyond_its_interval_breaks_the_promise_beyond_the_noise() -> None:
-    found = verdicts(results(cell(ratios={"ort": 1.06, "onnxscript": 1.0}, spread=0.02)))
-    assert found["the same beyond the noise: the low end of its interval"] == "not met"
-
-
-def test_cells_of_more_threads_are_no_part_of_a_promise() -> None:
-    assert set(verdicts(results(cell(threads=2))).values()) == {"not measured"}
-
-
-@pytest.mark.parametrize(("over", "verdict"), [(1 / 0.94, "met"), (1 / 0.96, "not met")])
-def test_a_further_form_of_ours_is_judged_over_ours(over: float, verdict: str) -> None:
-    found = verdicts(results(cell(4096, {"ours-chunked": over})))
-    assert found["ours-chunked / ours, 4096 tokens"] == verdict
-
-
-@pytest.mark.parametrize(("block_error", "verdict"), [(0.009, "met"), (0.011, "not met")])
-def test_the_error_of_8_bits_is_the_larger_of_both(block_error: float, verdict: str) -> None:
-    layers = (LayerError(0, 0.004, block_error), LayerError(1, 0.012, 0.005))
-    found = verdicts(
-        replace(results(), accuracy=Accuracy("a model", 2, 20, layers, 0.006, block_error, 0.02, 0.999, 1.0))
-    )
-    assert found["ours-8bit, relative L2 error on real activations"] == verdict
-    assert found["ours-8bit, the same of the worst single layer"] == "not met"
-
-
-@pytest.mark.parametrize(("fuse", "verdict"), [(0.1, "met"), (3.0, "not met")])
-def test_export_and_fuse_are_judged_together(fuse: float, verdict: str) -> None:
-    times = ExportTimes("BERT-base", (10.0, 9.0, 30.0), (11.0, 12.0, 11.5), (fuse,) * 3, (5.0,) * 3)
-    found = verdicts(replace(results(), export_times=times))
-    assert found["export and fuse / torch.onnx.export alone, BERT-base"] == verdict
-
-
-def test_a_loss_is_listed_and_a_tie_is_called_one() -> None:
-    slower = cell(1, {"openvino": 1.2, "ort": 1.005, "torch": 0.5, "bare": 1.3})
-    listed = tables.losses([slower])
-    (row,) = listed.splitlines()[2:]
-    assert row.startswith("| bert-ffn 768/3072 | 1 | 1 | openvino | 1.200 | 1.190 to 1.210 |")
-    counts = {
-        line.split(" | ")[0].strip("| "): line.split(" | ")[4:]
-        for line in tables.against_each([slower]).splitlines()[2:]
-    }
-    assert counts["openvino"] == ["0", "0", "1 |"]
-    assert counts["ort"] == ["0", "1", "0 |"]
-    assert counts["torch"] == ["1", "0", "0 |"]
-
-
-def test_a_loss_of_the_default_shows_what_our_best_form_does() -> None:
-    slower = cell(4096, {"openvino": 1.2})
-    tuned = replace(slower, ratios=(*slower.ratios, Ratio("ours-tuned", "openvino", 0.97, 0.96, 0.98)))
-    assert "| 0.970 (ours-tuned) |" in tables.losses([tuned])
-
-
-def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
-    of = results(cell(), replace(cell(4), operators={"ours": {"MatMul": 1e-3}}, errors={"ort": 1e-7}, limit=1e-4))
-    store.write(of, tmp_path / "times.json")
-    found = store.read(tmp_path / "times.json")
-    assert found.cells[1].operators == of.cells[1].operators
-    assert found.cells[0].timings[1].median == pytest.approx(of.cells[0].timings[1].median, rel=1e-4)
-    store.write(found, tmp_path / "again.json")
-    assert store.read(tmp_path / "again.json") == found
-    pages.write(of, tmp_path / "times.md")
-    assert "## Where a peer is faster\n\nNowhere" in (tmp_path / "times.md").read_text()

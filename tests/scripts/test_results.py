@@ -1,0 +1,132 @@
+"""What the comparison's numbers are judged to say, and its page: on numbers that were made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ffn_export.latency.result import Ratio, Timing
+from ffn_export.runtimes.environment import Environment
+from peers import pages, store, tables
+from peers.promises import PROMISES, noise
+from peers.result import OURS, Accuracy, Cell, ExportTimes, LayerError, Results
+
+
+def cell(tokens: int = 64, ratios: dict[str, float] | None = None, spread: float = 0.01, threads: int = 1) -> Cell:
+    """A cell of bert-ffn in which ours takes 1 ms, with ratios of ours over others."""
+    values = {"ort": 0.9, "onnxscript": 0.9, "torch": 0.4, "bare": 1.02} if ratios is None else ratios
+    return Cell(
+        "bert-ffn", (768, 3072), tokens, threads,
+        (Timing(OURS, 1e-3, 1e-3, 1e-3, 30), *(Timing(n, 1e-3 / v, 1e-3, 1e-3, 30) for n, v in values.items())),
+        tuple(Ratio(OURS, name, value, value - spread, value + spread) for name, value in values.items()),
+    )  # fmt: skip
+
+
+def results(*cells: Cell) -> Results:
+    return Results(
+        "2026-01-01 00:00", ("a command",), Environment({"python": "3.11"}, "a processor", "Linux", 1), "avx2", cells
+    )
+
+
+def verdicts(of: Results) -> dict[str, str]:
+    return {promise.text: promise.verdict(of) for promise in PROMISES}
+
+
+def test_a_promise_is_met_not_met_or_not_measured() -> None:
+    found = verdicts(results(cell(), cell(128, {"ort": 0.94, "ort-transformers": 1.04, "torch": 0.6, "bare": 1.2})))
+    assert found["ours / ort, bert-ffn 768/3072, 64 to 512 tokens"] == "met"
+    assert found["ours / best of ort, onnxscript and ort-transformers, any cell"] == "not met"
+    assert found["the same beyond the noise: the low end of its interval"] == "met"
+    assert found["ours / torch, the whole table"] == "not met"
+    assert found["ours / bare, 64 to 512 tokens"] == "not met"
+    assert found["ours / bare, 2048 and 4096 tokens"] == "not measured"
+    assert found["ours-chunked / ours, 4096 tokens"] == "not measured"
+    assert set(verdicts(results()).values()) == {"not measured"}
+
+
+def test_a_loss_beyond_its_interval_breaks_the_promise_beyond_the_noise() -> None:
+    found = verdicts(results(cell(ratios={"ort": 1.06, "onnxscript": 1.0}, spread=0.02)))
+    assert found["the same beyond the noise: the low end of its interval"] == "not met"
+
+
+def test_cells_of_more_threads_are_no_part_of_a_promise() -> None:
+    assert set(verdicts(results(cell(threads=2))).values()) == {"not measured"}
+
+
+@pytest.mark.parametrize(("over", "verdict"), [(1 / 0.94, "met"), (1 / 0.96, "not met")])
+def test_a_further_form_of_ours_is_judged_over_ours(over: float, verdict: str) -> None:
+    found = verdicts(results(cell(4096, {"ours-chunked": over})))
+    assert found["ours-chunked / ours, 4096 tokens"] == verdict
+
+
+@pytest.mark.parametrize(("block_error", "verdict"), [(0.009, "met"), (0.011, "not met")])
+def test_the_error_of_8_bits_is_the_larger_of_both(block_error: float, verdict: str) -> None:
+    layers = (LayerError(0, 0.004, block_error), LayerError(1, 0.012, 0.005))
+    found = verdicts(
+        replace(results(), accuracy=Accuracy("a model", 2, 20, layers, 0.006, block_error, 0.02, 0.999, 1.0))
+    )
+    assert found["ours-8bit, relative L2 error on real activations"] == verdict
+    assert found["ours-8bit, the same of the worst single layer"] == "not met"
+
+
+@pytest.mark.parametrize(("fuse", "verdict"), [(0.1, "met"), (3.0, "not met")])
+def test_export_and_fuse_are_judged_together(fuse: float, verdict: str) -> None:
+    times = ExportTimes("BERT-base", (10.0, 9.0, 30.0), (11.0, 12.0, 11.5), (fuse,) * 3, (5.0,) * 3)
+    found = verdicts(replace(results(), export_times=times))
+    assert found["export and fuse / torch.onnx.export alone, BERT-base"] == verdict
+
+
+def test_a_loss_is_listed_and_a_tie_is_called_one() -> None:
+    slower = cell(1, {"openvino": 1.2, "ort": 1.005, "torch": 0.5, "bare": 1.3})
+    listed = tables.losses([slower])
+    (row,) = listed.splitlines()[2:]
+    assert row.startswith("| bert-ffn 768/3072 | 1 | 1 | openvino | 1.200 | 1.190 to 1.210 |")
+    counts = {
+        line.split(" | ")[0].strip("| "): line.split(" | ")[4:]
+        for line in tables.against_each([slower]).splitlines()[2:]
+    }
+    assert counts["openvino"] == ["0", "0", "1 |"]
+    assert counts["ort"] == ["0", "1", "0 |"]
+    assert counts["torch"] == ["1", "0", "0 |"]
+
+
+def test_a_loss_of_the_default_shows_what_our_best_form_does() -> None:
+    slower = cell(4096, {"openvino": 1.2})
+    tuned = replace(slower, ratios=(*slower.ratios, Ratio("ours-tuned", "openvino", 0.97, 0.96, 0.98)))
+    assert "| 0.970 (ours-tuned) |" in tables.losses([tuned])
+    # The same file on a luckier load is no form.
+    lucky = replace(slower, ratios=(*slower.ratios, Ratio("ours-again", "openvino", 0.9, 0.89, 0.91)))
+    assert "ours-again" not in tables.losses([lucky])
+
+
+def test_the_noise_is_that_of_as_many_threads() -> None:
+    of = results(*(cell(n, {"ours-again": 1 + n / 100}, 0.015, 2) for n in range(1, 11)), cell(1, {"ours-again": 9.0}))
+    found = noise(of, 2)
+    assert found is not None
+    assert [found.low, found.high] == pytest.approx([1.0145, 1.0955])
+    assert (found.cells, found.told_apart) == (10, 9)
+    assert noise(of, 4) is None
+    page = "".join(pages.page(of, "times"))
+    assert f"The noise, 2 threads: loaded a second time, the same file takes {found.low:.3f} to 1." in page
+    assert "its interval tells the two apart in 9 of 10." in page
+
+
+def test_what_the_host_took_is_told() -> None:
+    of = results(replace(cell(1), stolen=0.01), replace(cell(4), stolen=0.02), replace(cell(64), stolen=0.3))
+    page = "".join(pages.page(of, "times"))
+    assert "gave 2.0% of the processors' time to others while a cell was timed (median; at most 30.0%: bert-ffn" in page
+    assert "over 5% in 1 of 3 cells)" in page
+
+
+def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
+    of = results(cell(), replace(cell(4), operators={"ours": {"MatMul": 1e-3}}, errors={"ort": 1e-7}, limit=1e-4))
+    store.write(of, tmp_path / "times.json")
+    found = store.read(tmp_path / "times.json")
+    assert found.cells[1].operators == of.cells[1].operators
+    assert found.cells[0].timings[1].median == pytest.approx(of.cells[0].timings[1].median, rel=1e-4)
+    store.write(found, tmp_path / "again.json")
+    assert store.read(tmp_path / "again.json") == found
+    pages.write(of, tmp_path / "times.md")
+    assert "## Where a peer is faster\n\nNowhere" in (tmp_path / "times.md").read_text()
