@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import onnx_ir as ir
 import pytest
 from hypothesis import HealthCheck, settings
+from torch.onnx._internal.exporter import _registration
 
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.export import export_source
@@ -41,6 +42,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     planted = Clock()
     monkeypatch.setattr("ffn_export.latency.interleaving.time", planted)
     return planted
+
+
+@pytest.fixture(autouse=True, scope="session")
+def parsed_once() -> Iterator[None]:
+    """Each of torch's exports parses the source of its whole operator library; here once is enough."""
+    original = _registration.ONNXRegistry.from_torchlib
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_registration.ONNXRegistry, "from_torchlib", staticmethod(cache(original)))
+        yield
 
 
 @cache

@@ -249,6 +249,7 @@ def test_inputs_of_an_npz_are_verified_as_well(tmp_path: Path, capfd: Capture) -
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # from another directory and process in every run, by tests of the exporter
 def test_the_same_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -54,7 +54,8 @@ def test_a_bundle_keeps_choice_and_evidence(tmp_path: Path, capfd: Capture, plan
     assert np.isfinite(y).all()
 
 
-def test_a_bundle_is_built_again_in_its_place(tmp_path: Path) -> None:
+def test_a_bundle_is_built_again_in_its_place(tmp_path: Path, planted: Planted) -> None:
+    planted(lambda choice: False)
     assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet"]) == 0
     assert read_manifest(tmp_path / "d2l-ffn").tuning is None
     assert run(["tune", str(tmp_path / "d2l-ffn"), "--quiet", *QUICK]) == 0
@@ -68,7 +69,8 @@ def function_domains(bundle: Path) -> set[str]:
     return {function.domain for function in onnx_file.load(bundle / "model.onnx").functions.values()}
 
 
-def test_a_bundle_keeps_its_functions(tmp_path: Path) -> None:
+def test_a_bundle_keeps_its_functions(tmp_path: Path, planted: Planted) -> None:
+    planted(lambda choice: False)
     assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet", "--outline", "--portable-functions"]) == 0
     before = function_domains(tmp_path / "d2l-ffn")
     assert run(["tune", str(tmp_path / "d2l-ffn"), "--quiet", *QUICK]) == 0
@@ -86,13 +88,10 @@ def test_functions_and_few_bits_exclude_each_other(tmp_path: Path, capfd: Captur
     assert list(tmp_path.iterdir()) == []
 
 
-def test_options_that_another_kind_of_argument_takes(tmp_path: Path, capfd: Capture) -> None:
-    source = tmp_path / "m.onnx"
-    onnx_file.save(fx.export("d2l-ffn"), source)
-    assert run(["tune", str(source), "--opset", "19"]) == 2
+def test_options_that_another_kind_of_argument_takes(bundle: Path, capfd: Capture) -> None:
+    assert run(["tune", str(bundle / "model.onnx"), "--opset", "19"]) == 2
     assert "--opset is for a SPEC, which is exported first: leave it out for a model" in capfd.readouterr().err
-    assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet"]) == 0
-    assert run(["tune", str(tmp_path / "d2l-ffn"), "--target", "ort-cuda"]) == 2
+    assert run(["tune", str(bundle), "--target", "ort-cuda"]) == 2
     assert "--target is for a SPEC, which is exported first: leave it out for a bundle" in capfd.readouterr().err
 
 
@@ -108,7 +107,8 @@ def test_what_runs_is_what_was_chosen(tmp_path: Path, planted: Planted) -> None:
     assert "MatMul" not in operators
 
 
-def test_a_model_is_written_and_its_options_are_said(tmp_path: Path, capfd: Capture) -> None:
+def test_a_model_is_written_and_its_options_are_said(tmp_path: Path, capfd: Capture, planted: Planted) -> None:
+    planted(lambda choice: False)
     source, tuned = tmp_path / "m.onnx", tmp_path / "t.onnx"
     onnx_file.save(fx.export("d2l-ffn"), source)
     assert run(["tune", str(source), "-o", str(tuned), *QUICK]) == 0
@@ -125,8 +125,8 @@ def test_a_module_that_only_its_program_has(tmp_path: Path, capfd: Capture) -> N
 
 
 def test_weights_in_few_bits_are_not_tuned_again(tmp_path: Path, capfd: Capture) -> None:
-    fx.build("apx-ffn", directory=tmp_path, quantization=fx.QuantizationOptions(), budget=0.05, bench_budget=0)
-    assert run(["tune", str(tmp_path / "apx-ffn"), *QUICK]) == 2
+    fx.build("d2l-ffn-addnorm", directory=tmp_path, quantization=fx.QuantizationOptions(), budget=0.05, bench_budget=0)
+    assert run(["tune", str(tmp_path / "d2l-ffn-addnorm"), *QUICK]) == 2
     assert "is quantized already" in capfd.readouterr().err
 
 

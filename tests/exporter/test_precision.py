@@ -14,6 +14,7 @@ import ffn_export as fx
 from ffn_export.errors import UsageError
 from ffn_export.exporter.precision import HALVES, convert
 from ffn_export.exporter.source import from_module, resolve
+from ffn_export.modules.conv import ConvFeedForward
 from ffn_export.parity.oracle import TorchOracle
 
 X = {"x": "float32[batch,seq,4]"}
@@ -52,14 +53,11 @@ def test_mixed_has_its_products_in_half_and_the_rest_in_float32() -> None:
 
 @pytest.mark.slow
 def test_mixed_convolutions_add_their_bias_to_the_channels() -> None:
-    result = fx.verify(
-        fx.export("nlp-transformers-conv", dtype="mixed"), convert_module("nlp-transformers-conv", "mixed")
-    )
+    module = ConvFeedForward(16, 32, "gelu").eval()
+    inputs = {"x": "float32[batch,seq,16]"}
+    mixed = convert(from_module(module, inputs), "mixed").module
+    result = fx.verify(fx.export(module, inputs, dtype="mixed"), mixed)
     assert result.passed, result.failures[:3]
-
-
-def convert_module(preset: str, dtype: str) -> nn.Module:
-    return convert(resolve(preset), dtype).module
 
 
 def test_the_statistics_of_an_rms_norm_stay_in_float32() -> None:

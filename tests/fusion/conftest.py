@@ -24,10 +24,16 @@ class Exported:
 
 
 _ALL = [(name, opset) for name in PRESETS for opset in (18, DEFAULT_OPSET, 23)]
-EXPORTS = [
-    pytest.param((name, opset), id=f"{name}-{opset}", marks=[] if opset == DEFAULT_OPSET else pytest.mark.slow)
-    for name, opset in _ALL
-]
+
+
+def _marks(name: str, opset: int) -> list[pytest.MarkDecorator]:
+    """All at one opset in every run; of the others one of each kind, and the rest by `make exhaustive`."""
+    if opset == DEFAULT_OPSET:
+        return []
+    return [pytest.mark.slow] if name in USUAL else [pytest.mark.slow, pytest.mark.exhaustive]
+
+
+EXPORTS = [pytest.param((name, opset), id=f"{name}-{opset}", marks=_marks(name, opset)) for name, opset in _ALL]
 # One of each kind at one opset; `make exhaustive` takes the others.
 SOME_EXPORTS = [
     pytest.param(

@@ -58,6 +58,7 @@ def _cases() -> Iterator[object]:
             yield pytest.param(fault, BASES[name], id=f"{fault.name}-{name}", marks=marks)
 
 
+@pytest.mark.no_cover  # many, and they run what other tests do
 @pytest.mark.parametrize(("fault", "base"), [*_cases()])
 def test_a_fault_is_caught(
     fault: Fault, base: Base, healthy_file: HealthyFile, tmp_path: Path, capfd: pytest.CaptureFixture[str]

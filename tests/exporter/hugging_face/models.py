@@ -36,7 +36,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         "GPT2Config",
         {**_TOKENS, "n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 99, "n_positions": 64},
     ),
-    "LlamaForCausalLM": ("LlamaConfig", {**_TEXT, "num_key_value_heads": 2, "max_position_embeddings": 4096}),
+    "LlamaForCausalLM": ("LlamaConfig", {**_TEXT, "num_key_value_heads": 2, "max_position_embeddings": 1024}),
     "MixtralForCausalLM": ("MixtralConfig", {**_TEXT, "num_key_value_heads": 2, "num_local_experts": 4}),
     "T5ForConditionalGeneration": ("T5Config", {**_T5, "decoder_start_token_id": 0}),
     "T5EncoderModel": ("T5Config", _T5),

@@ -83,7 +83,14 @@ def test_a_model_passes_parity_by_its_spec_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["BertModel", "GPT2LMHeadModel", "LlamaForCausalLM", "T5EncoderModel"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BertModel",
+        "LlamaForCausalLM",
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("GPT2LMHeadModel", "T5EncoderModel")),
+    ],
+)
 def test_padding_changes_nothing_of_what_is_there(exported: Exported, name: str) -> None:
     runner = OrtCpu().load(Artifact(exported(name)), 1)
     takes = {str(value.name) for value in onnx_file.load(exported(name)).graph.inputs}
@@ -131,6 +138,7 @@ def test_own_inputs_and_task_reach_the_graph(saved: Saved) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # bundles of one directory are compared byte for byte in every run
 def test_the_same_directory_gives_the_same_graph(saved: Saved) -> None:
     first, second = (fx.export(f"hf:{saved('BertModel')}") for _ in range(2))
     as_bytes = (ir.to_proto(model).SerializeToString(deterministic=True) for model in (first, second))

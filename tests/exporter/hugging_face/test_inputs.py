@@ -40,9 +40,9 @@ from tests.exporter.hugging_face.models import edit_config
         (
             "LlamaForCausalLM",
             {
-                "input_ids": "int64[batch,seq<=4096]{0..98}",
-                "attention_mask": "int64[batch,seq<=4096]{mask}",
-                "position_ids": "int64[batch,seq<=4096]{0..511}",
+                "input_ids": "int64[batch,seq<=1024]{0..98}",
+                "attention_mask": "int64[batch,seq<=1024]{mask}",
+                "position_ids": "int64[batch,seq<=1024]{0..511}",
             },
         ),
         (

@@ -231,7 +231,9 @@ def test_no_time_at_all() -> None:
 
 
 @pytest.mark.parametrize("faulty", [TanhForErf, Unloadable])
-@pytest.mark.parametrize("looks", range(1, 60))
+@pytest.mark.parametrize(
+    "looks", [pytest.param(n, marks=[] if n % 3 == 1 else pytest.mark.exhaustive) for n in range(1, 60)]
+)
 def test_whenever_the_time_is_over_nothing_known_to_differ_stays(plant: Plant, faulty: type[Rule], looks: int) -> None:
     plant(faulty, "g0", "g2")
     of = three()
