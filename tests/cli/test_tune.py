@@ -65,6 +65,15 @@ def test_a_bundle_is_built_again_in_its_place(tmp_path: Path, planted: Planted) 
     assert [path.name for path in tmp_path.iterdir()] == ["d2l-ffn"]
 
 
+def test_a_failed_gate_leaves_the_evidence(tmp_path: Path, planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(lambda choice: False)
+    monkeypatch.setattr("ffn_export.bundle.build.fusion_failures", lambda report, wanted: ("planted",))
+    words = ["tune", "d2l-ffn", "-o", str(tmp_path / "out"), "--json", str(tmp_path / "t.json"), "--quiet", *QUICK]
+    assert run(words) == 1
+    assert not (tmp_path / "out" / "d2l-ffn").exists()
+    assert TuningResult.from_dict(json.loads((tmp_path / "t.json").read_text())).trials
+
+
 def function_domains(bundle: Path) -> set[str]:
     return {function.domain for function in onnx_file.load(bundle / "model.onnx").functions.values()}
 
