@@ -61,7 +61,7 @@ def measure(loaded: Loaded, tokens: int, effort: Effort) -> Cell:
     calls = {name: [runner.prepare(feeds) for runner in loaded.runners[name]] for name in found.seconds}
     several = any(len(each) > 1 for each in calls.values())
     pace = effort.pace(median(found.seconds.values() or [0.0]), several_sessions=several)
-    stolen, times = timed(calls, effort, pace) if calls else (0.0, {})
+    stolen, times = timed(calls, effort, pace) if calls else (None, {})
     ratios = tuple(_ratio(times, ours, other) for ours, other in _pairs(times))
     is_behind = any(r.runtime == OURS and r.baseline == _OPENVINO and r.value > 1 and not r.is_tie for r in ratios)
     return Cell(

@@ -87,14 +87,15 @@ def _noise(results: Results) -> Iterator[str]:
 
 
 def _stolen(cells: Sequence[Cell]) -> Iterator[str]:
-    if not cells:
+    watched = [(cell.stolen, cell) for cell in cells if cell.stolen is not None]
+    if not watched:
         return
-    shares = [cell.stolen for cell in cells]
-    worst = max(cells, key=lambda cell: cell.stolen)
+    shares = [share for share, _ in watched]
+    most, worst = max(watched, key=lambda each: each[0])
     yield (
         f"The host gave {median(shares):.1%} of the processors' time to others while a cell was timed (median; at most "
-        f"{worst.stolen:.1%}: {worst.name}, {threads_text(worst.threads)}, {worst.tokens_text}; over {STOLEN:.0%} in "
-        f"{sum(share > STOLEN for share in shares)} of {len(cells)} cells).\n"
+        f"{most:.1%}: {worst.name}, {threads_text(worst.threads)}, {worst.tokens_text}; over {STOLEN:.0%} in "
+        f"{sum(share > STOLEN for share in shares)} of {len(watched)} cells that were watched).\n"
     )
 
 

@@ -35,7 +35,7 @@ class Cell:
         refused: Competitor -> why it was not timed.
         limit: Seconds that the machine needs for the products or the bytes; None where that is not known.
         operators: Runtime -> operator -> seconds of one run, where its time was taken apart.
-        stolen: Share of the processors' time that the host gave to others meanwhile.
+        stolen: Share of the processors' time that the host gave to others meanwhile; None where nobody looked.
     """
 
     model: str
@@ -48,7 +48,7 @@ class Cell:
     refused: Mapping[str, str] = field(default_factory=dict)
     limit: float | None = None
     operators: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    stolen: float = 0.0
+    stolen: float | None = None
 
     @property
     def name(self) -> str:

@@ -114,10 +114,10 @@ def test_the_noise_is_that_of_as_many_threads() -> None:
 
 
 def test_what_the_host_took_is_told() -> None:
-    of = results(replace(cell(1), stolen=0.01), replace(cell(4), stolen=0.02), replace(cell(64), stolen=0.3))
+    of = results(*(replace(cell(n), stolen=share) for n, share in ((1, 0.01), (4, 0.02), (64, 0.3), (128, None))))
     page = "".join(pages.page(of, "times"))
     assert "gave 2.0% of the processors' time to others while a cell was timed (median; at most 30.0%: bert-ffn" in page
-    assert "over 5% in 1 of 3 cells)" in page
+    assert "over 5% in 1 of 3 cells that were watched)" in page
 
 
 def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
