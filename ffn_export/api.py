@@ -165,10 +165,11 @@ def build(
         bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 leaves the timing out.
         check: Whether the exported and the fused graph are run and compared, and what differs is undone.
         quantization: How weights are stored in few bits; None leaves them as they are.
-        budget: Declared relative L2 error of an output; None means 0.02 for a quantised model, and for others the
-            bound in units of the last place.
+        budget: Declared relative L2 error of an output; None means 0.02 for a quantised model, that of ``tuning`` for
+            one that tuning stored in 8 bits, and for others the bound in units of the last place.
         forms: The forms that are used of those which the target leaves open; None means what the table of costs says.
-        tuning: How forms and session options are chosen by measuring; None does not.
+        tuning: How forms, session options and, with a budget, how weights are stored are chosen by measuring; None does
+            not. It excludes ``quantization``.
         progress: Called with a line for each step.
 
     Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,6 @@ def _seconds(m: int, k: int, n: int, threads: int, *, is_weight: bool) -> float:
     return _shortest[key]
 
 
-@cache
 def _calls(m: int, k: int, n: int, threads: int, is_weight: bool) -> tuple[Callable[[], Any], ...]:
     feeds = {"x": np.full((m, k), 0.5, np.float32), "w": np.full((k, n), 0.5, np.float32)}
     inputs = f"float[{m},{k}] x, float[{k},{n}] w"
