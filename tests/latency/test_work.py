@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from ffn_export.exporter import onnx_file
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import Source
+from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.pipeline import fuse
 from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.result import Ceilings, Work
 from ffn_export.latency.work import work
@@ -24,6 +28,7 @@ def constants(*shapes: tuple[str, int, int]) -> str:
 FEED_FORWARD = constants(("w", 8, 16), ("v", 16, 8))
 IN_OUT = 2 * 4 * 2 * 3 * 8
 WEIGHTS = 2 * 4 * 8 * 16
+ONCE = 2 * 2 * 3 * 8 * 8
 
 
 @pytest.mark.parametrize("target", ["portable", "ort", "ort-cpu", "ort-cuda"])
@@ -33,6 +38,19 @@ def test_a_preset_costs_the_same_in_every_form(target: str, fused_file: Callable
     assert counted.operations == 2 * 2 * 35 * 4 * 8
     parameters = 4 * 8 + 8 + 8 * 4 + 4
     assert 0 <= counted.bytes - 4 * (parameters + 2 * 35 * 4) <= 64  # ort has shapes for its reshapes
+
+
+@pytest.mark.parametrize("seq", [1, 5, 6, 40])
+@pytest.mark.parametrize("long_only", [False, True])
+def test_chunks_do_as_much_as_the_whole(seq: int, long_only: bool, source: Callable[[str], Source]) -> None:
+    whole = export_source(source("d2l-ffn"))
+    chunked, _ = fuse(whole, "ort-cpu", forms=Forms(chunk=3, long_only=long_only))
+    assert "Loop" in {node.op_type for node in chunked.graph}
+    counted, expected = work(chunked, {"batch": 1, "seq": seq}), work(whole, {"batch": 1, "seq": seq})
+    assert counted is not None
+    assert expected is not None
+    # Equal chunks: less than one row of padding in each.
+    assert expected.operations <= counted.operations <= expected.operations * (1 + max(seq // 3, 1) / seq)
 
 
 def test_products_are_counted_and_nothing_else() -> None:
@@ -47,6 +65,16 @@ def test_a_quantized_product_does_as_much() -> None:
     assert plain is not None
     assert counted is not None
     assert counted.operations == plain.operations
+
+
+def test_a_function_does_what_its_nodes_do(source: Callable[[str], Source]) -> None:
+    whole = export_source(source("d2l-ffn"))
+    outlined, _ = fuse(whole, "portable", outline=True)
+    assert len(list(outlined.graph)) == 1
+    counted, expected = work(outlined, SIZES), work(whole, SIZES)
+    assert counted is not None
+    assert expected is not None
+    assert counted.operations == expected.operations > 0
 
 
 def test_two_inputs_that_are_multiplied() -> None:
@@ -95,6 +123,28 @@ def test_what_is_not_known_is_not_guessed() -> None:
         outputs="float[batch,seq,16] y",
     )
     assert work(inside, SIZES) is None
+
+
+@pytest.mark.parametrize(
+    ("times", "going", "expected"),
+    [
+        ("t = Shape <start = 1, end = 2> (x) n = Squeeze (t)", "on = Identity (c)", 3 * ONCE),
+        ("n = Constant <value_int = 4> ()", "on = Identity (c)", 4 * ONCE),
+        ("n = Constant <value_int = 4> ()", "on = Constant <value = bool {1}> ()", 4 * ONCE),
+        ("n = Constant <value_int = 0> ()", "s = ReduceSum <keepdims = 0> (m) on = Greater (s, s)", 0),
+        ("n = Constant <value_int = 4> ()", "s = ReduceSum <keepdims = 0> (m) on = Greater (s, s)", None),
+        ("s = ReduceSum <keepdims = 0> (x) n = Cast <to = 7> (s)", "on = Identity (c)", None),
+    ],
+    ids=["of a size", "of a number", "always on", "may stop at once", "may stop", "of a sum"],
+)
+def test_a_loop_does_as_often_what_is_in_it(times: str, going: str, expected: int | None) -> None:
+    body = f"body = each (int64 i, bool c) => (bool on, float[2,3,8] m) {{ m = MatMul (x, u) {going} }}"
+    graph = model(
+        f"{times} all = Loop (n, ) <{body}> y = ReduceSum <keepdims = 0> (all, first)",
+        f"{constants(('u', 8, 8))}, int64[1] first = {{0}}",
+    )
+    counted = work(graph, SIZES)
+    assert (None if counted is None else counted.operations) == expected
 
 
 def test_the_limit_is_the_longer_of_both() -> None:
