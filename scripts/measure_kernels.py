@@ -21,9 +21,8 @@ import onnxruntime
 from command_line import count, say, seconds
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.fusion.costs import TABLES, Table, read_tables, stored
-from ffn_export.fusion.instruction_set import instruction_set
+from ffn_export.processor import instruction_set, processor_name
 from ffn_export.reports.json_report import write_json
-from ffn_export.runtimes.environment import processor_name
 from ffn_export.runtimes.ort_cpu import PROVIDER
 from kernels.graphs import KERNELS
 from kernels.timing import Cost, measure

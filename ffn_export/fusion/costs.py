@@ -25,7 +25,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from ffn_export.errors import UsageError
-from ffn_export.fusion.instruction_set import instruction_set as this_instruction_set
+from ffn_export.processor import instruction_set as this_instruction_set
 
 FORMAT = 1
 TABLES = Path(__file__).with_name("costs.json")

@@ -14,7 +14,8 @@ from typing import Literal
 
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.one_line import first_line
-from ffn_export.runtimes.environment import installed, processor_name
+from ffn_export.processor import processor_name
+from ffn_export.runtimes.environment import installed
 from ffn_export.runtimes.threads import available_threads
 
 Verdict = Literal["ok", "note", "problem"]

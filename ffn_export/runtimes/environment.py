@@ -6,8 +6,9 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import Any
+
+from ffn_export.processor import processor_name
 
 # Times are of a place: the same versions take another time elsewhere.
 PLACE = ("processor", "system", "threads")
@@ -79,13 +80,3 @@ def installed(packages: tuple[str, ...]) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return versions
-
-
-def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the model name from /proc/cpuinfo, else what Python knows."""
-    try:
-        lines = cpuinfo.read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown"

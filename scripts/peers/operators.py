@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -16,11 +15,10 @@ import numpy as np
 from ffn_export.exporter.drawing import Array
 from ffn_export.runtimes import openvino_cpu
 from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.executed import end_profile
 from ffn_export.runtimes.ort_session import make_session
 
 _RUNS = 8
-_MICROSECOND = 1e-6
-_HOLDING_OTHERS = frozenset({"If", "Loop", "Scan"})  # their time is that of the nodes inside
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,8 @@ def ort_profile(artifact: Artifact, threads: int, feeds: Mapping[str, Array]) ->
 
     def read() -> dict[str, float]:
         with scratch:
-            events = json.loads(Path(session.end_profiling()).read_text())
-        return _summed(
-            (event["name"], event["args"]["op_name"], event["dur"] * _MICROSECOND)
-            for event in events
-            if event.get("cat") == "Node"
-            and event["name"].endswith("_kernel_time")
-            and event["args"]["op_name"] not in _HOLDING_OTHERS
-        )
+            kernels = end_profile(session)
+        return _summed((kernel.node, kernel.operator, kernel.seconds) for kernel in kernels if not kernel.holds_others)
 
     return Profile(lambda: session.run(None, dict(feeds)), read)
 

@@ -21,7 +21,7 @@ from ffn_export.bundle.describe import provider
 from ffn_export.bundle.manifest import read_manifest
 from ffn_export.errors import GateError, IntegrityError, RuntimeUnavailableError, UsageError
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.ort_cpu import executed_kernels
+from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.registry import get_runtime
 from tests.embed.bundles import with_manifest
 

@@ -15,7 +15,7 @@ from ffn_export.bundle.manifest import read_manifest
 from ffn_export.cli.main import run
 from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
-from ffn_export.runtimes.ort_cpu import executed_kernels
+from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.result import TuningResult
 from tests.tuning.planted import Clock, loading

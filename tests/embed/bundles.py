@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from ffn_export.modules.block import FeedForwardBlock
 from ffn_export.modules.feed_forward import FeedForward
 from ffn_export.modules.norms import make_norm
 from ffn_export.quantization.options import QuantizationOptions
-from ffn_export.runtimes.ort_cpu import executed_kernels
+from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import SessionSettings
 
 NAMES = ("plain", "contrib operators", "two inputs")
@@ -100,9 +99,3 @@ def executed_in_python(bundle: Path) -> list[str]:
     settings = read_manifest(bundle).session_options
     kernels = executed_kernels(bundle / "model.onnx", settings, vectors.read(bundle)[0])
     return [kernel.operator for kernel in kernels]
-
-
-def kernels(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what a profile of ONNX Runtime says of each kernel that ran, in order."""
-    nodes = (event for event in events if event.get("cat") == "Node")
-    return [event["args"] for event in nodes if event["name"].endswith("_kernel_time")]

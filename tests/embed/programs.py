@@ -15,7 +15,7 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from tests.embed.bundles import kernels
+from ffn_export.runtimes.executed import of_kernels
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HEADERS = (os.environ.get("ORT_INCLUDE", ""), "/usr/include/onnxruntime", "/usr/local/include/onnxruntime")
@@ -45,7 +45,7 @@ class Program:
         done = self.run(bundle, "--profile", scratch / "profile", *arguments)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         (profile,) = scratch.glob("profile*.json")
-        return kernels(json.loads(profile.read_text()))
+        return [event["args"] for event in of_kernels(json.loads(profile.read_text()))]
 
     def executed(self, bundle: Path, scratch: Path, *arguments: str) -> list[str]:
         """Do the same, and return the operators that ran, in order."""

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ffn_export.runtimes.executed import of_kernels
 from ffn_export.runtimes.session_options import STOP_REFUSING, SessionSettings
 from tests.browser import needs_browser, start
-from tests.embed.bundles import executed_in_python, kernels, vector, with_options, with_vector
+from tests.embed.bundles import executed_in_python, vector, with_options, with_vector
 from tests.embed.programs import EXAMPLES, Once, npm_install
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -64,8 +65,8 @@ def show(browser: Any, site: str, bundle: str) -> tuple[int, str, list[str]]:
     status = wait.until(lambda driver: driver.execute_script("return document.documentElement.dataset.status"))
     shown = browser.execute_script("return document.getElementById('result').textContent")
     lines = [line.strip().rstrip(",") for line in browser.execute_script("return window.printed")]
-    ran = kernels(json.loads(line) for line in lines if line.startswith("{"))
-    return int(status), shown, [kernel["op_name"] for kernel in ran]
+    ran = of_kernels(json.loads(line) for line in lines if line.startswith("{"))
+    return int(status), shown, [event["args"]["op_name"] for event in ran]
 
 
 @pytest.mark.parametrize("name", ["plain", "contrib operators", "two inputs", "by rows"])

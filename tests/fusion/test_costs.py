@@ -13,7 +13,7 @@ import pytest
 
 from ffn_export.errors import UsageError
 from ffn_export.fusion.costs import costs, installed_version, read_tables, stored
-from ffn_export.fusion.instruction_set import instruction_set
+from ffn_export.processor import instruction_set
 
 CPU = "CPUExecutionProvider"
 # What forms of sites are made of: a comparison needs the numbers of all of them.

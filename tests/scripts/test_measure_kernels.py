@@ -14,8 +14,8 @@ import pytest
 
 import measure_kernels
 from ffn_export.fusion.costs import costs, read_tables
-from ffn_export.fusion.instruction_set import instruction_set
-from ffn_export.runtimes.ort_cpu import executed_kernels
+from ffn_export.processor import instruction_set
+from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
 from kernels.graphs import FEW, KERNELS, MANY, Kernel, pair
 from kernels.timing import measure

@@ -1,4 +1,4 @@
-"""Instruction sets, told by what Linux writes of a processor, and by the machine's name where nothing is written."""
+"""The processor, told by what Linux writes of a processor, and by the machine's name where nothing is written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ffn_export.fusion.instruction_set import instruction_set
+from ffn_export.processor import flags, instruction_set, processor_name
 
 _AVX2 = "fpu sse2 avx fma avx2"
 
@@ -32,3 +32,17 @@ def test_the_widest_that_all_flags_are_there_for(flags: str, expected: str, tmp_
 )
 def test_without_flags_the_machine_tells(machine: str, expected: str, tmp_path: Path) -> None:
     assert instruction_set(tmp_path / "none", machine) == expected
+
+
+def test_the_name_is_the_first_processor_s(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2.00GHz\n\nprocessor\t: 1\nmodel name\t: Another\n")
+    assert processor_name(cpuinfo) == "Some CPU @ 2.00GHz"
+    assert processor_name(tmp_path / "none")
+
+
+def test_arm_names_its_flags_features(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nFeatures\t: fp asimd\n")
+    assert flags(cpuinfo) == ("fp", "asimd")
+    assert flags(tmp_path / "none") == ()
