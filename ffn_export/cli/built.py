@@ -44,7 +44,7 @@ def make(state: State, build: Callable[[Callable[[str], None]], Build]) -> int:
         for line in missing:
             click.echo(f"ffn-export: {line}", err=True)
         raise failed
-    console.print(f"bundle: {result.directory}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"bundle: {result.directory}", soft_wrap=True)
     return 0
 
 

@@ -62,5 +62,5 @@ def command(
         )
         onnx_file.save(model, output)
     nodes = ", ".join(node.op_type for node in model.graph)
-    console.print(f"wrote {output}: opset {opset}, {nodes}", markup=False, highlight=False)
+    console.print(f"wrote {output}: opset {opset}, {nodes}")
     return 0

@@ -76,5 +76,5 @@ def command(
         return 1
     onnx_file.save(found.model, output)
     # What the bundle loaded it with is not in the file.
-    console.print(f"session options: {found.settings.words()}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"session options: {found.settings.words()}", soft_wrap=True)
     return 0

@@ -168,7 +168,7 @@ def _tune_model(
     if not tuned.passed:
         click.echo(f"ffn-export: the tuned model is not written: {tuned.parity.failures[0]}", err=True)
         return 1
-    console.print(f"session options: {tuned.settings.words()}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"session options: {tuned.settings.words()}", soft_wrap=True)
     if output is not None:
         onnx_file.save(tuned.model, output)
     return 0

@@ -47,8 +47,7 @@ def chosen_words(result: TuningResult) -> str:
     if choice.quantization is not None:
         parts.append(f"{choice.quantization.bits}-bit weights")
     if choice.settings != default.settings:
-        entries = [f"{key}={value}" for key, value in choice.settings.config_entries.items()]
-        parts.append(f"optimisation level {choice.settings.graph_optimization_level} {' '.join(entries)}".rstrip())
+        parts.append(f"session options {choice.settings.words()}")
     return f"chosen: {', '.join(parts)}; {result.reason}"
 
 

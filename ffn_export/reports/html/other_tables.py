@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 from ffn_export.fusion.report import FusionReport
-from ffn_export.latency.result import LatencyResult, Ratio
+from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.bisection.result import Bisection
-from ffn_export.reports import tuning
+from ffn_export.reports import latency, tuning
 from ffn_export.reports.bisection import further_rows, part_rows
 from ffn_export.reports.html.table import Table, table
-from ffn_export.reports.limits import limit_cells
 from ffn_export.runtimes.environment import Environment
 from ffn_export.tuning.result import TuningResult
 
 
 def latency_table(result: LatencyResult) -> Table:
     """One row for each set of sizes and runtime, and one more where it was timed with copies."""
-    ratio = f"time over {result.baseline or 'baseline'}"
-    numbers = (
-        "median (ms)", "p90 (ms)", "p99 (ms)", "tokens (1/s)", "products (GFLOP/s)", "share of the limit", ratio,
-        "95 % interval", "rounds",
-    )  # fmt: skip
-    rows = []
-    for measurement in result.measurements:
-        ratios = {each.label: each for each in measurement.ratios}
-        for t in measurement.timings:
-            of_it = ratios.get(t.label)
-            times = (f"{seconds * 1e3:,.3f}" for seconds in (t.median, t.p90, t.p99))
-            shown = ("", "") if of_it is None else (f"{of_it.value:.3f}", f"{of_it.low:.3f} to {of_it.high:.3f}")
-            done = (f"{measurement.tokens / t.median:,.0f}", *limit_cells(result, measurement, t))
-            rows.append((measurement.label, t.label, *times, *done, *shown, str(t.rounds), _word(of_it)))
-    return table("Latency", ("sizes", "runtime", *numbers, "verdict"), rows, numbers=numbers, verdicts=("verdict",))
-
-
-def _word(ratio: Ratio | None) -> str:
-    if ratio is None:
-        return ""
-    return "tie" if ratio.is_tie else "faster" if ratio.high < 1 else "slower"
+    numbers = latency.headers(result, " ")
+    titles = ("sizes", "runtime", *numbers, "verdict")
+    return table("Latency", titles, latency.rows(result), numbers=numbers, verdicts=("verdict",))
 
 
 def sites_table(report: FusionReport) -> Table:

@@ -1,0 +1,106 @@
+"""A timing in rows that every report shows alike, and what it says of copies and of the machine's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ffn_export.latency.result import LatencyResult, Measurement, Ratio, Timing
+
+
+class Row(NamedTuple):
+    """What was timed at one set of sizes, as the cells of a table; empty where there is no number.
+
+    Attributes:
+        sizes: In words.
+        runtime: Its label.
+        median: In milliseconds, as the two behind it.
+        p90: 90th percentile.
+        p99: 99th percentile.
+        tokens: A second.
+        products: GFLOP/s of the matrix products.
+        share: Of its time, what the machine cannot do without.
+        ratio: Time over the baseline's.
+        interval: Of the ratio, 95 %.
+        rounds: How many runs were timed.
+        verdict: ``baseline``, ``tie``, ``faster`` or ``slower``.
+    """
+
+    sizes: str
+    runtime: str
+    median: str
+    p90: str
+    p99: str
+    tokens: str
+    products: str
+    share: str
+    ratio: str
+    interval: str
+    rounds: str
+    verdict: str
+
+
+# Title and unit of each column of numbers.
+NUMBERS = (
+    ("median", "ms"), ("p90", "ms"), ("p99", "ms"), ("tokens", "1/s"), ("products", "GFLOP/s"),
+    ("of the limit", "share"), ("time over {baseline}", "ratio"), ("95 % interval", "ratio"), ("rounds", "runs"),
+)  # fmt: skip
+
+
+def headers(result: LatencyResult, joined: str) -> tuple[str, ...]:
+    """Return the titles of the columns of numbers, with ``joined`` between title and unit."""
+    baseline = result.baseline or "baseline"
+    return tuple(f"{title.format(baseline=baseline)}{joined}({unit})" for title, unit in NUMBERS)
+
+
+def rows(result: LatencyResult) -> Iterator[Row]:
+    """Yield a row for each set of sizes and runtime, and one more where it was timed with copies."""
+    for measurement in result.measurements:
+        ratios = {ratio.label: ratio for ratio in measurement.ratios}
+        for timing in measurement.timings:
+            yield _row(result, measurement, timing, ratios.get(timing.label))
+
+
+def _row(result: LatencyResult, measurement: Measurement, timing: Timing, ratio: Ratio | None) -> Row:
+    work, limit = measurement.work, result.limit(measurement)
+    return Row(
+        sizes=measurement.label,
+        runtime=timing.label,
+        median=_milliseconds(timing.median),
+        p90=_milliseconds(timing.p90),
+        p99=_milliseconds(timing.p99),
+        tokens=f"{measurement.tokens / timing.median:,.0f}",
+        products="" if work is None else f"{work.operations / timing.median / 1e9:,.1f}",
+        share="" if limit is None or timing.accelerated else f"{limit / timing.median:.2f}",
+        ratio="" if ratio is None else f"{ratio.value:.3f}",
+        interval="" if ratio is None else f"{ratio.low:.3f} to {ratio.high:.3f}",
+        rounds=str(timing.rounds),
+        verdict=_verdict(ratio, is_baseline=timing.label == result.baseline),
+    )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:,.3f}"
+
+
+def _verdict(ratio: Ratio | None, *, is_baseline: bool) -> str:
+    if ratio is None:
+        return "baseline" if is_baseline else ""
+    return "tie" if ratio.is_tie else "faster" if ratio.high < 1 else "slower"
+
+
+def limit_words(result: LatencyResult) -> str:
+    """Return the machine's limits in one line; empty where they were not measured."""
+    if result.ceilings is None:
+        return ""
+    return (
+        f"limit: products at {result.ceilings.operations / 1e9:,.1f} GFLOP/s, or weights, inputs and outputs moved "
+        f"once at {result.ceilings.bytes / 1e9:,.1f} GB/s, whichever takes longer, as measured here in float32"
+    )
+
+
+def copies_words(result: LatencyResult) -> str:
+    """Return what a row with copies is, in one line; empty where there is none."""
+    if not any(timing.copies for measurement in result.measurements for timing in measurement.timings):
+        return ""
+    return "with copies: inputs and outputs are in host memory before and after each run; without: on the device"
