@@ -20,7 +20,7 @@ from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.report import SiteKind
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
-from ffn_export.latency.sizes import default_sizes
+from ffn_export.latency.sizes import asked_sizes
 from ffn_export.modules.presets import create
 from ffn_export.parity.after_fusing.check import fuse
 from ffn_export.parity.references import graph_inputs
@@ -74,6 +74,7 @@ def bench(
     *,
     inputs: InputSpecs | None = None,
     sizes: Sequence[Mapping[str, int]] | None = None,
+    tokens: Sequence[int] | None = None,
     runtimes: Sequence[str] | None = None,
     dtype: str = "float32",
     keep_io: bool = False,
@@ -89,6 +90,7 @@ def bench(
         against: The module or SPEC that it comes from; None for a bundle means its source.
         inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
         sizes: Sizes of the symbolic axes, one mapping a measurement; None means three typical ones.
+        tokens: In place of sizes, lengths of the one sequence to time, the last symbolic axis; one a measurement.
         runtimes: Names of runtimes to time; None means every one that can run it here.
         dtype: As for :func:`verify`.
         keep_io: As for :func:`verify`.
@@ -98,7 +100,7 @@ def bench(
         progress: Called with a line for each set of sizes.
 
     Raises:
-        UsageError: If something named does not exist or does not parse.
+        UsageError: If something named does not exist or does not parse, or sizes and tokens are both given.
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
     with opened(model) as file:
@@ -108,7 +110,7 @@ def bench(
             return measure(
                 Artifact(file.path, source, file.settings),
                 specs,
-                sizes if sizes is not None else default_sizes(specs, source.example if source else None),
+                asked_sizes(specs, sizes, tokens, source.example if source else None),
                 runtimes=runtimes,
                 threads=threads or available_threads(),
                 progress=progress,

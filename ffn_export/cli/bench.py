@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ffn_export.cli.baseline import baseline_option, report_regressions, same_threads
-from ffn_export.cli.model_file import open_argument
 from ffn_export.cli.options import (
     common,
     max_ratio_option,
@@ -23,7 +21,6 @@ from ffn_export.cli.state import State
 from ffn_export.errors import UsageError
 
 if TYPE_CHECKING:
-    from ffn_export.exporter.tensor_spec import TensorSpec
     from ffn_export.latency.result import LatencyResult
 
 
@@ -78,16 +75,12 @@ def command(
     from ffn_export.cli.progress import progress
     from ffn_export.latency.baseline import compare_twice
     from ffn_export.latency.gate import latency_failures
-    from ffn_export.latency.sizes import token_sizes
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import latency_table
 
     old = None if baseline is None else _stored_timing(baseline)
-    specs = _input_specs(model, against, inputs, task) if tokens else ()
-    sizes: list[Mapping[str, int]] = [token_sizes(specs, count) for count in tokens]
-    if old is not None and not tokens:
-        sizes = [measurement.sizes for measurement in old.measurements]
+    sizes = None if old is None or tokens else [measurement.sizes for measurement in old.measurements]
     console = stderr_console(quiet=state.quiet)
 
     def time() -> LatencyResult:
@@ -100,7 +93,8 @@ def command(
                 dtype=dtype,
                 keep_io=keep_io,
                 seed=seed,
-                sizes=sizes or None,
+                sizes=sizes,
+                tokens=tokens or None,
                 runtimes=runtimes or None,
                 threads=threads or (same_threads(old) if old else None),
                 progress=line,
@@ -128,18 +122,3 @@ def _stored_timing(path: Path) -> LatencyResult:
     if latency is None:
         raise UsageError(f"--baseline {path} holds no timing: write one with ffn-export bench MODEL --json FILE")
     return latency
-
-
-def _input_specs(model: Path, against: str | None, inputs: tuple[str, ...], task: str | None) -> tuple[TensorSpec, ...]:
-    """Return the inputs that are timed; what knows its own inputs names their axes, too."""
-    from ffn_export import subjects
-    from ffn_export.exporter import onnx_file
-    from ffn_export.exporter.source import knows_its_inputs
-    from ffn_export.exporter.tensor_spec import parse_inputs
-    from ffn_export.parity.references import graph_inputs
-
-    if inputs:
-        return parse_inputs(inputs)
-    if against is not None and knows_its_inputs(against):
-        return subjects.as_source(against, task=task).inputs
-    return graph_inputs(onnx_file.load(open_argument(model)[0]))

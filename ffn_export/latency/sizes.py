@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ffn_export.errors import UsageError
 from ffn_export.exporter.drawing import fit_sizes
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
 
@@ -15,6 +16,24 @@ def example_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None
     dims = list(merge_dims(specs).values())
     wanted = {dim.name: _EXAMPLE[min(index, 1)] for index, dim in enumerate(dims)}
     return fit_sizes(dims, {**wanted, **(example or {})})
+
+
+def asked_sizes(
+    specs: Sequence[TensorSpec],
+    sizes: Sequence[Mapping[str, int]] | None,
+    tokens: Sequence[int] | None,
+    example: Mapping[str, int] | None = None,
+) -> Sequence[Mapping[str, int]]:
+    """Return the sizes that are given, or those of so many tokens each; where neither is, three typical ones.
+
+    Raises:
+        UsageError: If both are given.
+    """
+    if sizes is not None and tokens is not None:
+        raise UsageError("sizes and tokens both say what is timed: give one of them")
+    if tokens is not None:
+        return [token_sizes(specs, count) for count in tokens]
+    return sizes if sizes is not None else default_sizes(specs, example)
 
 
 def default_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None) -> list[dict[str, int]]:

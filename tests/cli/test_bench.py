@@ -9,6 +9,7 @@ import pytest
 
 from ffn_export import api
 from ffn_export.cli.main import run
+from ffn_export.errors import UsageError
 from ffn_export.exporter.tensor_spec import parse_inputs
 from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio
@@ -71,17 +72,20 @@ def test_max_ratio_of_a_bare_model_needs_a_source(timed: Callable[..., Any], bun
     assert "--against" in capfd.readouterr().err
 
 
-def test_axes_are_named_by_the_source(timed: Callable[..., Any], bundle: Path) -> None:
-    model = str(bundle / "model.onnx")
-    asked = timed(measured(0.5, 0.6))
-    run(["bench", model, "--against", "d2l-ffn-addnorm", "--tokens", "7"])
-    assert asked["sizes"] == [{"batch": 1, "seq": 7}]
-    asked = timed(measured(0.5, 0.6))
-    run(["bench", model, "--against", "my.models:make", "--input", "x:float32[n,t<=4,4]", "--tokens", "7"])
-    assert asked["sizes"] == [{"n": 1, "t": 4}]
-    asked = timed(measured(0.5, 0.6))
-    run(["bench", model])
-    assert asked["sizes"] is None
+@pytest.mark.parametrize(
+    ("inputs", "sizes"),
+    [(None, {"batch": 1, "seq": 7}), (["x:float32[n,t<=4,4]"], {"n": 1, "t": 4})],
+    ids=["a preset", "inputs as given"],
+)
+def test_axes_are_named_by_the_source(bundle: Path, inputs: list[str] | None, sizes: dict[str, int]) -> None:
+    model = bundle / "model.onnx"
+    timed = api.bench(model, "d2l-ffn-addnorm", inputs=inputs, tokens=[7], runtimes=["ort-cpu"], threads=1)
+    assert [measurement.sizes for measurement in timed.measurements] == [sizes]
+
+
+def test_tokens_and_sizes_are_not_asked_for_at_once(bundle: Path) -> None:
+    with pytest.raises(UsageError, match="give one of them"):
+        api.bench(bundle, tokens=[7], sizes=[{"batch": 1, "seq": 7}])
 
 
 def test_tokens_are_the_last_symbolic_axis() -> None:
