@@ -16,20 +16,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from command_line import count, say, seconds, whole
-from corpus.architectures import pretrained
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.runtimes import environment
-from peers import blocks, end_to_end, machine, pages, store, whole_models
+from peers import blocks, end_to_end, machine, pages, store
 from peers.blocks import Table
 from peers.cells import Effort
 from peers.competitors import COMPETITORS, chosen
-from peers.export_time import export_times
+from peers.end_to_end import EndToEnd
 from peers.host import Host
-from peers.real_activations import accuracy
 from peers.result import Results
 from peers.shapes import STRUCTURES, WIDTHS
-from peers.tune_time import PRESET, tune_seconds
-from peers.whole_models import BERT_BASE, MINILM, WHOLE_MODELS
+from peers.tune_time import PRESET
+from peers.whole_models import WHOLE_MODELS
 
 _DOCS = Path(__file__).parents[1] / "docs"
 _TOKENS = (1, 4, 16, 64, 128, 512, 2048, 4096)
@@ -59,7 +57,12 @@ def _measure(options: argparse.Namespace, command: Sequence[str]) -> None:
         results = results.with_cells(cells)
         store.write(results, options.json)
     if options.end_to_end:
-        results = _end_to_end(options, results, names, effort)
+        asked = EndToEnd(
+            options.models, options.whole_tokens, options.threads, names, effort, options.export_runs, options.tune_time
+        )
+        for more in end_to_end.measured(asked, results, say):
+            results = more
+            store.write(results, options.json)
     store.write(results, options.json)
     pages.write(store.read(options.json), options.markdown)
 
@@ -78,30 +81,6 @@ def _begun(options: argparse.Namespace, command: str) -> Results:
     if changed:
         raise UsageError(f"{options.json} was measured elsewhere ({changed[0]}): leave --resume out and begin again")
     return replace(results, commands=tuple(dict.fromkeys((*results.commands, command))))
-
-
-def _end_to_end(options: argparse.Namespace, results: Results, names: Sequence[str], effort: Effort) -> Results:
-    """Add the whole models, 8 bits on real activations and the time of an export, each where it is missing."""
-    missing: dict[str, str] = {}
-    for model in options.models:
-        try:
-            for cells in end_to_end.measured(
-                model, options.threads, options.whole_tokens, names, effort, results, say
-            ):  # fmt: skip
-                results = results.with_whole(cells)
-                store.write(results, options.json)
-        except UsageError as error:
-            missing[model] = str(error)
-    if results.accuracy is None and not pretrained.installed():
-        missing["8 bits on real activations"] = whole_models.NOT_INSTALLED
-    elif results.accuracy is None:
-        results = replace(results, accuracy=accuracy(MINILM, pretrained.directory(), say))
-    if results.export_times is None and options.export_runs:
-        results = replace(results, export_times=export_times(BERT_BASE, options.export_runs, max(options.threads), say))
-    if results.tune_seconds is None and options.tune_time:
-        say(f"ffn-export tune {PRESET}")
-        results = replace(results, tune_seconds=tune_seconds())
-    return replace(results, missing=missing)
 
 
 def _widths(text: str) -> tuple[int, int]:
@@ -137,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds in all to wait while the host of a virtual machine is busy with others [900]")  # fmt: skip
     add("--end-to-end", action=argparse.BooleanOptionalAction, default=True,
         help="whole models, 8 bits on real activations, the time of an export and of tuning [yes]")  # fmt: skip
-    add("--models", nargs="+", choices=list(WHOLE_MODELS), default=list(WHOLE_MODELS), metavar="NAME",
+    add("--models", nargs="*", choices=list(WHOLE_MODELS), default=list(WHOLE_MODELS), metavar="NAME",
         help=f"whole models [{', '.join(WHOLE_MODELS)}]")  # fmt: skip
     add("--whole-tokens", nargs="+", type=count, default=list(end_to_end.TOKENS), metavar="N",
         help=f"tokens of whole models [{' '.join(map(str, end_to_end.TOKENS))}]")  # fmt: skip

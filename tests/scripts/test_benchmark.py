@@ -24,7 +24,7 @@ from ffn_export.runtimes import openvino_cpu
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
-from peers import machine, operators, store
+from peers import end_to_end, machine, operators, store
 from peers.bare import bare
 from peers.cells import Effort
 from peers.competitors import COMPETITORS, Competitor
@@ -186,6 +186,25 @@ def test_a_whole_model_is_added_to_what_is_there(tmp_path: Path, monkeypatch: py
     assert [timing.runtime for timing in whole.timings] == ["torch", "ort", "ours", "ours-8bit"]
     assert whole.errors["ours"] < 1e-5
     assert "tiny BERT, medians in milliseconds:" in (tmp_path / "times.md").read_text()
+
+
+def test_what_fails_is_named_and_what_was_measured_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Accuracy("a model", 2, 20, (LayerError(0, 0.004, 0.009),), 0.004, 0.009, 0.02, 0.999, 1.0)
+
+    def failing() -> float:
+        assert store.read(tmp_path / "times.json").accuracy == known  # written before the next thing begins
+        raise UsageError("ffn-export tune bert-ffn failed: no space left")
+
+    monkeypatch.setattr(end_to_end, "accuracy", lambda *_: known)
+    monkeypatch.setattr(pretrained, "installed", lambda: True)
+    monkeypatch.setattr(end_to_end, "tune_seconds", failing)
+    cell = Cell("bert-ffn", (32, 64), 1, 1, (), ())
+    store.write(Results("2026-01-01 00:00", ("before",), machine.current(1), "", (cell,)), tmp_path / "times.json")
+    status, errors = run(tmp_path, *BLOCKS[:2], "--tokens", "1", *TINY, "--resume", "--models", "--export-runs", "0")
+    assert status == 0, errors
+    assert store.read(tmp_path / "times.json").accuracy == known
+    assert "the time of ffn-export tune bert-ffn" in (tmp_path / "times.md").read_text()
+    assert "no space left" in (tmp_path / "times.md").read_text()
 
 
 @pytest.mark.slow
