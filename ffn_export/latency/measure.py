@@ -13,7 +13,7 @@ from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.competitors import Call, Competitor, prepare
 from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.result import LatencyResult, Measurement
-from ffn_export.latency.sessions import add_sessions, runs_module
+from ffn_export.latency.sessions import add_sessions
 from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.latency.work import work
 from ffn_export.runtimes import environment
@@ -120,7 +120,8 @@ def _load(
                 raise RuntimeUnavailableError(f"runtime {name!r} is not available here: {error}") from error
             else:
                 raise
-    of_files = {name: weight_bytes for name in loaded if not runs_module(name)}
+    # A module stays the same however often it is loaded.
+    of_files = {name: weight_bytes for name in loaded if not get_runtime(name).runs_module}
     add_sessions(loaded, lambda name: get_runtime(name).load(artifact, threads), of_files)
     return loaded, unavailable
 

@@ -20,11 +20,6 @@ def session_count(weight_bytes: int) -> int:
     return SESSIONS if weight_bytes <= _MOST_BYTES else 1
 
 
-def runs_module(runtime: str) -> bool:
-    """Whether a runtime runs the PyTorch module itself, which stays the same however often it is loaded."""
-    return runtime.startswith("torch")
-
-
 def add_sessions(
     loaded: Mapping[str, list[Runner]], load: Callable[[str], Runner], weight_bytes: Mapping[str, int]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.torch_eager import torch_threads_kept
 
@@ -101,11 +102,18 @@ def verify(
         ),
         weights=weights.compare_weights(model, reference.source.module) if reference.source else (),
         properties=_properties(reference, loaded, cases, found),
-        notes=properties.expected_breaks(model),
+        notes=(*properties.expected_breaks(model), *_not_run(path.name, loaded)),
         placement={name: runner.placement() for name, runner in loaded.items()},
         precision={name: runner.precision() for name, runner in loaded.items()},
         environment=environment.current(threads),
     )
+
+
+def _not_run(model: str, loaded: Collection[str]) -> tuple[str, ...]:
+    """Say so where every judge runs the module: what was exported is then compared by its weights alone."""
+    if not loaded or not all(get_runtime(name).runs_module for name in loaded):
+        return ()
+    return (f"{model} itself was not run, only the PyTorch module: by {' and '.join(loaded)}; ask ort-cpu too",)
 
 
 def _output_names(reference: Reference, found: Sequence[CaseResult]) -> Sequence[str] | None:

@@ -68,11 +68,13 @@ class Runtime(Protocol):
         name: What the command line calls it.
         by_default: Whether it judges and is timed without being asked for by name.
         last_resort: Whether it judges unasked where none of those that do so by default can load the model.
+        runs_module: Whether it runs the PyTorch module, and not the model.
     """
 
     name: str
     by_default: bool
     last_resort: bool
+    runs_module: bool
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Return why it cannot run this artifact here, as far as is known without loading it, or None."""

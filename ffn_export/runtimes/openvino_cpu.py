@@ -42,6 +42,7 @@ class OpenVino:
 
     by_default = False  # an extra: what judges unasked is the same on all machines
     last_resort = False
+    runs_module = False
 
     def __init__(self, name: str, precision: str, options: Mapping[str, str]) -> None:
         self.name = name

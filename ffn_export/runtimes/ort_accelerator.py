@@ -67,6 +67,7 @@ class OrtAccelerator:
     name: str
     by_default: bool
     last_resort = False
+    runs_module = False
     accelerator: Accelerator
 
     def unavailable(self, artifact: Artifact) -> str | None:

@@ -18,6 +18,7 @@ class OrtCpu:
     name = "ort-cpu"
     by_default = True
     last_resort = False
+    runs_module = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Missing package or no model; what onnxruntime has no kernels for, only loading tells."""

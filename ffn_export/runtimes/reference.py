@@ -24,6 +24,7 @@ class OnnxEvaluator:
     name = "reference"
     by_default = False  # it takes minutes where others take seconds
     last_resort = True
+    runs_module = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """No model, or one with operators of a vendor that have no body here."""

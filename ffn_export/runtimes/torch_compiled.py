@@ -32,6 +32,7 @@ class TorchCompiled:
     name = "torch-compile"
     by_default = False  # it runs the module and not the model, and compiling takes longer than all the rest
     last_resort = False
+    runs_module = True
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """No module, or no C++ compiler; what cannot be compiled only loading tells."""

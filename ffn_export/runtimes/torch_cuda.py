@@ -30,6 +30,7 @@ class TorchCuda:
     name = "torch-cuda"
     by_default = False  # it runs the module and not the model
     last_resort = False
+    runs_module = True
     device = "cuda"
 
     def unavailable(self, artifact: Artifact) -> str | None:

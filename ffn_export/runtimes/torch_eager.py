@@ -28,6 +28,7 @@ class TorchEager:
     name = "torch"
     by_default = False  # it is what the others are judged by
     last_resort = False
+    runs_module = True
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """It needs the module."""

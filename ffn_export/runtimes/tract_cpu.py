@@ -27,6 +27,7 @@ class Tract:
     name = "tract"
     by_default = False  # an extra: what judges unasked is the same on all machines
     last_resort = False
+    runs_module = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Missing package or model; its operators and dtypes only loading tells."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from corpus.peers import optimize_for_ort, optimize_with_transformers, silent
 from ffn_export.errors import FfnExportError, UsageError, did_you_mean
 from ffn_export.exporter.one_line import first_line
-from ffn_export.latency.sessions import add_sessions, runs_module
+from ffn_export.latency.sessions import add_sessions
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
@@ -118,7 +118,7 @@ class Loaded:
             except Exception as error:  # noqa: BLE001 - whatever an optimiser or a runtime raises is a result
                 self.refused[name] = first_line(error)
 
-        files = [name for name in self.runners if not runs_module(COMPETITORS[name].runtime)]
+        files = [name for name in self.runners if not get_runtime(COMPETITORS[name].runtime).runs_module]
         add_sessions(self.runners, self._load, dict.fromkeys(files, subject.weight_bytes))
 
     def _load(self, name: str) -> Runner:

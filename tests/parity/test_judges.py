@@ -67,6 +67,16 @@ def test_a_result_is_read_as_it_was_stored(layer: Source, path: Path) -> None:
     assert ParityResult.from_dict(result.to_dict()) == result
 
 
+@pytest.mark.parametrize(("runtimes", "is_run"), [(["torch"], False), (["torch", "reference"], True)])
+def test_judges_of_the_module_alone_are_told_apart(
+    layer: Source, path: Path, runtimes: list[str], is_run: bool
+) -> None:
+    result = verify(path, TorchReference(layer, 1), runtimes=runtimes)
+    assert result.passed, result.failures
+    note = f"{path.name} itself was not run, only the PyTorch module: by torch; ask ort-cpu too"
+    assert (note not in result.notes) == is_run
+
+
 def test_a_missing_kernel_makes_a_named_runtime_unavailable(layer: Source, path: Path) -> None:
     with pytest.raises(RuntimeUnavailableError, match=NO_KERNEL):
         verify(path, TorchReference(layer, 1), runtimes=["ort-cpu"])

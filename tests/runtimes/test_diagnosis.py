@@ -23,7 +23,7 @@ class Wrong:
     """A runtime that is broken: it gives back what it is given."""
 
     name = "wrong"
-    by_default = last_resort = False
+    by_default = last_resort = runs_module = False
 
     def unavailable(self, artifact: Artifact) -> None:
         return None
