@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
 import onnx_ir as ir
 
 from ffn_export.fusion import constants, functions
@@ -88,27 +89,28 @@ def _holds_product(node: ir.Node, model: ir.Model) -> bool:
 
 def _of_loop(node: ir.Node, model: ir.Model) -> int | None:
     """Count a ``Loop`` that runs a known number of times; of any other node it is not known what it runs."""
-    times = constants.integers(input_at(node, 0)) if is_standard(node, "Loop") else None
-    if times is None or len(times) != 1:
-        return None
-    if times[0] <= 0:
+    times = _times(node) if is_standard(node, "Loop") else None
+    once = _operations(node.attributes["body"].as_graph(), model) if times else 0
+    return None if times is None or once is None else times * once
+
+
+def _times(loop: ir.Node) -> int | None:
+    """Return how often a loop runs, or None where its count is not known or it may stop before."""
+    count, begins = constants.integers(input_at(loop, 0)), _truth(input_at(loop, 1))
+    if (count is not None and max(count, default=0) <= 0) or begins is False:
         return 0
-    once = _operations(node.attributes["body"].as_graph(), model) if _never_stops(node) else None
-    return None if once is None else times[0] * once
-
-
-def _never_stops(loop: ir.Node) -> bool:
-    """Whether a loop ends by its count alone."""
-    body, condition = loop.attributes["body"].as_graph(), input_at(loop, 1)
+    body = loop.attributes["body"].as_graph()
     goes_on: ir.Value | None = body.outputs[0]
     while (same := producer(goes_on, "Identity")) is not None:
         goes_on = same.inputs[0]
-    return (goes_on is body.inputs[1] or _is_true(goes_on)) and (condition is None or _is_true(condition))
+    never_stops = goes_on is body.inputs[1] or _truth(goes_on)
+    return count[0] if count is not None and len(count) == 1 and begins and never_stops else None
 
 
-def _is_true(value: ir.Value | None) -> bool:
-    known = None if value is None else constants.evaluate(value)
-    return known is not None and bool(known.all())
+def _truth(condition: ir.Value | None) -> bool | None:
+    """Return what a condition is, or None where it is not known; one that is left out is true."""
+    known = np.asarray(True) if condition is None else constants.evaluate(condition)
+    return None if known is None else bool(known.all())
 
 
 def _of_product(node: ir.Node) -> int | None:

@@ -1,15 +1,15 @@
 """Writes a ``Loop`` over chunks of rows, so that the hidden layer of a chunk stays in cache.
 
-A feed-forward is the same function for every token, so its rows are cut into equal chunks, padded by less than one row
-a chunk, and what comes out is put together again. The number of chunks follows the input: with T rows there are
-``n = max(T // tokens, 1)`` chunks of ``ceil(T / n)``, so that below twice ``tokens`` the loop runs once. The weights
-stay outside of the body, where the runtime packs them once.
+A feed-forward is the same function for every token, so its rows are computed in chunks of one size and put together
+again. The number of chunks follows the input: with T rows there are ``n = max(T // tokens, 1)`` chunks of
+``ceil(T / n)``, so that below twice ``tokens`` the loop runs once. The last chunk ends with the last row, so it begins
+with a few rows of the one before it, which are dropped. The weights stay outside of the body, where the runtime packs
+them once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -22,7 +22,7 @@ Compute = Callable[[Builder, ir.Value], ir.Value]
 
 
 def write(op: Builder, rows: ir.Value, sizes: tuple[int, int], tokens: int, compute: Compute) -> ir.Value:
-    """Write what cuts the rows, the loop, and what puts the chunks together.
+    """Write the loop, and what puts the chunks together.
 
     Args:
         op: Takes the nodes.
@@ -34,80 +34,75 @@ def write(op: Builder, rows: ir.Value, sizes: tuple[int, int], tokens: int, comp
     Returns:
         ``[T, d_out]``.
     """
-    cut = _cut(op, rows, sizes[0], tokens)
-    return _together(op, _loop(op, cut.stacked, cut.chunks, compute), cut.count, sizes[1])
+    count = op.Shape(rows, start=0, end=1)
+    chunks = op.Max(op.Div(count, _whole(op, tokens)), _whole(op, 1))
+    computed = op.Loop(op.Squeeze(chunks), None, body=_body(op, rows, count, chunks, sizes[0], compute))
+    return _together(op, computed, count, chunks, sizes[1])
 
 
 def write_for_long(op: Builder, rows: ir.Value, sizes: tuple[int, int], tokens: int, compute: Compute) -> ir.Value:
     """Write the loop for two chunks and more, and what is computed without one in an ``If`` for fewer.
 
     The loop stands before the ``If`` and runs no time where there are fewer: within a branch its weights are two graphs
-    away, and the runtime packs them anew in each iteration.
+    away, and the runtime packs them anew in each iteration. Short inputs pay for every node before the ``If``, so what
+    the loop alone needs is computed in its body.
     """
-    cut = _cut(op, rows, sizes[0], tokens)
-    is_long = op.Greater(cut.chunks, _whole(op, 1))
-    computed = _loop(op, cut.stacked, op.Where(is_long, cut.chunks, _whole(op, 0)), compute)
+    count = op.Shape(rows, start=0, end=1)
+    chunks = op.Div(count, _whole(op, tokens))
+    is_long = op.Squeeze(op.Greater(chunks, _whole(op, 1)))
+    computed = op.Loop(op.Squeeze(chunks), is_long, body=_body(op, rows, count, chunks, sizes[0], compute))
     branches = {}
     for name in ("then_branch", "else_branch"):
         inner = Builder()
-        y = _together(inner, computed, cut.count, sizes[1]) if name == "then_branch" else compute(inner, rows)
+        is_then = name == "then_branch"
+        y = _together(inner, computed, count, chunks, sizes[1]) if is_then else compute(inner, rows)
         op.constants.extend(inner.constants)
         branches[name] = ir.Graph([], [y], nodes=inner.nodes, name=name)
-    result: ir.Value = op.If(op.Squeeze(is_long), **branches)
+    result: ir.Value = op.If(is_long, **branches)
     return result
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """Rows in chunks.
-
-    Attributes:
-        stacked: ``[chunks, rows of a chunk, d_in]``.
-        chunks: How many, ``[1]``.
-        count: Of the rows before they were padded, ``[1]``.
-    """
-
-    stacked: ir.Value
-    chunks: ir.Value
-    count: ir.Value
 
 
 def _whole(op: Builder, *numbers: int) -> ir.Value:
     return op.constant(np.asarray(numbers, np.int64))
 
 
-def _cut(op: Builder, rows: ir.Value, d_in: int, tokens: int) -> _Cut:
-    one, zero = _whole(op, 1), _whole(op, 0)
-    count = op.Shape(rows, start=0, end=1)
-    chunks = op.Max(op.Div(count, _whole(op, tokens)), one)
-    size = op.Div(op.Add(count, op.Sub(chunks, one)), chunks)
-    missing = op.Sub(op.Mul(chunks, size), count)
-    padded = op.Pad(rows, op.Concat(_whole(op, 0, 0), missing, zero, axis=0))
-    # allowzero: no tokens at all are one chunk of none.
-    stacked = op.Reshape(padded, op.Concat(chunks, size, _whole(op, d_in), axis=0), allowzero=1)
-    return _Cut(stacked, chunks, count)
+def _size(op: Builder, count: ir.Value, chunks: ir.Value) -> ir.Value:
+    """Return the rows of a chunk, ``[1]``: the quotient, rounded up.
+
+    Of a loop that never runs there may be no chunk. Where sizes are fixed, a runtime that folds constants divides all
+    the same, and by nothing if it were not for the ``Max``.
+    """
+    one = _whole(op, 1)
+    divisor = op.Max(chunks, one)
+    size: ir.Value = op.Div(op.Add(count, op.Sub(divisor, one)), divisor)
+    return size
 
 
-def _loop(op: Builder, stacked: ir.Value, times: ir.Value, compute: Compute) -> ir.Value:
-    together: ir.Value = op.Loop(op.Squeeze(times), None, body=_body(op, stacked, compute))
-    return together
-
-
-def _together(op: Builder, computed: ir.Value, count: ir.Value, d_out: int) -> ir.Value:
-    """Put the chunks together again, without the rows that they were padded by."""
-    zero = _whole(op, 0)
-    y: ir.Value = op.Slice(op.Reshape(computed, _whole(op, -1, d_out)), zero, count, zero)
-    return y
-
-
-def _body(outer: Builder, stacked: ir.Value, compute: Compute) -> ir.Graph:
-    """Return the body, which takes the chunk of its iteration; its constants are the outer graph's."""
+def _body(outer: Builder, rows: ir.Value, count: ir.Value, chunks: ir.Value, d_in: int, compute: Compute) -> ir.Graph:
+    """Return the body, which takes the number of its iteration; its constants are the outer graph's."""
     index = ir.Value(name="chunk", type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]))
     going = ir.Value(name="going", type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([]))
     op = Builder()
-    y = compute(op, op.Gather(stacked, index, axis=0))
+    size = _size(op, count, chunks)
+    start = op.Min(op.Mul(index, size), op.Sub(count, size))
+    chunk = op.Slice(rows, start, op.Add(start, size), _whole(op, 0))
+    # A Slice of computed bounds has no shape that inference could know; a Reshape moves no data.
+    y = compute(op, op.Reshape(chunk, op.Concat(size, _whole(op, d_in), axis=0), allowzero=1))
     goes_on = op.Identity(going)
     goes_on.dtype, goes_on.shape = going.dtype, going.shape
     outer.constants.extend(op.constants)
     assert last_size(y) is not None
     return ir.Graph([index, going], [goes_on, y], nodes=op.nodes, name="chunk")
+
+
+def _together(op: Builder, computed: ir.Value, count: ir.Value, chunks: ir.Value, d_out: int) -> ir.Value:
+    """Put the chunks together again, ``[chunks, size, d_out]``, without the rows that the last one has twice."""
+    size, zero = _size(op, count, chunks), _whole(op, 0)
+    total = op.Mul(chunks, size)
+    # Whole chunks first; of the last one what is left then. No rows at all are one chunk of none.
+    whole = op.Mul(op.Div(count, op.Max(size, _whole(op, 1))), size)
+    all_rows = op.Reshape(computed, _whole(op, -1, d_out))
+    first = op.Slice(all_rows, zero, whole, zero)
+    rest = op.Slice(all_rows, op.Sub(total, op.Sub(count, whole)), total, zero)
+    y: ir.Value = op.Concat(first, rest, axis=0)
+    return y
