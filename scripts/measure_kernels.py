@@ -20,7 +20,7 @@ import onnxruntime
 
 from command_line import count, say, seconds
 from ffn_export.errors import FfnExportError, UsageError
-from ffn_export.fusion.costs import TABLES, Table, read_tables, stored
+from ffn_export.fusion.cost_tables import TABLES, Table, read_tables, stored
 from ffn_export.processor import instruction_set, processor_name
 from ffn_export.reports.json_report import write_json
 from ffn_export.runtimes.ort_cpu import PROVIDER

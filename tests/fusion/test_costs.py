@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ffn_export.errors import UsageError
-from ffn_export.fusion.costs import costs, installed_version, read_tables, stored
+from ffn_export.fusion.cost_tables import read_tables, stored
+from ffn_export.fusion.costs import costs, installed_version
 from ffn_export.processor import instruction_set
 
 CPU = "CPUExecutionProvider"
@@ -126,14 +127,20 @@ def test_what_is_stored_is_read_again_sorted(several: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        (table("1.31.1", "avx512", threads="one"), "table 2: threads is no int: 'one'"),
-        (table("1.31.1", "avx512", threads=True), "table 2: threads is no int: True"),
-        (table("newest", "avx512"), "table 2: 'newest' is no version"),
-        (table("1.31.1", "avx512", ns_per_element={"Add": "fast"}), "table 2: the cost of Add is no number: 'fast'"),
-        (table("1.31.1", "avx512", ns_per_element={"Add": float("nan")}), "table 2: the cost of Add is no number: nan"),
-        (table("1.31.1", "avx512", unit="us"), "table 2: its fields have to be onnxruntime, "),
-        ({"onnxruntime": "1.31.1"}, "table 2: its fields have to be onnxruntime, "),
-        ([], "table 2: its fields have to be onnxruntime, "),
+        (table("1.31.1", "avx512", threads="one"), "tables/1/threads: 'one' is not of type 'integer'"),
+        (table("1.31.1", "avx512", threads=True), "tables/1/threads: True is not of type 'integer'"),
+        (table("newest", "avx512"), "Invalid version: 'newest'"),
+        (
+            table("1.31.1", "avx512", ns_per_element={"Add": "fast"}),
+            "tables/1/ns_per_element/Add: 'fast' is not of type",
+        ),
+        (table("1.31.1", "avx512", ns_per_element={"Add": float("nan")}), "NaN is no number"),
+        (
+            table("1.31.1", "avx512", unit="us"),
+            "tables/1: Additional properties are not allowed",
+        ),
+        ({"onnxruntime": "1.31.1"}, "tables/1: 'instruction_set' is a required property"),
+        ([], "tables/1: [] is not of type 'object'"),
         (table("1.23.0", "avx512"), "has two tables for CPUExecutionProvider 1.23.0 avx512"),
     ],
 )

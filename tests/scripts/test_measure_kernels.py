@@ -13,7 +13,8 @@ import onnxruntime
 import pytest
 
 import measure_kernels
-from ffn_export.fusion.costs import costs, read_tables
+from ffn_export.fusion.cost_tables import read_tables
+from ffn_export.fusion.costs import costs
 from ffn_export.processor import instruction_set
 from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
