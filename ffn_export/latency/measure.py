@@ -121,8 +121,8 @@ def _load(
             else:
                 raise
     # A module stays the same however often it is loaded.
-    of_files = {name: weight_bytes for name in loaded if not get_runtime(name).runs_module}
-    add_sessions(loaded, lambda name: get_runtime(name).load(artifact, threads), of_files)
+    files = [name for name in loaded if not get_runtime(name).runs_module]
+    add_sessions(loaded, lambda name: get_runtime(name).load(artifact, threads), files, weight_bytes)
     return loaded, unavailable
 
 

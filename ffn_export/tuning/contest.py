@@ -69,7 +69,7 @@ class Contest:
         both = {"candidate": candidate, "other": other}
         runners = {name: [self.load(each)] for name, each in both.items()}
         add_sessions(
-            runners, lambda name: self.load(both[name]), {name: each.weight_bytes for name, each in both.items()}
+            runners, lambda name: self.load(both[name]), both, max(each.weight_bytes for each in both.values())
         )
         pairs = []
         # The largest first: what a session allocated for that is there for the smaller ones.

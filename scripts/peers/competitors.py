@@ -119,7 +119,7 @@ class Loaded:
                 self.refused[name] = first_line(error)
 
         files = [name for name in self.runners if not get_runtime(COMPETITORS[name].runtime).runs_module]
-        add_sessions(self.runners, self._load, dict.fromkeys(files, subject.weight_bytes))
+        add_sessions(self.runners, self._load, files, subject.weight_bytes)
 
     def _load(self, name: str) -> Runner:
         return get_runtime(COMPETITORS[name].runtime).load(self.artifacts[name], self.threads)
