@@ -83,7 +83,7 @@ def tune(
     options = options or TuneOptions()
     threads = threads or available_threads()
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
-        exported = onnx_file.load(file.path)
+        exported = file.load()
         tuning = choose(exported, target, options, threads=threads, progress=progress)
         chosen = tuning.chosen
         made, fusion = fuse(exported, target, forms=chosen.forms, threads=threads)
@@ -140,7 +140,7 @@ def tune_bundle(
         assert file.manifest is not None
         manifest = file.manifest
         source = source_of(file, Against())
-        made = onnx_file.load(file.path)
+        made = file.load()
     if source is None:
         raise UsageError(
             f"{directory} was built from a module that only its program has: pass that to fx.build(…, "

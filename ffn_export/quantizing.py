@@ -82,7 +82,7 @@ def quantize(
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         reference = OnnxReference(file.path, threads)
         progress(f"quantizing {file.path.name} to {options.bits} bits")
-        quantized, report = quantize_some(onnx_file.load(file.path), options)
+        quantized, report = quantize_some(file.load(), options)
         path = Path(scratch) / file.path.name
         onnx_file.save(quantized, path)
         parity = verify(

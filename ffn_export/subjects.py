@@ -31,12 +31,25 @@ Model = ir.Model | Path | str
 
 @dataclass(frozen=True)
 class OpenModel:
-    """An ONNX file, with the settings and the manifest that came with it."""
+    """An ONNX file, with the settings and the manifest that came with it.
+
+    Attributes:
+        path: The file; of a model in memory a temporary one, which goes when it is closed.
+        settings: Its session options.
+        directory: The bundle that it is of.
+        manifest: That bundle's.
+        in_memory: The model that was given in place of a file.
+    """
 
     path: Path
     settings: SessionSettings
     directory: Path | None = None
     manifest: Manifest | None = None
+    in_memory: ir.Model | None = None
+
+    def load(self) -> ir.Model:
+        """Return the model, with weights that are there when it is closed, too."""
+        return onnx_file.load(self.path) if self.in_memory is None else self.in_memory
 
 
 @dataclass(frozen=True)
@@ -95,7 +108,7 @@ def opened(model: Model) -> Iterator[OpenModel]:
         with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
             path = Path(scratch) / MODEL
             onnx_file.save(model, path)
-            yield OpenModel(path, SessionSettings())
+            yield OpenModel(path, SessionSettings(), in_memory=model)
         return
     path = Path(model)
     if path.is_dir():

@@ -12,6 +12,8 @@ import torch
 import ffn_export as fx
 from ffn_export.cli.main import run
 from ffn_export.exporter import onnx_file
+from ffn_export.runtimes.ort_session import make_session
+from ffn_export.runtimes.session_options import SessionSettings
 
 INPUTS = {"x": "float32[batch,seq,64]"}
 Capture = pytest.CaptureFixture[str]
@@ -41,6 +43,25 @@ def test_without_them_it_says_so(path: Path) -> None:
     assert found.passed
     assert {case.values for case in found.parity.cases} == {"normal"}
     assert any("give samples" in note for note in found.parity.notes)
+
+
+@pytest.mark.parametrize("verb", ["quantize", "tune"])
+def test_the_weights_of_a_model_in_memory_outlive_the_call(
+    path: Path, tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large weights lie in a file; what is returned must not point into one that is gone."""
+    onnx_file.save(onnx_file.load(path), tmp_path / "external.onnx", external_above=0)
+    monkeypatch.setattr(onnx_file, "_INLINE_BELOW_BYTES", 0)
+    given = onnx_file.load(tmp_path / "external.onnx")
+    quick = fx.TuneOptions(tokens=(1,), seconds=0.001)
+    made = fx.quantize(given).model if verb == "quantize" else fx.tune(given, options=quick).model
+    onnx_file.save(made, tmp_path / "out" / "made.onnx")
+    x = np.random.default_rng(3).standard_normal((2, 9, 64)).astype(np.float32)
+    before, after = (
+        make_session(each, SessionSettings(), threads=1).run(None, {"x": x})[0]
+        for each in (tmp_path / "external.onnx", tmp_path / "out" / "made.onnx")
+    )
+    assert np.linalg.norm(after - before) < 0.02 * np.linalg.norm(before)
 
 
 def test_over_the_budget_nothing_is_written(path: Path, tmp_path: Path, capfd: Capture) -> None:
