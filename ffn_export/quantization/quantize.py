@@ -6,6 +6,7 @@ in memory.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -98,8 +99,10 @@ def _rewrite(products: list[Product], options: QuantizationOptions, names: Names
         relative_l2=_relative_change(blocks, matrix),
         nodes=tuple(str(product.node.name) for product in products),
     )
+    del matrix  # which may be the file itself, that cannot be closed while somebody looks at it
     if isinstance(tensor, ir.ExternalTensor):
-        tensor.release()
+        with contextlib.suppress(BufferError):
+            tensor.release()
     if goes:
         del graph.initializers[str(weight.name)]
     return found
