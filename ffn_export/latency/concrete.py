@@ -20,8 +20,10 @@ def at_sizes(model: ir.Model, sizes: Mapping[str, int]) -> ir.Model:
     """
     concrete = model.clone()
     interface = {*concrete.graph.inputs, *concrete.graph.outputs}
-    computed = [v for graph in (concrete.graph, *concrete.graph.subgraphs()) for node in graph for v in node.outputs]
-    for value in (*concrete.graph.inputs, *computed):
+    bodies = list(concrete.graph.subgraphs())
+    given = [value for graph in (concrete.graph, *bodies) for value in graph.inputs]
+    computed = [value for graph in (concrete.graph, *bodies) for node in graph for value in node.outputs]
+    for value in (*given, *computed):
         shape = _in_numbers(value.shape, sizes)
         if shape is not None or value not in interface:
             value.shape = shape

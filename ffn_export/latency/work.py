@@ -29,14 +29,15 @@ def work(model: ir.Model, sizes: Mapping[str, int]) -> Work | None:
         sizes: Size of each symbolic dimension.
 
     Returns:
-        The counts; None where a shape is not known, where it depends on more than sizes which branch holds a product
-        or how often a loop does, or where the graph has no order in which it runs.
+        The counts; None where a shape is not known, where it depends on more than sizes which branch is taken or how
+        often a loop runs, where products are in a ``Scan`` or within operators such as ``Attention``, or where the
+        graph has no order in which it runs.
     """
     ordered = sorted_copy(model)
     if ordered is None:
         return None
     concrete = at_sizes(functions.inlined(functions.written_out(ordered)), sizes)
-    is_plain = not any(_is_product(node) for graph in concrete.graph.subgraphs() for node in graph)
+    is_plain = not any(_computes_inside(node, concrete) for node in concrete.graph)
     operations = _operations((concrete if is_plain else worked_out(concrete)).graph, concrete)
     interface = [value for value in (*concrete.graph.inputs, *concrete.graph.outputs) if not value.is_initializer()]
     moved = [bytes_of(value) for value in interface]
@@ -64,7 +65,9 @@ def _operations(graph: ir.Graph, model: ir.Model) -> int | None:
     for node in graph:
         if _is_product(node):
             count = _OPERATIONS[node.op_type](node)
-        elif _holds_product(node, model):
+        elif _is_other_product(node):
+            count = None
+        elif _computes_inside(node, model):
             count = _of_loop(node, model)
         else:
             continue
@@ -78,13 +81,20 @@ def _is_product(node: ir.Node) -> bool:
     return node.domain in _DOMAINS and node.op_type in _OPERATIONS
 
 
-def _holds_product(node: ir.Node, model: ir.Model) -> bool:
-    function = model.functions.get(node.op_identifier())
-    inside = [*(function.all_nodes() if function is not None else ())]
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            inside += attribute.as_graph().all_nodes()
-    return any(map(_is_product, inside))
+def _is_other_product(node: ir.Node) -> bool:
+    return node.domain in _DOMAINS and node.op_type in _NOT_COUNTED
+
+
+def _computes_inside(node: ir.Node, model: ir.Model, seen: frozenset[ir.OperatorIdentifier] = frozenset()) -> bool:
+    """Whether a product is in a body of a node or in a function that it calls, however deep."""
+    inside = [n for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH for n in a.as_graph().all_nodes()]
+    called = node.op_identifier()
+    if called in model.functions and called not in seen:
+        inside += model.functions[called].all_nodes()
+    return any(
+        _is_product(each) or _is_other_product(each) or _computes_inside(each, model, seen | {called})
+        for each in inside
+    )
 
 
 def _of_loop(node: ir.Node, model: ir.Model) -> int | None:
@@ -122,8 +132,7 @@ def _of_product(node: ir.Node) -> int | None:
     if int_of(node, "transB", 0) and len(b) > 1:
         b = [*b[:-2], b[-1], b[-2]]
     rows, columns = (a[-2] if len(a) > 1 else 1), (b[-1] if len(b) > 1 else 1)
-    # Of two matrices of a batch, one may be the same for all.
-    batch = max(math.prod(a[:-2]), math.prod(b[:-2])) if math.prod(a[:-2]) * math.prod(b[:-2]) else 0
+    batch = math.prod(np.broadcast_shapes(tuple(a[:-2]), tuple(b[:-2])))
     return 2 * batch * rows * columns * a[-1]
 
 
@@ -143,3 +152,10 @@ _OPERATIONS = {
     "MatMulNBits": _of_quantized,
     "Conv": _of_convolution,
 }
+# Products too, in forms that nobody counts here: a model with one of them does more than can be told.
+_NOT_COUNTED = frozenset({
+    "Attention", "ConvInteger", "ConvTranspose", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "Einsum", "GRU",
+    "GroupQueryAttention", "LSTM", "MatMulBnb4", "MatMulIntegerToFloat", "MoE", "MultiHeadAttention", "PackedAttention",
+    "PackedMultiHeadAttention", "QAttention", "QGemm", "QLinearConv", "QLinearMatMul", "QMoE", "RNN",
+    "SparseAttention", "TransposeMatMul", "FusedConv", "NhwcConv",
+})  # fmt: skip

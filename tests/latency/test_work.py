@@ -49,7 +49,7 @@ def test_chunks_do_as_much_as_the_whole(seq: int, long_only: bool, source: Calla
     counted, expected = work(chunked, {"batch": 1, "seq": seq}), work(whole, {"batch": 1, "seq": seq})
     assert counted is not None
     assert expected is not None
-    # Equal chunks: less than one row of padding in each.
+    # The last chunk ends with the last row, so it may have rows of the one before it: fewer than there are chunks.
     assert expected.operations <= counted.operations <= expected.operations * (1 + max(seq // 3, 1) / seq)
 
 
@@ -108,6 +108,35 @@ def test_of_a_table_the_rows_count_that_are_looked_up() -> None:
 def test_nodes_in_any_order_are_counted() -> None:
     graph = model("y = MatMul(h, v) h = MatMul(x, w)", FEED_FORWARD)
     assert work(graph, SIZES) == work(model("h = MatMul(x, w) y = MatMul(h, v)", FEED_FORWARD), SIZES) is not None
+
+
+def test_matrices_of_a_batch_are_broadcast() -> None:
+    graph = model("y = MatMul(a, b)", inputs="float[2,1,4,8] a, float[1,3,8,5] b", outputs="float[2,3,4,5] y")
+    counted = work(graph, {})
+    assert counted is not None
+    assert counted.operations == 2 * (2 * 3) * 4 * 5 * 8
+
+
+@pytest.mark.parametrize(
+    ("body", "functions"),
+    [
+        ('y = Einsum <equation = "bsd,de->bse"> (x, u)', ""),
+        # A call that leaves out an input which the body reads is not inlined; nor is a convolution.
+        (
+            "y = own.P (x, u, )",
+            """<domain: "own", opset_import: ["" : 24]> P (a, b, c) => (y) { y = Gemm (a, b, c) }""",
+        ),
+        (
+            "y = own.Outer (x, u)",
+            """<domain: "own", opset_import: ["" : 24, "own" : 1]> Outer (a, b) => (y) { y = own.Inner (a, b) }
+            <domain: "own", opset_import: ["" : 24]> Inner (a, b) => (y) { y = Conv (a, b) }""",
+        ),
+    ],
+    ids=["Einsum", "a partial call", "a function in a function"],
+)
+def test_products_that_nobody_counts_are_not_none(body: str, functions: str) -> None:
+    graph = model(body, constants(("u", 8, 8)), domains=("own",), functions=functions)
+    assert work(graph, SIZES) is None
 
 
 def test_what_is_not_known_is_not_guessed() -> None:
