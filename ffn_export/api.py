@@ -90,7 +90,8 @@ def bench(
         against: The module or SPEC that it comes from; None for a bundle means its source.
         inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
         sizes: Sizes of the symbolic axes, one mapping a measurement; None means three typical ones.
-        tokens: In place of sizes, lengths of the one sequence to time, the last symbolic axis; one a measurement.
+        tokens: In place of sizes, lengths of the one sequence to time, moved into the bounds of its axis; one a
+            measurement.
         runtimes: Names of runtimes to time; None means every one that can run it here.
         dtype: As for :func:`verify`.
         keep_io: As for :func:`verify`.
@@ -100,7 +101,8 @@ def bench(
         progress: Called with a line for each set of sizes.
 
     Raises:
-        UsageError: If something named does not exist or does not parse, or sizes and tokens are both given.
+        UsageError: If something named does not exist or does not parse, sizes and tokens are both given, or there
+            is no axis for tokens.
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
     with opened(model) as file:

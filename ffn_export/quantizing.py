@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.parity.cases import typical
 from ffn_export.parity.references import OnnxReference
@@ -75,8 +76,10 @@ def quantize(
         The quantised model with what was found, also where it is over the budget.
 
     Raises:
-        UsageError: If nothing can be quantised, or there is no such model.
+        UsageError: If nothing can be quantised, there is no such model, or the budget is not above 0.
     """
+    if budget <= 0:
+        raise UsageError(f"an error budget of {budget:g} allows nothing: take more than 0")
     options = options or QuantizationOptions()
     threads = threads or available_threads()
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:

@@ -2,7 +2,7 @@
 
 Peers are PyTorch (eager and compiled), ONNX Runtime on the plain export, two other optimisers for it, and OpenVINO.
 The results are written after each group of cells, and --resume goes on with them.
-Exit status: 0 measured and written, whatever the figures say; 2 bad usage or bad input.
+Exit status: 0 measured and written, whatever the figures say; 2 bad usage or bad input; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from peers.competitors import COMPETITORS, chosen
 from peers.end_to_end import EndToEnd
 from peers.host import Host
 from peers.result import Results
-from peers.shapes import STRUCTURES, WIDTHS
+from peers.shapes import STRUCTURES, THREADS, WIDTHS
 from peers.tune_time import PRESET
 from peers.whole_models import WHOLE_MODELS
 
@@ -45,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FfnExportError as error:
         print(f"benchmark: {error}", file=sys.stderr)
         return error.exit_status
+    except KeyboardInterrupt:
+        print("benchmark: interrupted; --resume goes on from the last group that was finished", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -52,7 +55,7 @@ def _measure(options: argparse.Namespace, command: Sequence[str]) -> None:
     names = chosen(options.peers)
     effort = Effort(options.budget, options.rounds, Host(options.patience))
     table = Table(options.presets, options.widths, options.threads, options.tokens, names, effort)
-    results = _begun(options, shlex.join(command))
+    results = _begun(options, f"{shlex.join(command)}  # {machine.revision()}")
     for cells in blocks.measured(table, results, say):
         results = results.with_cells(cells)
         store.write(results, options.json)
@@ -107,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--widths", nargs="+", type=_widths, default=list(WIDTHS), metavar="DxF",
         help=f"d_model and d_ff [{' '.join(f'{d}x{f}' for d, f in WIDTHS)}]")  # fmt: skip
     add("--tokens", nargs="+", type=count, default=list(_TOKENS), metavar="N", help=f"[{' '.join(map(str, _TOKENS))}]")
-    add("--threads", nargs="+", type=count, default=[1, 2], metavar="N", help="[1 2]")
+    add("--threads", nargs="+", type=count, default=list(THREADS), metavar="N", help="[1 2]")
     add("--peers", nargs="+", default=list(COMPETITORS), metavar="NAME",
         help=f"competitors; torch and ours are always there [{' '.join(COMPETITORS)}]")  # fmt: skip
     add("--budget", type=seconds, default=0.25, metavar="S", help="seconds for each competitor and cell [0.25]")
@@ -117,7 +120,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--end-to-end", action=argparse.BooleanOptionalAction, default=True,
         help="whole models, 8 bits on real activations, the time of an export and of tuning [yes]")  # fmt: skip
     add("--models", nargs="*", choices=list(WHOLE_MODELS), default=list(WHOLE_MODELS), metavar="NAME",
-        help=f"whole models [{', '.join(WHOLE_MODELS)}]")  # fmt: skip
+        help=f"whole models, with MiniLM 8 bits on real activations, too; none leaves both out "
+        f"[{', '.join(WHOLE_MODELS)}]")  # fmt: skip
     add("--whole-tokens", nargs="+", type=count, default=list(end_to_end.TOKENS), metavar="N",
         help=f"tokens of whole models [{' '.join(map(str, end_to_end.TOKENS))}]")  # fmt: skip
     add(

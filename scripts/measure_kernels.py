@@ -4,7 +4,7 @@ Each kernel runs on float32 rows, 64 and 512 of them, with the optimiser off: no
 what stands between two products at 3072. A number is the mean of the two numbers of rows, each the median of several
 passes. A Gemm's or FusedGemm's is what it costs more than a bare MatMul of the same matrices, 256 to 3072; what adds a
 bias (Add, BiasGelu, FastGelu:bias) is measured behind such a MatMul, in the same way. The table goes to standard error.
-Exit status: 0 all were measured; 2 bad usage.
+Exit status: 0 all were measured; 2 bad usage; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -63,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FfnExportError as error:
         print(f"measure_kernels: {error}", file=sys.stderr)
         return error.exit_status
+    except KeyboardInterrupt:
+        print("measure_kernels: interrupted; no table is changed", file=sys.stderr)
+        return 130
     say(f"{len(found)} kernels of {table.onnxruntime}, {table.instruction_set}, {time.monotonic() - started:.0f} s")
     return 0
 

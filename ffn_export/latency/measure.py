@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+import onnx_ir as ir
+
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array, draw_all, fit_sizes
@@ -14,6 +16,7 @@ from ffn_export.latency.competitors import Call, Competitor, prepare
 from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.result import LatencyResult, Measurement
 from ffn_export.latency.sessions import add_sessions
+from ffn_export.latency.sizes import token_count
 from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.latency.work import work
 from ffn_export.runtimes import environment
@@ -81,7 +84,8 @@ def measure(
                     for who, times in runs.items()
                 ),
                 ratios(runs, baseline),
-                None if model is None else work(model, one),
+                None if model is None else work(model, _graph_sizes(model, feeds)),
+                token_count(specs, one),
             )
         )
     return LatencyResult(
@@ -92,6 +96,17 @@ def measure(
         environment.current(threads),
         None if model is None or not measurements else ceilings(threads, weight_bytes),
     )
+
+
+def _graph_sizes(model: ir.Model, feeds: Mapping[str, Array]) -> dict[str, int]:
+    """Return the sizes of the graph's own axes, whose names may be others than the source's."""
+    return {
+        str(dim.value): size
+        for value in model.graph.inputs
+        if value.name in feeds and value.shape is not None
+        for dim, size in zip(value.shape, feeds[str(value.name)].shape, strict=False)
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None
+    }
 
 
 def _check_names(sizes: Sequence[Mapping[str, int]], known: Collection[str]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
 
 from ffn_export.runtimes.environment import Environment
 from ffn_export.size_label import size_label
+
+T = TypeVar("T", bound="Timing | Ratio")
 
 # Where the pages of its weights came to lie moves a session by up to 15 % at so few tokens.
 FEW_TOKENS = 16
@@ -30,6 +32,7 @@ class Timing:
         p99: 99th percentile.
         rounds: Number of timed runs.
         accelerated: Whether it ran on another device than the processor, whose limits it does not have.
+        sessions: How many took turns.
         copies: Whether each run copied its inputs from host memory to the device, and its outputs back. Without, they
             are where the runtime computes.
     """
@@ -41,6 +44,7 @@ class Timing:
     rounds: int
     accelerated: bool = False
     copies: bool = False
+    sessions: int = 1
 
     @property
     def label(self) -> str:
@@ -111,6 +115,24 @@ class Ceilings:
 
 
 @dataclass(frozen=True)
+class Speed:
+    """What follows from a time.
+
+    Attributes:
+        tokens_per_second: Throughput.
+        gflops: Operations of the matrix products, in billions a second; None where they are not known.
+        gemm_share: Of the operations a second that the machine reached in a product of its own; None where either is
+            not known, or it was not the processor that ran.
+        memory_share: Of the bytes a second that the machine reached, those of weights, inputs and outputs moved once.
+    """
+
+    tokens_per_second: float
+    gflops: float | None = None
+    gemm_share: float | None = None
+    memory_share: float | None = None
+
+
+@dataclass(frozen=True)
 class Measurement:
     """All competitors on one set of sizes.
 
@@ -119,17 +141,19 @@ class Measurement:
         timings: One a competitor; a runtime that has copies to make is two, without them and with them.
         ratios: Each over the baseline.
         work: What the model has to do at these sizes; None where that is not known.
+        counted: How many tokens these sizes are; None takes the product of the sizes for them.
     """
 
     sizes: Mapping[str, int]
     timings: tuple[Timing, ...]
     ratios: tuple[Ratio, ...]
     work: Work | None = None
+    counted: int | None = None
 
     @property
     def tokens(self) -> int:
-        """The product of the symbolic sizes, 1 without any."""
-        return math.prod(self.sizes.values())
+        """How many tokens went through the model."""
+        return math.prod(self.sizes.values()) if self.counted is None else self.counted
 
     @property
     def label(self) -> str:
@@ -163,14 +187,31 @@ class LatencyResult:
             return None
         return self.ceilings.seconds(measurement.work)
 
+    def speed(self, measurement: Measurement, timing: Timing) -> Speed:
+        """Return what a time means in tokens, operations and shares of the machine's limits."""
+        tokens, work, limits = measurement.tokens / timing.median, measurement.work, self.ceilings
+        if work is None:
+            return Speed(tokens)
+        operations, moved = work.operations / timing.median, work.bytes / timing.median
+        if limits is None or timing.accelerated:
+            return Speed(tokens, operations / 1e9)
+        return Speed(tokens, operations / 1e9, operations / limits.operations, moved / limits.bytes)
+
     def worst_ratio(self) -> Ratio | None:
         """Return the largest ratio of those without copies, or None where nothing was compared."""
         ratios = [ratio for m in self.measurements for ratio in m.ratios if not ratio.copies]
         return max(ratios, key=lambda ratio: ratio.value, default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
+        """Return plain data for JSON, with what follows from times and ratios."""
+        data = asdict(self)
+        for measurement, shown in zip(self.measurements, data["measurements"], strict=True):
+            shown["tokens"] = measurement.tokens
+            for timing, cells in zip(measurement.timings, shown["timings"], strict=True):
+                cells.update(asdict(self.speed(measurement, timing)))
+            for ratio, cells in zip(measurement.ratios, shown["ratios"], strict=True):
+                cells["is_tie"] = ratio.is_tie
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LatencyResult:
@@ -181,9 +222,10 @@ class LatencyResult:
             measurements=tuple(
                 Measurement(
                     dict(m["sizes"]),
-                    tuple(Timing(**timing) for timing in m["timings"]),
-                    tuple(Ratio(**ratio) for ratio in m["ratios"]),
+                    tuple(_read(Timing, timing) for timing in m["timings"]),
+                    tuple(_read(Ratio, ratio) for ratio in m["ratios"]),
                     Work(**m["work"]) if m.get("work") else None,
+                    m.get("counted"),
                 )
                 for m in data["measurements"]
             ),
@@ -191,3 +233,8 @@ class LatencyResult:
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
             ceilings=Ceilings(**data["ceilings"]) if data.get("ceilings") else None,
         )
+
+
+def _read(kind: type[T], data: Mapping[str, Any]) -> T:
+    """Read a timing or a ratio, without what follows from it."""
+    return kind(**{each.name: data[each.name] for each in fields(kind) if each.name in data})

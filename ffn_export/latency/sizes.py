@@ -1,7 +1,8 @@
-"""At which sizes a model is timed."""
+"""At which sizes a model is timed, and how many tokens these are."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from ffn_export.errors import UsageError
@@ -9,13 +10,7 @@ from ffn_export.exporter.drawing import fit_sizes
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
 
 _EXAMPLE = (8, 128)
-
-
-def example_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Return one typical set of sizes: the source's example, else 8 for the first axis and 128 for others."""
-    dims = list(merge_dims(specs).values())
-    wanted = {dim.name: _EXAMPLE[min(index, 1)] for index, dim in enumerate(dims)}
-    return fit_sizes(dims, {**wanted, **(example or {})})
+_ALONE = (1, 128, 1024)
 
 
 def asked_sizes(
@@ -27,19 +22,32 @@ def asked_sizes(
     """Return the sizes that are given, or those of so many tokens each; where neither is, three typical ones.
 
     Raises:
-        UsageError: If both are given.
+        UsageError: If both are given, a number of tokens is negative, or no axis has another size than its own.
     """
     if sizes is not None and tokens is not None:
         raise UsageError("sizes and tokens both say what is timed: give one of them")
-    if tokens is not None:
-        return [token_sizes(specs, count) for count in tokens]
-    return sizes if sizes is not None else default_sizes(specs, example)
+    if tokens is None:
+        return sizes if sizes is not None else default_sizes(specs, example)
+    if not merge_dims(specs):
+        raise UsageError("no axis of the inputs is symbolic, so there is one size: leave the tokens out")
+    if min(tokens, default=0) < 0:
+        raise UsageError(f"{min(tokens)} tokens are none: take 0 or more")
+    return [token_sizes(specs, count) for count in tokens]
+
+
+def example_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Return one typical set of sizes: the source's example, else 8 for the first axis and 128 for others."""
+    dims = list(merge_dims(specs).values())
+    wanted = {dim.name: _EXAMPLE[min(index, 1)] for index, dim in enumerate(dims)}
+    return fit_sizes(dims, {**wanted, **(example or {})})
 
 
 def default_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None) -> list[dict[str, int]]:
-    """Return three sets: a single token, one sequence, and the example."""
+    """Return three sets: a single token, one sequence, and the example; three lengths of an axis that is alone."""
     typical = example_sizes(specs, example)
     names = list(typical)
+    if len(names) == 1 and not example:
+        return [{names[0]: size} for size in _ALONE]
     single = dict.fromkeys(names, 1)
     one_sequence = {**typical, **dict.fromkeys(names[:1], 1)}
     return [single, one_sequence, typical]
@@ -48,8 +56,26 @@ def default_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None
 def token_sizes(specs: Sequence[TensorSpec], tokens: int) -> dict[str, int]:
     """Return the sizes of one sequence of so many tokens, moved into the axes' bounds.
 
-    The last symbolic axis is the sequence, and every other has one element; a single one is the sequence.
+    Of an input with several symbolic axes the last one is a sequence, as both are of ``[batch,seq]`` and
+    ``[batch,decoder_seq]``; where no input has several, the last axis of all is. Every other axis has one element.
     """
     dims = list(merge_dims(specs).values())
-    wanted = {**dict.fromkeys((dim.name for dim in dims), 1), **{dim.name: tokens for dim in dims[-1:]}}
-    return fit_sizes(dims, wanted)
+    several = [list(spec.symbolic.values()) for spec in specs if len(spec.symbolic) > 1]
+    sequences = {axes[-1].name for axes in several} or {dim.name for dim in dims[-1:]}
+    return fit_sizes(dims, {dim.name: tokens if dim.name in sequences else 1 for dim in dims})
+
+
+def token_count(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
+    """Return how many tokens go through a model at sizes: those of the input that has the most; 1 without inputs.
+
+    Integers are tokens themselves, floats one for each row of features. An input of more axes than two of tokens, such
+    as an image or a mask over heads, has as many as its symbolic axes say.
+    """
+    return max((_tokens(spec, sizes) for spec in specs), default=1)
+
+
+def _tokens(spec: TensorSpec, sizes: Mapping[str, int]) -> int:
+    axes = spec.dims[:-1] if spec.is_floating else spec.dims
+    if len(axes) > 2:
+        return math.prod(sizes[name] for name in {dim.name for dim in spec.symbolic.values()})
+    return math.prod(dim if isinstance(dim, int) else sizes[dim.name] for dim in axes)

@@ -20,7 +20,7 @@ _LEVELS = (2.5, 97.5)  # percent
 def summarise(competitor: Competitor, runs: Runs, *, accelerated: bool = False) -> Timing:
     """Return median and percentiles of a competitor's runs."""
     p50, p90, p99 = map(float, np.percentile(runs.seconds, [50, 90, 99]))
-    return Timing(competitor.runtime, p50, p90, p99, len(runs.seconds), accelerated, competitor.copies)
+    return Timing(competitor.runtime, p50, p90, p99, len(runs.seconds), accelerated, competitor.copies, runs.sessions)
 
 
 def ratios(runs: Mapping[Competitor, Runs], baseline: str) -> tuple[Ratio, ...]:

@@ -113,7 +113,8 @@ def _not_run(model: str, loaded: Collection[str]) -> tuple[str, ...]:
     """Say so where every judge runs the module: what was exported is then compared by its weights alone."""
     if not loaded or not all(get_runtime(name).runs_module for name in loaded):
         return ()
-    return (f"{model} itself was not run, only the PyTorch module: by {' and '.join(loaded)}; ask ort-cpu too",)
+    judges = " and ".join(loaded)
+    return (f"{model} itself was not run, only the PyTorch module: by {judges}; ask a runtime of the file too",)
 
 
 def _output_names(reference: Reference, found: Sequence[CaseResult]) -> Sequence[str] | None:

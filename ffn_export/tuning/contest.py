@@ -12,6 +12,7 @@ from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.latency.competitors import Competitor
 from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.sessions import add_sessions
+from ffn_export.latency.sizes import token_count
 from ffn_export.latency.statistics import paired_ratio
 from ffn_export.runtimes.base import Runner
 from ffn_export.runtimes.registry import get_runtime
@@ -74,7 +75,7 @@ class Contest:
         pairs = []
         # The largest first: what a session allocated for that is there for the smaller ones.
         for sizes in sorted(self.sizes, key=lambda each: -math.prod(each.values())):
-            tokens = math.prod(sizes.values())
+            tokens = token_count(self.specs, sizes)
             feeds = draw_all(self.specs, sizes, seed)
             calls = {name: [runner.prepare(feeds) for runner in each] for name, each in runners.items()}
             runs = interleave(calls, self.budget if budget is None else budget)

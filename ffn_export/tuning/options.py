@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ffn_export.errors import UsageError
+
 if TYPE_CHECKING:
     from ffn_export.runtimes.base import Runner
     from ffn_export.tuning.candidates import Candidate
@@ -24,6 +26,9 @@ class TuneOptions:
         budget: Largest relative L2 error of an output that allows weights in 8 bits; None does not try them.
         samples: Arrays by input name that the error is judged on; None draws some.
         load: Loads a candidate; None means the target's runtime.
+
+    Raises:
+        UsageError: If a number of tokens, the seconds or the budget is none that there can be.
     """
 
     tokens: Sequence[int] = DEFAULT_TOKENS
@@ -31,6 +36,14 @@ class TuneOptions:
     budget: float | None = None
     samples: Mapping[str, Any] | None = None
     load: Callable[[Candidate], Runner] | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.tokens, default=1) < 1:
+            raise UsageError(f"{min(self.tokens)} tokens are none to tune for: take 1 or more")
+        if self.seconds <= 0:
+            raise UsageError(f"{self.seconds:g} seconds are no time: take more than 0")
+        if self.budget is not None and self.budget <= 0:
+            raise UsageError(f"an error budget of {self.budget:g} allows nothing: take more than 0")
 
     def command_line(self) -> tuple[str, ...]:
         """Return the options of ``ffn-export tune`` that say the same, as far as a command line can."""

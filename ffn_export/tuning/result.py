@@ -25,7 +25,7 @@ class Pair:
 
     Attributes:
         label: The sizes, such as ``batch=1,seq=128``.
-        tokens: Their product.
+        tokens: How many tokens these are.
         ratio: The candidate's time over the other's.
     """
 

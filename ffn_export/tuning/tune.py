@@ -17,7 +17,7 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.decisions import default_forms, open_names
 from ffn_export.fusion.targets import Target, get_target
-from ffn_export.latency.sizes import token_sizes
+from ffn_export.latency.sizes import token_count, token_sizes
 from ffn_export.parity.cases import Case, typical
 from ffn_export.parity.references import OnnxReference, graph_inputs
 from ffn_export.parity.tolerances import Tolerances
@@ -81,7 +81,7 @@ def tune(
         for move in moves(
             chosen_target,
             search.default.choice,
-            options.tokens,
+            [token_count(specs, size) for size in contest.sizes],
             threads,
             on_cpu=target == "ort-cpu",
             few_bits=options.budget is not None,

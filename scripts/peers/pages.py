@@ -13,6 +13,7 @@ from peers.competitors import COMPETITORS
 from peers.host import STOLEN
 from peers.promises import noise
 from peers.result import Cell, Results
+from peers.shapes import STRUCTURES, THREADS, WIDTHS
 
 _HEAD = """# Results on a processor
 
@@ -22,9 +23,9 @@ Written by `scripts/benchmark.py`; do not edit.
 _COMPETITORS = """## How it was measured
 
 All competitors ran in turn in one process with the same number of threads, on one sequence of so many tokens, in
-float32 unless another precision is named. ONNX Runtime and OpenVINO had several sessions of each file, taking turns,
-unless its weights are large. Times are medians. A ratio has a 95 % interval from a bootstrap over sessions and the
-rounds of each; where it holds 1 the result is a tie. Before it was timed, each output was compared with PyTorch's.
+float32 unless another precision is named. ONNX Runtime and OpenVINO had up to four sessions of each file, taking turns:
+all of them within 4 GiB. Times are medians. A ratio has a 95 % interval from a bootstrap over sessions and the rounds
+of each; where it holds 1 the result is a tie. Before it was timed, each output was compared with PyTorch's.
 A cell during which the host of the virtual machine gave more than 5 % of the processors' time to others was timed
 again, up to three times, as long as the command had patience; the times with the least of it count.
 
@@ -103,7 +104,8 @@ def _where(results: Results) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results.environment.versions.items())
     commands = "".join(f"- `{command}`\n" for command in results.commands)
     return (
-        f"- {results.date}\n{commands}- {results.environment.processor}, {results.environment.system}\n"
+        f"- begun {results.date}; each command with the commit that it ran at, and --resume keeps what earlier ones "
+        f"measured\n{commands}- {results.environment.processor}, {results.environment.system}\n"
         f"- instruction sets: {results.instruction_sets}\n- {versions}\n"
     )
 
@@ -178,6 +180,21 @@ def _checked(cells: list[Cell], results: Results) -> Iterator[str]:
         yield f"\n## What was not timed\n\n{refused}"
     for what, why in results.missing.items():
         yield f"\nNot measured: {what}: {why}\n"
+    yield from _left_out(cells)
+
+
+def _left_out(cells: list[Cell]) -> Iterator[str]:
+    """Name the blocks that are measured by default and are not here, with one thread or with two."""
+    there = {(cell.threads, cell.model, cell.widths) for cell in cells}
+    for threads in THREADS:
+        missing = [
+            f"{preset} {d_model}/{d_ff}"
+            for preset in STRUCTURES
+            for d_model, d_ff in WIDTHS
+            if (threads, preset, (d_model, d_ff)) not in there
+        ]
+        if missing:
+            yield f"\nNot measured with {threads_text(threads)}: {', '.join(missing)}\n"
 
 
 def _threads(cells: tuple[Cell, ...]) -> list[int]:

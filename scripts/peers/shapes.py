@@ -15,6 +15,7 @@ from ffn_export.modules.initialise import randomise_norms
 from ffn_export.modules.norms import make_norm
 
 WIDTHS = ((512, 2048), (768, 3072), (1024, 4096))
+THREADS = (1, 2)
 
 
 @dataclass(frozen=True)

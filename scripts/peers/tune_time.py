@@ -33,5 +33,6 @@ def tune_seconds(*options: str) -> float:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         took = time.perf_counter() - started
     if done.returncode:
-        raise UsageError(f"ffn-export tune {PRESET} failed: {done.stderr.strip()}")
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise UsageError(f"ffn-export tune {PRESET} failed: {said[-1]}")
     return took

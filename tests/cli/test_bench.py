@@ -13,7 +13,7 @@ from ffn_export.errors import UsageError
 from ffn_export.exporter.tensor_spec import parse_inputs
 from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio
-from ffn_export.latency.sizes import token_sizes
+from ffn_export.latency.sizes import asked_sizes, default_sizes, token_count, token_sizes
 
 Capture = pytest.CaptureFixture[str]
 
@@ -88,11 +88,55 @@ def test_tokens_and_sizes_are_not_asked_for_at_once(bundle: Path) -> None:
         api.bench(bundle, tokens=[7], sizes=[{"batch": 1, "seq": 7}])
 
 
-def test_tokens_are_the_last_symbolic_axis() -> None:
+def test_tokens_are_the_last_symbolic_axis_of_each_input() -> None:
+    both = ["ids:int64[batch,seq]", "lengths:int64[batch]", "decoder_ids:int64[batch,decoder_seq<=64]"]
+    assert token_sizes(parse_inputs(both), 128) == {"batch": 1, "seq": 128, "decoder_seq": 64}
     assert token_sizes(parse_inputs(["x:float32[batch,seq,4]"]), 128) == {"batch": 1, "seq": 128}
     assert token_sizes(parse_inputs(["x:float32[n,4]"]), 128) == {"n": 128}
     assert token_sizes(parse_inputs(["x:float32[b,h,t<=64,4]"]), 128) == {"b": 1, "h": 1, "t": 64}
     assert token_sizes(parse_inputs(["x:float32[3,4]"]), 128) == {}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sizes", "count"),
+    [
+        (["x:float32[batch,seq,8]"], {"batch": 2, "seq": 5}, 10),
+        (["x:float32[32,seq,8]"], {"seq": 5}, 160),
+        (["x:float32[1,7,8]"], {}, 7),
+        (["x:float32[rows,8]"], {"rows": 9}, 9),
+        (["ids:int64[b,s]", "decoder_ids:int64[b,t]"], {"b": 2, "s": 3, "t": 5}, 10),
+        (["ids:int64[b,s]", "mask:bool[b,1,s,s]"], {"b": 2, "s": 3}, 6),
+        (["pixels:float32[b,3,224,224]"], {"b": 2}, 2),
+    ],
+)
+def test_tokens_are_those_of_the_input_that_has_the_most(inputs: list[str], sizes: dict[str, int], count: int) -> None:
+    assert token_count(parse_inputs(inputs), sizes) == count
+
+
+def test_an_axis_that_is_alone_is_timed_at_three_lengths() -> None:
+    assert default_sizes(parse_inputs(["x:float32[rows,8]"])) == [{"rows": 1}, {"rows": 128}, {"rows": 1024}]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "tokens", "reason"), [(["x:float32[2,4]"], [7], "no axis"), (["x:float32[n,4]"], [-1], "-1 tokens")]
+)
+def test_tokens_that_cannot_be_timed_are_refused(inputs: list[str], tokens: list[int], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        asked_sizes(parse_inputs(inputs), None, tokens)
+
+
+def test_work_is_counted_whatever_the_axes_are_called(bundle: Path) -> None:
+    inputs = ["x:float32[n,t<=4,4]"]
+    timed = api.bench(bundle / "model.onnx", "d2l-ffn-addnorm", inputs=inputs, tokens=[4], runtimes=["ort-cpu"])
+    (measurement,) = timed.to_dict()["measurements"]
+    assert measurement["tokens"] == 4
+    for timing in measurement["timings"]:
+        assert timing["gflops"] > 0
+        assert timing["gemm_share"] > 0
+        assert timing["memory_share"] > 0
+        assert timing["tokens_per_second"] == pytest.approx(4 / timing["median"])
+    assert {ratio["is_tie"] for ratio in measurement["ratios"]} <= {True, False}
+    assert LatencyResult.from_dict(timed.to_dict()) == timed
 
 
 def test_a_named_runtime_that_is_not_here_is_status_3(bundle: Path, capfd: Capture) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ffn_export.errors import UsageError
-from ffn_export.fusion.cost_tables import read_tables, stored
+from ffn_export.fusion.cost_tables import TABLES, check, read_tables, stored
 from ffn_export.fusion.costs import costs, installed_version
 from ffn_export.processor import instruction_set
 
@@ -106,6 +106,7 @@ def test_choosing_does_not_load_the_runtime() -> None:
 
 
 def test_the_table_of_the_package_has_what_forms_are_made_of() -> None:
+    check(json.loads(TABLES.read_text()), TABLES)
     for each in read_tables():
         lacking = [name for name in NEEDED if name not in each.ns_per_element]
         assert not lacking, f"{each.key} lacks {lacking}"
@@ -129,7 +130,7 @@ def test_what_is_stored_is_read_again_sorted(several: Path, tmp_path: Path) -> N
     [
         (table("1.31.1", "avx512", threads="one"), "tables/1/threads: 'one' is not of type 'integer'"),
         (table("1.31.1", "avx512", threads=True), "tables/1/threads: True is not of type 'integer'"),
-        (table("newest", "avx512"), "Invalid version: 'newest'"),
+        (table("newest", "avx512"), "tables/1/onnxruntime: Invalid version: 'newest'"),
         (
             table("1.31.1", "avx512", ns_per_element={"Add": "fast"}),
             "tables/1/ns_per_element/Add: 'fast' is not of type",
@@ -161,6 +162,13 @@ def test_what_holds_no_tables_is_refused(text: str, tmp_path: Path) -> None:
         read_tables(path)
     with pytest.raises(UsageError, match="no tables of costs"):
         read_tables(tmp_path / "gone.json")
+
+
+def test_a_number_too_large_for_one_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "costs.json", table("1.31.1", "avx512", ns_per_element={"Add": 0.5}))
+    path.write_text(path.read_text().replace("0.5", "1e999"))
+    with pytest.raises(UsageError, match="1e999 is no number"):
+        read_tables(path)
 
 
 def test_a_version_that_is_none_is_refused(several: Path) -> None:

@@ -73,7 +73,7 @@ def test_judges_of_the_module_alone_are_told_apart(
 ) -> None:
     result = verify(path, TorchReference(layer, 1), runtimes=runtimes)
     assert result.passed, result.failures
-    note = f"{path.name} itself was not run, only the PyTorch module: by torch; ask ort-cpu too"
+    note = f"{path.name} itself was not run, only the PyTorch module: by torch; ask a runtime of the file too"
     assert (note not in result.notes) == is_run
 
 

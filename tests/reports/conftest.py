@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ffn_export.fusion.report import FusionReport, Site
-from ffn_export.latency.result import LatencyResult, Measurement, Ratio, Timing
+from ffn_export.latency.result import Ceilings, LatencyResult, Measurement, Ratio, Timing, Work
 from ffn_export.parity.bisection.result import Bisection, Error, Given, NodeFacts, Part
 from ffn_export.parity.measures import Deviation, OutputMetrics, WeightMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
@@ -158,6 +158,7 @@ def latency() -> LatencyResult:
                 {"batch": 8, "seq": 128},
                 (Timing("torch", 0.0213, 0.0221, 0.0240, 50), Timing("ort-cpu", 0.0152, 0.0158, 0.0171, 50)),
                 (Ratio("ort-cpu", "torch", 0.714, 0.702, 0.731),),
+                Work(9_663_676_416, 20_000_000),
             ),
             Measurement(
                 {"batch": 1, "seq": 1},
@@ -167,4 +168,5 @@ def latency() -> LatencyResult:
         ),
         unavailable={"openvino": "openvino is not installed"},
         environment=ENVIRONMENT,
+        ceilings=Ceilings(operations=1e12, bytes=2e10),
     )

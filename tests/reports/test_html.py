@@ -130,6 +130,15 @@ def test_times_with_copies_are_shown_apart(
     assert "copies" not in html_page(passed, latency)
 
 
+def test_a_timing_is_told_beside_the_machine_s_limits(passed: ParityResult, latency: LatencyResult) -> None:
+    page = Page(html_page(passed, latency))
+    rows = {tuple(row[:2]): row for row in page.rows}
+    assert rows["batch=8,seq=128", "ort-cpu"][5:9] == ["67,368", "635.8", "0.64", "0.07"]
+    assert rows["batch=1,seq=1", "ort-cpu"][6:9] == ["", "", ""]
+    assert rows["batch=8,seq=128", "torch"][-1] == "baseline"
+    assert "limits: products at 1,000.0 GFLOP/s (GEMM)" in " ".join(page.text)
+
+
 def test_a_passed_page_shows_no_failures_and_a_warned_one_its_warnings(
     passed: ParityResult, warned: ParityResult
 ) -> None:

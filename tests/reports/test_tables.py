@@ -120,9 +120,11 @@ def test_fusion_without_sites() -> None:
 
 def test_latency_with_copies_has_rows_of_its_own(latency: LatencyResult, gpu_latency: LatencyResult) -> None:
     lines = [" ".join(line.split()) for line in printed(latency_table(gpu_latency))]
-    assert "batch=8,seq=128 ort-cuda 1.000 1.100 1.200 1,024,000 0.500 0.400 to 0.600 50 faster" in lines
-    assert "batch=8,seq=128 ort-cuda with copies 4.000 4.200 4.400 256,000 2.000 1.900 to 2.100 50 slower" in lines
-    assert lines[-2].startswith("with copies: inputs and outputs are in host memory")
+    assert "batch=8,seq=128 ort-cuda 1.000 1.100 1.200 1,024,000 9,663.7 0.500 0.400 to 0.600 50 faster" in lines
+    assert (
+        "batch=8,seq=128 ort-cuda with copies 4.000 4.200 4.400 256,000 2,415.9 2.000 1.900 to 2.100 50 slower" in lines
+    )
+    assert lines[-3].startswith("with copies: inputs and outputs are in host memory")
     assert not any("copies" in line for line in printed(latency_table(latency)))
 
 
@@ -132,10 +134,11 @@ def test_latency_names_units_ties_and_machine(latency: LatencyResult) -> None:
     rows = [line for line in lines if "ort-cpu" in line]
     assert (
         " ".join(rows[0].split())
-        == "batch=8,seq=128 ort-cpu 15.200 15.800 17.100 67,368 0.714 0.702 to 0.731 50 faster"
+        == "batch=8,seq=128 ort-cpu 15.200 15.800 17.100 67,368 635.8 0.64 0.07 0.714 0.702 to 0.731 50 faster"
     )
     assert rows[1].split()[-1] == "tie"
     assert next(line for line in lines if "openvino" in line).endswith(
         "openvino unavailable: openvino is not installed"
     )
+    assert lines[-2].startswith("limits: products at 1,000.0 GFLOP/s (GEMM), weights, inputs and outputs moved once at")
     assert lines[-1].startswith("AMD EPYC 9654 96-Core Processor, 8 threads, Linux x86_64")

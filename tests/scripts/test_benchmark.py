@@ -34,7 +34,7 @@ from peers.real_activations import accuracy
 from peers.result import OURS, Accuracy, Cell, LayerError, Results
 from peers.shapes import STRUCTURES, block
 from peers.subject import Subject, block_subject
-from peers.whole_models import NOT_INSTALLED, WHOLE_MODELS, WholeModel
+from peers.whole_models import MINILM, NOT_INSTALLED, WHOLE_MODELS, WholeModel
 from tests.parity.faults.weights import scaled_weight
 
 TINY = ("--widths", "32x64", "--threads", "1", "--budget", "0.02", "--patience", "0")
@@ -193,18 +193,25 @@ def test_what_fails_is_named_and_what_was_measured_is_kept(tmp_path: Path, monke
 
     def failing() -> float:
         assert store.read(tmp_path / "times.json").accuracy == known  # written before the next thing begins
-        raise UsageError("ffn-export tune bert-ffn failed: no space left")
+        raise OSError("no space left")
 
     monkeypatch.setattr(end_to_end, "accuracy", lambda *_: known)
     monkeypatch.setattr(pretrained, "installed", lambda: True)
     monkeypatch.setattr(end_to_end, "tune_seconds", failing)
-    cell = Cell("bert-ffn", (32, 64), 1, 1, (), ())
-    store.write(Results("2026-01-01 00:00", ("before",), machine.current(1), "", (cell,)), tmp_path / "times.json")
-    status, errors = run(tmp_path, *BLOCKS[:2], "--tokens", "1", *TINY, "--resume", "--models", "--export-runs", "0")
+    cell, whole = Cell("bert-ffn", (32, 64), 1, 1, (), ()), Cell(MINILM, (384, 1536), 5, 1, (), ())
+    before = Results("2026-01-01 00:00", ("before",), machine.current(1), "", (cell,), (whole,), missing={"x": "gone"})
+    store.write(before, tmp_path / "times.json")
+    status, errors = run(
+        tmp_path, *BLOCKS[:2], "--tokens", "1", *TINY, "--resume", "--models", MINILM, "--whole-tokens", "5",
+        "--export-runs", "0",
+    )  # fmt: skip
     assert status == 0, errors
-    assert store.read(tmp_path / "times.json").accuracy == known
-    assert "the time of ffn-export tune bert-ffn" in (tmp_path / "times.md").read_text()
-    assert "no space left" in (tmp_path / "times.md").read_text()
+    after = store.read(tmp_path / "times.json")
+    assert after.accuracy == known
+    assert after.missing == {"x": "gone", "the time of ffn-export tune bert-ffn": "OSError: no space left"}
+    page = (tmp_path / "times.md").read_text()
+    assert "Not measured: the time of ffn-export tune bert-ffn: OSError: no space left" in page
+    assert "Not measured with 2 threads: bert-ffn 512/2048, " in page
 
 
 @pytest.mark.slow

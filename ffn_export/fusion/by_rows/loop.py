@@ -1,10 +1,11 @@
 """Writes a ``Loop`` over chunks of rows, so that the hidden layer of a chunk stays in cache.
 
 A feed-forward is the same function for every token, so its rows are computed in chunks of one size and put together
-again. The number of chunks follows the input: with T rows there are ``n = max(T // tokens, 1)`` chunks of
-``ceil(T / n)``, so that below twice ``tokens`` the loop runs once. The last chunk ends with the last row, so it begins
-with a few rows of the one before it, which are dropped. The weights stay outside of the body, where the runtime packs
-them once.
+again. The number of chunks follows the input: with T rows there are ``n = max(T // tokens, 1)`` chunks of ``ceil(T /
+n)``, so that below twice ``tokens`` the loop runs once. The last chunk ends with the last row, so it begins with a few
+rows of the one before it, which are dropped. (With more than ``tokens ** 2`` rows, what is rounded up may add to a
+chunk and more; the last one is then computed more than once.) The weights stay outside of the body, where the runtime
+packs them once.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from ffn_export.fusion.outline_site import read as read_site
 from ffn_export.fusion.shapes import are_same_axes, last_size
 from ffn_export.fusion.views import input_at, is_standard, rank
 
-# Shape with a start and an end, Pad with axes as an input, Reshape with allowzero.
-OPSET = 18
+OPSET = 15  # Shape with a start and an end; Reshape has had allowzero for one version longer
 _OF_SHAPES = ("Shape", "Concat", "Gather", "Size", "Constant", "Slice")
 
 

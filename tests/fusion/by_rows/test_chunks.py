@@ -108,9 +108,14 @@ def test_quantized_weights_are_left() -> None:
 
 def test_an_opset_that_is_too_low() -> None:
     written = PLAIN.replace("Gelu", "Relu")
-    fused, report = fuse(feed_forward(written, opset=17), "ort-cpu", forms=FORMS)
+    fused, report = fuse(feed_forward(written, opset=14), "ort-cpu", forms=FORMS)
     assert "Loop" not in operators(fused)
-    assert "needs opset 18" in str(report.sites[0].reason)
+    assert "needs opset 15" in str(report.sites[0].reason)
+    old = feed_forward(written, opset=15)
+    fused, _ = fuse(old, "ort-cpu", forms=FORMS)
+    assert "Loop" in operators(fused)
+    assert fused.opset_imports[""] == 15
+    assert_same_function(old, fused)
 
 
 def test_a_chunk_of_none_and_targets_without_chunks() -> None:
