@@ -13,8 +13,10 @@ from ffn_export.bundle.build import Build, BuildOptions, build
 from ffn_export.errors import GateError, UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.fusion import portable_functions
+from ffn_export.fusion.decisions import open_names
 from ffn_export.fusion.outline import is_outlined
 from ffn_export.fusion.report import FusionReport
+from ffn_export.fusion.targets import get_target
 from ffn_export.parity.after_fusing.check import fuse
 from ffn_export.parity.cases import Case, typical, whole
 from ffn_export.parity.references import OnnxReference
@@ -145,6 +147,11 @@ def tune_bundle(
         raise UsageError(
             f"{directory} was built from a module that only its program has: pass that to fx.build(…, "
             f"tuning=fx.TuneOptions()), or tune {directory / 'model.onnx'}"
+        )
+    if not open_names(get_target(manifest.target)):
+        raise UsageError(
+            f"{directory} was built for {manifest.target}, which has one form of each site, so nothing to tune: "
+            f"ffn-export tune {manifest.source['spec']} makes one for ort-cpu"
         )
     if manifest.quantization is not None:
         raise UsageError(f"{directory} is quantized already: tune a bundle of plain weights with --budget")

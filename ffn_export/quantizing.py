@@ -17,14 +17,12 @@ from ffn_export.parity.references import OnnxReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
-from ffn_export.quantization.options import DEFAULT_BUDGET, QuantizationOptions
+from ffn_export.quantization.options import DEFAULT_BUDGET, DRAWN, QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.subjects import Model, opened
-
-_DRAWN = "judged on drawn inputs, which are no real activations: give samples of your own"
 
 
 @dataclass(frozen=True)
@@ -98,5 +96,5 @@ def quantize(
             threads=threads,
             progress=progress,
         )
-    notes = parity.notes if samples is not None else (*parity.notes, _DRAWN)
+    notes = parity.notes if samples is not None else (*parity.notes, DRAWN)
     return Quantized(quantized, report, replace(parity, notes=notes), file.settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -33,7 +33,7 @@ from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
-from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.options import DRAWN, QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
@@ -173,8 +173,8 @@ def _build_in(
     if exported is None:
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)
-    of_tuning = None if options.tuning is None else options.tuning.samples
-    cases = whole(source.inputs, source.example, of_tuning or source.samples, options.seed)
+    samples = (None if options.tuning is None else options.tuning.samples) or source.samples
+    cases = whole(source.inputs, source.example, samples, options.seed)
     choice, tuning = _choose(exported, source, options, cases, threads, progress)
     settings = choice.settings
     progress(f"fusing for {options.target}")
@@ -204,6 +204,8 @@ def _build_in(
         threads=threads,
         progress=progress,
     )
+    if quantized is not None and samples is None:
+        parity = replace(parity, notes=(*parity.notes, DRAWN))
     if not parity.passed:
         return Build(destination, fusion, parity, quantization=quantized, tuning=tuning, failures=parity.failures)
 

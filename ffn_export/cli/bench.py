@@ -17,6 +17,7 @@ from ffn_export.cli.options import (
     task_option,
     threads_option,
 )
+from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
 from ffn_export.errors import UsageError
 
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     "--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIM,...]",
     help="An input of --against, such as x:float32[batch,seq,768]; once for each. [default: the model's]",
 )  # fmt: skip
-@click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
+@click.option(
+    "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write the result as JSON; - for standard output."
+)
 @task_option
 @precision_options
 @seed_option
@@ -80,7 +83,9 @@ def command(
     from ffn_export.reports.tables import latency_table
 
     old = None if baseline is None else _stored_timing(baseline)
-    sizes = None if old is None or tokens else [measurement.sizes for measurement in old.measurements]
+    sizes = None if old is None or tokens else [measurement.sizes for measurement in old.measurements] or None
+    if max_ratio is not None and against is None and model.suffix == ".onnx":
+        raise UsageError("--max-ratio is over PyTorch's time: name the model's PyTorch source with --against SPEC")
     console = stderr_console(quiet=state.quiet)
 
     def time() -> LatencyResult:
@@ -105,7 +110,8 @@ def command(
     if json_path is not None:
         write_json(result.to_dict(), json_path)
     if max_ratio is not None and not result.baseline:
-        raise UsageError("--max-ratio is over PyTorch's time: name the model's PyTorch source with --against SPEC")
+        why = result.unavailable.get("torch", "its source is not known: name it with --against SPEC")
+        raise UsageError(f"--max-ratio is over PyTorch's time, which was not taken: {why}")
     if not result.measurements:
         raise UsageError(f"nothing was timed: {'; '.join(f'{who}: {why}' for who, why in result.unavailable.items())}")
     failures = latency_failures(result, max_ratio)

@@ -13,13 +13,18 @@ from ffn_export.cli.options import common
 
 if TYPE_CHECKING:
     from ffn_export.inspection.difference import Difference
+from ffn_export.cli.report_files import REPORT_FILE
 
 
 @click.command("diff", short_help="Show how two models differ: weights, nodes, interface.")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option(
-    "--json", "json_path", metavar="FILE", help="Write it as JSON; - for standard output, without the tables."
+    "--json",
+    "json_path",
+    type=REPORT_FILE,
+    metavar="FILE",
+    help="Write it as JSON; - for standard output, without the tables.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where the models differ, as git diff does.")
 @common

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ffn_export.cli.options import check_option, common, function_options, require_fusion_option, target_option
+from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
 
 if TYPE_CHECKING:
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
 @click.command("fuse")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
-@click.option("--report", "report_path", metavar="FILE", help="Write the fusion report as JSON; - for standard output.")
+@click.option(
+    "--report",
+    "report_path",
+    type=REPORT_FILE,
+    metavar="FILE",
+    help="Write the fusion report as JSON; - for standard output.",
+)
 @target_option
 @require_fusion_option
 @check_option

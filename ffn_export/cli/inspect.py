@@ -8,12 +8,17 @@ import click
 
 from ffn_export.cli.model_file import open_argument
 from ffn_export.cli.options import common, target_option
+from ffn_export.cli.report_files import REPORT_FILE
 
 
 @click.command("inspect", short_help="Show what a model holds, and why a site is not fused.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
-    "--json", "json_path", metavar="FILE", help="Write it as JSON; - for standard output, without the tables."
+    "--json",
+    "json_path",
+    type=REPORT_FILE,
+    metavar="FILE",
+    help="Write it as JSON; - for standard output, without the tables.",
 )
 @target_option
 @common

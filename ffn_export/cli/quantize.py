@@ -8,6 +8,7 @@ import click
 
 from ffn_export.cli.options import common, read_npz, runtime_option, threads_option
 from ffn_export.cli.quantization_options import quantization_of, quantization_options
+from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
 from ffn_export.quantization.options import BITS, DEFAULT_BUDGET
 
@@ -20,7 +21,9 @@ from ffn_export.quantization.options import BITS, DEFAULT_BUDGET
     "--samples", type=click.Path(path_type=Path), metavar="FILE.npz",
     help="Real inputs to judge on; without them, drawn ones.",
 )  # fmt: skip
-@click.option("--json", "json_path", metavar="FILE", help="Write what was found as JSON; - for standard output.")
+@click.option(
+    "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write what was found as JSON; - for standard output."
+)
 @runtime_option
 @threads_option
 @common
@@ -69,12 +72,13 @@ def command(
         )
     console.print(quantization_table(found.report))
     console.print(parity_table(found.parity))
+    if found.passed:
+        onnx_file.save(found.model, output)
     if json_path is not None:
         write_json({"quantization": found.report.to_dict(), "parity": found.parity.to_dict()}, json_path)
     if not found.passed:
         click.echo(f"ffn-export: {output} is not written: {found.parity.failures[0]}", err=True)
         return 1
-    onnx_file.save(found.model, output)
     # What the bundle loaded it with is not in the file.
     console.print(f"session options: {found.settings.words()}", soft_wrap=True)
     return 0

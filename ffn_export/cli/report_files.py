@@ -1,4 +1,4 @@
-"""``--html`` and ``--markdown``: a verification as a page to read."""
+"""Files that a result is written to, and ``--html`` and ``--markdown``: a verification as a page to read."""
 
 from __future__ import annotations
 
@@ -12,17 +12,41 @@ if TYPE_CHECKING:
     from ffn_export.parity.bisection.result import Bisection
     from ffn_export.parity.result import ParityResult
 
+    _Text = click.ParamType[str]
+else:
+    _Text = click.ParamType  # no generic type before click 8.2
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class ReportFile(_Text):
+    """A path that can be written to, or - for standard output: refused before any work is done for it."""
+
+    name = "file"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the path.
+
+        Raises:
+            UsageError: If it cannot be written to.
+        """
+        from ffn_export.reports.text_file import check_writable
+
+        check_writable(value)
+        return value
+
+
+REPORT_FILE = ReportFile()
 
 
 def report_options(command: Command) -> Command:
     """``--html`` and ``--markdown``."""
     command = click.option(
-        "--markdown", "markdown_path", metavar="FILE",
+        "--markdown", "markdown_path", type=REPORT_FILE, metavar="FILE",
         help="Write the result as Markdown, for the summary of a CI job; - for standard output.",
     )(command)  # fmt: skip
     return click.option(
-        "--html", "html_path", metavar="FILE",
+        "--html", "html_path", type=REPORT_FILE, metavar="FILE",
         help="Write the result as one HTML page, which needs no network; - for standard output.",
     )(command)  # fmt: skip
 

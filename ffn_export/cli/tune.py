@@ -19,6 +19,7 @@ from ffn_export.cli.options import (
     target_option,
     threads_option,
 )
+from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
 from ffn_export.errors import GateError, UsageError
 from ffn_export.tuning.options import DEFAULT_SECONDS, DEFAULT_TOKENS, TuneOptions
@@ -50,7 +51,9 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
     "--budget", type=click.FloatRange(0, min_open=True), metavar="SHARE",
     help="Try 8-bit weights too, where an output's relative L2 error stays within this.",
 )  # fmt: skip
-@click.option("--json", "json_path", metavar="FILE", help="Write the evidence as JSON; - for standard output.")
+@click.option(
+    "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write the evidence as JSON; - for standard output."
+)
 @target_option
 @opset_option
 @precision_options
@@ -163,12 +166,12 @@ def _tune_model(
     if tuned.quantization is not None:
         console.print(quantization_table(tuned.quantization))
     console.print(parity_table(tuned.parity))
+    if tuned.passed and output is not None:
+        onnx_file.save(tuned.model, output)
     if json_path is not None:
         write_json(tuned.tuning.to_dict(), json_path)
     if not tuned.passed:
         click.echo(f"ffn-export: the tuned model is not written: {tuned.parity.failures[0]}", err=True)
         return 1
     console.print(f"session options: {tuned.settings.words()}", soft_wrap=True)
-    if output is not None:
-        onnx_file.save(tuned.model, output)
     return 0

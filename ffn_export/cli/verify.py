@@ -12,7 +12,7 @@ import click
 from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
 from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_bisection_options
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
-from ffn_export.cli.report_files import report_options, write_reports
+from ffn_export.cli.report_files import REPORT_FILE, report_options, write_reports
 from ffn_export.cli.state import State
 from ffn_export.cli.verify_options import (
     evidence_options,
@@ -31,8 +31,16 @@ if TYPE_CHECKING:
 @click.command("verify")
 @click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option("--against", metavar="SPEC|other.onnx", help="What it should compute. A bundle knows its own source.")
-@click.option("--json", "json_path", metavar="FILE", help="Write the result as JSON; - for standard output.")
-@click.option("--junit", "junit_path", metavar="FILE", help="Write the result as JUnit XML; - for standard output.")
+@click.option(
+    "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write the result as JSON; - for standard output."
+)
+@click.option(
+    "--junit",
+    "junit_path",
+    type=REPORT_FILE,
+    metavar="FILE",
+    help="Write the result as JUnit XML; - for standard output.",
+)
 @baseline_option
 @click.option("--rejudge", metavar="FILE", help="Judge a stored --json result, or a bundle's, again; nothing is run.")
 @report_options

@@ -13,6 +13,7 @@ LEVELS = (0, 1, 4)
 INTEGERS = 4
 # 8 bits at accuracy level 4 leave 1.0 % on a bare feed-forward with random weights, less with a residual around it.
 DEFAULT_BUDGET = 0.02
+DRAWN = "judged on drawn inputs, which are no real activations: give samples of your own"
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,10 @@ def read(node: ir.Node, accuracy_level: int) -> Product | str:
         return f"MatMulNBits takes no matrix in {weight.dtype.name.lower() if weight.dtype else 'an unknown dtype'}"
     if weight.dtype == ir.DataType.FLOAT16 and accuracy_level == INTEGERS:
         # onnxruntime 1.31 on CPU: the result is the bias alone, as if the product were 0.
-        return f"MatMulNBits computes wrong numbers in float16 at accuracy level {INTEGERS}: take accuracy level 0"
+        return (
+            f"MatMulNBits computes wrong numbers in float16 at accuracy level {INTEGERS}: quantize the model in "
+            "float32, or take accuracy level 0"
+        )
     return Product(node, weight) if is_standard(node, "MatMul") else _gemm(node, weight)
 
 

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from ffn_export.errors import UsageError
 from ffn_export.fusion.builder import Names
+from ffn_export.fusion.outline import is_outlined
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.sites import QUANTIZED
 from ffn_export.quantization.blocks import Array, Blocks
@@ -48,7 +49,7 @@ def quantize(model: ir.Model, options: QuantizationOptions | None = None) -> tup
     for node in asked_for(quantized, all_products=options.all_products):
         product = read(node, options.accuracy_level)
         if isinstance(product, str):
-            kept[str(node.name)] = product
+            kept[str(node.name or node.outputs[0].name)] = product
         else:
             of_matrix[product.weight, product.turned].append(product)
     names = Names(quantized)
@@ -68,8 +69,17 @@ def quantize_some(model: ir.Model, options: QuantizationOptions) -> tuple[ir.Mod
     """
     quantized, report = quantize(model, options)
     if not report.weights:
-        raise UsageError(f"nothing to quantize: {report.why_nothing}")
+        raise UsageError(f"nothing to quantize: {_why_not(model) or report.why_nothing}")
     return quantized, report
+
+
+def _why_not(model: ir.Model) -> str | None:
+    """Return what hides the products of a model, or None."""
+    if any(node.op_type == QUANTIZED for node in model.graph.all_nodes()):
+        return "its products are in few bits already"
+    if is_outlined(model):
+        return "its feed-forwards are functions: quantize the model before it is fused with --outline"
+    return None
 
 
 def _rewrite(products: list[Product], options: QuantizationOptions, names: Names) -> QuantizedWeight:

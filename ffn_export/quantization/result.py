@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -61,7 +62,13 @@ class QuantizationReport:
     @property
     def why_nothing(self) -> str:
         """Why no matrix was quantised, where none was."""
-        kept = "; ".join(f"{node}: {reason}" for node, reason in (self.kept or {}).items())
+        by_reason: defaultdict[str, list[str]] = defaultdict(list)
+        for node, reason in (self.kept or {}).items():
+            by_reason[reason].append(node)
+        kept = "; ".join(
+            f"{nodes[0]}{f' and {len(nodes) - 1} more' if nodes[1:] else ''}: {reason}"
+            for reason, nodes in by_reason.items()
+        )
         return kept or "there is no feed-forward (--all takes other products with a constant matrix)"
 
     def to_dict(self) -> dict[str, Any]:

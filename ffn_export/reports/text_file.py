@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import secrets
 import sys
 from pathlib import Path
@@ -35,6 +37,28 @@ def write_text(text: str, destination: Path | str) -> None:
         else:
             _replace(path.resolve(), text)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def check_writable(destination: Path | str) -> None:
+    """Refuse a destination before any work is done for it; nothing is made.
+
+    Raises:
+        UsageError: If :func:`write_text` could not write there.
+    """
+    if str(destination) == STANDARD_OUTPUT:
+        return
+    path = Path(destination)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():
+            return
+        above = next(parent for parent in path.resolve().parents if parent.exists())
+        scratch = above / f".ffn-export-{secrets.token_hex(8)}"
+        scratch.touch()
+        scratch.unlink()
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
 
 

@@ -47,7 +47,7 @@ def test_a_bundle_keeps_choice_and_evidence(tmp_path: Path, capfd: Capture, plan
     assert (manifest.tuning["left_default"], manifest.tuning["tokens"]) == (True, [64])
     assert manifest.session_options == evidence.chosen.settings
     assert manifest.session_options.graph_optimization_level == "all"
-    assert "chosen: optimisation level all" in capfd.readouterr().err.replace("\n", " ")
+    assert "chosen: session options graph_optimization_level=all" in capfd.readouterr().err.replace("\n", " ")
     assert "Tuning" in (bundle / "report.html").read_text()
     assert run(["verify", str(bundle), "--quiet"]) == 0
     y = fx.load(bundle).run({"x": np.ones((2, 3, 4), np.float32)})["y"]
@@ -102,6 +102,23 @@ def test_options_that_another_kind_of_argument_takes(bundle: Path, capfd: Captur
     assert "--opset is for a SPEC, which is exported first: leave it out for a model" in capfd.readouterr().err
     assert run(["tune", str(bundle), "--target", "ort-cuda"]) == 2
     assert "--target is for a SPEC, which is exported first: leave it out for a bundle" in capfd.readouterr().err
+
+
+def test_a_bundle_whose_target_has_one_form_says_what_makes_another(tmp_path: Path, capfd: Capture) -> None:
+    built = fx.build("d2l-ffn", directory=tmp_path, target="portable", bench_budget=0)
+    assert run(["tune", str(built.directory)]) == 2
+    assert "nothing to tune: ffn-export tune d2l-ffn makes one for ort-cpu" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["tune", "bench", "quantize", "verify"])
+def test_a_result_that_could_not_be_written_is_refused_before_any_work(
+    bundle: Path, tmp_path: Path, capfd: Capture, command: str
+) -> None:
+    output = ["-o", str(tmp_path / "m.onnx")] if command in ("tune", "quantize") else []
+    assert run([command, str(bundle / "model.onnx"), *output, "--json", str(tmp_path)]) == 2
+    said = capfd.readouterr().err
+    assert said == f"ffn-export: cannot write {tmp_path}: Is a directory\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_runs_is_what_was_chosen(tmp_path: Path, planted: Planted) -> None:

@@ -15,7 +15,7 @@ import pytest
 from ffn_export.errors import UsageError
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.quantization.options import QuantizationOptions
-from ffn_export.quantization.quantize import quantize
+from ffn_export.quantization.quantize import quantize, quantize_some
 from ffn_export.quantization.result import QuantizationReport
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -206,6 +206,21 @@ def test_a_kernel_that_is_wrong_is_not_written() -> None:
             node.attributes["accuracy_level"] = ir.AttrInt64("accuracy_level", 4)
     x = DRAW.standard_normal((1, 3, 40)).astype(np.float16)
     assert relative(run(model, x), run(wrong, x)) > 0.5, "the kernel is right now: let products have it"
+
+
+def test_nothing_to_quantize_says_each_reason_once() -> None:
+    with pytest.raises(UsageError) as refused:
+        quantize_some(graph(FEED_FORWARD, dtype=np.float64), QuantizationOptions())
+    assert str(refused.value).count("MatMulNBits takes no matrix in double") == 1
+    assert "and 1 more: " in str(refused.value)
+
+
+def test_what_hides_the_products_is_named() -> None:
+    with pytest.raises(UsageError, match="in few bits already"):
+        quantize_some(quantize(graph(FEED_FORWARD))[0], QuantizationOptions())
+    outlined, _ = fuse(graph(FEED_FORWARD), "portable", outline=True)
+    with pytest.raises(UsageError, match="its feed-forwards are functions"):
+        quantize_some(outlined, QuantizationOptions())
 
 
 def test_a_dtype_without_a_kernel_is_kept() -> None:

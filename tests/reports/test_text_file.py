@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ffn_export.errors import UsageError
-from ffn_export.reports.text_file import write_text
+from ffn_export.reports.text_file import check_writable, write_text
 
 
 def test_file_and_missing_directories_are_made(tmp_path: Path) -> None:
@@ -29,6 +29,20 @@ def test_unwritable_path_is_one_line_of_bad_usage(name: str, tmp_path: Path) -> 
     with pytest.raises(UsageError, match="cannot write") as error:
         write_text("", tmp_path / name)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["file/r.json", "file/deeper/r.json", "directory", "nul\0l"])
+def test_what_cannot_be_written_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(UsageError, match="cannot write"):
+        check_writable(tmp_path / name)
+
+
+def test_to_check_makes_nothing(tmp_path: Path) -> None:
+    for destination in ("-", os.devnull, tmp_path / "new" / "r.json"):
+        check_writable(destination)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_interrupted_write_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
