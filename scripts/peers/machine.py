@@ -24,10 +24,22 @@ def current(threads: int) -> Environment:
 
 
 def revision() -> str:
-    """Name what was measured: the commit, and whether files are changed in it; without git, the package's version."""
-    command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude", "*")
-    done = subprocess.run(command, capture_output=True, text=True, check=False) if shutil.which("git") else None
-    return done.stdout.strip() if done is not None and done.returncode == 0 else f"version {fx.__version__}"
+    """Name what was measured: the commit, and whether code differs from it; without git, the package's version."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    if commit is None:
+        return f"version {fx.__version__}"
+    return (
+        commit if _git("diff", "--quiet", "HEAD", "--", "ffn_export", "scripts") is not None else f"{commit}, changed"
+    )
+
+
+def _git(*arguments: str) -> str | None:
+    """Return what git says of this checkout, or None where it fails or is not there."""
+    if shutil.which("git") is None:
+        return None
+    command = ("git", "-C", str(Path(__file__).parents[2]), *arguments)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def instruction_sets() -> str:

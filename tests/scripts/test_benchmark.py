@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -112,6 +113,12 @@ def test_resuming_measures_what_is_missing_and_nothing_else(measured: Path, tmp_
     assert after.cells[0] == before.cells[1]
     assert [timing.runtime for timing in after.cells[1].timings] == ["torch", "ort", "ours"]
     assert len(after.commands) == 2
+
+
+def test_the_commit_that_was_measured_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert re.fullmatch(r"[0-9a-f]{7,}(, changed)?|version \S+", machine.revision())
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert machine.revision() == f"version {fx.__version__}"
 
 
 def test_results_of_another_place_are_not_gone_on_with(tmp_path: Path) -> None:
