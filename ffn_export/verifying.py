@@ -107,9 +107,11 @@ def verify(
 
 def _cases(reference: Reference, samples: Mapping[str, Any] | None, seed: int, *, sweep: bool) -> list[Case]:
     """Return the cases: drawn ones, or a bundle's test vectors where they are all there is; and the caller's."""
-    drawn = [reference.case] if isinstance(reference, VectorReference) else []
-    if sweep and not drawn:
-        drawn = _sweep(reference.inputs, reference.example, seed)
+    if isinstance(reference, VectorReference):
+        if samples is not None and not reference.knows(as_feeds(samples)):
+            raise UsageError(f"{reference.name} say nothing of other inputs: name the PyTorch source with --against")
+        return [reference.case]
+    drawn = _sweep(reference.inputs, reference.example, seed) if sweep else []
     if samples is None:
         if not sweep:
             raise UsageError("without a sweep there is nothing to verify on: give samples")
@@ -185,6 +187,6 @@ def bisect(
                 reduce=reduce_to is not None,
                 progress=progress,
             )
-    if part is not None and reduce_to is not None:
-        reduced.write(part, Path(reduce_to))
+        if part is not None and reduce_to is not None:
+            reduced.write(part, Path(reduce_to))  # while the file is there that large weights lie in
     return found

@@ -173,7 +173,7 @@ def _build_in(
     if exported is None:
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)
-    samples = (None if options.tuning is None else options.tuning.samples) or source.samples
+    samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     cases = whole(source.inputs, source.example, samples, options.seed)
     choice, tuning = _choose(exported, source, options, cases, threads, progress)
     settings = choice.settings
@@ -282,12 +282,19 @@ def _budget(options: BuildOptions, *, is_quantized: bool) -> float | None:
 
 
 def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ...]:
+    seed = ("--seed", str(options.seed)) if options.seed else ()
     quantization = () if options.quantization is None else options.quantization.command_line()
     if options.tuning is not None:
         words = options.tuning.command_line()
-        return results.commands(source, name, "tune", options.target, options.opset, words)
+        return results.commands(source, name, "tune", options.target, options.opset, (*seed, *words))
     budget = () if options.budget is None else ("--budget", f"{options.budget:g}")
-    return results.commands(source, name, "build", options.target, options.opset, (*quantization, *budget))
+    flags = {
+        "--outline": options.outline,
+        "--portable-functions": options.portable_functions,
+        "--no-check": not options.check,
+    }
+    words = (*quantization, *budget, *(flag for flag, is_on in flags.items() if is_on))
+    return results.commands(source, name, "build", options.target, options.opset, (*seed, *words))
 
 
 def _write_vectors(stage: Path, source: Source, reference: TorchReference, parity: ParityResult, seed: int) -> None:

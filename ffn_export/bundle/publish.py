@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -77,17 +78,26 @@ def _swap(stage: Path, destination: Path) -> None:
     if destination.exists():
         old = stage.with_name(f"{stage.name}.old")
         destination.rename(old)
-        stage.rename(destination)
+        try:
+            stage.rename(destination)
+        except BaseException:
+            old.rename(destination)
+            raise
         shutil.rmtree(old, ignore_errors=True)
     else:
         stage.rename(destination)
 
 
 def _clear_leftovers(destination: Path) -> None:
-    """Remove staging directories of this bundle whose process is gone."""
-    for leftover in destination.parent.glob(f"{_PREFIX}{destination.name}-*"):
-        pid = leftover.name.removeprefix(f"{_PREFIX}{destination.name}-").partition("-")[0]
-        if pid.isdigit() and not _alive(int(pid)):
+    """Remove staging directories of this bundle whose process is gone; what one had moved aside is put back."""
+    own = re.compile(rf"{re.escape(_PREFIX + destination.name)}-(?P<pid>\d+)-[^-.]+(?P<old>\.old)?")
+    for leftover in sorted(destination.parent.glob(f"{_PREFIX}*")):
+        found = own.fullmatch(leftover.name)  # not that of another bundle, whose name begins with this one's
+        if found is None or _alive(int(found["pid"])):
+            continue
+        if found["old"] and not destination.exists():
+            leftover.rename(destination)
+        else:
             shutil.rmtree(leftover, ignore_errors=True)
 
 

@@ -76,15 +76,16 @@ def commands(
     source: Source, name: str, command: str, target: str, opset: int, options: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return what builds a bundle again, where its source has a name to build it by, and what verifies it."""
-    verify = shlex.join(["ffn-export", "verify", name])
     if source.kind == "module":
-        return (verify,)
+        return (shlex.join(["ffn-export", "verify", name]),)
     words = ["ffn-export", command, source.spec, "--name", name, "--target", target, "--opset", str(opset)]
     if source.kind == "factory":
         words += [word for given in _inputs(source) for word in ("--input", given)]
+    if source.task is not None:
+        words += ["--task", source.task]
     if source.dtype != "float32":
         words += ["--dtype", source.dtype, *(["--keep-io"] if source.keep_io else [])]
-    return shlex.join([*words, *options]), verify
+    return shlex.join([*words, *options]), shlex.join(["ffn-export", "verify", f"exported/{name}"])
 
 
 def _inputs(source: Source) -> list[str]:

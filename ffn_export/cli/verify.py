@@ -127,7 +127,7 @@ def command(
                 keep_io=keep_io,
                 seed=seed,
                 task=task,
-                failures=failures / model.stem if failures is not None else None,
+                failures=failures / (model.name if model.is_dir() else model.stem) if failures is not None else None,
                 save_outputs=save_outputs,
                 progress=report,
             )

@@ -101,10 +101,11 @@ def replay_lines(result: ParityResult, arguments: Sequence[str]) -> Iterator[str
         result: What failed.
         arguments: The command line that found it.
     """
-    command = ["ffn-export", *_replayed(arguments)]
+    verb, *others = _replayed(arguments)
     names = {case.saved: case.case for case in result.cases if case.saved is not None}
     for saved, name in names.items():
-        yield f"replay {name}: {shlex.join([*command, '--load-inputs', str(saved)])}"
+        # First of the options, since others may end with a bare --.
+        yield f"replay {name}: {shlex.join(['ffn-export', verb, '--load-inputs', str(saved), *others])}"
 
 
 def _replayed(arguments: Sequence[str]) -> Iterator[str]:

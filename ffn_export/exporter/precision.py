@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torch.utils import _pytree as pytree
 
 from ffn_export.errors import UsageError, did_you_mean
@@ -46,7 +47,7 @@ def convert(source: Source, dtype: str, *, keep_io: bool = False) -> Source:
         raise UsageError(f"{source.spec} is an exported program, its dtypes are fixed: export the module in {dtype}")
     module = copy.deepcopy(source.module)
     if dtype == "mixed":
-        return replace(source, module=_with_half_products(module), dtype=dtype, keep_io=True)
+        return replace(source, module=_with_half_products(module, {}), dtype=dtype, keep_io=True)
     half = HALVES[dtype]
     module = module.to(half)
     if keep_io:
@@ -98,9 +99,16 @@ class HalfProduct(nn.Module):
         return y if self.bias is None else y + self.bias
 
 
-def _with_half_products(module: nn.Module) -> nn.Module:
-    if isinstance(module, (nn.Linear, nn.Conv1d)):
-        return HalfProduct(module)
-    for name, child in list(module.named_children()):
-        setattr(module, name, _with_half_products(child))
+def _with_half_products(module: nn.Module, made: dict[nn.Module, HalfProduct]) -> nn.Module:
+    """Replace products inside of a module, one that stands in several places by the same in all of them."""
+    if isinstance(module, HalfProduct):
+        return module
+    # Attention reads the weight of this kind itself, and never calls it.
+    if isinstance(module, (nn.Linear, nn.Conv1d)) and not isinstance(module, NonDynamicallyQuantizableLinear):
+        if module not in made:
+            made[module] = HalfProduct(module)
+        return made[module]
+    for name, child in list(module._modules.items()):  # named_children() leaves out what it has seen
+        if child is not None:
+            setattr(module, name, _with_half_products(child, made))
     return module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,9 +16,10 @@ DIRECTORY = "test_data_set_0"
 
 
 def write(directory: Path, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-    """Write arrays in graph order."""
+    """Write arrays in graph order, in the place of what was there."""
     target = directory / DIRECTORY
-    target.mkdir(exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)  # another model may have had more of them
+    target.mkdir()
     for prefix, arrays in (("input", inputs), ("output", outputs)):
         for index, (name, array) in enumerate(arrays.items()):
             proto = ir.serde.serialize_tensor(ir.Tensor(array, name=name))

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.external_data import load_to_model
 
+from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
+from ffn_export.exporter.one_line import first_line
 from ffn_export.runtimes.reference import name_unused_outputs, unknown_operator
 
 _WORKING = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
@@ -20,7 +23,8 @@ class GraphOracle:
 
     Raises:
         NotImplementedError: If the reference evaluator does not know one of its operators, and no formula of a
-            vendor's stands in (:mod:`ffn_export.runtimes.contrib_operators`), or it holds functions of its own.
+            vendor's stands in (:mod:`ffn_export.runtimes.contrib_operators`), it holds functions of its own, or it is
+            too large in float64 for one message.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,7 +32,7 @@ class GraphOracle:
 
         from ffn_export.runtimes import contrib_operators
 
-        model = ir.load(path)
+        model = load_to_model(onnx_file.load(path))
         reason = "functions of its own stay in their dtype" if model.functions else unknown_operator(model)
         if reason is not None:
             raise NotImplementedError(f"no float64 evaluation of {path.name}: {reason}")
@@ -36,7 +40,10 @@ class GraphOracle:
         name_unused_outputs(model)
         self.outputs = [str(value.name) for value in model.graph.outputs]
         operators = list(contrib_operators.OPERATORS.values())
-        self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
+        try:
+            self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
+        except Exception as error:  # it raises whatever it meets, and protobuf what is larger than 2 GiB
+            raise NotImplementedError(f"no float64 evaluation of {path.name}: {first_line(error)}") from error
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the outputs in order, floating-point ones in float64."""

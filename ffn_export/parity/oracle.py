@@ -46,6 +46,8 @@ class TorchOracle:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.module = copy.deepcopy(source.module).double()
+        for each in self.module.modules():  # eval() is not every module's own: an exported program's raises
+            each.training = False
 
     def run(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> list[Array]:
         """Return the outputs in order, floating-point ones in float64.

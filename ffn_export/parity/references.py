@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import onnx_ir as ir
 
 from ffn_export.errors import RuntimeUnavailableError, UsageError
@@ -124,6 +125,11 @@ class VectorReference:
         )
         self._outputs = outputs
         self.case = given(inputs, self.inputs)
+
+    def knows(self, feeds: Mapping[str, Array]) -> bool:
+        """Whether these are the inputs that the outputs are recorded of."""
+        own = self.case.given or {}
+        return own.keys() == feeds.keys() and all(np.array_equal(own[name], feeds[name]) for name in own)
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
         """Return the recorded outputs; PyTorch's own error was not recorded and counts as none."""

@@ -41,7 +41,8 @@ def test_a_failing_case_is_kept_and_replayed_by_the_command_that_is_printed(brok
     command = shlex.split(replays[0].partition(": ")[2])
     assert command[0] == "ffn-export"
     assert "--json" not in command
-    vectors = Path(command[-1])
+    assert command[1:3] == ["verify", "--load-inputs"]  # what stands behind a bare -- is no option
+    vectors = Path(command[3])
     assert sorted(path.name for path in vectors.iterdir()) == ["input_0.pb", "output_0.pb"]
     assert str(vectors) in [case["saved"] for case in json.loads(Path("r.json").read_text())["cases"]]
     assert run(command[1:]) == 1

@@ -12,7 +12,7 @@ from torch import nn
 
 import ffn_export as fx
 from ffn_export.errors import UsageError
-from ffn_export.exporter.precision import HALVES, convert
+from ffn_export.exporter.precision import HALVES, HalfProduct, convert
 from ffn_export.exporter.source import from_module, resolve
 from ffn_export.modules.conv import ConvFeedForward
 from ffn_export.parity.oracle import TorchOracle
@@ -49,6 +49,37 @@ def test_mixed_has_its_products_in_half_and_the_rest_in_float32() -> None:
         wanted = "FLOAT16" if node.op_type == "MatMul" else "FLOAT"
         if node.op_type != "Cast":
             assert {str(v.dtype) for v in node.inputs if v is not None} == {wanted}, node.op_type
+
+
+def test_mixed_keeps_what_stands_in_several_places_one_layer() -> None:
+    torch.manual_seed(0)
+    shared = nn.Linear(4, 4)
+    inner = nn.Sequential(shared, nn.GELU())
+    module = nn.Sequential(inner, shared, inner, nn.Sequential(shared)).eval()
+    mixed = convert(from_module(module, X), "mixed").module
+    x = torch.randn(2, 3, 4)
+    torch.testing.assert_close(mixed(x), module(x), rtol=2e-3, atol=2e-3)
+    assert len({id(each) for each in mixed.modules() if isinstance(each, HalfProduct)}) == 1
+    model = fx.export(module, X, dtype="mixed")
+    assert [node.op_type for node in model.graph].count("Add") == 4
+
+
+def test_mixed_leaves_a_layer_alone_that_attention_reads() -> None:
+    module = Attention().eval()
+    x = torch.randn(2, 3, 4)
+    torch.testing.assert_close(convert(from_module(module, X), "mixed").module(x), module(x), rtol=2e-3, atol=2e-3)
+    assert dtypes(fx.export(module, X, dtype="mixed")) == ("FLOAT", "FLOAT")
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.after = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.after(self.attention(x, x, x, need_weights=False)[0])
+        return y
 
 
 @pytest.mark.slow

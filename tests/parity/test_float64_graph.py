@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from ffn_export.exporter.source import Source
@@ -48,6 +49,19 @@ def test_an_operator_without_a_formula_is_refused(tmp_path: Path) -> None:
     assert artifact.model_path is not None
     with pytest.raises(NotImplementedError, match="NoSuchOperator"):
         GraphOracle(artifact.model_path)
+
+
+def test_integers_in_external_data_are_read_too(tmp_path: Path) -> None:
+    text = "p = Gather(table, places) y = Add(x, p)"
+    artifact = write(tmp_path, "(float[4] x) => (float[4] y)", text)
+    assert artifact.model_path is not None
+    model = onnx.load(artifact.model_path)
+    for name, array in (("table", np.arange(900, dtype=np.float32)), ("places", np.arange(4))):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    path = tmp_path / "external.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="external.onnx.data", size_threshold=0)
+    (y,) = GraphOracle(path).run({"x": np.ones(4, np.float32)})
+    assert y.tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("operator", ["LayerNormalization", "RMSNormalization"])

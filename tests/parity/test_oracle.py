@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import ffn_export as fx
 from ffn_export.exporter.source import from_module, resolve
 from ffn_export.modules import twin_of
 from ffn_export.parity.oracle import TorchOracle
@@ -36,6 +37,18 @@ def test_oracle_is_the_numpy_twin_to_1e_12(preset: str) -> None:
     module = resolve(preset).module.double()
     expected = twin_of(module)(x.astype(np.float32).astype(np.float64))
     assert np.abs(y - expected).max() <= 1e-12 * np.abs(expected).max()
+
+
+def test_a_module_in_training_mode_is_judged_as_it_is_exported() -> None:
+    """A dropout in the oracle would allow the model as much as it takes away."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Dropout(0.5), torch.nn.Linear(16, 8)]
+    module, inputs = torch.nn.Sequential(*layers).train(), {"x": "float32[batch,8]"}
+    exported = fx.export(module, inputs)
+    assert fx.verify(exported, module, inputs=inputs, runtimes=["ort-cpu"]).passed
+    other = torch.nn.Sequential(layers[0], torch.nn.GELU(approximate="tanh"), *layers[2:]).train()
+    assert not fx.verify(exported, other, inputs=inputs, runtimes=["ort-cpu"]).passed
+    assert all(each.training for each in module)
 
 
 def test_the_module_itself_keeps_its_dtype() -> None:

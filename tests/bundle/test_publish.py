@@ -1,0 +1,65 @@
+"""What stands beside a bundle while it is built, and what becomes of it after a build that was killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ffn_export.bundle import publish
+
+
+@pytest.fixture(scope="module")
+def dead() -> int:
+    """The number of a process that is gone."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def directory(path: Path, holds: str) -> Path:
+    path.mkdir()
+    (path / "manifest.json").write_text(holds)
+    return path
+
+
+def test_what_killed_builds_left_is_cleared_and_nothing_else(tmp_path: Path, dead: int) -> None:
+    destination = directory(tmp_path / "enc", "old")
+    directory(tmp_path / f".building-enc-{dead}-a1", "dead")
+    living = directory(tmp_path / f".building-enc-{os.getppid()}-a1", "living")
+    other = directory(
+        tmp_path / f".building-enc-512-{os.getppid()}-a1", "another bundle, whose name begins with this one's"
+    )
+    with publish.staging(destination) as stage:
+        assert {each.name for each in tmp_path.iterdir()} == {
+            destination.name, living.name, other.name, stage.directory.name,
+        }  # fmt: skip
+    assert (destination / "manifest.json").read_text() == "old"
+
+
+def test_a_bundle_that_a_killed_build_had_moved_aside_is_put_back(tmp_path: Path, dead: int) -> None:
+    destination = tmp_path / "enc"
+    directory(tmp_path / f".building-enc-{dead}-a1.old", "old")
+    directory(tmp_path / f".building-enc-{dead}-a1", "half of a new one")
+    with publish.staging(destination):
+        assert (destination / "manifest.json").read_text() == "old"
+    assert os.listdir(tmp_path) == ["enc"]
+
+
+def test_a_move_that_fails_leaves_the_old_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    destination = directory(tmp_path / "enc", "old")
+    rename = Path.rename
+
+    def full(self: Path, target: Path) -> Path:
+        if self.name.startswith(".building-") and not self.name.endswith(".old"):
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", full)
+    with publish.staging(destination) as stage, pytest.raises(OSError, match="No space"):
+        stage.publish()
+    assert (destination / "manifest.json").read_text() == "old"
+    assert os.listdir(tmp_path) == ["enc"]
