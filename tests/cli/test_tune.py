@@ -54,6 +54,16 @@ def test_a_bundle_keeps_choice_and_evidence(tmp_path: Path, capfd: Capture, plan
     assert np.isfinite(y).all()
 
 
+def test_arrays_of_a_half_precision_are_given_in_float32(tmp_path: Path, capfd: Capture, planted: Planted) -> None:
+    planted(lambda choice: False)
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 3, 4), np.float32))
+    arrays = ["--dtype", "float16", "--inputs", str(tmp_path / "x.npz"), "--seed", "7"]
+    assert run(["tune", "d2l-ffn", "-o", str(tmp_path), *arrays, *QUICK, "--quiet"]) == 0
+    page = (tmp_path / "d2l-ffn" / "report.html").read_text()
+    assert "--dtype float16 --seed 7 --tokens 64" in page
+    assert "ffn-export verify exported/d2l-ffn" in page
+
+
 def test_a_bundle_is_built_again_in_its_place(tmp_path: Path, planted: Planted) -> None:
     planted(lambda choice: False)
     assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet"]) == 0

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+import ffn_export as fx
 from ffn_export.cli.main import run
-from ffn_export.exporter import onnx_file
+from ffn_export.exporter import onnx_file, vectors
 from ffn_export.latency.result import LatencyResult
 
 Capture = pytest.CaptureFixture[str]
@@ -42,9 +44,9 @@ def test_a_failing_case_is_kept_and_replayed_by_the_command_that_is_printed(brok
     assert command[0] == "ffn-export"
     assert "--json" not in command
     assert command[1:3] == ["verify", "--load-inputs"]  # what stands behind a bare -- is no option
-    vectors = Path(command[3])
-    assert sorted(path.name for path in vectors.iterdir()) == ["input_0.pb", "output_0.pb"]
-    assert str(vectors) in [case["saved"] for case in json.loads(Path("r.json").read_text())["cases"]]
+    saved = Path(command[3])
+    assert sorted(path.name for path in saved.iterdir()) == ["input_0.pb", "output_0.pb"]
+    assert str(saved) in [case["saved"] for case in json.loads(Path("r.json").read_text())["cases"]]
     assert run(command[1:]) == 1
     assert "given inputs" in capfd.readouterr().err
 
@@ -80,6 +82,22 @@ def test_declared_tolerances_decide(bundle: Path, capfd: Capture) -> None:
     assert verify(bundle, "--rtol", "1e-12", "--failures", bundle.parent / "failures", "--quiet") == 1
     assert "times what is allowed (atol 0, rtol 1e-12)" in capfd.readouterr().err
     assert verify(bundle, "--budget", "1e-5", "--quiet") == 0
+
+
+def test_vectors_say_nothing_of_other_inputs(tmp_path: Path, capfd: Capture) -> None:
+    module = torch.nn.Linear(4, 4).eval()
+    built = fx.build(module, {"x": "float32[batch,4]"}, directory=tmp_path, name="own", bench_budget=0)
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 4), np.float32))
+    assert verify(built.directory, "--inputs", tmp_path / "x.npz") == 2
+    assert "test vectors say nothing of other inputs" in capfd.readouterr().err
+    assert verify(built.directory, "--load-inputs", built.directory / "test_data_set_0", "--quiet") == 0
+
+
+def test_inputs_of_another_model_do_not_stay_beside_its_own(tmp_path: Path) -> None:
+    arrays = {"x": np.ones(2, np.float32), "y": np.zeros(3, np.float32)}
+    vectors.write(tmp_path, arrays, {})
+    vectors.write(tmp_path, {"x": arrays["x"]}, {})
+    assert list(vectors.read_inputs(tmp_path / vectors.DIRECTORY)) == ["x"]
 
 
 def test_inputs_are_read_from_a_file_or_from_vectors(bundle: Path, tmp_path: Path, capfd: Capture) -> None:

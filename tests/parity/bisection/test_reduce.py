@@ -91,6 +91,19 @@ def test_by_the_command_line(add_norm: Subject, tmp_path: Path, capfd: pytest.Ca
     assert "nothing differs" in capfd.readouterr().err
 
 
+def test_the_part_of_a_model_in_memory_is_written_while_its_weights_are_there(
+    add_norm: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_file, "_INLINE_BELOW_BYTES", 0)
+    wrong = add_norm.model.clone()
+    norm = next(node for node in wrong.graph if node.op_type == "LayerNormalization")
+    norm.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-3)
+    onnx_file.save(wrong, tmp_path / "wrong.onnx", external_above=0)
+    given, inputs = onnx_file.load(tmp_path / "wrong.onnx"), {"x": "float32[batch,seq,16]"}
+    api.bisect(given, add_norm.source.module, inputs=inputs, reduce_to=tmp_path / "part")
+    assert (tmp_path / "part" / "wrong.onnx").is_file() or list((tmp_path / "part").glob("*.onnx"))
+
+
 def test_from_python(add_norm: Subject) -> None:
     wrong = add_norm.model.clone()
     weight = next(node for node in wrong.graph if node.op_type == "LayerNormalization")
