@@ -52,7 +52,10 @@ def _is_fixed_initializer(value: ir.Value) -> bool:
     is_interface = value.is_graph_input() or value.is_graph_output()
     if not value.is_initializer() or is_interface:
         return False
-    return value.const_value is not None and not isinstance(value.const_value, ir.ExternalTensor)
+    tensor = value.const_value
+    if tensor is None or tensor.dtype == ir.DataType.STRING:  # text has no layout
+        return False
+    return not isinstance(tensor, ir.ExternalTensor)
 
 
 def _is_same(one: Array, other: Array | None) -> bool:

@@ -82,9 +82,16 @@ def _squares(node: ir.Node) -> bool:
 def _swish_in_pieces(pieces: Sequence[ir.Node]) -> str | None:
     """Name a swish that stands there as products and a sigmoid."""
     operators = sorted(node.op_type for node in pieces)
+    sigmoid = next((node for node in pieces if node.op_type == "Sigmoid"), None)
+    last = pieces[-1] if pieces else None
+    if sigmoid is None or last is None or last.op_type != "Mul" or sigmoid.outputs[0] not in last.inputs:
+        return None
+    gated = next((value for value in last.inputs if value is not sigmoid.outputs[0]), None)
+    argument = sigmoid.inputs[0]
     if operators == ["Mul", "Sigmoid"]:
-        return "silu"
-    if operators == ["Mul", "Mul", "Sigmoid"]:
+        return "silu" if gated is argument else None
+    scale = None if argument is None else argument.producer()
+    if operators == ["Mul", "Mul", "Sigmoid"] and scale in pieces and scale is not None and gated in scale.inputs:
         numbers = [constants.number(value) for node in pieces for value in node.inputs]
         alpha = next((number for number in numbers if number is not None), None)
         return None if alpha is None else _swish(alpha, pieces[-1].outputs[0].dtype)

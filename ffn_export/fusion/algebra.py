@@ -20,6 +20,7 @@ from ffn_export.fusion import constants
 from ffn_export.fusion.views import inputs_of, is_standard, rank
 
 _BUDGET = 24
+_HIGHEST_POWER = 4
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,8 @@ def _polynomial(value: ir.Value, x: ir.Value, graph: object, budget: list[int]) 
         result = {power: c.scaled(-1) for power, c in first.items()}
     elif len(known) == 2:
         result = _binary(node, first, known[1].coefficients)
-    return None if result is None else Polynomial(result, nodes)
+    # No function here is of a higher degree, and each squaring of one would take four times as long.
+    return None if result is None or max(result, default=0) > _HIGHEST_POWER else Polynomial(result, nodes)
 
 
 def _binary(

@@ -96,6 +96,7 @@ def rounding(number: float, dtype: ir.DataType) -> float:
 
 _FOLDED = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Cast", "Identity", "Transpose", "Reshape", "Squeeze",
                      "Unsqueeze", "Flatten", "Expand", "Sqrt", "Reciprocal", "Pow"})  # fmt: skip
+_BROADCAST = frozenset({"Add", "Sub", "Mul", "Div", "Pow"})
 _FOLDED_SIZE = 1 << 20
 
 
@@ -116,11 +117,26 @@ def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | N
         if computed is None:
             return None
         known.append(computed)
+    if _size(node, known) > _FOLDED_SIZE:  # asked before it is computed: a mask may take gigabytes
+        return None
     try:
         result: np.ndarray[Any, Any] = _computed(node, known)
     except Exception:  # noqa: BLE001 - a node that cannot be computed is no constant
         return None
     return result if result.size <= _FOLDED_SIZE else None
+
+
+def _size(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> int:
+    """Return how many elements a folded node gives at the most."""
+    shapes = [array.shape for array in inputs]
+    if node.op_type == "Expand" and len(inputs) > 1:
+        shapes[1] = tuple(int(size) for size in inputs[1].reshape(-1))
+    elif node.op_type not in _BROADCAST:
+        return inputs[0].size
+    try:
+        return math.prod(np.broadcast_shapes(*shapes))
+    except ValueError:  # no valid node
+        return 0
 
 
 def is_fixed(value: ir.Value | None) -> bool:

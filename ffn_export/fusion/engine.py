@@ -129,7 +129,7 @@ def _proposed(model: ir.Model, rule: Rule, node: ir.Node, op: Builder, highest: 
     if reason is not None:
         return Refused(reason, found.nodes)
     written = found.write(op)
-    reason = gate.reads_what_goes(op.nodes, found.nodes, found.outputs)
+    reason = gate.calls_a_function(model, op.nodes) or gate.reads_what_goes(op.nodes, found.nodes, found.outputs)
     return _Proposal(found, written) if reason is None else Refused(reason, found.nodes)
 
 

@@ -33,7 +33,7 @@ def refusal(
     lost = _escaping(nodes, outputs)
     if lost is not None or operator is None:
         return lost
-    return _dtype(outputs, operator) or _opset(model, operator, ceiling)
+    return _dtype(outputs, operator) or _opset(model, operator, ceiling, outputs[0].dtype)
 
 
 def _escaping(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> str | None:
@@ -62,6 +62,13 @@ def reads_what_goes(written: Sequence[ir.Node], nodes: Sequence[ir.Node], output
     return None if read is None else f"intermediate {read.name!r} would still be read"
 
 
+def calls_a_function(model: ir.Model, written: Sequence[ir.Node]) -> str | None:
+    """Return why a replacement is another thing here: the model gives an operator that it writes a body of its own."""
+    called = next((node for node in written if node.op_identifier() in model.functions), None)
+    name = None if called is None else "::".join(part for part in (called.domain, called.op_type) if part)
+    return None if name is None else f"the model has a function of its own that is named {name}"
+
+
 def _dtype(outputs: Sequence[ir.Value], operator: str) -> str | None:
     for value in outputs:
         if value.dtype is None:
@@ -72,11 +79,11 @@ def _dtype(outputs: Sequence[ir.Value], operator: str) -> str | None:
     return None
 
 
-def _opset(model: ir.Model, operator: str, ceiling: int) -> str | None:
+def _opset(model: ir.Model, operator: str, ceiling: int, dtype: ir.DataType | None) -> str | None:
     domain, _, name = operator.rpartition("::")
     if (domain, name, "") in model.functions:
         return f"the model has a function of its own that is named {operator}"
-    since, current = opset.introduced(operator), model.opset_imports.get("", 0)
+    since, current = opset.introduced(operator, dtype), model.opset_imports.get("", 0)
     if since > ceiling:
         return f"{operator} needs opset {since}; raising this graph above {ceiling} would change one of its operators"
     if opset.runnable_up_to(operator) < current <= opset.HIGHEST_OPSET:

@@ -9,6 +9,7 @@ again in :func:`forget_names`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 
 import onnx
 import onnx_ir as ir
@@ -32,7 +33,7 @@ def fill_types(model: ir.Model) -> frozenset[str]:
     own = frozenset(_names((*model.graph.inputs, *model.graph.outputs, *_computed(model))))
     if _is_complete(model):
         return own
-    _name_axes(model.graph.inputs)
+    _name_axes(model.graph.inputs, own)
     if _infer(model) and not _is_complete(model) and _infer_symbolically(model) and not _is_complete(model):
         _infer(model)  # from what was found outside of bodies into them
     return own
@@ -152,14 +153,13 @@ def _is_known(value: ir.Value) -> bool:
     return not any(isinstance(dim, ir.SymbolicDim) and dim.value is None for dim in value.shape)
 
 
-def _name_axes(values: Iterable[ir.Value]) -> None:
-    count = 0
+def _name_axes(values: Iterable[ir.Value], taken: frozenset[str]) -> None:
+    free = (name for number in count() if (name := f"{_UNNAMED}{number}") not in taken)
     for value in values:
         dims = []
         for dim in value.shape or ():
             is_unnamed = isinstance(dim, ir.SymbolicDim) and dim.value is None
-            dims.append(f"{_UNNAMED}{count}" if is_unnamed else dim)
-            count += is_unnamed
+            dims.append(next(free) if is_unnamed else dim)
         if value.shape is not None:
             value.shape = ir.Shape(dims)
 

@@ -119,9 +119,10 @@ def _adaptable(node: ir.Node, low: int, version: int) -> bool:
 
 
 @functools.cache
-def introduced(operator: str) -> int:
-    """Return the opset that introduced an operator; 0 for a vendor's, ``domain::Name``."""
-    return min(_versions(operator), default=0)
+def introduced(operator: str, dtype: ir.DataType | None = None) -> int:
+    """Return the opset that introduced an operator, or let it have a dtype; 0 for a vendor's, ``domain::Name``."""
+    versions = sorted(_versions(operator))
+    return next((version for version in versions if _takes(operator, version, dtype)), min(versions, default=0))
 
 
 def runnable_up_to(operator: str) -> int:
@@ -133,6 +134,14 @@ def _all_imports(model: ir.Model) -> Iterator[MutableMapping[str, int]]:
     yield model.opset_imports
     for function in model.functions.values():
         yield function.opset_imports
+
+
+def _takes(operator: str, version: int, dtype: ir.DataType | None) -> bool:
+    """Whether the results of an operator may have a dtype since a version."""
+    if dtype is None:
+        return True
+    schema = onnx.defs.get_schema(operator, version)
+    return not schema.outputs or f"tensor({dtype.name.lower()})" in schema.outputs[0].types
 
 
 @functools.cache

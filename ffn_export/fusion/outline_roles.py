@@ -77,6 +77,9 @@ class _Reader:
         own = input_at(product, 2)
         if own is not None:
             self.biases[product] = own
+        if (
+            own is not None or product.op_type == "FusedGemm"
+        ):  # which has activated the product before anything is added
             return
         user = _next(product.outputs[0])
         while user is not None and is_standard(user, *LAYOUT):
@@ -111,6 +114,20 @@ class _Reader:
             waiting += node.inputs[:1] if is_standard(node, *HALVES, *LAYOUT) else node.inputs
         return found
 
+    def truncates(self) -> bool:
+        """Whether something on the way to the second product is cast to a dtype that holds no fractions."""
+        waiting, seen = [input_at(self.second, 0)], set[ir.Node]()
+        while waiting:
+            value = waiting.pop()
+            node = None if value is None else value.producer()
+            if node is None or node in seen or node in self.products:
+                continue
+            seen.add(node)
+            if is_standard(node, "Cast") and not ir.DataType(node.attributes.get_int("to", 1)).is_floating_point():
+                return True
+            waiting += node.inputs if node in self.site.between or is_standard(node, *LAYOUT) else []
+        return False
+
     def gate(self) -> ir.Node | None:
         """Return the product of the two projections: the last one of two computed values."""
         factors = (n for n in reversed(self.site.between) if is_standard(n, "Mul"))
@@ -136,6 +153,7 @@ def roles(site: FoundSite) -> Roles:
     turned |= {False} if len(gemms) <= len(firsts) else set()
     scaled = any(node.attributes.get_float(name, 1.0) != 1 for node in gemms for name in ("alpha", "beta"))
     known = known and rows <= reader.placed and not scaled and len(turned) == 1 and _fit(values, turned == {True})
+    known = known and not reader.truncates()
     attributes, named = _activation(site)
     if packed:
         attributes["packed"] = packed
@@ -158,7 +176,7 @@ def _order(reader: _Reader) -> tuple[tuple[ir.Node, ...], int, bool]:
     """Return the first products, the activated one first; which half of a packed one is; whether that is sure."""
     products = tuple(reader.products)
     if not reader.site.gated:
-        return products, 0, len(products) == 1
+        return products, 0, len(products) == 1 and not any(is_standard(n, *HALVES) for n in reader.site.between)
     gate = reader.gate()
     operands = [reader.operand(value) for value in gate.inputs] if gate is not None else []
     if len(operands) != 2:

@@ -185,7 +185,7 @@ def _remove_unused(model: ir.Model) -> None:
 def _opset_of_written(model: ir.Model) -> int:
     """Return the opset that the operators need that rules wrote; others need what they came with."""
     written = (n for n in model.graph.all_nodes() if rules_of(n) and n.domain == "")
-    return max((opset.introduced(node.op_type) for node in written), default=0)
+    return max((opset.introduced(node.op_type, node.outputs[0].dtype) for node in written), default=0)
 
 
 def _report_sites(model: ir.Model, target: Target, forms: Forms, log: Log, left: Mapping[str, str]) -> tuple[Site, ...]:

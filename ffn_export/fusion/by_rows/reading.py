@@ -63,6 +63,8 @@ def _why_not(reading: Reading) -> str | None:
             return f"{node.op_type} {node.name!r} is not along the last axis"
         for place, value in enumerate(node.inputs):
             is_weight = node.op_type in sites.PRODUCTS and place == 1
+            if is_standard(node, *sites.HALVES) and place > 0 and value is not None and integers(value) is None:
+                return f"where {node.op_type} {node.name!r} cuts is computed"
             if value is None or value is x or is_weight or value.producer() in reading.nodes:
                 continue
             if not _is_of_all_rows(value):

@@ -17,7 +17,7 @@ from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
 from ffn_export.fusion.sites import leads_to_a_product
-from ffn_export.fusion.views import input_at, is_standard, rank, readers
+from ffn_export.fusion.views import input_at, ints_of, is_standard, rank, readers
 
 # A runtime that computes on the processor or not: which of the two forms is faster is measured, never assumed.
 GATES = frozenset({"ort-cpu", "ort-cuda"})
@@ -44,7 +44,10 @@ class GateApart(Rule):
         sizes = _sizes(node, layer.sizes[1])
         private = len(readers(packed)) == 1 and not packed.is_graph_output()
         known = layer.bias is None or constants.evaluate(layer.bias) is not None
-        if tensor is None or sizes is None or not (private and known) or not leads_to_a_product(node):
+        # The bias may have more axes than the product: those it would lose.
+        if rank(packed) is None or tensor is None or sizes is None:
+            return None
+        if not (private and known) or not leads_to_a_product(node):
             return None
         starts = np.cumsum([0, *sizes])
         parts = [slice(int(starts[half]), int(starts[half + 1])) for half in range(_HALVES)]
@@ -60,8 +63,12 @@ def _sizes(node: ir.Node, width: int) -> tuple[int, ...] | None:
     axis = node.attributes.get_int("axis", 0)
     if len(node.outputs) != _HALVES or axis not in (-1, (rank(node.inputs[0]) or 0) - 1):
         return None
-    given = input_at(node, 1)
-    sizes = (width // _HALVES,) * _HALVES if given is None else constants.integers(given)
+    given, before_13 = input_at(node, 1), node.attributes.get("split")
+    sizes: tuple[int, ...] | None = (width // _HALVES,) * _HALVES
+    if before_13 is not None:
+        sizes = ints_of(node, "split")
+    elif given is not None:
+        sizes = constants.integers(given)
     return sizes if sizes is not None and len(sizes) == _HALVES and sum(sizes) == width else None
 
 

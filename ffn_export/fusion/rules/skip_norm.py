@@ -99,6 +99,12 @@ class SkipLayerNorm(Rule):
             "the norm's epsilon is no number": not math.isnan(float_of(node, "epsilon", 1e-5)),
             "the norm's scale is not one number for each feature": is_row_of(input_at(node, 1), x),
             "the norm's bias is not one number for each feature": shift is None or is_row_of(shift, x),
+            "the norm's scale or bias has another dtype": all(
+                row is None or row.dtype == x.dtype for row in (input_at(node, 1), shift)
+            ),
+            # One node would then give the sum and wait for what is computed of it.
+            "the norm's scale or bias is computed, and the sum is read elsewhere": not pair.keeps_sum
+            or not any(map(_is_computed, (input_at(node, 1), shift, pair.bias))),
             f"reshaping to rows and back needs opset {RESHAPE_WITH_ZERO}": width in (2, 3)
             or opset >= RESHAPE_WITH_ZERO,
         }
@@ -210,3 +216,7 @@ def _in_shape_of(op: Builder, value: ir.Value, x: ir.Value) -> ir.Value:
     # allowzero: an empty batch is a size of 0 and not "as before".
     y: ir.Value = op.Reshape(value, op.Shape(x), allowzero=1)
     return y
+
+
+def _is_computed(value: ir.Value | None) -> bool:
+    return value is not None and value.producer() is not None and not constants.is_fixed(value)
