@@ -36,7 +36,7 @@ def test_a_stored_result_becomes_a_page_without_its_model(capfd: pytest.CaptureF
 def test_a_bundle_holds_its_page(bundle: Path) -> None:
     page = (bundle / "report.html").read_text()
     assert "<code>ffn-export build d2l-ffn-addnorm --name d2l-ffn-addnorm --target ort-cpu --opset 20</code>" in page
-    assert "<code>ffn-export verify d2l-ffn-addnorm</code>" in page
+    assert "<code>ffn-export verify exported/d2l-ffn-addnorm</code>" in page
     beside = read(bundle)
     assert beside.fusion is not None
     assert beside.fusion.count("feed_forward") == 1
