@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -38,6 +36,17 @@ def test_a_norm_whose_scale_is_computed_of_its_own_sum(rows: str) -> None:
     assert_same_function(of, fused)
 
 
+def test_a_norm_whose_scale_is_an_expression_of_constants_keeps_its_sum_in_one_node() -> None:
+    of = model(
+        "t = Add(x, s) g = Add(w, one) y = LayerNormalization(t, g)",
+        "float[8] w = {1,2,3,4,5,6,7,8}, float one = {1}",
+        inputs=TWO, outputs=f"{Y}, float[2,3,8] t", opset=18,
+    )  # fmt: skip
+    fused, _ = fuse(of, "ort")
+    assert "SkipLayerNormalization" in operators(fused)
+    assert_same_function(of, fused)
+
+
 @pytest.mark.parametrize("forms", [Forms(frozenset({GEMM})), Forms(chunk=4)], ids=["gemm", "chunks"])
 def test_a_half_that_ends_where_a_shape_says(forms: Forms) -> None:
     of = feed_forward(
@@ -51,23 +60,17 @@ def test_a_half_that_ends_where_a_shape_says(forms: Forms) -> None:
     assert_same_function(of, fused)
 
 
-def test_unequal_halves_of_an_old_opset() -> None:
+@pytest.mark.parametrize("split", [[16, 16], [8, 24]], ids=["equal", "unequal"])
+def test_halves_of_an_old_opset_by_their_attribute(split: list[int]) -> None:
     of = feed_forward(
-        "p = MatMul(x, w13) a, b = Split<axis = -1, split = [16, 16]>(p) r = Relu(a) y = MatMul(r, w2)", opset=11
+        f"p = MatMul(x, w13) a, b = Split<axis = -1, split = {split}>(p) r = Relu(a) y = MatMul(r, w2)", opset=11
     )
-    unequal = feed_forward(
-        "p = MatMul(x, w13) a, b = Split<axis = -1, split = [16, 16]>(p) r = Relu(a) y = MatMul(r, w2)", opset=11
-    )
-    split = next(node for node in unequal.graph if node.op_type == "Split")
-    split.attributes["split"] = ir.AttrInt64s("split", [8, 24])
-    del unequal.graph.initializers["w2"]
-    weight = ir.val("w2", const_value=ir.tensor(np.ones((8, 8), np.float32), name="w2"))
-    unequal.graph.register_initializer(weight)
-    next(node for node in unequal.graph if node.outputs[0].name == "y").replace_input_with(1, weight)
-    for each in (of, unequal):
-        fused, _ = fuse(each, "ort-cpu", forms=Forms(frozenset({"gate-apart"})))
-        assert "Split" not in operators(valid(fused))
-        assert_same_function(each, fused)
+    weight = of.graph.initializers["w2"]
+    weight.const_value = ir.tensor(np.ones((split[0], 8), np.float32), name="w2")
+    weight.shape = ir.Shape([split[0], 8])
+    fused, _ = fuse(of, "ort-cpu", forms=Forms(frozenset({"gate-apart"})))
+    assert "Split" not in operators(valid(fused))
+    assert_same_function(of, fused)
 
 
 def test_a_function_of_the_model_s_own_is_not_called_by_what_is_written() -> None:
@@ -140,9 +143,8 @@ def test_powers_of_powers_take_no_longer_than_there_are_nodes() -> None:
         f"p0 = Add(x, one) {squares} t = Tanh(p14) y = Mul(x, t)", "float one = {1}, float two = {2}",
         inputs="float[2,8] x", outputs="float[2,8] y",
     )  # fmt: skip
-    started = time.process_time()
-    fuse(of, "portable")
-    assert time.process_time() - started < 20  # it was most of a day
+    fused, _ = fuse(of, "portable")  # which took most of a day
+    assert operators(fused) == operators(of)
 
 
 def test_text_among_the_initializers_stays_text() -> None:

@@ -219,4 +219,4 @@ def _in_shape_of(op: Builder, value: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def _is_computed(value: ir.Value | None) -> bool:
-    return value is not None and value.producer() is not None and not constants.is_fixed(value)
+    return value is not None and value.producer() is not None and not _is_constant(value)
