@@ -18,18 +18,16 @@ from ffn_export.fusion.outline import is_outlined
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.targets import get_target
 from ffn_export.parity.after_fusing.check import fuse
-from ffn_export.parity.cases import Case, typical, whole
-from ffn_export.parity.references import OnnxReference
 from ffn_export.parity.result import ParityResult
-from ffn_export.parity.tolerances import Tolerances
-from ffn_export.parity.verify import verify
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.subjects import Against, Model, evaluating, opened, source_of
+from ffn_export.tuning.gate import own_gate
 from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.result import TuningResult
+from ffn_export.tuning.tune import check
 from ffn_export.tuning.tune import tune as choose
 
 Progress = Callable[[str], None]
@@ -86,7 +84,9 @@ def tune(
     threads = threads or available_threads()
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         exported = file.load()
-        tuning = choose(exported, target, options, threads=threads, progress=progress)
+        check(target, options)
+        gate = own_gate(file.path, options, threads)
+        tuning = choose(exported, target, options, gate=gate, threads=threads, progress=progress)
         chosen = tuning.chosen
         made, fusion = fuse(exported, target, forms=chosen.forms, threads=threads)
         quantized = None
@@ -94,24 +94,8 @@ def tune(
             made, quantized = quantize_some(made, chosen.quantization)
         path = Path(scratch) / file.path.name
         onnx_file.save(made, path)
-        reference = OnnxReference(file.path, threads)
-        parity = verify(
-            path,
-            reference,
-            settings=chosen.settings,
-            cases=_cases(reference, options, is_quantized=quantized is not None),
-            tolerances=Tolerances(relative_l2=None if chosen.quantization is None else options.budget),
-            threads=threads,
-            progress=progress,
-        )
+        parity = gate.verify(path, chosen, threads=threads, progress=progress)
         return Tuned(made, chosen.settings, tuning, fusion, parity, quantized)
-
-
-def _cases(reference: OnnxReference, options: TuneOptions, *, is_quantized: bool) -> list[Case]:
-    """Return what the tuned model is judged on: of 8 bits what the budget was, which is no bound for extreme values."""
-    if is_quantized:
-        return typical(reference.inputs, options.samples)
-    return whole(reference.inputs, reference.example, options.samples)
 
 
 def tune_bundle(
@@ -124,7 +108,8 @@ def tune_bundle(
 ) -> Build:
     """Build a bundle again from its source, in the form that is fastest here.
 
-    It is of the same target and opset, and has functions where the bundle had them.
+    It is of the same target, opset, seed and budget, and has functions where the bundle had them; what is timed while
+    it is chosen has none, as a runtime that inlines them has none either.
 
     Args:
         directory: The bundle.
@@ -159,8 +144,10 @@ def tune_bundle(
         manifest.target,
         manifest.opset_imports[""],
         threads=threads,
+        seed=manifest.source["seed"],
         outline=is_outlined(made),
         portable_functions=portable_functions.are_in(made),
+        budget=manifest.tolerances.get("relative_l2"),
         tuning=options,
     )
     with evaluating(source):

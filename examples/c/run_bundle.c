@@ -12,6 +12,7 @@
 #include <onnxruntime_c_api.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 #include "tensor_proto.h"
 
@@ -79,10 +80,18 @@ static GraphOptimizationLevel level_of(const char *name) {
     return ORT_ENABLE_ALL;
 }
 
-/* The processors that this process may run on; ONNX Runtime's own default counts all of the machine. */
+/* The processors that this process may use; ONNX Runtime's own default counts all of the machine. */
 static int processors(void) {
     cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    long count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+    long quota, period; /* of a container: microseconds of processor time in a period, or the word max */
+    FILE *const file = fopen("/sys/fs/cgroup/cpu.max", "r");
+    if (file != NULL) {
+        const int limited = fscanf(file, "%ld %ld", &quota, &period) == 2 && quota > 0 && period > 0;
+        if (limited && (quota + period - 1) / period < count) count = (quota + period - 1) / period;
+        fclose(file);
+    }
+    return count < 1 ? 1 : (int)count;
 }
 
 /* The bundle's options, so that the nodes run that were measured. */
@@ -92,6 +101,7 @@ static OrtSessionOptions *session_options(const cJSON *manifest, const char *pro
         stop(CANNOT_RUN, "it was verified on %s, this program has the CPU's", provider);
     const cJSON *const settings = cJSON_GetObjectItemCaseSensitive(manifest, "session_options");
     const cJSON *const entries = cJSON_GetObjectItemCaseSensitive(settings, "config_entries");
+    if (!cJSON_IsObject(entries)) stop(CANNOT_RUN, "the manifest has no config_entries");
     OrtSessionOptions *options;
     check(ort->CreateSessionOptions(&options));
     const GraphOptimizationLevel level = level_of(text_of(settings, "graph_optimization_level"));
@@ -108,7 +118,9 @@ static OrtSessionOptions *session_options(const cJSON *manifest, const char *pro
 static size_t read_vectors(const char *bundle, const cJSON *manifest, const char *kind, tensor_proto *vectors) {
     char path[MAX_PATH_LENGTH];
     snprintf(path, sizeof path, "%ss", kind);
-    const int count = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(manifest, path));
+    const cJSON *const tensors = cJSON_GetObjectItemCaseSensitive(manifest, path);
+    if (!cJSON_IsArray(tensors)) stop(CANNOT_RUN, "the manifest has no %s", path);
+    const int count = cJSON_GetArraySize(tensors);
     if (count > MAX_TENSORS) stop(CANNOT_RUN, "more than %d %ss", MAX_TENSORS, kind);
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/test_data_set_0/%s_%d.pb", bundle, kind, i);

@@ -8,7 +8,9 @@
 #include <dlfcn.h>
 #include <onnxruntime_cxx_api.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -47,10 +49,14 @@ void open_runtime() {
     Ort::InitApi(api);
 }
 
-/// The processors that this process may run on; ONNX Runtime's own default counts all of the machine.
+/// The processors that this process may use; ONNX Runtime's own default counts all of the machine.
 int processors() {
     cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    long count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+    std::ifstream limit("/sys/fs/cgroup/cpu.max"); // of a container: microseconds in a period, or the word max
+    if (long quota, period; limit >> quota >> period && quota > 0 && period > 0)
+        count = std::min(count, (quota + period - 1) / period);
+    return static_cast<int>(std::max(count, 1L));
 }
 
 /// The bundle's options, so that the nodes run that were measured.

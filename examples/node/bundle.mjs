@@ -10,6 +10,7 @@ export function sessionOptions(manifest) {
   }
   const { graph_optimization_level: level, config_entries: entries } = manifest.session_options;
   if (!(level in LEVELS)) throw new Error(`unknown graph_optimization_level ${level}`);
+  if (!entries) throw new Error('the manifest has no config_entries');
   // Keys keep their dots here; nested objects, {optimization: {...}}, mean the same.
   return { graphOptimizationLevel: LEVELS[level], extra: { ...entries }, logSeverityLevel: 3 };
 }

@@ -26,8 +26,13 @@ LEVELS = {
 
 
 def processors() -> int:
-    """Return the processors that this process may run on; ONNX Runtime's own default counts all of the machine."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the processors that this process may use; ONNX Runtime's own default counts all of the machine."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())  # a container's share of time
+    except (OSError, ValueError):  # no Linux, or "max": no limit
+        return count
+    return max(1, min(count, -(-quota // period)))
 
 
 def make_session(bundle: Path, manifest: dict[str, Any], profile: str | None = None) -> ort.InferenceSession:
@@ -40,7 +45,8 @@ def make_session(bundle: Path, manifest: dict[str, Any], profile: str | None = N
     if profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile
-    session = ort.InferenceSession(str(bundle / "model.onnx"), options, providers=[manifest["provider"]])
+    provider = (manifest["provider"], manifest.get("provider_options", {}))  # on CUDA: no TF32
+    session = ort.InferenceSession(str(bundle / "model.onnx"), options, providers=[provider])
     if session.get_providers()[0] != manifest["provider"]:  # onnxruntime goes on with the CPU's, without an error
         raise RuntimeError(f"{manifest['provider']}, on which it was verified, does not load here")
     return session

@@ -28,11 +28,9 @@ from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
 from ffn_export.parity.after_fusing.check import fuse
-from ffn_export.parity.cases import Case, whole
+from ffn_export.parity.cases import whole
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
-from ffn_export.parity.tolerances import Tolerances
-from ffn_export.parity.verify import verify
 from ffn_export.quantization.options import DRAWN, QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
@@ -40,6 +38,7 @@ from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.tuning.choice import Choice
+from ffn_export.tuning.gate import Gate
 from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.result import TuningResult
 from ffn_export.tuning.tune import check as check_tuning
@@ -175,8 +174,9 @@ def _build_in(
         exported = export_source(source, options.opset)
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     cases = whole(source.inputs, source.example, samples, options.seed)
-    choice, tuning = _choose(exported, source, options, cases, threads, progress)
-    settings = choice.settings
+    reference = reference or TorchReference(source, threads)
+    gate = Gate(reference, cases, cases, options.budget, _few_bits_budget(options))
+    choice, tuning = _choose(exported, source, options, gate, threads, progress)
     progress(f"fusing for {options.target}")
     fused, fusion = fuse(
         exported,
@@ -193,24 +193,14 @@ def _build_in(
     model, quantized = (fused, None) if choice.quantization is None else quantize_some(fused, choice.quantization)
     onnx_file.save(model, stage / MODEL)
 
-    reference = reference or TorchReference(source, threads)
-    parity = verify(
-        stage / MODEL,
-        reference,
-        runtimes=options.runtimes,
-        settings=settings,
-        cases=cases,
-        tolerances=Tolerances(relative_l2=_budget(options, is_quantized=quantized is not None)),
-        threads=threads,
-        progress=progress,
-    )
+    parity = gate.verify(stage / MODEL, choice, runtimes=options.runtimes, threads=threads, progress=progress)
     if quantized is not None and samples is None:
         parity = replace(parity, notes=(*parity.notes, DRAWN))
     if not parity.passed:
         return Build(destination, fusion, parity, quantization=quantized, tuning=tuning, failures=parity.failures)
 
     latency = measure(
-        Artifact(stage / MODEL, source, settings),
+        Artifact(stage / MODEL, source, choice.settings),
         source.inputs,
         default_sizes(source.inputs, source.example) if options.bench_budget else (),
         runtimes=options.runtimes,
@@ -226,6 +216,7 @@ def _build_in(
     _write_vectors(stage, source, reference, parity, options.seed)
     beside = results.Companions(latency, fusion, site_graphs(exported, fused, fusion), tuning)
     results.write(stage, parity, beside, _commands(source, destination.name, options))
+    provider = describe.provider(options.target, parity)
     manifest = Manifest(
         name=destination.name,
         source=describe.describe_source(source),
@@ -233,13 +224,14 @@ def _build_in(
         outputs=tuple(map(facts.describe_value, model.graph.outputs)),
         opset_imports=dict(model.opset_imports),
         target=options.target,
-        provider=describe.provider(options.target, parity),
+        provider=provider,
+        provider_options=describe.provider_options(provider),
         operators_outside_standard=facts.foreign_operators(model),
         weights_bytes=onnx_file.weight_bytes(model),
         fusion=describe.summarise_fusion(fusion),
         parity=describe.summarise_parity(parity),
         latency=describe.summarise_latency(latency),
-        session_options=settings,
+        session_options=choice.settings,
         tolerances=parity.tolerances.to_dict(),
         environment=parity.environment.to_dict() if parity.environment else None,
         files=integrity.hash_files(stage),
@@ -254,7 +246,7 @@ def _choose(
     exported: ir.Model,
     source: Source,
     options: BuildOptions,
-    cases: Sequence[Case],
+    gate: Gate,
     threads: int,
     progress: Progress,
 ) -> tuple[Choice, TuningResult | None]:
@@ -267,18 +259,17 @@ def _choose(
         options.target,
         options.tuning,
         specs=source.inputs,
-        cases=cases,  # those that the bundle is judged on
+        gate=gate,
         threads=threads,
         progress=progress,
     )
     return tuned.chosen, tuned
 
 
-def _budget(options: BuildOptions, *, is_quantized: bool) -> float | None:
-    """Return the error that is allowed. What tuning may spend on 8 bits is none for a model that it left without."""
-    if options.budget is None and options.tuning is not None and is_quantized:
-        return options.tuning.budget
-    return options.budget
+def _few_bits_budget(options: BuildOptions) -> float | None:
+    """Return the error that few bits may make. What tuning may spend on them is none for a model without them."""
+    asked = (options.budget, None if options.tuning is None else options.tuning.budget)
+    return min((budget for budget in asked if budget is not None), default=None)
 
 
 def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ...]:

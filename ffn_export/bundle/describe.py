@@ -71,6 +71,11 @@ def provider(target: str, result: ParityResult) -> str:
     return CUDA.name if target == "ort-cuda" and OrtCuda.name in result.judged else CPU.name
 
 
+def provider_options(name: str) -> dict[str, str]:
+    """Return the options of a provider that a bundle is verified and timed with."""
+    return dict(CUDA.options) if name == CUDA.name else dict(CPU.options)
+
+
 def summarise_quantization(report: QuantizationReport) -> dict[str, Any]:
     """How weights are stored, and how many matrices are."""
     how = {"bits": report.bits, "block": report.block, "accuracy_level": report.accuracy_level}

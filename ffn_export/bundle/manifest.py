@@ -42,6 +42,7 @@ class Manifest:
         files: Path inside the bundle -> sha256.
         quantization: Bits, block, accuracy level and number of matrices, where weights are stored in few bits.
         tuning: Forms, sizes and reason, where the form was chosen by measuring.
+        provider_options: Options of the provider that it was verified and timed with.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Manifest:
     files: Mapping[str, str] = field(default_factory=dict)
     quantization: Mapping[str, Any] | None = None
     tuning: Mapping[str, Any] | None = None
+    provider_options: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

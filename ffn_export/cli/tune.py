@@ -75,7 +75,7 @@ def command(
     threads: int | None,
     **spec: Any,
 ) -> int:
-    """Choose the form of each site and the session options by timing them here.
+    """Choose the forms of a model's sites and its session options by timing them here.
 
     What is faster must lead by 3 % on rounds that had no part in finding it, by 10 % up to 16 tokens. A BUNDLE is
     built again from its source, a SPEC for the first time; both keep the evidence. Of a MODEL only the graph is

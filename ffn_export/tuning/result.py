@@ -51,7 +51,8 @@ class Trial:
     Attributes:
         move: Its name.
         outcome: ``taken``: it was faster than the best so far. ``changes nothing``: the graph and the options are
-            those of the best so far. ``refused``: it breaks the error budget, or the runtime does not take it.
+            those of the best so far. ``refused``: it fails what the result has to pass, such as the
+            error budget, or the runtime does not take it.
         reason: Why, in words.
         pairs: The candidate over the best so far, for each set of sizes.
     """

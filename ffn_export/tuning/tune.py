@@ -2,6 +2,8 @@
 
 What is found by picking the fastest of many is flattered by the noise that it was picked for. So the best is held
 against the default once more, on new sessions and rounds that had no part in finding it, and has to lead by a margin.
+What the runtime makes of a file under other session options, and weights in few bits, compute something else: such a
+change is taken only if it passes what the result has to pass.
 """
 
 from __future__ import annotations
@@ -13,20 +15,19 @@ from pathlib import Path
 import onnx_ir as ir
 
 from ffn_export.errors import FfnExportError, UsageError
+from ffn_export.exporter import onnx_file
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.decisions import default_forms, open_names
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.latency.sizes import token_count, token_sizes
-from ffn_export.parity.cases import Case, typical
-from ffn_export.parity.references import OnnxReference, graph_inputs
-from ffn_export.parity.tolerances import Tolerances
-from ffn_export.parity.verify import verify
+from ffn_export.parity.references import graph_inputs
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.threads import available_threads
 from ffn_export.tuning.candidates import Candidate, Candidates
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.contest import Contest, loader
+from ffn_export.tuning.gate import Gate, own_gate
 from ffn_export.tuning.moves import Move, moves
 from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.result import Pair, Trial, TuningResult, lead, mean_ratio
@@ -44,7 +45,7 @@ def tune(
     options: TuneOptions | None = None,
     *,
     specs: Sequence[TensorSpec] | None = None,
-    cases: Sequence[Case] | None = None,
+    gate: Gate | None = None,
     threads: int | None = None,
     progress: Progress = lambda line: None,
 ) -> TuningResult:
@@ -55,7 +56,7 @@ def tune(
         target: ``ort-cpu`` or ``ort-cuda``.
         options: How; None means the defaults.
         specs: Its inputs, with bounds of axes and ranges of integers; None reads them off the graph.
-        cases: What weights in 8 bits are judged on; None means the samples, or some that are drawn.
+        gate: What the result has to pass; None means the model's own outputs as it was exported.
         threads: Intra-op threads; None means the processors that this process may run on.
         progress: Called with a line for each thing that is tried.
 
@@ -77,7 +78,12 @@ def tune(
         contest, refused = contest.without_refused(default)
         if not contest.sizes:
             raise UsageError(f"the model takes none of these numbers of tokens: {refused[0].reason}")
-        search = _Search(candidates, contest, options, cases, threads, progress, default, refused)
+        if gate is None:
+            exported = Path(scratch) / "own" / "exported.onnx"
+            exported.parent.mkdir()
+            onnx_file.save(model, exported)
+            gate = own_gate(exported, options, threads)
+        search = _Search(target, candidates, contest, options, gate, threads, progress, default, refused)
         for move in moves(
             chosen_target,
             search.default.choice,
@@ -87,7 +93,7 @@ def tune(
             few_bits=options.budget is not None,
         ):
             search.attempt(move)
-        return search.result(target)
+        return search.result()
 
 
 def check(target: str, options: TuneOptions) -> Target:
@@ -109,16 +115,18 @@ class _Search:
 
     def __init__(
         self,
+        target: str,
         candidates: Candidates,
         contest: Contest,
         options: TuneOptions,
-        cases: Sequence[Case] | None,
+        gate: Gate,
         threads: int,
         progress: Progress,
         default: Candidate,
         trials: Sequence[Trial],
     ) -> None:
-        self._candidates, self._contest, self._options, self._cases = candidates, contest, options, cases
+        self._target, self._candidates, self._contest = target, candidates, contest
+        self._options, self._gate = options, gate
         self._threads, self._progress = threads, progress
         self.default = self._best = default
         self._trials = list(trials)
@@ -143,60 +151,60 @@ class _Search:
         if candidate.fingerprint == self._best.fingerprint:
             return Trial(move.name, "changes nothing", "the graph and the options stay as they are")
         try:
-            broken = self._broken_budget(candidate)
-            if broken is not None:
-                return Trial(move.name, "refused", broken)
             self._progress(f"timing {move.name}")
             pairs = self._contest.between(candidate, self._best)
+            mean = mean_ratio(pairs)
+            if mean > _STEP or not _is_ahead(pairs):
+                return Trial(move.name, "left", f"{mean:.3f} of the time of the best so far{_but(pairs)}", pairs)
+            failure = self._failure(candidate)
         except Exception as error:  # noqa: BLE001 - whatever a runtime raises of a candidate
             return Trial(move.name, "refused", _said(error))
-        mean = mean_ratio(pairs)
-        if mean > _STEP or not _is_ahead(pairs):
-            return Trial(move.name, "left", f"{mean:.3f} of the time of the best so far{_but(pairs)}", pairs)
+        if failure is not None:
+            return Trial(move.name, "refused", failure, pairs)
         return Trial(move.name, "taken", f"{mean:.3f} of the time of the best so far", pairs)
 
-    def _broken_budget(self, candidate: Candidate) -> str | None:
-        """Return by how much weights in few bits break the error budget, or None where they keep it."""
-        if candidate.choice.quantization is None or self._best.choice.quantization is not None:
+    def _failure(self, candidate: Candidate) -> str | None:
+        """Return why a candidate fails the gate, or None. Forms alone are compared once, of the best (see `undone`)."""
+        old, new = self._best.choice, candidate.choice
+        if (new.settings, new.quantization) == (old.settings, old.quantization):
             return None
-        options = self._options
-        reference = OnnxReference(self._best.path, self._threads)
-        parity = verify(
-            candidate.path,
-            reference,
-            settings=candidate.choice.settings,
-            cases=typical(reference.inputs, options.samples) if self._cases is None else self._cases,
-            tolerances=Tolerances(relative_l2=options.budget),
-            threads=self._threads,
-        )
+        parity = self._gate.verify(candidate.path, new, runtimes=[self._target], threads=self._threads)
         return None if parity.passed else parity.failures[0]
 
-    def result(self, target: str) -> TuningResult:
+    def result(self) -> TuningResult:
         """Hold the best against the default on rounds of their own, and choose."""
-        default, best = self.default, self._best
         held_out: tuple[Pair, ...] = ()
-        chosen, reason = default.choice, "nothing that was tried was faster"
-        if best is not default:
-            self._progress("timing the best against the default again")
-            held_out = self._contest.between(best, default, budget=4 * self._options.seconds, seed=_HELD_OUT_SEED)
-            leads, figures = lead(held_out)
-            undone = self._candidates.undone(best) if leads else None
-            chosen = best.choice if leads and undone is None else default.choice
-            reason = f"{'ahead of the default' if leads else 'the lead over the default is too small'}: {figures}"
-            if undone is not None:
-                reason = f"the best is wrong in one of its forms: {undone}"
+        chosen, reason = self.default.choice, "nothing that was tried was faster"
+        if self._best is not self.default:
+            try:
+                held_out = self._timed_again()
+                leads, figures = lead(held_out)
+                undone = self._candidates.undone(self._best) if leads else None
+            except Exception as error:  # noqa: BLE001 - as of a candidate: what was found until then is kept
+                leads, reason = False, f"the best could not be held against the default: {_said(error)}"
+            else:
+                reason = f"{'ahead of the default' if leads else 'the lead over the default is too small'}: {figures}"
+                if undone is not None:
+                    leads, reason = False, f"the best is wrong in one of its forms: {undone}"
+            chosen = self._best.choice if leads else self.default.choice
         return TuningResult(
-            target,
-            target,
+            self._target,
+            self._target,
             tuple(self._options.tokens),
-            default.choice,
-            best.choice,
+            self.default.choice,
+            self._best.choice,
             chosen,
             reason,
             tuple(self._trials),
             held_out,
             environment.current(self._threads),
         )
+
+    def _timed_again(self) -> tuple[Pair, ...]:
+        """Return the best over the default, on new sessions and rounds."""
+        self._progress("timing the best against the default again")
+        budget = 4 * self._options.seconds
+        return self._contest.between(self._best, self.default, budget=budget, seed=_HELD_OUT_SEED)
 
 
 def _said(error: Exception) -> str:

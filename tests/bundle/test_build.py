@@ -17,7 +17,7 @@ import onnx
 import pytest
 
 import ffn_export as fx
-from ffn_export.bundle.describe import provider
+from ffn_export.bundle.describe import provider, provider_options
 from ffn_export.bundle.manifest import read_manifest
 from ffn_export.errors import GateError, IntegrityError, RuntimeUnavailableError, UsageError
 from ffn_export.runtimes.base import Artifact
@@ -79,6 +79,8 @@ def test_the_provider_is_that_of_the_target_where_it_judged(bundle: Path) -> Non
     on_gpu = replace(parity, cases=tuple(replace(case, runtime="ort-cuda") for case in parity.cases))
     assert provider("ort-cuda", on_gpu) == "CUDAExecutionProvider"
     assert {provider("ort-cuda", parity), provider("ort-cpu", on_gpu)} == {"CPUExecutionProvider"}
+    assert provider_options("CUDAExecutionProvider")["use_tf32"] == "0"
+    assert read_manifest(bundle).provider_options == provider_options("CPUExecutionProvider") == {}
 
 
 def test_a_bundle_runs_on_its_own_provider_or_not_at_all(bundle: Path, tmp_path: Path) -> None:

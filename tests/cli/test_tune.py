@@ -66,12 +66,13 @@ def test_arrays_of_a_half_precision_are_given_in_float32(tmp_path: Path, capfd: 
 
 def test_a_bundle_is_built_again_in_its_place(tmp_path: Path, planted: Planted) -> None:
     planted(lambda choice: False)
-    assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet"]) == 0
+    assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--seed", "5", "--quiet"]) == 0
     assert read_manifest(tmp_path / "d2l-ffn").tuning is None
     assert run(["tune", str(tmp_path / "d2l-ffn"), "--quiet", *QUICK]) == 0
     manifest = read_manifest(tmp_path / "d2l-ffn")
     assert manifest.tuning is not None
     assert manifest.source["spec"] == "d2l-ffn"
+    assert "--seed 5" in (tmp_path / "d2l-ffn" / "report.html").read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["d2l-ffn"]
 
 

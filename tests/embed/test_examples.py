@@ -87,7 +87,9 @@ def test_what_cannot_be_run_is_said_in_one_line(
     (broken / "manifest.json").write_text("{")
     unknown = with_manifest(good, tmp_path / "unknown")
     (unknown / "model.onnx").unlink()
-    for bundle_directory in (tmp_path / "missing", foreign, broken, unknown):
+    level = {"graph_optimization_level": "basic"}
+    bare = with_manifest(good, tmp_path / "without-entries", session_options=level)
+    for bundle_directory in (tmp_path / "missing", foreign, broken, unknown, bare):
         done = program.run(bundle_directory)
         assert (done.returncode, done.stdout) == (2, ""), bundle_directory
         assert re.fullmatch(r".+\n", done.stderr), done.stderr
