@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ffn_export.bundle import integrity
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
 from ffn_export.errors import UsageError
+from ffn_export.exporter.samples import as_array
 from ffn_export.runtimes.base import Array, Artifact
 from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
 from ffn_export.runtimes.ort_session import CPU, OrtRunner, make_session
@@ -49,7 +48,7 @@ class Session:
         Raises:
             UsageError: If an input is missing, unknown, or of another dtype.
         """
-        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        arrays = {name: as_array(value) for name, value in inputs.items()}
         missing = [name for name in self._dtypes if name not in arrays]
         unknown = [name for name in arrays if name not in self._dtypes]
         if missing or unknown:

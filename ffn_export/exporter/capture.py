@@ -11,9 +11,10 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 import torch
+from onnx_ir.passes.common import NameFixPass
 
 from ffn_export.errors import ExportError
-from ffn_export.exporter import pointwise_conv
+from ffn_export.exporter import empty_sizes, pointwise_conv
 from ffn_export.exporter.checks import check_inference_only, specialised
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.one_line import first_line, root_cause
@@ -142,6 +143,9 @@ def _translate(program: torch.export.ExportedProgram, source: Source, names: tup
             f"{first_line(root_cause(error))}; write it with other operators"
         ) from error
     assert onnx_program is not None
+    # The names asked for are assigned at last, to inputs and outputs alone: another value may have one of them.
+    NameFixPass()(onnx_program.model)
+    empty_sizes.keep(onnx_program.model)
     return onnx_program.model
 
 

@@ -7,7 +7,6 @@ float32 in all of them, since PyTorch's kernels keep them so.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.exporter.drawing import numpy_dtype
+from ffn_export.exporter.module_state import copied
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import TensorSpec
 
@@ -45,21 +45,38 @@ def convert(source: Source, dtype: str, *, keep_io: bool = False) -> Source:
         return source
     if source.program is not None:
         raise UsageError(f"{source.spec} is an exported program, its dtypes are fixed: export the module in {dtype}")
-    module = copy.deepcopy(source.module)
     if dtype == "mixed":
-        return replace(source, module=_with_half_products(module, {}), dtype=dtype, keep_io=True)
+        module = _HalfProducts().put_into(copied(source.module))
+        return replace(source, module=module, dtype=dtype, keep_io=True)
     half = HALVES[dtype]
-    module = module.to(half)
+    module = _in_half(copied(source.module), half) if source.load is None else source.load(half)
     if keep_io:
         _cast_at_the_border(module, half)
         return replace(source, module=module, dtype=dtype, keep_io=True)
-    inputs = tuple(_in_half(spec, dtype) for spec in source.inputs)
+    inputs = tuple(_spec_in_half(spec, dtype) for spec in source.inputs)
     samples = source.samples and {s.name: source.samples[s.name].astype(numpy_dtype(s.dtype)) for s in inputs}
     return replace(source, module=module, inputs=inputs, samples=samples, dtype=dtype)
 
 
-def _in_half(spec: TensorSpec, dtype: str) -> TensorSpec:
+def _spec_in_half(spec: TensorSpec, dtype: str) -> TensorSpec:
     return replace(spec, dtype=dtype) if spec.dtype == "float32" else spec
+
+
+def _in_half(module: nn.Module, half: torch.dtype) -> nn.Module:
+    """Convert as ``module.half()`` does: ``to`` would leave the real part of a complex buffer only.
+
+    The transformers library computes the frequencies of rotary positions in float32 in whatever dtype a model is
+    loaded, and in bfloat16 they would be off by a radian at position 1,000.
+    """
+    kept = {
+        id(buffer)
+        for owner in module.modules()
+        if type(owner).__module__.startswith("transformers.")
+        for name, buffer in owner._buffers.items()
+        if name.endswith("inv_freq")
+    }
+    module._apply(lambda t: t.to(half) if t.is_floating_point() and id(t) not in kept else t)  # type: ignore[no-untyped-call]
+    return module
 
 
 def _cast_at_the_border(module: nn.Module, half: torch.dtype) -> None:
@@ -83,15 +100,31 @@ def _cast(tree: Any, old: torch.dtype, new: torch.dtype) -> Any:
 
 
 class HalfProduct(nn.Module):
-    """A linear layer or convolution whose product is in float16 and whose bias is added in float32."""
+    """A linear layer or convolution whose product is in float16 and whose bias is added in float32.
 
-    def __init__(self, product: nn.Linear | nn.Conv1d) -> None:
+    Args:
+        product: The layer, which loses its bias.
+        weight: Its weight in float16; None converts whatever it computes its weight of.
+    """
+
+    def __init__(self, product: nn.Linear | nn.Conv1d, weight: nn.Parameter | None) -> None:
         super().__init__()
         bias = product.bias
         shape = (-1, 1) if isinstance(product, nn.Conv1d) else (-1,)  # a convolution's channels come before its length
         product.bias = None
-        self.product = product.to(torch.float16)
+        if weight is None:
+            product.to(torch.float16)
+        else:  # and not `to`, which converts the parameter, also for an embedding that is tied to it
+            product.weight = weight
+        self.product = product
         self.bias = None if bias is None else nn.Parameter(bias.detach().reshape(shape))
+        # A hook is what keeps PyTorch's encoder layer from computing with the weights of its layers by itself.
+        self.register_forward_pre_hook(lambda module, args: None)
+
+    @property
+    def weight(self) -> Tensor:
+        """The weight, in float16: some models look at its dtype."""
+        return self.product.weight
 
     def forward(self, x: Tensor) -> Tensor:
         """Map float32 to float32."""
@@ -99,16 +132,46 @@ class HalfProduct(nn.Module):
         return y if self.bias is None else y + self.bias
 
 
-def _with_half_products(module: nn.Module, made: dict[nn.Module, HalfProduct]) -> nn.Module:
-    """Replace products inside of a module, one that stands in several places by the same in all of them."""
-    if isinstance(module, HalfProduct):
+class _HalfProducts:
+    """Puts products in float16 in the place of layers; what stands in several places stays one."""
+
+    def __init__(self) -> None:
+        self._layers: dict[nn.Module, HalfProduct] = {}
+        self._weights: dict[nn.Parameter, nn.Parameter] = {}
+
+    def put_into(self, module: nn.Module) -> nn.Module:
+        """Replace the layers inside of a module, or the module where it is one."""
+        if isinstance(module, HalfProduct):
+            return module
+        if module in self._layers:
+            return self._layers[module]
+        layer = _as_layer(module)
+        if layer is not None:
+            self._layers[module] = HalfProduct(layer, self._in_half(layer))
+            return self._layers[module]
+        for name, child in list(module._modules.items()):  # named_children() leaves out what it has seen
+            if child is not None:
+                setattr(module, name, self.put_into(child))
         return module
+
+    def _in_half(self, layer: nn.Linear | nn.Conv1d) -> nn.Parameter | None:
+        weight = layer._parameters.get("weight")
+        if weight is None:  # parametrised: computed of others
+            return None
+        if weight not in self._weights:
+            self._weights[weight] = nn.Parameter(weight.detach().to(torch.float16), requires_grad=False)
+        return self._weights[weight]
+
+
+def _as_layer(module: nn.Module) -> nn.Linear | nn.Conv1d | None:
+    """Return a module that computes a product with a weight of its own as a layer of PyTorch's, None for any other."""
     # Attention reads the weight of this kind itself, and never calls it.
-    if isinstance(module, (nn.Linear, nn.Conv1d)) and not isinstance(module, NonDynamicallyQuantizableLinear):
-        if module not in made:
-            made[module] = HalfProduct(module)
-        return made[module]
-    for name, child in list(module._modules.items()):  # named_children() leaves out what it has seen
-        if child is not None:
-            setattr(module, name, _with_half_products(child, made))
-    return module
+    if isinstance(module, (nn.Linear, nn.Conv1d)):
+        return None if isinstance(module, NonDynamicallyQuantizableLinear) else module
+    kind = type(module)
+    if (kind.__module__, kind.__name__) != ("transformers.pytorch_utils", "Conv1D"):  # GPT-2's linear layer, turned
+        return None
+    weight, bias = module.get_parameter("weight"), module.get_parameter("bias")
+    linear = nn.Linear(weight.shape[0], weight.shape[1], device="meta")
+    linear.weight, linear.bias = nn.Parameter(weight.detach().T), bias
+    return linear

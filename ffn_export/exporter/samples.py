@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from ffn_export.errors import UsageError
 from ffn_export.exporter.drawing import Array, numpy_dtype
 from ffn_export.exporter.tensor_spec import Dim, TensorSpec
+
+
+def as_array(value: Any) -> Array:
+    """Return what a user gives for an array, which may be a tensor of torch on any device."""
+    if hasattr(value, "detach"):  # and not isinstance: who runs a bundle need not import torch
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":
+            value = value.float().numpy().astype(numpy_dtype("bfloat16"))
+    return np.asarray(value)
 
 
 def check_samples(specs: Sequence[TensorSpec], samples: Mapping[str, Array]) -> None:

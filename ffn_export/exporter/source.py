@@ -1,21 +1,23 @@
 """How a user names what to export: a preset, ``package.module:factory``, a model directory, an exported program.
 
-Resolving a SPEC seeds every generator, calls the factory and puts the module into evaluation mode.
+Resolving a SPEC calls the factory under a seed of every generator and puts the module into evaluation mode.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.exporter.drawing import Array, draw_all, trace_sizes
@@ -54,6 +56,7 @@ class Source:
         keep_io: Whether inputs and outputs stayed in float32.
         task: What a Hugging Face model was loaded for.
         companions: Name -> path of files that belong beside the graph, such as a tokenizer's.
+        load: Makes the module in another dtype, where its library knows what has to stay in float32.
     """
 
     spec: str
@@ -72,6 +75,7 @@ class Source:
     keep_io: bool = False
     task: str | None = None
     companions: Mapping[str, Path] = field(default_factory=dict)
+    load: Callable[[torch.dtype], torch.nn.Module] | None = None
 
     def traced_sizes(self) -> dict[str, int]:
         """Return the sizes of the symbolic dimensions to trace with."""
@@ -164,25 +168,40 @@ def _from_preset(name: str, inputs: tuple[TensorSpec, ...] | None, seed: int | N
 
 
 def _from_factory(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: int) -> Source:
-    seed_everything(seed)
-    target = _import_factory(spec)
+    with _seeded(seed):
+        target = _import_factory(spec)
     # Again: an import that draws, and that is made once only, must not change the weights.
-    seed_everything(seed)
-    if isinstance(target, torch.nn.Module):
-        module: Any = target
-    else:
-        try:
-            module = target()
-        except (Exception, SystemExit) as error:
-            raise UsageError(f"factory {spec!r} raised {first_line(error)}") from error
-    if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"factory {spec!r} returned {type(module).__name__}, not a torch.nn.Module")
-    module.eval()
-    if inputs is None:
-        raise UsageError(f"{spec!r} needs its inputs: add --input NAME:DTYPE[DIM,...] for each")
-    specs, call = _bind(module, inputs)
+    with _seeded(seed):
+        module = _made(spec, target)
+        if not isinstance(module, torch.nn.Module):
+            raise UsageError(f"factory {spec!r} returned {type(module).__name__}, not a torch.nn.Module")
+        module.eval()
+        if inputs is None:
+            raise UsageError(f"{spec!r} needs its inputs: add --input NAME:DTYPE[DIM,...] for each")
+        specs, call = _bind(module, inputs)
+        _materialise(module, specs, call)
     name = spec.rpartition(":")[2].rpartition(".")[2]
     return Source(spec, name, "factory", module, with_ranges(module, specs, call), call, seed=seed)
+
+
+def _materialise(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSignature) -> None:
+    """Run a module with lazy layers once, which draw their weights then."""
+    if not any(map(is_lazy, module.parameters())):
+        return
+    args, kwargs = call.arguments(to_torch(draw_all(specs, trace_sizes(specs), seed=0)))
+    # Whatever it raises, it raises again when it is exported, where that is explained.
+    with contextlib.suppress(Exception), torch.no_grad():
+        module(*args, **kwargs)
+
+
+def _made(spec: str, target: Any) -> Any:
+    """Return what a factory makes; a module is there already."""
+    if isinstance(target, torch.nn.Module):
+        return target
+    try:
+        return target()
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"factory {spec!r} raised {first_line(error)}") from error
 
 
 def _import_factory(spec: str) -> Any:
@@ -210,11 +229,13 @@ def _import_factory(spec: str) -> Any:
 
 
 def _from_hugging_face(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: int, task: str | None) -> Source:
-    model = load_model(spec.removeprefix(HUGGING_FACE), task, inputs)
+    directory = spec.removeprefix(HUGGING_FACE)
+    model = load_model(directory, task, inputs)
     specs, call = _bind(model.module, model.inputs)
     return Source(
         spec, model.name, "hugging_face", model.module, with_ranges(model.module, specs, call), call, seed=seed,
         reference=model.reference, example=model.example, task=model.task, companions=model.companions,
+        load=lambda dtype: load_model(directory, task, inputs, dtype).module,
     )  # fmt: skip
 
 
@@ -237,14 +258,24 @@ def _bind(module: torch.nn.Module, specs: tuple[TensorSpec, ...]) -> tuple[tuple
     return tuple(by_name[name] for name in call.input_order), call
 
 
-def seed_everything(seed: int) -> None:
-    """Seed Python's, NumPy's and torch's global generators, before a factory is called.
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed Python's, NumPy's and torch's global generators for a factory, and put the caller's back.
 
     Raises:
         UsageError: If the seed is not a 64-bit whole number.
     """
     if not isinstance(seed, int) or not -(2**63) <= seed < 2**64:
         raise UsageError(f"seed must be a whole number of 64 bits, got {seed!r}")
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - factories draw from the global generator
-    torch.manual_seed(seed)
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - factories draw from the global generator
+    # Before CUDA is used torch only notes the seed for it: there is nothing to put back.
+    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(range(torch.cuda.device_count()) if in_use else []):
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)  # noqa: NPY002

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ffn_export.exporter.drawing import Array, draw_all, fit_sizes
-from ffn_export.exporter.samples import check_samples
+from ffn_export.exporter.samples import as_array, check_samples
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
 from ffn_export.parity.values import VALUES
 from ffn_export.size_label import size_label
@@ -132,4 +130,4 @@ def _cycle(sizes: Sequence[int]) -> Iterator[int]:
 
 def as_feeds(arrays: Mapping[str, object]) -> dict[str, Array]:
     """Return arrays of an ``.npz`` or the user's mapping as NumPy arrays."""
-    return {name: np.asarray(array) for name, array in arrays.items()}
+    return {name: as_array(array) for name, array in arrays.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ffn_export.exporter.drawing import Array
+from ffn_export.exporter.module_state import copied
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
@@ -35,9 +35,25 @@ class _InFloat64(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch l
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = dict(kwargs or {})
+        if func is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
+            return _attention(*args, **kwargs)
         if kwargs.get("dtype") in _WORKING:
             kwargs["dtype"] = torch.float64
         return func(*args, **kwargs)
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout: float = 0.0,
+    causal: bool = False,
+    **options: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute attention by its formula: the fused kernel answers NaN with numbers in some places of a batch."""
+    mask, scale = options.get("attn_mask"), options.get("scale")
+    result = torch.ops.aten._scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, scale=scale)
+    return result[0], query.new_empty(0)  # whose sums are for a backward pass
 
 
 class TorchOracle:
@@ -45,7 +61,7 @@ class TorchOracle:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.module = copy.deepcopy(source.module).double()
+        self.module = copied(source.module).double()
         for each in self.module.modules():  # eval() is not every module's own: an exported program's raises
             each.training = False
 

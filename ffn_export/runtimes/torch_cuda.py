@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.exporter.module_state import copied
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
@@ -61,7 +61,7 @@ class DeviceRunner(TorchRunner):
     """
 
     def __init__(self, source: Source, threads: int, device: str) -> None:
-        module = copy.deepcopy(source.module).to(device)
+        module = copied(source.module).to(device)
         super().__init__(source, threads, module, device)
         self._placed = self._observed(module)
 

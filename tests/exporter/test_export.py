@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import ffn_export as fx
 from ffn_export.errors import ExportError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.export import export_source
@@ -398,3 +400,68 @@ def test_the_graph_is_called_after_the_source_and_runs() -> None:
     model = export_source(source)
     assert model.graph.name == "nothing"
     np.testing.assert_array_equal(run(model, {"x": np.arange(3, dtype=np.float32)})[0], [0, 1, 2])
+
+
+def test_outputs_are_called_as_asked_whatever_torch_calls_its_nodes() -> None:
+    class Sentences(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.mean = nn.Embedding(9, 4), nn.Linear(4, 4)
+
+        def forward(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+            tokens = self.table(ids)
+            return {"embedding": self.mean(tokens.mean(1)), "linear": tokens.sum(1)}
+
+    module, inputs = Sentences().eval(), {"ids": "int64[batch,seq>=1]"}
+    model = fx.export(module, inputs)
+    assert [value.name for value in model.graph.outputs] == ["embedding", "linear"]
+    assert fx.verify(model, module, inputs=inputs, runtimes=["ort-cpu"]).passed
+
+
+def test_attention_takes_an_empty_sequence() -> None:
+    class Attends(nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return nn.functional.scaled_dot_product_attention(q, k, v)
+
+    inputs = {"q": "float32[batch,2,n,4]", "k": "float32[batch,2,seq>=1,4]", "v": "float32[batch,2,seq,4]"}
+    for given in (inputs, dict.fromkeys(inputs, "float32[batch,2,seq,4]")):
+        result = fx.verify(fx.export(Attends(), given), Attends(), inputs=given, runtimes=["ort-cpu"])
+        assert result.passed, result.failures[:2]
+
+
+def test_a_refused_module_keeps_its_buffers() -> None:
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls: torch.Tensor
+            self.last: torch.Tensor
+            self.register_buffer("calls", torch.zeros(()))
+            self.register_buffer("last", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            self.last = x.mean() + torch.zeros(3)
+            return x + self.calls + self.last
+
+    module = Counts()
+    calls, last = module.calls, module.last
+    with pytest.raises(ExportError, match="changes buffer"):
+        fx.export(module, {"x": "float32[n,3]"})
+    assert module.calls is calls
+    assert module.last is last
+    assert not calls.any()
+
+
+def test_the_graph_has_the_name_that_a_caller_gives() -> None:
+    assert fx.export("d2l-ffn", name="my-block").graph.name == "my-block"
+
+
+def test_samples_may_be_tensors() -> None:
+    samples = {"x": torch.ones(2, 3, 4, requires_grad=True)}
+    assert shapes(fx.export(nn.Linear(4, 4), {"x": "float32[batch,seq,4]"}, samples=samples).graph.inputs) == {
+        "x": "[batch,seq,4]"
+    }
+    half = {"x": torch.ones(2, 4, dtype=torch.bfloat16)}
+    assert fx.export(nn.Linear(4, 4).bfloat16(), {"x": "bfloat16[n,4]"}, samples=half).graph.outputs[0].dtype == (
+        ir.DataType.BFLOAT16
+    )

@@ -71,6 +71,69 @@ def test_mixed_leaves_a_layer_alone_that_attention_reads() -> None:
     assert dtypes(fx.export(module, X, dtype="mixed")) == ("FLOAT", "FLOAT")
 
 
+class Tied(nn.Module):
+    """A table of embeddings that is the output's matrix too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(7, 4)
+        self.norm = nn.LayerNorm(4)
+        self.head, self.other = (nn.Linear(4, 7, bias=False) for _ in range(2))
+        self.head.weight = self.other.weight = self.table.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden = self.norm(self.table(ids))
+        y: torch.Tensor = self.head(hidden) + self.other(hidden)
+        return y
+
+
+def test_mixed_keeps_the_table_that_is_tied_to_a_product_in_float32() -> None:
+    module, inputs = Tied().eval(), {"ids": "int64[batch,seq]"}
+    mixed = convert(from_module(module, inputs), "mixed").module
+    assert mixed.get_parameter("table.weight").dtype is torch.float32
+    assert mixed.get_parameter("head.product.weight") is mixed.get_parameter("other.product.weight")
+    model = fx.export(module, inputs, dtype="mixed")
+    assert dtypes(model) == ("INT64", "FLOAT")
+    assert fx.verify(model, module, inputs=inputs, dtype="mixed", runtimes=["ort-cpu"]).passed
+
+
+def test_mixed_reaches_the_layers_that_an_encoder_layer_computes_with_by_itself() -> None:
+    """In evaluation mode it reads their weights and calls one fused operator."""
+    torch.manual_seed(0)
+    module = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    inputs = {"src": "float32[batch,seq,8]"}
+    model = fx.export(module, inputs, dtype="mixed")
+    halves = [v for v in model.graph.initializers.values() if v.dtype == ir.DataType.FLOAT16]
+    assert {tuple(value.shape or ()) for value in halves} == {(8, 16), (16, 8)}
+    assert fx.verify(model, module, inputs=inputs, dtype="mixed", runtimes=["ort-cpu"]).passed
+
+
+def test_complex_buffers_stay_complex() -> None:
+    class Rotated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.turns: torch.Tensor
+            self.register_buffer("turns", torch.polar(torch.ones(2), torch.tensor([0.3, 1.2])))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], 2, 2))
+            return torch.view_as_real(pairs * self.turns).flatten(-2).to(x.dtype)
+
+    module = Rotated().eval()
+    half = convert(from_module(module, X), "float16").module
+    x = torch.randn(2, 3, 4)
+    torch.testing.assert_close(half(x.half()).float(), module(x), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated")
+def test_a_module_that_keeps_a_tensor_with_a_gradient_is_copied() -> None:
+    module = torch.nn.utils.weight_norm(nn.Linear(4, 4))
+    model = fx.export(module, {"input": "float32[n,4]"}, dtype="float16")
+    assert dtypes(model) == ("FLOAT16", "FLOAT16")
+    assert module.weight.requires_grad
+    assert fx.verify(fx.export(module, {"input": "float32[n,4]"}), module).passed
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()

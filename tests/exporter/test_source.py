@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import importlib
+import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -14,7 +16,7 @@ from torch.export import Dim as TorchDim
 
 from ffn_export.errors import ExportError, UsageError
 from ffn_export.exporter.export import export_source
-from ffn_export.exporter.source import Source, from_module, resolve, seed_everything
+from ffn_export.exporter.source import Source, from_module, resolve
 from tests.exporter.helpers import X, assert_same_function, module_of, refusal, shapes
 
 INPUT = ["x:float32[n,4]"]
@@ -153,13 +155,33 @@ def test_an_import_that_draws_does_not_change_the_weights(user: Path) -> None:
     assert torch.equal(first["weight"], again["weight"])
 
 
+def test_a_factory_leaves_the_callers_generators_where_they_were(user: Path) -> None:
+    del user
+
+    def drawn() -> tuple[float, float, float]:
+        return random.random(), np.random.random(), torch.rand(()).item()  # noqa: NPY002
+
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)  # noqa: NPY002
+    expected = drawn()
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)  # noqa: NPY002
+    resolve("user_models:linear", INPUT, 7)
+    assert drawn() == expected
+
+
+def test_lazy_layers_draw_their_weights_under_the_seed(user: Path) -> None:
+    (user / "lazy_models.py").write_text("from torch import nn\ndef make(): return nn.LazyLinear(3)\n")
+    first, again, other = (resolve("lazy_models:make", INPUT, seed).module.state_dict() for seed in (1, 1, 2))
+    assert torch.equal(first["weight"], again["weight"])
+    assert not torch.equal(first["weight"], other["weight"])
+
+
 @pytest.mark.usefixtures("user")
 @pytest.mark.parametrize("seed", [2**64, -(2**63) - 1, "a", 1.5])
 def test_a_seed_is_a_64_bit_number(seed: Any) -> None:
     for spec, inputs in (("d2l-ffn", None), ("user_models:linear", INPUT)):
         assert "seed must be a whole number of 64 bits" in refusal(UsageError, resolve, spec, inputs, seed)
-    seed_everything(-(2**63))
-    seed_everything(2**64 - 1)
+    assert resolve("user_models:linear", INPUT, -(2**63)).seed == -(2**63)
+    assert resolve("user_models:linear", INPUT, 2**64 - 1).seed == 2**64 - 1
 
 
 def test_a_preset_brings_its_inputs_and_takes_others() -> None:

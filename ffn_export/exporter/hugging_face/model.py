@@ -47,13 +47,16 @@ class HuggingFaceModel:
     example: Mapping[str, int]
 
 
-def load_model(path: str, task: str | None, inputs: tuple[TensorSpec, ...] | None) -> HuggingFaceModel:
+def load_model(
+    path: str, task: str | None, inputs: tuple[TensorSpec, ...] | None, dtype: torch.dtype = torch.float32
+) -> HuggingFaceModel:
     """Load a model directory; nothing outside of it is read, and no code of it is run.
 
     Args:
         path: The directory.
         task: Name of a task; None means what ``config.json`` names.
         inputs: The user's own inputs; None means those of the convention.
+        dtype: Dtype of the weights, but for those that the library keeps in float32.
 
     Raises:
         UsageError: If the directory, its weights or the task are not what they have to be.
@@ -65,7 +68,7 @@ def load_model(path: str, task: str | None, inputs: tuple[TensorSpec, ...] | Non
     library = transformers()
     chosen, maker = choose(directory, task)
     config = _configuration(directory)
-    module = load_weights(directory, config, chosen, maker)
+    module = load_weights(directory, config, chosen, maker, dtype)
     keep_outputs(module, chosen)
     return HuggingFaceModel(
         module,

@@ -19,23 +19,26 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.quiet import silent
 
 
-def load_weights(directory: ModelDirectory, config: Any, task: Task, maker: str) -> torch.nn.Module:
-    """Make the model for a task and fill it with the weights of the directory, in float32.
+def load_weights(
+    directory: ModelDirectory, config: Any, task: Task, maker: str, dtype: torch.dtype = torch.float32
+) -> torch.nn.Module:
+    """Make the model for a task and fill it with the weights of the directory.
 
     Args:
         directory: The model.
         config: Its configuration.
         task: What it is for.
         maker: The Auto class that makes it.
+        dtype: Dtype of the weights, but for those that the library keeps in float32.
 
     Raises:
         UsageError: If the files hold anything but tensors, or not the tensors that the model has.
     """
-    module, found = _from_pretrained(directory, config, maker)
+    module, found = _from_pretrained(directory, config, maker, dtype)
     missing = sorted(found["missing_keys"])
     if missing and all(name.startswith("pooler.") for name in missing) and _can_do_without_pooler(module):
         # Weights that were trained for another task have none, and the hidden states do not need it.
-        module, found = _from_pretrained(directory, config, maker, add_pooling_layer=False)
+        module, found = _from_pretrained(directory, config, maker, dtype, add_pooling_layer=False)
         missing = sorted(found["missing_keys"])
     if found["error_msgs"]:
         raise UsageError(f"the weights in {directory.path} do not fit: {str(found['error_msgs'][0]).splitlines()[0]}")
@@ -48,7 +51,7 @@ def load_weights(directory: ModelDirectory, config: Any, task: Task, maker: str)
 
 
 def _from_pretrained(
-    directory: ModelDirectory, config: Any, maker: str, **options: Any
+    directory: ModelDirectory, config: Any, maker: str, dtype: torch.dtype, **options: Any
 ) -> tuple[torch.nn.Module, dict[str, Any]]:
     library = transformers()
     try:
@@ -61,7 +64,7 @@ def _from_pretrained(
                 weights_only=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # they are refused, but by name and shape
-                dtype=torch.float32,
+                dtype=dtype,
                 # Eager and not sdpa: a query that sees no key, as the first ones of a row that is padded on the
                 # left, has a defined result in it, and ONNX Runtime gives the same. The fused kernels answer it
                 # with whatever they do, PyTorch's own two among themselves. Its graph is the smaller one, too.

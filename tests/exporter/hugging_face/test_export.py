@@ -14,9 +14,12 @@ import transformers  # type: ignore[import-not-found,unused-ignore]
 
 import ffn_export as fx
 from ffn_export.exporter import onnx_file
+from ffn_export.exporter.precision import convert
 from ffn_export.exporter.quiet import silent
+from ffn_export.exporter.source import from_module
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.subjects import as_source
 from tests.exporter.hugging_face.conftest import Saved
 
 Exported = Callable[[str], Path]
@@ -150,4 +153,44 @@ def test_the_same_directory_gives_the_same_graph(saved: Saved) -> None:
 def test_a_model_can_be_had_in_half_precision(saved: Saved, dtype: str) -> None:
     spec = f"hf:{saved('BertModel')}"
     result = fx.verify(fx.export(spec, dtype=dtype), against=spec, dtype=dtype, runtimes=["ort-cpu"])
+    assert result.passed, result.failures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_half_model_is_the_one_that_the_library_loads(saved: Saved, dtype: str) -> None:
+    """It keeps what the model computes with in float32: rotary frequencies, and in float16 T5's last product."""
+    for name in ("LlamaForCausalLM", "T5ForConditionalGeneration"):
+        source = as_source(f"hf:{saved(name)}", dtype=dtype)
+        with silent():
+            wanted = getattr(transformers, name).from_pretrained(saved(name), dtype=getattr(torch, dtype))
+        for (key, ours), (same, theirs) in zip(
+            (*source.module.named_parameters(), *source.module.named_buffers()),
+            (*wanted.named_parameters(), *wanted.named_buffers()),
+            strict=True,
+        ):
+            assert (key, ours.dtype) == (same, theirs.dtype)
+            assert torch.equal(ours, theirs), key
+
+
+def test_a_model_of_the_library_in_memory_keeps_its_rotary_frequencies(saved: Saved) -> None:
+    with silent():
+        model = transformers.LlamaForCausalLM.from_pretrained(saved("LlamaForCausalLM"))
+    frequencies = model.get_buffer("model.rotary_emb.inv_freq").clone()
+    source = convert(from_module(model, {"input_ids": "int64[batch,seq]"}), "bfloat16")
+    assert torch.equal(source.module.get_buffer("model.rotary_emb.inv_freq"), frequencies)
+    assert source.module.get_parameter("lm_head.weight").dtype is torch.bfloat16
+
+
+@pytest.mark.slow
+def test_mixed_reaches_the_linear_layers_of_gpt2(saved: Saved) -> None:
+    spec = f"hf:{saved('GPT2LMHeadModel')}"
+    model = fx.export(spec, dtype="mixed")
+    read = {
+        kind: {str(v.dtype) for n in model.graph if n.op_type in kind for v in n.inputs if v and v.is_initializer()}
+        for kind in (("MatMul",), ("Gather",))
+    }
+    assert read["MatMul",] == {"FLOAT16"}
+    assert "FLOAT16" not in read["Gather",]  # one of the tables is the last product's matrix, too
+    result = fx.verify(model, against=spec, dtype="mixed", runtimes=["ort-cpu"])
     assert result.passed, result.failures
