@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ffn_export.quantization.options import DEFAULT_BUDGET, QuantizationOptions
 from ffn_export.quantizing import quantize
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.threads import available_threads
-from ffn_export.subjects import Against, Model, Subject, as_source, evaluating, opened, source_of
+from ffn_export.subjects import Against, Model, Subject, as_source, evaluating, known_source, opened
 from ffn_export.tuning.options import TuneOptions
 from ffn_export.verifying import bisect, verify
 
@@ -87,7 +88,7 @@ def bench(
 
     Args:
         model: An ONNX model in memory, an ``.onnx`` file, or a bundle.
-        against: The module or SPEC that it comes from; None for a bundle means its source.
+        against: The module or SPEC that it comes from; None for a bundle means its source, where that is here.
         inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
         sizes: Sizes of the symbolic axes, one mapping a measurement; None means three typical ones.
         tokens: In place of sizes, lengths of the one sequence to time, moved into the bounds of its axis; one a
@@ -105,11 +106,12 @@ def bench(
             is no axis for tokens.
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
+    asked = Against(against, inputs, seed, dtype, keep_io, task)
     with opened(model) as file:
-        source = source_of(file, Against(against, inputs, seed, dtype, keep_io, task))
+        source, why = known_source(file, asked)
         specs = source.inputs if source else graph_inputs(onnx_file.load(file.path))
         with evaluating(source):
-            return measure(
+            result = measure(
                 Artifact(file.path, source, file.settings),
                 specs,
                 asked_sizes(specs, sizes, tokens, source.example if source else None),
@@ -117,6 +119,7 @@ def bench(
                 threads=threads or available_threads(),
                 progress=progress,
             )
+    return result if why is None else replace(result, unavailable={**result.unavailable, "torch": why})
 
 
 def build(
@@ -169,8 +172,8 @@ def build(
         bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 leaves the timing out.
         check: Whether the exported and the fused graph are run and compared, and what differs is undone.
         quantization: How weights are stored in few bits; None leaves them as they are.
-        budget: Declared relative L2 error of an output; None means 0.02 for a quantised model, that of ``tuning`` for
-            one that tuning stored in 8 bits, and for others the bound in units of the last place.
+        budget: Declared relative L2 error of an output; None means 0.02 for a quantised model and for others the
+            bound in units of the last place. One that tuning stored in 8 bits keeps the budget of ``tuning``, too.
         forms: The forms that are used of those which the target leaves open; None means what the table of costs says.
         tuning: How forms, session options and, with a budget, how weights are stored are chosen by measuring; None does
             not. It excludes ``quantization``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,7 @@ def as_source(
         inputs = specs_of(arrays)
     if isinstance(subject, str):
         source = resolve(subject, inputs, seed, task)
+        source = source if name is None else replace(source, name=name)
     elif task is not None:
         raise UsageError("a task is for hf:DIR, a model directory, and not for a module: leave it out")
     elif inputs is None:
@@ -130,6 +131,20 @@ def evaluating(source: Source | None) -> Iterator[None]:
         yield
 
 
+def known_source(file: OpenModel, against: Against) -> tuple[Source | None, str | None]:
+    """Return the source, or none of a bundle whose own is not here, as where it is served, and why.
+
+    Raises:
+        UsageError: If what was named does not resolve.
+    """
+    try:
+        return source_of(file, against), None
+    except UsageError as error:
+        if against.subject is not None or file.directory is None:
+            raise
+        return None, str(error)
+
+
 def reference_of(file: OpenModel, against: Against, threads: int) -> Reference:
     """Resolve what a model is verified against; a bundle whose source cannot be imported has its test vectors.
 
@@ -139,12 +154,7 @@ def reference_of(file: OpenModel, against: Against, threads: int) -> Reference:
     subject = against.subject
     if isinstance(subject, Path) or (isinstance(subject, str) and subject.endswith(".onnx")):
         return OnnxReference(Path(subject), threads)
-    try:
-        source = source_of(file, against)
-    except UsageError:
-        if subject is not None or file.directory is None:
-            raise
-        source = None  # the factory is not importable here: its test vectors are what there is
+    source, _ = known_source(file, against)
     if source is not None:
         return TorchReference(source, threads)
     if file.directory is None or file.manifest is None:

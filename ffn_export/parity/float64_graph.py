@@ -16,6 +16,7 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.runtimes.reference import name_unused_outputs, unknown_operator
 
 _WORKING = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+_MOST_BYTES = 2**30
 
 
 class GraphOracle:
@@ -24,7 +25,7 @@ class GraphOracle:
     Raises:
         NotImplementedError: If the reference evaluator does not know one of its operators, and no formula of a
             vendor's stands in (:mod:`ffn_export.runtimes.contrib_operators`), it holds functions of its own, or it is
-            too large in float64 for one message.
+            too large in float64: the evaluator holds its weights several times.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +33,10 @@ class GraphOracle:
 
         from ffn_export.runtimes import contrib_operators
 
-        model = load_to_model(onnx_file.load(path))
+        lazy = onnx_file.load(path)
+        if onnx_file.weight_bytes(lazy) > _MOST_BYTES:
+            raise NotImplementedError(f"no float64 evaluation of {path.name}: its weights are too large in float64")
+        model = load_to_model(lazy)
         reason = "functions of its own stay in their dtype" if model.functions else unknown_operator(model)
         if reason is not None:
             raise NotImplementedError(f"no float64 evaluation of {path.name}: {reason}")
@@ -42,13 +46,14 @@ class GraphOracle:
         operators = list(contrib_operators.OPERATORS.values())
         try:
             self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
-        except Exception as error:  # it raises whatever it meets, and protobuf what is larger than 2 GiB
+        except Exception as error:  # it raises whatever it meets
             raise NotImplementedError(f"no float64 evaluation of {path.name}: {first_line(error)}") from error
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the outputs in order, floating-point ones in float64."""
         wide = {n: a.astype(np.float64) if _is_float(a) else a for n, a in feeds.items()}
-        results: Any = self._evaluator.run(self.outputs, wide)
+        with np.errstate(all="ignore"):  # NaN and infinity are among the inputs
+            results: Any = self._evaluator.run(self.outputs, wide)
         return list(results)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ffn_export.fusion import sites
+from ffn_export.fusion.constants import is_fixed
 from ffn_export.fusion.views import float_of, input_at, int_of, is_standard
 from ffn_export.quantization.options import INTEGERS
 
@@ -33,10 +34,10 @@ class Product:
 
 
 def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
-    """Yield the products to quantise: those of feed-forwards, or all that have a constant matrix, each once."""
+    """Yield the products to quantise: those of feed-forwards, or all that have constant weights, each once."""
     if all_products:
         graphs = (model.graph, *model.graph.subgraphs())
-        yield from (node for graph in graphs for node in graph if _is_product(node) and _matrix(node) is not None)
+        yield from (node for graph in graphs for node in graph if _is_product(node) and _has_weights(node))
         return
     found = (site.nodes for site in sites.find(model) if site.kind == "feed_forward")
     yield from dict.fromkeys(node for nodes in found for node in nodes if _is_product(node))
@@ -75,6 +76,12 @@ def _gemm(node: ir.Node, weight: ir.Value) -> Product | str:
 
 def _is_product(node: ir.Node) -> bool:
     return node.op_type in sites.PRODUCTS and node.domain in ("", "com.microsoft")
+
+
+def _has_weights(node: ir.Node) -> bool:
+    """Whether a product's second operand is no activation: an initialiser, or what constants alone make."""
+    weight = input_at(node, 1)
+    return weight is not None and (weight.is_initializer() or is_fixed(weight))
 
 
 def _matrix(node: ir.Node) -> ir.Value | None:

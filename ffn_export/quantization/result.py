@@ -69,7 +69,7 @@ class QuantizationReport:
             f"{nodes[0]}{f' and {len(nodes) - 1} more' if nodes[1:] else ''}: {reason}"
             for reason, nodes in by_reason.items()
         )
-        return kept or "there is no feed-forward (--all takes other products with a constant matrix)"
+        return kept or "there is no feed-forward (--all takes other products with constant weights too)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

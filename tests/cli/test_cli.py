@@ -202,6 +202,13 @@ def test_users_modules(factory: Callable[[str], str], tmp_path: Path, capfd: Cap
     sys.modules.pop(spec.partition(":")[0])
     assert run(["verify", "out/make"]) == 0
     assert "test vectors" in capfd.readouterr().err
+    # It is timed under its own options too, without the module.
+    words = ["bench", "out/make", "--tokens", "8"]
+    assert run([*words, "--json", "times.json"]) == 0, capfd.readouterr().err
+    timed = json.loads(Path("times.json").read_text())
+    assert timed["baseline"] == ""
+    assert "cannot import" in timed["unavailable"]["torch"]
+    assert "cannot import" in fails(capfd, 2, *words, "--max-ratio", "2")
 
 
 def test_faulty_factories_are_one_line(factory: Callable[[str], str], capfd: Capture) -> None:

@@ -215,6 +215,17 @@ def test_nothing_to_quantize_says_each_reason_once() -> None:
     assert "and 1 more: " in str(refused.value)
 
 
+def test_all_names_the_weights_that_it_leaves_too() -> None:
+    turned = "r = Transpose<perm = [1, 0]>(w) o = MatMul(x, r)"
+    body = f"{FEED_FORWARD} z = MatMul(y, w) {turned}".replace("MatMul(x, r)", "MatMul(z, r)")
+    _, report = quantize_some(graph(body), QuantizationOptions(all_products=True))
+    assert len(report.weights) == 2  # of the feed-forward, of which one is read once more
+    assert list((report.kept or {}).values()) == ["its matrix is no initializer of two axes"]
+    alone = graph("r = Transpose<perm = [1, 0]>(w) m = MatMul(a, r) y = Relu(m)", inputs=", float[batch,seq,48] a")
+    with pytest.raises(UsageError, match="its matrix is no initializer of two axes"):
+        quantize_some(alone, QuantizationOptions(all_products=True))
+
+
 def test_what_hides_the_products_is_named() -> None:
     with pytest.raises(UsageError, match="in few bits already"):
         quantize_some(quantize(graph(FEED_FORWARD))[0], QuantizationOptions())
