@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+# Integers and booleans have no last place: each that is wrong counts so many, far above any bound.
+UNITS_OF_AN_ELEMENT = 1024
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class OutputMetrics:
         output: Its name.
         dtype: Element type of the output.
         scale: Largest finite magnitude of the oracle's output.
-        actual: How far the runtime is from the oracle.
+        actual: How far the runtime is from the oracle. Of integers and booleans, the units in the last place count
+            elements: 1,024 for each that neither the oracle nor PyTorch has.
         baseline: How far PyTorch in the working dtype is from the oracle.
         conditioning_ulps: How far one rounding of the inputs moves the oracle, in units of the last place; 0 on a
             well-conditioned case, where it is not measured and nothing is allowed for it.
@@ -64,6 +68,7 @@ class OutputMetrics:
             row on which PyTorch's error is far above its usual one says nothing of the others.
         settled_baseline_ulps: PyTorch's largest error there.
         settled_index: Index of the runtime's largest error there.
+        elements: How many were compared; None in a result of before that was said.
     """
 
     output: str
@@ -80,6 +85,17 @@ class OutputMetrics:
     settled_ulps: float = 0.0
     settled_baseline_ulps: float = 0.0
     settled_index: tuple[int, ...] = ()
+    elements: int | None = None
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether its numbers may be off by a rounding; integers and booleans are right or wrong."""
+        return "float" in self.dtype
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data; what an older result did not say is left out again."""
+        data = asdict(self)
+        return data if self.elements is not None else {name: data[name] for name in data if name != "elements"}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> OutputMetrics:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from ffn_export.exporter.drawing import Array
-from ffn_export.parity.measures import Deviation, OutputMetrics
+from ffn_export.parity.measures import UNITS_OF_AN_ELEMENT, Deviation, OutputMetrics
 
 _BINS = 4096
 
@@ -40,6 +41,21 @@ def compare(
     scale = float(np.abs(truth[np.isfinite(truth)]).max(initial=0.0))
     unit = unit_in_the_last_place(scale, actual.dtype)
     error, own_error = _error(have, truth), _error(own, truth)
+    if not _is_floating(actual.dtype):
+        # Not by how much: the index of the largest of two equal numbers may be any. And not in float64, which has no
+        # more than 53 bits of an integer.
+        wrong, flipped = (actual != oracle) & (actual != baseline), baseline != oracle
+        deviation, own_deviation = _deviation(have, truth, error, unit), _deviation(own, truth, own_error, unit)
+        return OutputMetrics(
+            output=name,
+            dtype=dtype,
+            scale=scale,
+            actual=replace(deviation, ulps=float(wrong.sum()) / unit, worst_index=_index(wrong)),
+            baseline=replace(own_deviation, ulps=float(flipped.sum()) / unit),
+            conditioning_ulps=conditioning / unit,
+            frontier=frontier(error, np.abs(truth)),
+            elements=actual.size,
+        )
     settled = _settled(own_error, unit)
     settled_error = np.where(settled, error, 0.0)
     other = ~_same_kind(have, truth) & ~_same_kind(have, own)
@@ -59,13 +75,14 @@ def compare(
         unexpected_index=_index(unexpected) if unexpected.any() else (),
         dropped=int(np.count_nonzero(dropped)),
         frontier=frontier(error, np.abs(truth)),
+        elements=actual.size,
     )
 
 
 def unit_in_the_last_place(scale: float, dtype: np.dtype[np.generic]) -> float:
     """Return the spacing of ``dtype`` at ``scale``; 1 for integers and booleans, which must be equal."""
-    if dtype.kind not in "fV" and dtype.name not in ("bfloat16", "float16"):
-        return 1.0 / 1024  # any difference of 1 is far outside of every bound
+    if not _is_floating(dtype):
+        return 1.0 / UNITS_OF_AN_ELEMENT
     number = np.asarray(scale).astype(dtype)
     with np.errstate(over="ignore"):
         unit = float(np.abs(np.spacing(number).astype(np.float64)))
@@ -73,6 +90,10 @@ def unit_in_the_last_place(scale: float, dtype: np.dtype[np.generic]) -> float:
         return unit
     # The largest number, which masks are made of, has no number above it.
     return float(np.spacing(np.nextafter(number, np.zeros_like(number))).astype(np.float64))
+
+
+def _is_floating(dtype: np.dtype[np.generic]) -> bool:
+    return dtype.kind in "fV" or dtype.name in ("bfloat16", "float16")
 
 
 def frontier(error: Array, size: Array) -> tuple[tuple[float, float], ...]:

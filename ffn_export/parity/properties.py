@@ -232,8 +232,11 @@ def _compared(question: PropertyMetrics, before: Array, after: Array, own_ulps: 
     found = compare(question.output, after, before, before)
     if found.problem is not None:
         return replace(question, problem=found.problem)
-    if found.unexpected:
-        return replace(question, problem=f"{found.unexpected} elements are NaN or infinite in one setting alone")
+    # `dropped` are those that only the first has: it stands for both truths.
+    if found.unexpected or found.dropped:
+        return replace(
+            question, problem=f"{found.unexpected + found.dropped} elements are NaN or infinite in one setting alone"
+        )
     return replace(
         question,
         ulps=found.actual.ulps,

@@ -97,7 +97,8 @@ class CaseResult:
         """Return plain data for JSON, with the verdict under these tolerances beside the measurements."""
         warning = self.warning(tolerances)
         judged = {"status": self.status(tolerances), "factor": self.factor(tolerances), "warning": warning}
-        return {**asdict(self), **judged}
+        outputs = [output.to_dict() for output in self.outputs]
+        return {**asdict(self), "outputs": outputs, **judged}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CaseResult:
@@ -169,6 +170,12 @@ class ParityResult:
         if not found and not self.judged:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
             found.append(f"no runtime could judge the model ({reasons or 'none was asked'})")
+        compared = [output.elements for case in self.cases for output in case.outputs]
+        if not found and compared and not any(elements != 0 for elements in compared):
+            skipped = next((f", as {case.case}: {case.skipped}" for case in self.cases if case.skipped), "")
+            found.append(
+                f"no output had any element to compare{skipped}: give --samples, or bounds of the axes in --input"
+            )
         return tuple(found)
 
     @property

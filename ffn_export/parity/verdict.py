@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ffn_export.parity.caveats import DROPS_NAN, FLUSHES_DENORMALS, SUMS_IN_ORDER
-from ffn_export.parity.measures import OutputMetrics, PropertyMetrics, WeightMetrics
+from ffn_export.parity.measures import UNITS_OF_AN_ELEMENT, OutputMetrics, PropertyMetrics, WeightMetrics
 from ffn_export.parity.tolerances import Tolerances, allowed_ulps, explained_ulps
 
 # What a flushed input becomes behind a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
@@ -97,7 +97,17 @@ def output_failure(
     outside = [(error, most) for error, most in limits if not error.ulps <= most]
     if is_flushed or not outside:
         return None
-    error, most = max(outside, key=lambda each: each[0].factor)
+    return _outside(metrics, *max(outside, key=lambda each: each[0].factor))
+
+
+def _outside(metrics: OutputMetrics, error: Error, most: float) -> str:
+    """Say by how much an error is outside of what is allowed."""
+    if not metrics.is_floating:
+        wrong, own, allowed = (units // UNITS_OF_AN_ELEMENT for units in (error.ulps, error.baseline_ulps, most))
+        return (
+            f"{metrics.output}: {wrong:.0f} elements are neither the oracle's nor PyTorch's, first at "
+            f"{list(error.index)}, allowed {allowed:.0f} (PyTorch's own {own:.0f})"
+        )
     conditioning = f", conditioning {metrics.conditioning_ulps:.3g}" if metrics.conditioning_ulps else ""
     return (
         f"{metrics.output}: error {error.ulps:.3g} units in the last place at {list(error.index)}, "

@@ -97,6 +97,25 @@ def test_integers_must_be_equal() -> None:
     oracle = np.array([1, 2, 3])
     assert output_failure(compare("y", oracle, oracle, oracle), Tolerances()) is None
     assert output_failure(compare("y", oracle + np.array([0, 1, 0]), oracle, oracle), Tolerances()) is not None
+    large = oracle + 2**60  # which float64 does not tell apart
+    assert output_failure(compare("y", large + np.array([0, 1, 0]), large, large), Tolerances()) is not None
+
+
+def test_an_integer_that_pytorch_has_flipped_excuses_itself_and_few_others() -> None:
+    """Such as the index of the largest of two equal logits; by how much they differ says nothing."""
+    oracle = np.arange(64).reshape(4, 16)
+    pytorch = oracle.copy()
+    pytorch[0, 0] = 20_000
+    two = oracle.copy()
+    two[1, :2] = 7_000
+    for right in (oracle, pytorch, two):
+        assert output_failure(compare("ids", right, oracle, pytorch), Tolerances()) is None
+    failure = output_failure(compare("ids", oracle[::-1].copy(), oracle, pytorch), Tolerances())
+    assert failure == (
+        "ids: 64 elements are neither the oracle's nor PyTorch's, first at [0, 0], allowed 4 (PyTorch's own 1)"
+    )
+    flags, flipped = np.zeros(64, bool), np.eye(1, 64, dtype=bool)[0]
+    assert output_failure(compare("is_end", ~flags, flags, flipped), Tolerances()) is not None
 
 
 @pytest.mark.parametrize(

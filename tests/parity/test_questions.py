@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import pytest
 import torch
 from onnx_ir.tape import Tape
@@ -14,11 +16,12 @@ from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, from_module
 from ffn_export.parity import verdict
 from ffn_export.parity.cases import sweep
-from ffn_export.parity.properties import SAME_BITS, questions
+from ffn_export.parity.properties import SAME_BITS, ask, questions
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify
+from ffn_export.runtimes.base import Array, Runner
 
 TOKENS = {"x": "float32[batch,seq,8]"}
 
@@ -133,3 +136,19 @@ def test_dynamic_quantisation_breaks_independence_and_is_named(tmp_path: Path) -
         "DynamicQuantizeLinear rounds by the largest number of its whole input, so a result depends on the other "
         "tokens and on the batch",
     )
+
+
+class Flickers:
+    """A runtime that gives NaN in the first of two runs on the same inputs."""
+
+    def __init__(self) -> None:
+        self._results = iter([np.full((2, 3), np.nan, np.float32), np.zeros((2, 3), np.float32)])
+
+    def run(self, feeds: object) -> dict[str, Array]:
+        del feeds
+        return {"y": next(self._results)}
+
+
+def test_nan_in_the_first_of_two_runs_alone_is_not_the_same() -> None:
+    (found,) = ask("flickers", cast(Runner, Flickers()), {}, (), {})
+    assert (found.property, found.problem) == (SAME_BITS, "6 elements are NaN or infinite in one setting alone")

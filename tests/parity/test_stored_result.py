@@ -150,7 +150,8 @@ def test_the_schema_lists_every_field_that_is_written() -> None:
     result = replace(ParityResult.from_dict(json.loads(STORED.read_text())))
     data = result.to_dict()
     defs = SCHEMA["$defs"]
-    case, output = data["cases"][0], data["cases"][0]["outputs"][0]
+    case = data["cases"][0]
+    output = replace(result.cases[0].outputs[0], elements=60).to_dict()  # which the stored one is too old to say
     for written, schema in (
         (data, SCHEMA), (data["tolerances"], defs["tolerances"]), (case, defs["case"]), (output, defs["output"]),
         (output["actual"], defs["deviation"]), (data["weights"][0], defs["weight"]),

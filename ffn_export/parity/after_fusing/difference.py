@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -21,8 +22,10 @@ TOLERANCE = {
     ir.DataType.FLOAT16: 1.6e-2,
     ir.DataType.BFLOAT16: 0.125,
 }
-# The whole graph carries the rounding of every site on to the next.
+# The whole graph carries the rounding of every site on to the next; beyond half of the largest number nothing is left
+# of what was computed.
 WHOLE_GRAPH = 50
+MOST = 0.5
 # Below it, a tensor holds nothing but what is left of numbers that cancel.
 _SMALLEST_SCALE = 1e-6
 
@@ -36,9 +39,34 @@ class Difference:
 
 
 def tolerance_of(model: ir.Model) -> float:
-    """Return what a site of the model may be off by."""
+    """Return what a site of the model may be off by, wherever it is."""
     dtypes = {value.dtype for node in model.graph.all_nodes() for value in node.outputs}
     dtypes |= {value.dtype for graph in model.graphs() for value in (*graph.inputs, *graph.initializers.values())}
+    return _coarsest(dtypes)
+
+
+def tolerances_at(model: ir.Model, given: Collection[str]) -> dict[str, float]:
+    """Return what each value of a graph may be off by: by the dtypes that it was computed in since what is given.
+
+    Args:
+        model: The model, its nodes in the order of the data.
+        given: Names of values that are put in, so that they carry no rounding.
+    """
+    whole = tolerance_of(model)
+    found: dict[str, float] = {}
+    for node in model.graph:
+        read = (str(value.name) for value in node.inputs if value is not None)
+        before = max((found[name] for name in read if name in found and name not in given), default=0.0)
+        holds_graphs = any(
+            a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()
+        )
+        for value in node.outputs:
+            known = value.dtype is not None and not holds_graphs
+            found[str(value.name)] = max(before, _coarsest({value.dtype})) if known else whole
+    return found
+
+
+def _coarsest(dtypes: Collection[ir.DataType | None]) -> float:
     known = [TOLERANCE[dtype] for dtype in dtypes if dtype in TOLERANCE]
     return max(known, default=TOLERANCE[ir.DataType.FLOAT])
 

@@ -13,7 +13,15 @@ from ffn_export.fusion.pipeline import Fusion, sorted_copy
 from ffn_export.parity import cutting
 from ffn_export.parity.after_fusing import inputs as drawn
 from ffn_export.parity.after_fusing import probes
-from ffn_export.parity.after_fusing.difference import WHOLE_GRAPH, Difference, difference, is_floating, tolerance_of
+from ffn_export.parity.after_fusing.difference import (
+    MOST,
+    WHOLE_GRAPH,
+    Difference,
+    difference,
+    is_floating,
+    tolerance_of,
+    tolerances_at,
+)
 from ffn_export.parity.after_fusing.limits import Deadline
 from ffn_export.parity.after_fusing.running import EVALUATOR, ORT, Loaded, RefusedError, Runtimes
 from ffn_export.runtimes.base import Runtime
@@ -152,6 +160,7 @@ class Trial:
 
     def _compare_cut(self, loaded: Loaded, fusion: Fusion, at: tuple[str, ...]) -> Finding:
         worst, guilty, problem = 0.0, dict[str, str](), None
+        tolerances = tolerances_at(self._model, at)
         for case in self.cases:
             self._deadline.require()
             given = {name: case.expected[name] for name in at}
@@ -161,7 +170,7 @@ class Trial:
             for name in compared:
                 own = actual[f"{name}{cutting.SUFFIX}" if name in at else name]
                 found = difference(case.expected[name], own, integers=integers)
-                if found.relative <= self.tolerance:
+                if found.relative <= tolerances.get(name, self.tolerance):
                     worst = max(worst, found.relative)
                 elif name in fusion.values:
                     guilty.setdefault(name, self._words(found))
@@ -175,7 +184,7 @@ class Trial:
             actual = loaded.run(case.feeds)
             for name in self._outputs:
                 found = difference(case.expected[name], actual[name])
-                if found.relative > WHOLE_GRAPH * self.tolerance:
+                if found.relative > min(WHOLE_GRAPH * self.tolerance, MOST):
                     return Finding(finding.worst, problem=f"output {name!r} of the whole graph: {self._words(found)}")
         return finding
 
