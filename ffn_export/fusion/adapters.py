@@ -72,6 +72,15 @@ def _is_over_the_last_axis(node: ir.Node) -> bool:
     return int_of(node, "axis", 1) in (-1, len(x.shape) - 1)
 
 
+def _says_nothing(node: ir.Node, names: Names) -> None:
+    del node, names
+
+
+def _has_one_output(node: ir.Node) -> bool:
+    """Whether a BatchNormalization is one of inference, which its outputs told before an attribute did."""
+    return not any(value.name or value.uses() for value in node.outputs[1:])
+
+
 def _is_stated(name: str) -> Callable[[ir.Node], bool]:
     """Return what asks whether an attribute is a value, and no reference to an attribute of a function's call."""
 
@@ -96,5 +105,6 @@ ADAPTERS: Mapping[str, tuple[Adapter, ...]] = {
     ),
     **dict.fromkeys(("ReduceSum", "Squeeze", "Unsqueeze"), _AXES_13),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _SOFTMAX),
+    "BatchNormalization": (Adapter(14, _says_nothing, _has_one_output),),
     "Split": (Adapter(13, _attribute_to_input("split"), _is_stated("split")), Adapter(18, _count_outputs)),
 }  # fmt: skip

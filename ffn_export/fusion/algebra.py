@@ -166,6 +166,10 @@ class Polynomial:
             self.coefficients[power].equals(number) for power, number in expected.items()
         )
 
+    def scaled(self, factor: float) -> Polynomial:
+        """Multiply by a number that is what it says, such as a sign."""
+        return replace(self, coefficients={power: c.scaled(factor) for power, c in self.coefficients.items()})
+
     def same_powers(self, expected: Mapping[int, float]) -> bool:
         """Whether it has the same exponents, so that only its constants may differ."""
         return self.coefficients.keys() == expected.keys()

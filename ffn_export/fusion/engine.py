@@ -90,12 +90,16 @@ class Sweep:
     def _rewrite(self, model: ir.Model, graph: ir.Graph, node: ir.Node, highest: int, names: Names, log: Log) -> int:
         """Apply the first rule that matches and may; return how many values it replaced."""
         refusal: Refusal | None = None
-        for rule in self._by_operator.get((node.domain, node.op_type), ()) if not self._is_excluded(node) else ():
+        rules = () if self._names_one_of(node.outputs) else self._by_operator.get((node.domain, node.op_type), ())
+        for rule in rules:
             op = Builder()
             try:
                 found = _proposed(model, rule, node, op, highest)
             except Exception as error:  # noqa: BLE001 - a malformed node costs its own site and no other
                 found = Refused(f"reading it raised {first_line(error)}", (node,))
+            if isinstance(found, _Proposal) and self._names_one_of(found.match.outputs):
+                op.discard()
+                continue
             if isinstance(found, _Proposal):
                 log.apply(rule.name, found.match)
                 for domain in _replace(graph, found, op, rule, names) - model.opset_imports.keys():
@@ -108,8 +112,9 @@ class Sweep:
             log.refuse(refusal)
         return 0
 
-    def _is_excluded(self, node: ir.Node) -> bool:
-        return bool(self._excluded) and any(value.name in self._excluded for value in node.outputs)
+    def _names_one_of(self, values: Iterable[ir.Value]) -> bool:
+        """Whether one of these values is to stay as it is computed."""
+        return bool(self._excluded) and any(value.name in self._excluded for value in values)
 
 
 @dataclass(frozen=True)
@@ -173,6 +178,7 @@ def _replace(graph: ir.Graph, proposal: _Proposal, op: Builder, rule: Rule, name
     _inherit(old, last, op.nodes, rule, names)
     for before, after in zip(found.outputs, written, strict=True):
         after.metadata_props.update(before.metadata_props)
+        after.meta.update(before.meta)
         after.doc_string = before.doc_string
     prefix = str(found.outputs[0].name)
     for constant in op.constants:

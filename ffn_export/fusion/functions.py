@@ -18,9 +18,12 @@ from ffn_export.fusion import portable_functions
 DOMAIN = "ai.ffn_export"
 
 _RUNTIME_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
-# What every feed-forward and norm has at least one of.
+# What every feed-forward and norm has at least one of, by itself or as a part of a formula.
 _TELLING = frozenset(
     {"MatMul", "Gemm", "ReduceMean", "LayerNormalization", "RMSNormalization", "Erf", "Gelu", "Sigmoid"}
+)
+_TELLING_BESIDE_OTHERS = frozenset(
+    {"Tanh", "Softplus", "Clip", "HardSigmoid", "Relu", "Exp", "ReduceSum", "ReduceSumSquare"}
 )
 _Key = tuple[str, str, str]
 
@@ -28,7 +31,7 @@ _Key = tuple[str, str, str]
 def inlined(model: ir.Model) -> ir.Model:
     """Return the model with every function inlined whose body holds what a site is made of.
 
-    It is the model itself where there is none, or where inlining fails.
+    It is the model itself where there is none. A function that cannot be inlined stays one.
     """
     return _inlined(model, {key for key in model.functions if _may_hold_a_site(model, key)})
 
@@ -36,7 +39,7 @@ def inlined(model: ir.Model) -> ir.Model:
 def written_out(model: ir.Model) -> ir.Model:
     """Return the model with every function inlined that this package wrote.
 
-    It is the model itself where there is none, or where inlining fails.
+    It is the model itself where there is none. A function that cannot be inlined stays one.
     """
     return _inlined(
         model, {key for key, f in model.functions.items() if key[0] == DOMAIN or portable_functions.is_own(f)}
@@ -44,17 +47,25 @@ def written_out(model: ir.Model) -> ir.Model:
 
 
 def _inlined(model: ir.Model, keys: set[_Key]) -> ir.Model:
+    keys = keys - set(_partial_calls(model))
+    whole = _tried(model, keys)
+    if whole is not None:
+        return whole
+    for key in sorted(keys):  # one that cannot be inlined stays a function, and no other with it
+        model = _tried(model, {key}) or model
+    return model
+
+
+def _tried(model: ir.Model, keys: set[_Key]) -> ir.Model | None:
+    """Inline functions in a copy; None where one of them cannot be."""
     if not keys:
         return model
     trial = model.clone()
-    partial = set(_partial_calls(trial))
     try:
         with quiet():
-            InlinePass(
-                criteria=lambda function: function.identifier() in keys and function.identifier() not in partial
-            )(trial)
-    except Exception:  # noqa: BLE001 - a function that cannot be inlined stays a function
-        return model
+            InlinePass(criteria=lambda function: function.identifier() in keys)(trial)
+    except Exception:  # noqa: BLE001 - whatever the pass raises of a function
+        return None
     return trial
 
 
@@ -75,6 +86,7 @@ def _may_hold_a_site(model: ir.Model, key: _Key, seen: frozenset[_Key] = frozens
     if function is None or key in seen or key[0] in _RUNTIME_DOMAINS:
         return False
     operators = {node.op_identifier() for node in function.all_nodes()}
-    return any(name in _TELLING for _, name, _ in operators) or any(
+    names = {name for _, name, _ in operators}
+    return bool(names & _TELLING or (names & _TELLING_BESIDE_OTHERS and len(function) > 1)) or any(
         _may_hold_a_site(model, operator, seen | {key}) for operator in operators
     )

@@ -62,10 +62,13 @@ def read(node: ir.Node) -> Iterator[Gated]:
             for x in _candidates(node, gate):
                 full = algebra.product(y, graph, {x, gate})
                 wanted = {x: 1.0, gate: whole.factors[gate]}
-                polynomial = algebra.polynomial(argument, x, graph)
+                polynomial, sign = algebra.polynomial(argument, x, graph), 1.0
                 if dict(full.factors) != wanted or polynomial is None:
                     continue
-                scaled = [full.coefficient.times(c) for c in (offset, slope)]
+                if kind in _ODD and all(c.number < 0 for c in polynomial.coefficients.values()):
+                    # g(-u) = -g(u), as where an erfc was spelled 1 - erf
+                    polynomial, sign = polynomial.scaled(-1.0), -1.0
+                scaled = [full.coefficient.times(c) for c in (offset, slope.scaled(sign))]
                 assert scaled[0] is not None and scaled[1] is not None  # noqa: PT018 - one statement about both
                 every = tuple(dict.fromkeys((*full.nodes, *nodes, *polynomial.nodes)))
                 yield Gated(x, kind, polynomial, scaled[0], scaled[1], inner, every)
@@ -73,6 +76,7 @@ def read(node: ir.Node) -> Iterator[Gated]:
 
 _Function = tuple[Kind, ir.Value, Coefficient, Coefficient, ir.Node, tuple[ir.Node, ...]]
 _ZERO = Coefficient(0.0)
+_ODD = frozenset({"erf", "tanh"})
 
 
 def _functions(gate: ir.Value, graph: object, power: float) -> Iterator[_Function]:

@@ -48,6 +48,8 @@ _NEUTRAL_ADDITIONS = frozenset(
         *(("DequantizeLinear", name) for name in ("block_size", "output_dtype")),
         *(("Resize", name) for name in ("antialias", "axes", "keep_aspect_ratio_policy")),
         *((operator, "layout") for operator in ("LSTM", "GRU", "RNN")),
+        *(("Constant", f"value_{kind}") for kind in ("int", "ints", "float", "floats", "string", "strings")),
+        ("Constant", "sparse_value"),
         ("ArgMax", "select_last_index"),
         ("ArgMin", "select_last_index"),
         ("AveragePool", "dilations"),
@@ -175,7 +177,7 @@ def _same_attribute(old: onnx.defs.OpSchema.Attribute, schema: onnx.defs.OpSchem
     return (
         new is not None
         and new.type == old.type
-        and new.required == old.required
+        and new.required <= old.required
         and new.default_value.SerializeToString() == old.default_value.SerializeToString()
     )
 
@@ -184,12 +186,14 @@ def _same_slots(
     old: Sequence[onnx.defs.OpSchema.FormalParameter], new: Sequence[onnx.defs.OpSchema.FormalParameter]
 ) -> bool:
     """Whether the slots are the same ones; new ones behind them may be left out, as every earlier node does."""
-    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    option = onnx.defs.OpSchema.FormalParameterOption
     return (
         len(old) <= len(new)
-        and all(slot.option == optional for slot in new[len(old) :])
+        and all(slot.option == option.Optional for slot in new[len(old) :])
         and all(
-            (o.name, o.option, o.min_arity) == (n.name, n.option, n.min_arity) and o.types <= n.types
+            (o.name, o.min_arity) == (n.name, n.min_arity)
+            and (o.option == n.option or (o.option, n.option) == (option.Single, option.Optional))
+            and o.types <= n.types
             for o, n in zip(old, new, strict=False)
         )
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
@@ -22,6 +22,9 @@ from ffn_export.fusion.report import FusionReport, Site, SiteKind
 from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.fusion.views import is_read
+
+# Where onnx-ir keeps a value's quantisation annotation: the names of initialisers that no node need read.
+_ANNOTATION = "quant_parameter_tensor_names"
 
 
 @dataclass(frozen=True)
@@ -100,14 +103,16 @@ def rewrite(
     own_names = inference.fill_types(fused)
     no_ops.remove(fused)  # and a Cast is one where the dtypes say so
     batch_of_one.unwrap(fused)
-    log = Log()
+    log, highest = Log(), opset.ceiling(fused)
     Sweep(chosen.canonical, excluded).apply(fused, log)
     inference.fill_types(fused)  # what a rule wrote has no types yet
     # Forms are made of canonical operators, so the first sweep has ended.
     Sweep(_in_use(chosen, used), excluded).apply(fused, log)
     left = _by_rows(fused, used, log, excluded)
     _remove_unused(fused)
-    opset.raise_to(fused, _opset_of_written(fused))
+    # A rule that writes no operator notes its work on a norm that may stand, by a runtime's leave, in an older graph.
+    opset.raise_to(fused, min(_opset_of_written(fused), highest))
+    _allow_constants(fused)
     inference.forget_names(fused, own_names)
     report = FusionReport(
         target=target,
@@ -171,15 +176,28 @@ def sorted_copy(model: ir.Model) -> ir.Model | None:
         return None
 
 
+def _values(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in (model.graph, *model.graph.subgraphs()):
+        yield from (*graph.inputs, *graph.initializers.values())
+        yield from (value for node in graph for value in node.outputs)
+
+
 def _remove_unused(model: ir.Model) -> None:
     """Remove nodes and initialisers that nothing reads; onnx-ir's own pass takes nodes without outputs too."""
+    annotating = {name for value in _values(model) for name in value.meta.get(_ANNOTATION, {}).values()}
     for graph in reversed((model.graph, *model.graph.subgraphs())):  # a subgraph before what it reads
         for node in reversed(graph):
             if node.outputs and not any(map(is_read, node.outputs)):
                 graph.remove(node, safe=True)
         for name, value in list(graph.initializers.items()):
-            if not is_read(value) and not value.is_graph_input():
+            if not is_read(value) and not value.is_graph_input() and name not in annotating:
                 del graph.initializers[name]
+
+
+def _allow_constants(model: ir.Model) -> None:
+    """Raise an IR version of 3 where an initialiser is no input, which is what 4 brought."""
+    if any(not value.is_graph_input() for value in model.graph.initializers.values()):
+        model.ir_version = max(model.ir_version, 4)
 
 
 def _opset_of_written(model: ir.Model) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import onnx_ir as ir
@@ -44,13 +44,22 @@ class MeanSquare:
 
 @dataclass(frozen=True)
 class Centred:
-    """``x - mean(x)``."""
+    """``x - mean(x)``.
+
+    Attributes:
+        x: The value.
+        axes: Over how many trailing axes the mean is taken.
+        nodes: The nodes that compute it.
+        widened: The dtype that the difference is cast to, where the mean was taken in half precision.
+    """
 
     x: ir.Value
     axes: int
     nodes: tuple[ir.Node, ...]
+    widened: ir.DataType | None = None
 
 
+_HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _MEANS = ("ReduceMean", "ReduceSum", "ReduceSumSquare")
 
 
@@ -143,7 +152,12 @@ def _square_root(found: Mean, graph: object) -> tuple[ir.Value, tuple[ir.Node, .
 
 
 def centred(value: ir.Value, graph: object) -> Centred | None:
-    """Recognise ``x - mean(x)``."""
+    """Recognise ``x - mean(x)``, also where the difference of half precision is widened before it is squared."""
+    cast = producer(value, "Cast")
+    if cast is not None and cast.graph is graph and value.dtype == ir.DataType.FLOAT:
+        narrow = input_at(cast, 0)
+        inner = None if narrow is None or narrow.dtype not in _HALVES else centred(narrow, graph)
+        return None if inner is None else replace(inner, nodes=(*inner.nodes, cast), widened=value.dtype)
     node = producer(value, "Sub", "Add")
     inputs = () if node is None or node.graph is not graph else inputs_of(node)
     if node is None or len(inputs) != 2:

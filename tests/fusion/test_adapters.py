@@ -32,7 +32,23 @@ def raised(body: str, low: int, high: int = HIGHEST_OPSET, *, outputs: str = "fl
 
 
 def test_every_adapter_has_its_test_here() -> None:
-    assert set(ADAPTERS) == {*REDUCTIONS, "Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Split"}
+    own = {"Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Split", "BatchNormalization"}
+    assert set(ADAPTERS) == {*REDUCTIONS, *own}
+
+
+def test_a_batch_norm_with_one_output_is_one_of_inference() -> None:
+    rows = ", ".join(f"float[4] {name} = {{1, 2, 3, 4}}" for name in "sbmv")
+
+    def batch_norm(outputs: str) -> ir.Model:
+        body = f"{outputs} = BatchNormalization(x, s, b, m, v)"
+        return model(body, rows, inputs=SHAPE, outputs="float[2,4,8] y", opset=9)
+
+    of = batch_norm("y")
+    assert opset.ceiling(of) == HIGHEST_OPSET
+    higher = of.clone()
+    opset.raise_to(higher, 17)
+    assert_same_function(of, higher, X)
+    assert opset.ceiling(batch_norm("y, a, c, d, e")) == 13
 
 
 @pytest.mark.parametrize("operator", REDUCTIONS)

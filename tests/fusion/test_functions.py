@@ -73,3 +73,26 @@ def test_functions_that_call_each_other() -> None:
     of = model("y = my.F(x)", domains=["my"],
                functions=head + "F (a) => (b) { b = my.G(a) }" + head + "G (a) => (b) { b = my.F(a) }")  # fmt: skip
     assert isinstance(functions.inlined(of), ir.Model)
+
+
+TANH_GELU = (
+    HEAD
+    + """N (a) => (b) { t = Constant<value = float {3}>() p = Pow(a, t) k = Constant<value = float {0.044715}>()
+    q = Mul(p, k) u = Add(a, q) c = Constant<value = float {0.79788456}>() v = Mul(u, c) h = Tanh(v)
+    one = Constant<value = float {1}>() i = Add(h, one) j = Mul(a, i)
+    f = Constant<value = float {0.5}>() b = Mul(j, f) }"""
+)
+
+
+def test_a_function_that_is_an_activation_written_out() -> None:
+    of = model("y = my.N(x)", domains=["my"], functions=TANH_GELU)
+    assert_fuses(of, ["Gelu"])
+
+
+def test_one_that_cannot_be_inlined_keeps_no_other_from_it() -> None:
+    """Its body is of an opset that the model's cannot be raised to, nor it to the model's."""
+    old = """<domain: "my", opset_import: ["" : 9]> O (a) => (b) { s = Sigmoid(a)
+    t = Upsample<mode = "nearest", scales = [1.0, 1.0, 1.0]>(a) b = Mul(s, t) }"""
+    of = model("t = my.F(x) y = my.O(t)", domains=["my"], functions=SILU + old)
+    inlined = functions.inlined(of)
+    assert [node.op_type for node in inlined.graph] == ["Sigmoid", "Mul", "O"]

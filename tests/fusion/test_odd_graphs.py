@@ -10,7 +10,7 @@ import pytest
 from ffn_export.fusion.constants import evaluate
 from ffn_export.fusion.decisions import GEMM
 from ffn_export.fusion.forms import Forms
-from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.pipeline import fuse, rewrite
 from tests.fusion.feed_forwards import feed_forward
 from tests.fusion.graphs import assert_interface_kept, assert_same_function, model, operators
 
@@ -157,3 +157,80 @@ def test_text_among_the_initializers_stays_text() -> None:
     next(node for node in of.graph if node.op_type == "Squeeze").replace_input_with(0, value)
     fused, _ = fuse(of, "portable")
     assert ir.to_proto(fused).graph.initializer
+
+
+LAYER_NORM = (
+    "m = ReduceMean<axes = [-1]>(x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean<axes = [-1]>(q) a = Add(v, eps) "
+    "r = Sqrt(a) n = Div(d, r) g = Mul(n, w) y = Add(g, b)"
+)
+ROWS = "float[8] w = {1,2,3,4,5,6,7,8}, float[8] b = {8,7,6,5,4,3,2,1}"
+
+
+@pytest.mark.parametrize("opset", [9, 10, 11])
+@pytest.mark.parametrize("ir_version", [3, 4])
+def test_a_norm_of_an_old_exporter_which_writes_numbers_as_nodes(opset: int, ir_version: int) -> None:
+    """Of an IR version of 3, every initialiser is an input; it is 4 that lets a rule write others."""
+    of = model(
+        "two = Constant<value = float {2}>() eps = Constant<value = float {1e-5}>() "
+        "w = Constant<value = float[8] {1,2,3,4,5,6,7,8}>() b = Constant<value = float[8] {8,7,6,5,4,3,2,1}>() "
+        + LAYER_NORM,
+        inputs="float[2,3,8] x", outputs=Y, opset=opset,
+    )  # fmt: skip
+    of.ir_version = ir_version
+    fused, report = fuse(of, "ort-cpu")
+    assert report.rules["layer-norm"] == 1, [site.reason for site in report.sites]
+    assert [name for name in operators(valid(fused)) if name != "Constant"] == ["LayerNormalization"]
+    assert_same_function(of, fused)
+
+
+def test_what_an_old_opset_says_otherwise_stays_below_a_norm_of_the_runtime_s() -> None:
+    """ONNX Runtime's optimiser leaves the norm in a graph of any opset; taking its bias in raises none."""
+    of = model(
+        "n = LayerNormalization(x, w) a = Add(n, b) y = Softmax(a)", ROWS,
+        inputs="float[2,3,8] x", outputs=Y, opset=11,
+    )  # fmt: skip
+    fused, _ = fuse(of, "ort-cpu")
+    softmax = next(node for node in fused.graph if node.op_type == "Softmax")
+    assert fused.opset_imports[""] == 11
+    assert "axis" not in softmax.attributes
+
+
+def test_a_norm_of_half_precision_whose_difference_is_widened() -> None:
+    of = model(
+        "m = ReduceMean<axes = [-1]>(x) d = Sub(x, m) c = Cast<to = 1>(d) q = Pow(c, two) "
+        "v = ReduceMean<axes = [-1]>(q) a = Add(v, eps) r = Sqrt(a) n = Div(c, r) "
+        "h = Cast<to = 10>(n) g = Mul(h, w) y = Add(g, b)",
+        "float two = {2}, float eps = {1e-5}, " + ROWS.replace("float[8]", "float16[8]"),
+        inputs="float16[2,3,8] x", outputs="float16[2,3,8] y", opset=14,
+    )  # fmt: skip
+    fused, report = fuse(of, "ort-cpu")
+    assert operators(valid(fused)) == ["LayerNormalization"]
+    assert {site.status for site in report.sites} == {"fused"}
+    assert_same_function(of, fused)
+
+
+def test_gelu_by_the_complement_of_erf() -> None:
+    """``0.5 * x * erfc(-x / sqrt(2))``, as JAX has it."""
+    of = model(
+        "k = Neg(x) u = Mul(k, r) e = Erf(u) a = Sub(one, e) h = Mul(x, half) y = Mul(h, a)",
+        "float r = {0.70710678}, float one = {1}, float half = {0.5}",
+    )
+    fused, _ = fuse(of, "ort-cpu")
+    assert operators(fused) == ["Gelu"]
+    assert_same_function(of, fused)
+
+
+def test_what_is_excluded_is_no_second_output_of_a_node_either() -> None:
+    of = model("t = Add(x, s) n = LayerNormalization(t, w, b) y = Add(t, n)", ROWS, inputs=TWO, outputs=Y)
+    assert "SkipLayerNormalization" in operators(rewrite(of, "ort").model)
+    assert operators(rewrite(of, "ort", excluded={"t"}).model) == ["Add", "LayerNormalization", "Add"]
+
+
+def test_numbers_that_only_an_annotation_names() -> None:
+    of = ir.to_proto(model("y = Relu(x)", "float[1] scale = {0.5}"))
+    of.graph.quantization_annotation.add(tensor_name="x").quant_parameter_tensor_names.add(
+        key="SCALE_TENSOR", value="scale"
+    )
+    fused = ir.to_proto(fuse(ir.from_proto(of), "ort-cpu")[0])
+    assert [initializer.name for initializer in fused.graph.initializer] == ["scale"]
+    assert fused.graph.quantization_annotation == of.graph.quantization_annotation

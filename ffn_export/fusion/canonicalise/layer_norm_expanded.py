@@ -61,7 +61,7 @@ def _find(node: ir.Node) -> tuple[Pieces, ir.Value | None] | None:
     for value in dict.fromkeys(f for term in addends for f, power in term.factors.items() if power == -0.5):
         statistic = mean_square(value, graph)
         centre = None if statistic is None else centred(statistic.root, graph)
-        if statistic is None or centre is None:
+        if statistic is None or centre is None or centre.widened is not None:
             continue
         addends, nodes = algebra.terms(y, graph, {value, centre.x})
         positive = [t for t in addends if t.factors.get(value) == -0.5 and t.factors.get(centre.x) == 1]

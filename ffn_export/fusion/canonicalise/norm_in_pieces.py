@@ -65,8 +65,10 @@ class NormInPieces(Rule):
         """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
         sizes = pieces.sizes
         assert sizes is not None
+        wide = pieces.centre.widened if pieces.centre is not None else None
+        x = pieces.x if wide is None else op.Cast(pieces.x, to=wide)
         scale = rows.product(op, pieces.rows, pieces.scale.number, sizes, y.dtype)
-        return self.operator(op, pieces.x, scale, axis=-len(sizes), epsilon=pieces.statistic.epsilon, stash_type=1)
+        return self.operator(op, x, scale, axis=-len(sizes), epsilon=pieces.statistic.epsilon, stash_type=1)
 
     @abstractmethod
     def operator(self, op: Builder, x: ir.Value, scale: ir.Value, **attributes: float) -> ir.Value:
