@@ -7,6 +7,7 @@ import copy
 from collections.abc import Iterator
 
 import torch
+from torch.nn.parameter import is_lazy
 
 
 @contextlib.contextmanager
@@ -33,14 +34,18 @@ class _Buffer:
 
     def __init__(self, owner: torch.nn.Module, name: str, tensor: torch.Tensor | None) -> None:
         self._owner, self._name, self._tensor = owner, name, tensor
-        if tensor is not None and not tensor.is_inference():  # which cannot be written to, and counts no versions
+        # One that is lazy has no values yet; one of inference mode cannot be written to, and counts no versions.
+        self._has_values = tensor is not None and not is_lazy(tensor) and not tensor.is_inference()
+        if tensor is not None and self._has_values:
             self._version, self._values = tensor._version, tensor.detach().clone()
 
     def restore(self) -> None:
         """Put it back where forward has put another, and its values where forward has written to it."""
-        if self._owner._buffers.get(self._name) is not self._tensor:
+        if self._tensor is not None and is_lazy(self._tensor):
+            return  # it has become what it was to be
+        if self._name not in self._owner._buffers or self._owner._buffers[self._name] is not self._tensor:
             self._owner._buffers[self._name] = self._tensor
-        if self._tensor is not None and not self._tensor.is_inference() and self._tensor._version != self._version:
+        if self._tensor is not None and self._has_values and self._tensor._version != self._version:
             with torch.no_grad():
                 self._tensor.copy_(self._values)
 

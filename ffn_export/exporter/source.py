@@ -186,7 +186,7 @@ def _from_factory(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: int) -
 
 def _materialise(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSignature) -> None:
     """Run a module with lazy layers once, which draw their weights then."""
-    if not any(map(is_lazy, module.parameters())):
+    if not any(map(is_lazy, (*module.parameters(), *module.buffers()))):
         return
     args, kwargs = call.arguments(to_torch(draw_all(specs, trace_sizes(specs), seed=0)))
     # Whatever it raises, it raises again when it is exported, where that is explained.

@@ -52,8 +52,13 @@ def _attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute attention by its formula: the fused kernel answers NaN with numbers in some places of a batch."""
     mask, scale = options.get("attn_mask"), options.get("scale")
-    result = torch.ops.aten._scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, scale=scale)
-    return result[0], query.new_empty(0)  # whose sums are for a backward pass
+    is_grouped = query.size(1) != key.size(1)
+    result, _ = torch.ops.aten._scaled_dot_product_attention_math(
+        query, key, value, mask, dropout, causal, scale=scale, enable_gqa=is_grouped
+    )
+    # Laid out as the fused kernel's result, of which a module may take a view.
+    result = result.permute(2, 0, 1, 3).contiguous().permute(1, 2, 0, 3)
+    return result, query.new_empty(0)  # whose sums are for a backward pass
 
 
 class TorchOracle:

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 import ffn_export as fx
 from ffn_export.errors import ExportError
@@ -427,6 +428,23 @@ def test_attention_takes_an_empty_sequence() -> None:
     for given in (inputs, dict.fromkeys(inputs, "float32[batch,2,seq,4]")):
         result = fx.verify(fx.export(Attends(), given), Attends(), inputs=given, runtimes=["ort-cpu"])
         assert result.passed, result.failures[:2]
+
+
+def test_attention_of_grouped_heads_is_judged() -> None:
+    class Grouped(nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    inputs = {"q": "float32[batch,4,seq,4]", **dict.fromkeys("kv", "float32[batch,2,seq,4]")}
+    result = fx.verify(fx.export(Grouped(), inputs), Grouped(), inputs=inputs, runtimes=["ort-cpu"])
+    assert result.passed, result.failures[:2]
+    assert not any(case.skipped for case in result.cases)
+
+
+def test_lazy_layers_with_buffers_become_what_they_are_to_be() -> None:
+    module = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d()).eval()
+    assert shapes(fx.export(module, {"input": "float32[n,4]"}).graph.outputs) == {"y": "[n,8]"}
+    assert not any(map(is_lazy, module.buffers()))
 
 
 def test_a_refused_module_keeps_its_buffers() -> None:

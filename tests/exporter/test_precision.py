@@ -130,6 +130,7 @@ def test_a_module_that_keeps_a_tensor_with_a_gradient_is_copied() -> None:
     module = torch.nn.utils.weight_norm(nn.Linear(4, 4))
     model = fx.export(module, {"input": "float32[n,4]"}, dtype="float16")
     assert dtypes(model) == ("FLOAT16", "FLOAT16")
+    assert dtypes(fx.export(module, {"input": "float32[n,4]"}, dtype="mixed")) == ("FLOAT", "FLOAT")
     assert module.weight.requires_grad
     assert fx.verify(fx.export(module, {"input": "float32[n,4]"}), module).passed
 
