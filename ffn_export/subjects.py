@@ -140,7 +140,7 @@ def known_source(file: OpenModel, against: Against) -> tuple[Source | None, str 
     try:
         return source_of(file, against), None
     except UsageError as error:
-        if against.subject is not None or file.directory is None:
+        if against.subject is not None or against.inputs is not None or file.directory is None:
             raise
         return None, str(error)
 

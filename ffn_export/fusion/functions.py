@@ -7,7 +7,7 @@ runtime a body, such as ``com.microsoft::SkipLayerNormalization``, stands for th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
@@ -47,13 +47,26 @@ def written_out(model: ir.Model) -> ir.Model:
 
 
 def _inlined(model: ir.Model, keys: set[_Key]) -> ir.Model:
-    keys = keys - set(_partial_calls(model))
-    whole = _tried(model, keys)
-    if whole is not None:
-        return whole
-    for key in sorted(keys):  # one that cannot be inlined stays a function, and no other with it
-        model = _tried(model, {key}) or model
-    return model
+    return _most(model, sorted(keys - set(_partial_calls(model)) - set(_of_other_opsets(model))))
+
+
+def _most(model: ir.Model, keys: Sequence[_Key]) -> ir.Model:
+    """Inline functions; where that fails, each half of them, so that one that cannot be inlined stays alone."""
+    whole = _tried(model, set(keys))
+    if whole is not None or len(keys) < 2:
+        return whole or model
+    half = len(keys) // 2
+    return _most(_most(model, keys[:half]), keys[half:])
+
+
+def _of_other_opsets(model: ir.Model) -> Iterator[_Key]:
+    """Yield the functions that import other versions than the model, and what they call: it is read under theirs."""
+    for key, function in model.functions.items():
+        if any(
+            model.opset_imports.get(domain, version) != version for domain, version in function.opset_imports.items()
+        ):
+            yield key
+            yield from (node.op_identifier() for node in function.all_nodes())
 
 
 def _tried(model: ir.Model, keys: set[_Key]) -> ir.Model | None:

@@ -16,7 +16,7 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.runtimes.reference import name_unused_outputs, unknown_operator
 
 _WORKING = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
-_MOST_BYTES = 2**30
+_MOST_BYTES = 2**31
 
 
 class GraphOracle:
@@ -34,7 +34,8 @@ class GraphOracle:
         from ffn_export.runtimes import contrib_operators
 
         lazy = onnx_file.load(path)
-        if onnx_file.weight_bytes(lazy) > _MOST_BYTES:
+        tensors = (value.const_value for value in lazy.graph.initializers.values())
+        if sum(np.float64().itemsize * tensor.size for tensor in tensors if tensor is not None) > _MOST_BYTES:
             raise NotImplementedError(f"no float64 evaluation of {path.name}: its weights are too large in float64")
         model = load_to_model(lazy)
         reason = "functions of its own stay in their dtype" if model.functions else unknown_operator(model)

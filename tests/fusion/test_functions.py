@@ -96,3 +96,16 @@ def test_one_that_cannot_be_inlined_keeps_no_other_from_it() -> None:
     of = model("t = my.F(x) y = my.O(t)", domains=["my"], functions=SILU + old)
     inlined = functions.inlined(of)
     assert [node.op_type for node in inlined.graph] == ["Sigmoid", "Mul", "O"]
+
+
+def test_what_a_function_of_another_opset_calls_stays_in_it() -> None:
+    """Inlined there, it would be read as of that opset; Gelu is of 20."""
+    inner = '<domain: "my", opset_import: ["" : 20]> G (a) => (b) { b = Gelu(a) }'
+    outer = (
+        '<domain: "my", opset_import: ["" : 13, "my" : 1]> O (a) => (b) { s = Sigmoid(a) g = my.G(a) b = Mul(s, g) }'
+    )
+    of = model("y = my.O(x)", domains=["my"], functions=inner + outer, opset=20)
+    inlined = functions.inlined(of)
+    body = inlined.functions["my", "O", ""]
+    assert [node.op_type for node in body] == ["Sigmoid", "G", "Mul"]
+    assert_same_function(of, fuse(of, "portable")[0])

@@ -26,6 +26,7 @@ TOLERANCE = {
 # of what was computed.
 WHOLE_GRAPH = 50
 MOST = 0.5
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 # Below it, a tensor holds nothing but what is left of numbers that cancel.
 _SMALLEST_SCALE = 1e-6
 
@@ -45,23 +46,23 @@ def tolerance_of(model: ir.Model) -> float:
     return _coarsest(dtypes)
 
 
-def tolerances_at(model: ir.Model, given: Collection[str]) -> dict[str, float]:
+def tolerances_at(model: ir.Model, given: Collection[str], whole: float) -> dict[str, float]:
     """Return what each value of a graph may be off by: by the dtypes that it was computed in since what is given.
 
     Args:
         model: The model, its nodes in the order of the data.
         given: Names of values that are put in, so that they carry no rounding.
+        whole: What a value may be off by whose dtype, or what computes it, is not told.
     """
-    whole = tolerance_of(model)
     found: dict[str, float] = {}
     for node in model.graph:
         read = (str(value.name) for value in node.inputs if value is not None)
         before = max((found[name] for name in read if name in found and name not in given), default=0.0)
-        holds_graphs = any(
-            a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()
+        is_told = node.op_identifier() not in model.functions and not any(
+            attribute.type in _GRAPHS for attribute in node.attributes.values()
         )
         for value in node.outputs:
-            known = value.dtype is not None and not holds_graphs
+            known = is_told and value.dtype is not None
             found[str(value.name)] = max(before, _coarsest({value.dtype})) if known else whole
     return found
 

@@ -160,7 +160,7 @@ class Trial:
 
     def _compare_cut(self, loaded: Loaded, fusion: Fusion, at: tuple[str, ...]) -> Finding:
         worst, guilty, problem = 0.0, dict[str, str](), None
-        tolerances = tolerances_at(self._model, at)
+        tolerances = tolerances_at(self._model, at, self.tolerance)
         for case in self.cases:
             self._deadline.require()
             given = {name: case.expected[name] for name in at}
