@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ _OPTIONS = tuple(
     for name, parameter in inspect.signature(testing.assert_parity).parameters.items()
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY
 )
+_BOUNDS = frozenset({"tolerances", "atol", "rtol"})
 _LONGEST_NAME = 150
 
 
@@ -73,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     directory = config.getoption("--parity-report")
     if directory is not None:
-        config.stash[_REPORTS] = Reports(Path(directory))
+        config.stash[_REPORTS] = Reports(config.invocation_params.dir / directory)
     names = config.getoption("parity_runtimes") or ()
     if names:
         from ffn_export.runtimes.registry import get_runtime
@@ -89,9 +90,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse a marker that says nothing, and mark the tests that use the fixture."""
     for item in items:
+        if "assert_parity" not in getattr(item, "fixturenames", ()):
+            continue  # another plugin's or project's marker may have this name
         for marker in item.iter_markers(MARKER):
             _check(item, marker)
-        if "assert_parity" in getattr(item, "fixturenames", ()) and item.get_closest_marker(MARKER) is None:
+        if item.get_closest_marker(MARKER) is None:
             item.add_marker(MARKER)
 
 
@@ -117,7 +120,7 @@ def assert_parity(request: pytest.FixtureRequest, parity_runtime: str | None) ->
         request.node.nodeid,
         _defaults(request.node),
         parity_runtime,
-        by_command_line=bool(request.config.getoption("parity_runtimes")),
+        by_command_line=tuple(request.config.getoption("parity_runtimes") or ()),
         reports=request.config.stash.get(_REPORTS, None),
     )
 
@@ -130,14 +133,14 @@ class AssertParity:
         test: The test's node id.
         defaults: Arguments of its markers.
         runtime: The runtime that this run of the test is judged on.
-        by_command_line: Whether the command line named it.
+        by_command_line: Those that the command line names.
         reports: Where results are written.
     """
 
     test: str
     defaults: dict[str, Any]
     runtime: str | None
-    by_command_line: bool
+    by_command_line: tuple[str, ...]
     reports: Reports | None
 
     def __call__(self, reference: Subject | Path | None, model: Model, **options: Any) -> ParityResult:
@@ -168,12 +171,13 @@ class AssertParity:
         return f"<assert_parity on {self.runtime or 'all runtimes'}>"
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
-        defaults = self.defaults
-        if given.keys() & {"tolerances", "atol", "rtol"}:  # one of them takes the place of whatever was the default
-            defaults = {name: value for name, value in defaults.items() if name not in ("tolerances", "atol", "rtol")}
-        options = {**defaults, **given}
+        options = _over(self.defaults, given)
         if self.runtime is not None and (self.by_command_line or "runtimes" not in given):
             options["runtimes"] = [self.runtime]
+        elif (
+            self.by_command_line
+        ):  # what pytest cannot run once for each: a unittest.TestCase, a fixture asked for late
+            options["runtimes"] = list(dict.fromkeys(self.by_command_line))
         return options
 
 
@@ -182,8 +186,14 @@ def _defaults(node: pytest.Item | pytest.Function) -> dict[str, Any]:
     markers: Iterator[pytest.Mark] = node.iter_markers(MARKER)
     merged: dict[str, Any] = {}
     for marker in reversed(list(markers)):
-        merged.update(marker.kwargs)
+        merged = _over(merged, marker.kwargs)
     return merged
+
+
+def _over(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Put arguments over defaults; a bound takes the place of whatever bounds there were."""
+    kept = {name: value for name, value in defaults.items() if name not in _BOUNDS or not given.keys() & _BOUNDS}
+    return {**kept, **given}
 
 
 def _check(item: pytest.Item, marker: pytest.Mark) -> None:

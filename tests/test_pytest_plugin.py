@@ -211,6 +211,60 @@ def test_the_command_line_names_the_runtime_whatever_the_tests_say(inner: pytest
     done.stdout.fnmatch_lines(["--parity-runtime: runtime 'torch' is not available here: *"])
 
 
+def test_the_command_line_names_the_runtime_of_a_test_case_too(inner: pytest.Pytester) -> None:
+    """Which pytest does not run once for each of several runtimes."""
+    write(
+        inner,
+        """
+        import unittest
+
+        class TestModel(unittest.TestCase):
+            @pytest.fixture(autouse=True)
+            def _parity(self, assert_parity):
+                self.assert_parity = assert_parity
+
+            def test_it(self):
+                result = self.assert_parity(MODELS / "right.onnx", MODELS / "right.onnx")
+                assert result.judged == ("reference",)
+        """,
+    )
+    run(inner, "--parity-runtime", "reference").assert_outcomes(passed=1)
+    run(inner, "--parity-runtime", "torch").assert_outcomes(failed=1)
+
+
+def test_a_bound_of_a_nearer_marker_takes_the_place_of_any(inner: pytest.Pytester) -> None:
+    write(
+        inner,
+        """
+        import ffn_export as fx
+        pytestmark = pytest.mark.parity(tolerances=fx.Tolerances(relative_l2=1e-9))
+
+        @pytest.mark.parity(atol=1.0)
+        def test_it(assert_parity):
+            assert_parity(make(), MODELS / "wrong.onnx")
+        """,
+    )
+    run(inner).assert_outcomes(passed=1)
+
+
+def test_a_marker_of_this_name_on_other_tests_is_another_s(inner: pytest.Pytester) -> None:
+    write(inner, "@pytest.mark.parity('even')\ndef test_it(): pass")
+    run(inner).assert_outcomes(passed=1)
+
+
+def test_reports_lie_where_pytest_was_started_whatever_the_test_does(inner: pytest.Pytester) -> None:
+    write(
+        inner,
+        """
+        def test_it(assert_parity, tmp_path, monkeypatch):
+            monkeypatch.chdir(tmp_path)
+            assert_parity(make(), MODELS / "right.onnx")
+        """,
+    )
+    run(inner, "--parity-report", "reports").assert_outcomes(passed=1)
+    assert (inner.path / "reports" / "test_model.py-test_it.json").is_file()
+
+
 def test_a_misspelt_runtime_stops_the_run_before_it_begins(inner: pytest.Pytester) -> None:
     write(inner, "def test_it(): pass")
     done = run(inner, "--parity-runtime", "ort-cup")

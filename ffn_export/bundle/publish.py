@@ -104,6 +104,8 @@ def _clear_leftovers(destination: Path) -> None:
 def _alive(pid: int) -> bool:
     if pid == os.getpid():
         return True
+    if os.name == "nt":
+        return True  # signal 0 is Ctrl-C there: a leftover stays for its user to remove
     with suppress(PermissionError):
         try:
             os.kill(pid, 0)

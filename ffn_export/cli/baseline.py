@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ffn_export.regression import Comparison, together
+from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,7 +76,7 @@ def report_regressions(comparison: Comparison, path: Path | None, console: Conso
     for note in comparison.notes:
         console.print(f"baseline {path}: {note}")
     for failure in comparison.failures:
-        click.echo(f"ffn-export: worse than baseline {path}: {failure}", err=True)
+        say(f"ffn-export: worse than baseline {path}: {failure}")
     if not comparison.passed:
         return 1
     console.print(f"baseline {path}: nothing is worse, {comparison.compared} compared")

@@ -20,6 +20,7 @@ from ffn_export.cli.options import (
 from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
 from ffn_export.errors import UsageError
+from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
     from ffn_export.latency.result import LatencyResult
@@ -116,7 +117,7 @@ def command(
         raise UsageError(f"nothing was timed: {'; '.join(f'{who}: {why}' for who, why in result.unavailable.items())}")
     failures = latency_failures(result, max_ratio)
     for failure in failures:
-        click.echo(f"ffn-export: {failure}", err=True)
+        say(f"ffn-export: {failure}")
     worse = 0 if old is None else report_regressions(compare_twice(old, result, time), baseline, console)
     return 1 if failures or worse else 0
 

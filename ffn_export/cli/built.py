@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ffn_export.cli.state import State
 from ffn_export.errors import GateError
+from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
     from ffn_export.bundle.build import Build
@@ -42,7 +41,7 @@ def make(state: State, build: Callable[[Callable[[str], None]], Build]) -> int:
     if failed is not None:
         missing = result.failures[1:] if result.parity is None else ()  # of other gates, the tables show it
         for line in missing:
-            click.echo(f"ffn-export: {line}", err=True)
+            say(f"ffn-export: {line}")
         raise failed
     console.print(f"bundle: {result.directory}", soft_wrap=True)
     return 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
 
 from ffn_export.cli.options import common, opset_option, precision_options, read_npz, spec_options
 from ffn_export.cli.state import State
+
+_ONE_BY_ONE = 12
 
 
 @click.command("export")
@@ -61,6 +64,13 @@ def command(
             task=task,
         )
         onnx_file.save(model, output)
-    nodes = ", ".join(node.op_type for node in model.graph)
-    console.print(f"wrote {output}: opset {opset}, {nodes}")
+    console.print(f"wrote {output}: opset {opset}, {_listed([node.op_type for node in model.graph])}")
     return 0
+
+
+def _listed(operators: list[str]) -> str:
+    """Name the nodes one by one, or count them by operator where they are more than a line holds."""
+    if len(operators) <= _ONE_BY_ONE:
+        return ", ".join(operators)
+    counts = ", ".join(f"{count} {operator}" for operator, count in Counter(operators).most_common())
+    return f"{len(operators)} nodes: {counts}"

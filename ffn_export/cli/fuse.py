@@ -10,6 +10,7 @@ import click
 from ffn_export.cli.options import check_option, common, function_options, require_fusion_option, target_option
 from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
+from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
     from ffn_export.fusion.report import SiteKind
@@ -72,5 +73,5 @@ def command(
         write_json(report.to_dict(), report_path)
     failures = fusion_failures(report, required)
     for failure in failures:
-        click.echo(f"ffn-export: {failure}", err=True)
+        say(f"ffn-export: {failure}")
     return 1 if failures else 0

@@ -16,6 +16,7 @@ import click
 
 from ffn_export.cli.state import State
 from ffn_export.errors import FfnExportError, did_you_mean
+from ffn_export.reports.streams import say
 
 # Command -> the module that defines it, in the order of the help.
 COMMANDS = {
@@ -82,7 +83,7 @@ def run(arguments: list[str]) -> int:
     try:
         status = commands.main(arguments, prog_name="ffn-export", standalone_mode=False, obj=state)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        say(error.format_message())
         return 2
     except click.ClickException as error:
         return _fail(state, error, error.format_message(), 2)
@@ -102,7 +103,7 @@ def run(arguments: list[str]) -> int:
 def _fail(state: State, error: BaseException, message: str, status: int) -> int:
     if state.debug:
         traceback.print_exception(error)
-    click.echo(f"ffn-export: {' '.join(message.split())}", err=True)
+    say(f"ffn-export: {' '.join(message.split())}")
     return status
 
 

@@ -113,7 +113,8 @@ def max_ratio_option(command: Command) -> Command:
 def check_option(command: Command) -> Command:
     """``--no-check``."""
     return click.option(
-        "--no-check", "check", flag_value=False, default=True,
+        # A plain flag, and not one of the value False: releases of click differ in what its default is then.
+        "--no-check", "check", is_flag=True, callback=lambda context, option, is_off: not is_off,
         help="Do not run both graphs on drawn inputs, which undoes what differs.",
     )(command)  # fmt: skip
 

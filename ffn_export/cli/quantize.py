@@ -11,6 +11,7 @@ from ffn_export.cli.quantization_options import quantization_of, quantization_op
 from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
 from ffn_export.quantization.options import BITS, DEFAULT_BUDGET
+from ffn_export.reports.streams import say
 
 
 @click.command("quantize")
@@ -77,7 +78,7 @@ def command(
     if json_path is not None:
         write_json({"quantization": found.report.to_dict(), "parity": found.parity.to_dict()}, json_path)
     if not found.passed:
-        click.echo(f"ffn-export: {output} is not written: {found.parity.failures[0]}", err=True)
+        say(f"ffn-export: {output} is not written: {found.parity.failures[0]}")
         return 1
     # What the bundle loaded it with is not in the file.
     console.print(f"session options: {found.settings.words()}", soft_wrap=True)

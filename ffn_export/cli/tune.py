@@ -22,6 +22,7 @@ from ffn_export.cli.options import (
 from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
 from ffn_export.errors import GateError, UsageError
+from ffn_export.reports.streams import say
 from ffn_export.tuning.options import DEFAULT_SECONDS, DEFAULT_TOKENS, TuneOptions
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _tune_model(
     if json_path is not None:
         write_json(tuned.tuning.to_dict(), json_path)
     if not tuned.passed:
-        click.echo(f"ffn-export: the tuned model is not written: {tuned.parity.failures[0]}", err=True)
+        say(f"ffn-export: the tuned model is not written: {tuned.parity.failures[0]}")
         return 1
     console.print(f"session options: {tuned.settings.words()}", soft_wrap=True)
     return 0

@@ -23,6 +23,7 @@ from ffn_export.cli.verify_options import (
 )
 from ffn_export.errors import UsageError
 from ffn_export.parity.tolerances import Tolerances
+from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
     from ffn_export.parity.result import ParityResult
@@ -146,8 +147,8 @@ def command(
     if not result.passed:
         if not state.quiet:
             for line in replay_lines(result, state.arguments):
-                click.echo(line, err=True)
-        click.echo(f"ffn-export: parity failed: {result.failures[0]}", err=True)
+                say(line)
+        say(f"ffn-export: parity failed: {result.failures[0]}")
     worse = 0
     if old is not None:
         time = None if model is None else partial(

@@ -167,16 +167,21 @@ class ParityResult:
             for each in self.properties
             if (failure := verdict.property_failure(each, self.tolerances)) is not None
         ]
-        if not found and not self.judged:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
-            found.append(f"no runtime could judge the model ({reasons or 'none was asked'})")
-        compared = [output.elements for case in self.cases for output in case.outputs]
-        if not found and compared and not any(elements != 0 for elements in compared):
-            skipped = next((f", as {case.case}: {case.skipped}" for case in self.cases if case.skipped), "")
-            found.append(
-                f"no output had any element to compare{skipped}: give --samples, or bounds of the axes in --input"
-            )
+        if not found and self.nothing_judged is not None:
+            found.append(self.nothing_judged)
         return tuple(found)
+
+    @property
+    def nothing_judged(self) -> str | None:
+        """Why nothing was compared, or None where a runtime gave an output with elements."""
+        if not self.judged:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
+            return f"no runtime could judge the model ({reasons or 'none was asked'})"
+        compared = [output.elements for case in self.cases for output in case.outputs]
+        if not compared or any(elements != 0 for elements in compared):
+            return None
+        skipped = next((f", as {case.case}: {case.skipped}" for case in self.cases if case.skipped), "")
+        return f"no output had any element to compare{skipped}: give inputs of your own, or bounds of the axes"
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -12,8 +12,18 @@ import sys
 
 from rich.console import Console
 
+from ffn_export.reports.streams import let_go
+
 # Rich lays a table out for some width; no name reaches this one.
 _UNBOUNDED = 1_000_000
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Go on without a reader; rich would end the process with the status of a failed gate."""
+        self.quiet = True
+        if isinstance(self.file, io.TextIOWrapper):
+            let_go(self.file)
 
 
 def stdout_console() -> Console:
@@ -37,7 +47,7 @@ def _console(stderr: bool, quiet: bool) -> Console:
         stream.reconfigure(errors="backslashreplace")
     # Asked of the stream itself: FORCE_COLOR makes rich take a pipe for a terminal of 80 columns.
     terminal = stream.isatty()
-    return Console(
+    return _Console(
         stderr=stderr,
         quiet=quiet,
         markup=False,

@@ -66,8 +66,7 @@ def _suites(result: ParityResult) -> Iterator[TestSuite]:
     yield _suite(result, "weights", _weight_outcomes(result))
     for runtime in dict.fromkeys(each.runtime for each in result.properties):
         yield _suite(result, f"{runtime} properties", _property_outcomes(result, runtime))
-    nobody = None if result.judged else Failure("no runtime could judge the model")
-    yield _suite(result, "runtimes", [("at least one runtime judged the model", nobody)])
+    yield _suite(result, "runtimes", [("at least one runtime judged the model", _failure(result.nothing_judged))])
 
 
 def _document(name: str, suites: Iterable[TestSuite]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import sys
 from pathlib import Path
 
 from ffn_export.errors import UsageError
+from ffn_export.reports.streams import put
 
 STANDARD_OUTPUT = "-"
 
@@ -28,7 +28,7 @@ def write_text(text: str, destination: Path | str) -> None:
         UsageError: If the path cannot be written to.
     """
     if str(destination) == STANDARD_OUTPUT:
-        sys.stdout.write(text)
+        put(text)
         return
     path = Path(destination)
     try:

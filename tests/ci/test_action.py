@@ -122,7 +122,7 @@ def test_inputs_become_arguments(runner: Runner) -> None:
     assert words == [
         "verify",
         *("--json", "reports/parity.json", "--junit", "reports/parity.xml", "--markdown", "reports/parity.md"),
-        *("--failures", "reports/failures", "--against", "my.models:make", "--baseline", "old results.json"),
+        *("--failures", "reports/parity-failures", "--against", "my.models:make", "--baseline", "old results.json"),
         *("--atol", "1e-4", "--atol", "y=1e-3", "--runtime", "ort-cpu", "--runtime", "reference"),
         *("--input", "ids:int64[batch,seq<=512]", "--input", "mask:bool[batch, seq]"),
         *("--dtype=float16", "--seed", "3", "--", "my model.onnx"),

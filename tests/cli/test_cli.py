@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -287,6 +288,41 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     result = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_does_not_change_the_verdict(tmp_path: Path) -> None:
+    for name, seed in (("one", "1"), ("same", "1"), ("other", "2")):
+        assert run(["export", "d2l-ffn", "--seed", seed, "-o", str(tmp_path / f"{name}.onnx"), "--quiet"]) == 0
+    verify = f"{sys.executable} -m ffn_export.cli.main verify {{}}.onnx --against one.onnx --runtime ort-cpu"
+
+    def status(model: str, rest: str) -> int:
+        """Of the first of the pipe: ``true`` has gone before anything is written."""
+        command = f"{verify.format(model)} {rest} | true; exit ${{PIPESTATUS[0]}}"
+        return subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, check=False).returncode
+
+    assert status("other", "--json -") == 1
+    assert status("same", "--json -") == 0
+    assert status("same", "--json result.json 2>&1") == 0
+    assert json.loads((tmp_path / "result.json").read_text())["passed"]
+    assert status("other", "2>&1") == 1
+
+
+def test_standard_output_is_utf_8_whatever_the_terminal_takes(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "ffn_export.cli.main"]
+    command = [*program, "verify", "d2l.onnx", "--against", "d2l-ffn", "--markdown", "-"]
+    assert run(["export", "d2l-ffn", "-o", str(tmp_path / "d2l.onnx"), "--quiet"]) == 0
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*command, "--quiet"], cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "✅" in done.stdout.decode("utf-8")
+
+
+def test_an_export_of_many_nodes_counts_them(tmp_path: Path, capfd: Capture) -> None:
+    assert run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")]) == 0
+    assert "opset 20, MatMul, Add, Relu, MatMul, Add" in capfd.readouterr().err
+    assert run(["export", "llama-ffn", "--opset", "20", "-o", str(tmp_path / "m.onnx")]) == 0
+    assert re.search(r"opset 20, \d\d nodes: \d \w+, ", capfd.readouterr().err)
 
 
 @pytest.mark.slow  # torch.compile starts a C++ compiler

@@ -1,0 +1,34 @@
+"""Standard output and error, whose reader may have gone: what is still written goes nowhere, and the verdict counts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import IO, Any
+
+
+def let_go(stream: IO[str]) -> None:
+    """Send what is still written to a stream whose reader has gone, as of ``| head``, nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def say(line: str) -> None:
+    """Write a line to standard error."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        let_go(sys.stderr)
+
+
+def put(text: str) -> None:
+    """Write text to standard output as UTF-8, as a file would hold it, whatever a terminal would take."""
+    raw: Any = getattr(sys.stdout, "buffer", None)  # which a stream in memory has not
+    try:
+        sys.stdout.flush()
+        if raw is None:
+            sys.stdout.write(text)
+        else:
+            raw.write(text.encode("utf-8", "backslashreplace"))
+            raw.flush()
+    except BrokenPipeError:
+        let_go(sys.stdout)
