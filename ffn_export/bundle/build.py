@@ -37,6 +37,7 @@ from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
+from ffn_export.runtimes.torch_eager import torch_threads_kept
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.gate import Gate
 from ffn_export.tuning.options import TuneOptions
@@ -116,6 +117,7 @@ class BuildOptions:
     tuning: TuneOptions | None = None
 
 
+@torch_threads_kept()
 def build(
     source: Source,
     destination: Path,

@@ -13,6 +13,7 @@ from ffn_export.exporter.drawing import Array, float_info
 # Nearer than this, relative to the parameter's norm, an initialiser is that parameter or was meant to
 # be. Two independent matrices are about 1.4 apart.
 _NEAR = 0.1
+_LOOKED_AT = 256
 # Pairs of rows that are tried as a sum: a layer adds its own bias to its own, and a large model has hundreds.
 _MOST_SUMS = 4096
 
@@ -58,10 +59,15 @@ class Parameters:
         best = min(range(len(candidates)), key=distances.__getitem__, default=None)
         return candidates[best] if best is not None and distances[best] <= _NEAR else None
 
-    def computed(self, stored: Array) -> Traced | None:
-        """Return what an initialiser is computed from, where most of its elements show it."""
+    def computed(self, stored: Array, without: Collection[str] = ()) -> Traced | None:
+        """Return what an initialiser is computed from, where most of its elements show it.
+
+        Args:
+            stored: The initialiser.
+            without: Parameters that are in the graph as they are, of which it is no part.
+        """
         array = stored.squeeze()
-        return self._packed(array) or self._scaled(array) or self._sum(array)
+        return self._packed(array) or self._scaled(array) or self._sum(array) or self._part_of(array, without)
 
     def _like(self, stored: Array) -> list[Traced]:
         if stored.shape in self._by_shape:
@@ -98,6 +104,25 @@ class Parameters:
                 if distance <= _NEAR and (best is None or distance < best[0]):
                     best = distance, each
         return None if best is None else best[1]
+
+    def _part_of(self, stored: Array, without: Collection[str]) -> Traced | None:
+        """Recognise a part of a parameter, as a half of a packed gate-up projection whose halves are apart."""
+        # A row is near any other that is near to ones: of rows, most numbers have to be the same.
+        most = _NEAR if stored.ndim > 1 else 0.0
+        for shape, candidates in self._by_shape.items():
+            if len(shape) != stored.ndim or not stored.size:
+                continue
+            longer = [axis for axis, size in enumerate(stored.shape) if size != shape[axis]]
+            if len(longer) != 1 or stored.shape[longer[0]] > shape[longer[0]]:
+                continue
+            axis, size = longer[0], stored.shape[longer[0]]
+            starts = dict.fromkeys((*range(0, shape[axis] - size + 1, size), shape[axis] - size))
+            for each in (candidate for candidate in candidates if candidate.parameter not in without):
+                for start in starts:
+                    piece = each.expected[(slice(None),) * axis + (slice(start, start + size),)]
+                    if _may_be_near(stored, piece) and _distance(stored, piece) <= most:
+                        return Traced(each.parameter, f"{start} to {start + size} of axis {axis}, {each.how}", piece)
+        return None
 
     def _scaled(self, stored: Array) -> Traced | None:
         """Recognise ``c * p`` and ``1 + p``; the outputs tell whether that is the right number."""
@@ -154,6 +179,13 @@ def _distance(stored: Array, parameter: Array) -> float:
         return 0.0
     distance = float(np.linalg.norm(difference)) / norm if norm else float(difference.max(initial=0.0))
     return distance if np.isfinite(distance) else np.inf
+
+
+def _may_be_near(stored: Array, parameter: Array) -> bool:
+    """Look at a few elements only: most pairs are far apart, and matrices are large."""
+    step = max(1, stored.size // _LOOKED_AT)
+    have, want = (array.reshape(-1)[::step].astype(np.float64) for array in (stored, parameter))
+    return bool(np.median(np.abs(have - want)) <= np.median(np.abs(want)) / 2)
 
 
 def _mostly(stored: Array, expected: Array, rounding: float) -> bool:

@@ -3,11 +3,13 @@
 An error of 0.1 % in one weight stays below any fair bound on the outputs, so it is looked for where
 it is. An initialiser is traced by its numbers: it is the parameter that it is nearest to, as stored,
 transposed, without its axes of size 1, or computed from it in a usual way (:mod:`tracing`): packed with others, times a
-number, ``1 +`` it, the sum of two. One that is near none is not traced, nor one that is only near a parameter which is
+number, ``1 +`` it, the sum of two, a part of one. One that is near none is not traced, nor one that is only near a parameter which is
 in the graph as it is: the ones of an operator that has to have a scale are near to every norm's weight.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import onnx_ir as ir
@@ -21,7 +23,7 @@ from ffn_export.runtimes.torch_eager import to_numpy
 
 def compare_weights(model: ir.Model, module: torch.nn.Module) -> tuple[WeightMetrics, ...]:
     """Compare every floating-point initialiser that can be traced to parameters or buffers."""
-    named = (*module.named_parameters(), *module.named_buffers())
+    named = (*module.named_parameters(), *module.named_buffers(), *_parametrised(module))
     parameters = Parameters(
         {name: to_numpy(tensor) for name, tensor in named if tensor.is_floating_point() and tensor.numel() > 1}
     )
@@ -29,10 +31,18 @@ def compare_weights(model: ir.Model, module: torch.nn.Module) -> tuple[WeightMet
     traced = {name: found for name, array in stored.items() if (found := parameters.equal(array)) is not None}
     there = {found.parameter for found in traced.values()}
     for name, array in stored.items():
-        found = traced.get(name) or parameters.nearest(array, without=there) or parameters.computed(array)
+        found = traced.get(name) or parameters.nearest(array, without=there) or parameters.computed(array, there)
         if found is not None:
             traced[name] = found
     return tuple(_metrics(name, stored[name], traced[name]) for name in stored if name in traced)
+
+
+def _parametrised(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield what a module computes of its parameters by itself, as ``torch.nn.utils.parametrizations`` do."""
+    for path, each in module.named_modules():
+        for name in getattr(each, "parametrizations", {}):
+            with torch.no_grad():
+                yield ".".join(filter(None, (path, name))), getattr(each, name)
 
 
 def _initializers(model: ir.Model) -> list[ir.Value]:

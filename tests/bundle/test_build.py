@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 
 import ffn_export as fx
 from ffn_export.bundle.describe import provider, provider_options
@@ -230,3 +231,9 @@ def test_killed_at_any_point_it_leaves_the_old_bundle_or_none(
     subprocess.run(command, check=True)
     fx.load(destination)
     assert sorted(os.listdir(tmp_path)) == ["d2l-ffn-addnorm"], "leftovers of killed builds are cleared"
+
+
+def test_pytorch_has_its_threads_back(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    fx.build("d2l-ffn", directory=tmp_path, threads=before + 1, bench_budget=0, runtimes=["ort-cpu"])
+    assert torch.get_num_threads() == before

@@ -30,11 +30,19 @@ class OwnNorm(nn.Module):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon)
 
 
+class NoEpsilon(nn.Module):
+    """A norm that has none."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True))
+
+
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "layer": lambda: nn.LayerNorm(8, eps=1e-12),
     "rms": lambda: nn.RMSNorm(8, eps=1e-6),
     "rms of the dtype": lambda: nn.RMSNorm(8),
     "own": OwnNorm,
+    "none": NoEpsilon,
     "encoder": lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, layer_norm_eps=1e-6),
 }
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -72,6 +73,40 @@ def test_packed_parameters_are_compared_part_by_part() -> None:
     assert found(module, packed) == (names, "packed", 1)
     rows = np.concatenate([numbers(module, f"{i}.bias") for i in range(3)])
     assert found(module, rows) == ("0.bias+1.bias+2.bias", "packed", 0)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("part", [slice(0, 10), slice(10, 20), slice(8, 20)])
+def test_a_part_of_a_packed_parameter_is_compared_with_that_part(axis: int, part: slice) -> None:
+    """As where the halves of a gate-up projection are apart."""
+    module = linear((6, 20))
+    weight, bias = numbers(module, "0.weight"), numbers(module, "0.bias")
+    half = (weight[part] if axis == 0 else weight.T[:, part]).copy()
+    name, how, differing = found(module, half)
+    assert (name, differing) == ("0.weight", 0)
+    assert how.startswith(f"{part.start} to {part.stop} of axis {axis}, ")
+    half[1, 1] *= 1.001
+    assert found(module, half)[2] == 1
+    assert found(module, bias[part])[0] == "0.bias"
+
+
+def test_ones_are_no_part_of_the_scale_of_a_norm() -> None:
+    module, weight = norm()
+    assert [w.initializer for w in compare_weights(graph(ones=np.ones(8, np.float32), scale=weight), module)] == [
+        "scale"
+    ]
+    assert compare_weights(graph(ones=np.ones(8, np.float32)), module) == ()
+
+
+def test_a_weight_that_the_module_computes_of_its_parameters() -> None:
+    """The exporter may have computed it, as PyTorch would."""
+    torch.manual_seed(0)
+    module = torch.nn.utils.parametrizations.weight_norm(nn.Linear(16, 8))
+    computed = module.weight.detach().numpy()
+    assert found(module, computed) == ("weight", "as it is", 0)
+    wrong = computed.copy()
+    wrong[3, 3] *= 1.001
+    assert found(module, wrong)[2] > 0
 
 
 def test_a_scaled_weight_is_compared_with_its_parameter_times_that_number() -> None:

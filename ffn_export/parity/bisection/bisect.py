@@ -30,6 +30,7 @@ from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+from ffn_export.runtimes.torch_eager import torch_threads_kept
 
 # What tells most, first.
 _BY_WEIGHT: tuple[Verdict, ...] = ("node", "session", "initializer", "accumulated", "outside", "nothing")
@@ -68,6 +69,7 @@ def suspect_of(path: Path, settings: SessionSettings, result: ParityResult, runt
     return Suspect(path, get_runtime(runtime or next(failed, OrtCpu.name)), settings, result.failures)
 
 
+@torch_threads_kept()
 def bisect(
     suspect: Suspect,
     reference: Reference,
@@ -148,7 +150,7 @@ class _Search:
                 reason = f"{self.reference.name} itself refuses these inputs: {first_line(error)}"
                 return replace(blank, reason=reason), None
             own = Side(mine, self.suspect.runtime, _by_own_names(mine, inputs, feeds))
-            examined = self._examined(own, other, wanted, runs, case, blank, feeds)
+            examined = self._examined(own, other, wanted, runs, case, blank)
             reduced = self._reduced(examined, own, other, runs)
             nodes = None if reduced is None else len(reduced.model.graph)
             return replace(examined.bisection, reduced_nodes=nodes), reduced
@@ -161,13 +163,12 @@ class _Search:
         runs: Runs,
         case: Case,
         blank: Bisection,
-        feeds: Mapping[str, Array],
     ) -> Examined:
         whole = WholeGraph(
             self.suspect.path,
             own.runtime,
             self.threads,
-            {**feeds, **own.feeds},
+            own.feeds,
             wanted,
             self.tolerances,
             excused=bool(imprecise_among(own.graph.model.graph.all_nodes(), own.runtime.name)),

@@ -190,6 +190,16 @@ def test_an_operator_without_a_formula_is_its_own_truth(add_norm: Subject, searc
     assert found.part.node.name == "node_gelu"
 
 
+def test_inputs_that_another_exporter_calls_otherwise_are_fed_by_their_own_names(
+    add_norm: Subject, search: Search
+) -> None:
+    model = add_norm.model.clone()
+    model.graph.inputs[0].name = "input_1"
+    found, _ = search(model, add_norm)
+    assert "the runtime failed" not in found.reason
+    assert found.verdict in ("nothing", "outside")
+
+
 def test_a_model_with_another_input_is_told(add_norm: Subject, search: Search) -> None:
     model = add_norm.model.clone()
     model.graph.inputs.append(ir.val("more", ir.DataType.FLOAT, ir.Shape([1])))
