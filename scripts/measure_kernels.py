@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     started = time.monotonic()
     try:
+        if options.write and options.threads != 1:
+            raise UsageError("the package's tables are of one thread: leave --threads or --write out")
         found, lacking = measure(
             KERNELS,
             TOKENS,
@@ -96,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Example: python scripts/measure_kernels.py --write",
     )
-    parser.add_argument("--threads", type=count, default=1, metavar="N", help="intra-op threads [1]")
+    parser.add_argument("--threads", type=count, default=1, metavar="N", help="intra-op threads [1]; 1 for --write")
     parser.add_argument("--passes", type=count, default=10, metavar="N", help="passes over all kernels [10]")
     parser.add_argument("--seconds", type=seconds, default=40, metavar="S", help="of timed runs, all together [40]")
     parser.add_argument("--json", metavar="FILE", help="this machine's table; - for standard output")

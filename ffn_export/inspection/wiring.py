@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
@@ -13,8 +13,8 @@ from ffn_export.inspection import facts
 def fingerprint(model: ir.Model, token_of: Mapping[ir.Value, str]) -> str:
     """Return a hash of how the outputs are computed.
 
-    The hash of a value is that of its node and of the values that the node reads, down to the graph's
-    inputs, which count by name, and to the initialisers.
+    The hash of a value is that of its node and of the values that the node reads, in its bodies too, down to the
+    graph's inputs, which count by name, and to the initialisers. A call of a function counts with its body.
 
     Args:
         model: The graph.
@@ -22,27 +22,69 @@ def fingerprint(model: ir.Model, token_of: Mapping[ir.Value, str]) -> str:
     """
     known: dict[ir.Value, str] = {value: f"weight {token}" for value, token in token_of.items()}
     known |= {value: f"input {value.name}" for value in model.graph.inputs}
-    return _hash(*(_value(output, known) for output in model.graph.outputs))
+    return _Wiring(model).of(model.graph.outputs, known)
 
 
-def _value(output: ir.Value, known: dict[ir.Value, str]) -> str:
-    """Return the hash of a value; by hand instead of by recursion, since graphs are deep."""
-    pending = [output]
-    while pending:
-        value = pending[-1]
-        node = value.producer()
-        if value in known or node is None:
-            known.setdefault(value, f"outside {value.name}")
-            pending.pop()
-            continue
-        unknown = [v for v in node.inputs if v is not None and v not in known]
-        if unknown:
-            pending.extend(unknown)
-            continue
-        read = ["" if v is None else known[v] for v in node.inputs]
-        own = _hash(facts.operator_name(node), node.overload, *map(_attribute, _sorted(node)), *read)
-        known.update({given: _hash(own, str(index)) for index, given in enumerate(node.outputs)})
-    return known[output]
+class _Wiring:
+    """Hashes values of a model."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._functions = model.functions
+        self._bodies: dict[ir.OperatorIdentifier, str] = {}
+
+    def of(self, outputs: Iterable[ir.Value], known: dict[ir.Value, str]) -> str:
+        """Return the hash of some values, given that of others."""
+        return _hash(*(self._value(output, known) for output in outputs))
+
+    def _value(self, output: ir.Value, known: dict[ir.Value, str]) -> str:
+        """Return the hash of a value; by hand instead of by recursion, since graphs are deep."""
+        pending = [output]
+        while pending:
+            value = pending[-1]
+            node = value.producer()
+            if value in known or node is None:
+                known.setdefault(value, f"outside {value.name}")
+                pending.pop()
+                continue
+            values = (*node.inputs, *_captured(node))
+            unknown = [v for v in values if v is not None and v not in known]
+            if unknown:
+                pending.extend(unknown)
+                continue
+            read = ["" if v is None else known[v] for v in values]
+            attributes = map(_attribute, _sorted(node))
+            own = _hash(facts.operator_name(node), node.overload, self._body(node), *attributes, *read)
+            known.update({given: _hash(own, str(index)) for index, given in enumerate(node.outputs)})
+        return known[output]
+
+    def _body(self, node: ir.Node) -> str:
+        """Return the hash of the functions that a node calls, itself or in its bodies."""
+        nodes = [node, *(each for graph in _graphs(node) for each in graph)]
+        called = [key for each in nodes if (key := each.op_identifier()) in self._functions]
+        return " ".join(map(self._function, called))
+
+    def _function(self, key: ir.OperatorIdentifier) -> str:
+        if key not in self._bodies:
+            self._bodies[key] = ""  # one that calls itself is no model
+            function = self._functions[key]
+            inputs = {value: f"input {place}" for place, value in enumerate(function.inputs)}
+            self._bodies[key] = self.of(function.outputs, inputs)
+        return self._bodies[key]
+
+
+def _graphs(node: ir.Node) -> list[ir.Graph]:
+    """Return the bodies of a node and theirs."""
+    bodies = [a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH and not a.is_ref()]
+    return [graph for body in bodies for graph in (body, *body.subgraphs())]
+
+
+def _captured(node: ir.Node) -> list[ir.Value]:
+    """Return the values that the bodies of a node read from around it, in the order of use."""
+    graphs = _graphs(node)
+    own = {value for graph in graphs for value in (*graph.inputs, *graph.initializers.values())}
+    own |= {value for graph in graphs for each in graph for value in each.outputs}
+    read = (v for graph in graphs for v in (*(v for each in graph for v in each.inputs), *graph.outputs))
+    return [value for value in dict.fromkeys(read) if value is not None and value not in own]
 
 
 def _sorted(node: ir.Node) -> list[ir.Attr]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -43,13 +43,20 @@ def work(model: ir.Model, sizes: Mapping[str, int]) -> Work | None:
     moved = [bytes_of(value) for value in interface]
     if operations is None or None in moved:
         return None
-    weights = sum(map(_bytes_read, concrete.graph.initializers.values()))
+    weights = sum(map(_bytes_read, _weights(concrete)))
     return Work(operations, weights + sum(filter(None, moved)))
+
+
+def _weights(model: ir.Model) -> Iterator[ir.Value]:
+    """Yield the constants of a graph and its subgraphs, be they initialisers or nodes."""
+    for graph in (model.graph, *model.graph.subgraphs()):
+        yield from graph.initializers.values()
+        yield from (node.outputs[0] for node in graph if is_standard(node, "Constant"))
 
 
 def _bytes_read(weight: ir.Value) -> int:
     """Return how much of a weight is read: all of it, unless it is a table that rows are looked up in."""
-    tensor, uses = weight.const_value, weight.uses()
+    tensor, uses = ir.convenience.get_const_tensor(weight), weight.uses()
     if tensor is None:
         return 0
     if not uses or any(use.node.op_type != "Gather" or use.idx for use in uses):
@@ -64,6 +71,8 @@ def _operations(graph: ir.Graph, model: ir.Model) -> int | None:
     total = 0
     for node in graph:
         if _is_product(node):
+            if all(constants.is_fixed(value) for value in node.inputs if value is not None):
+                continue  # a runtime computes it once, when it loads the model
             count = _OPERATIONS[node.op_type](node)
         elif _is_other_product(node):
             count = None

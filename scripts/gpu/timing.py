@@ -15,7 +15,7 @@ from ffn_export.exporter.drawing import draw_all, fit_sizes
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import merge_dims
 from ffn_export.latency.competitors import prepare
-from ffn_export.latency.interleaving import interleave
+from ffn_export.latency.interleaving import Pace, interleave
 from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
@@ -23,7 +23,8 @@ from gpu.processes import in_a_process, read, write
 from gpu.proof import RUNTIME, TORCH, Group, Proof
 
 SIZES = ((1, 1), (8, 128), (32, 512))  # the first symbolic axis, and every other one
-BUDGET = 0.004  # seconds of timed runs for each competitor and set of sizes: a few dozen
+BUDGET = 0.004  # seconds of timed runs for each competitor and set of sizes, in which short ones run some dozen times
+PACE = Pace(rounds=8)  # whatever that takes: an interval of fewer says less than its 95 %
 
 
 def time_all(groups: Sequence[Group], proofs: Sequence[Proof], path: Path, deadline: float) -> list[dict[str, Any]]:
@@ -73,7 +74,7 @@ def _times(group: Group, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
             continue
         known.append(sizes)
         feeds = draw_all(source.inputs, sizes, seed=0)
-        runs = interleave(prepare(runners, feeds), BUDGET)
+        runs = interleave(prepare(runners, feeds), BUDGET, PACE)
         yield {
             "preset": group.preset,
             "dtype": group.dtype,

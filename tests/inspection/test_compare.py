@@ -14,6 +14,7 @@ import pytest
 from ffn_export.exporter import onnx_file
 from ffn_export.inspection.compare import compare
 from ffn_export.inspection.difference import Difference
+from tests.fusion.graphs import model
 from tests.parity.faults.activations import negated_activation
 from tests.parity.faults.norms import epsilon
 from tests.parity.faults.sizes import static_batch
@@ -138,3 +139,27 @@ def test_missing_data_is_not_compared_and_not_the_same(fused_file: Callable[...,
 def test_it_reads_back(compared: Compared) -> None:
     found = compared(scaled_weight(1.5))
     assert Difference.from_dict(json.loads(json.dumps(found.to_dict()))).to_dict() == found.to_dict()
+
+
+def test_a_value_that_only_a_branch_reads_counts(tmp_path: Path) -> None:
+    then, other = "t () => (float[2] p) { p = Neg(h) }", "e () => (float[2] q) { q = Abs(x) }"
+    branches = f"y = If(c) <then_branch = {then}, else_branch = {other}>"
+    for name, operator in (("a", "Relu"), ("b", "Tanh"), ("again", "Relu")):
+        onnx_file.save(
+            model(f"h = {operator}(x) {branches}", inputs="float[2] x, bool c", outputs="float[2] y"),
+            tmp_path / f"{name}.onnx",
+        )
+    assert compare(tmp_path / "a.onnx", tmp_path / "b.onnx").differs
+    assert not compare(tmp_path / "a.onnx", tmp_path / "again.onnx").differs
+
+
+def test_the_body_of_a_function_counts(tmp_path: Path) -> None:
+    head = '<domain: "my", opset_import: ["" : 24]> F (v) => (w) { '
+    for name, body in (
+        ("a", "r = Relu(v) k = Constant<value_float = 0.5>() w = Mul(r, k)"),
+        ("b", "r = Relu(v) k = Constant<value_float = 0.25>() w = Mul(r, k)"),
+        ("renamed", "s = Relu(v) n = Constant<value_float = 0.5>() w = Mul(s, n)"),
+    ):
+        onnx_file.save(model("y = my.F(x)", domains=["my"], functions=f"{head}{body} }}"), tmp_path / f"{name}.onnx")
+    assert compare(tmp_path / "a.onnx", tmp_path / "b.onnx").differs
+    assert not compare(tmp_path / "a.onnx", tmp_path / "renamed.onnx").differs

@@ -59,6 +59,16 @@ def test_products_are_counted_and_nothing_else() -> None:
     assert work(graph, {"batch": 0, "seq": 3}) == Work(0, WEIGHTS)
 
 
+def test_a_product_of_constants_is_computed_once_and_constants_are_weights_wherever_they_are() -> None:
+    """A runtime multiplies them when it loads the model."""
+    constants = "float[8,4] w = {" + ",".join(["0.5"] * 32) + "}, float[4,8] u = {" + ",".join(["0.5"] * 32) + "}"
+    body = "v = MatMul(w, u) c = Constant<value = float[8] {1,1,1,1,1,1,1,1}>() h = MatMul(x, v) y = Add(h, c)"
+    found = work(model(body, constants), {"batch": 1, "seq": 1})
+    assert found is not None
+    assert found.operations == 2 * 8 * 8
+    assert found.bytes == 4 * (32 + 32 + 8 + 8 + 8)
+
+
 def test_a_quantized_product_does_as_much() -> None:
     graph = model("m = MatMul(x, w) h = Relu(m) y = MatMul(h, v)", FEED_FORWARD)
     plain, counted = work(graph, SIZES), work(quantize(graph)[0], SIZES)
