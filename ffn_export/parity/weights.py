@@ -3,8 +3,9 @@
 An error of 0.1 % in one weight stays below any fair bound on the outputs, so it is looked for where
 it is. An initialiser is traced by its numbers: it is the parameter that it is nearest to, as stored,
 transposed, without its axes of size 1, or computed from it in a usual way (:mod:`tracing`): packed with others, times a
-number, ``1 +`` it, the sum of two, a part of one. One that is near none is not traced, nor one that is only near a parameter which is
-in the graph as it is: the ones of an operator that has to have a scale are near to every norm's weight.
+number, ``1 +`` it, the sum of two, a part of one. One that is near none is not traced, nor one that is only near a
+parameter which is in the graph as it is: the ones of an operator that has to have a scale are near to every norm's
+weight.
 """
 
 from __future__ import annotations
