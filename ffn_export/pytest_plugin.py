@@ -116,6 +116,8 @@ def parity_runtime() -> str | None:
 @pytest.fixture
 def assert_parity(request: pytest.FixtureRequest, parity_runtime: str | None) -> AssertParity:
     """``ffn_export.testing.assert_parity`` with the defaults of the marker ``parity`` and of the command line."""
+    for marker in request.node.iter_markers(MARKER):
+        _check(request.node, marker)  # of a test that asks for the fixture when it runs
     return AssertParity(
         request.node.nodeid,
         _defaults(request.node),

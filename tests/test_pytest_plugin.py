@@ -286,6 +286,20 @@ def test_a_marker_that_says_nothing_stops_the_run(marker: str, says: str, inner:
     assert says in done.stderr.str()
 
 
+def test_a_marker_of_a_test_that_asks_for_the_fixture_late_is_checked_then(inner: pytest.Pytester) -> None:
+    write(
+        inner,
+        """
+        @pytest.mark.parity("ort-cpu")
+        def test_it(request):
+            request.getfixturevalue("assert_parity")
+        """,
+    )
+    done = run(inner)
+    done.assert_outcomes(failed=1)
+    assert "takes named arguments only" in done.stdout.str()
+
+
 def test_tests_are_selected_by_the_marker_that_the_fixture_gives(inner: pytest.Pytester) -> None:
     write(
         inner,

@@ -68,7 +68,10 @@ class _Wiring:
             self._bodies[key] = ""  # one that calls itself is no model
             function = self._functions[key]
             inputs = {value: f"input {place}" for place, value in enumerate(function.inputs)}
-            self._bodies[key] = self.of(function.outputs, inputs)
+            body = self.of(function.outputs, inputs)
+            defaults = (function.attributes[name] for name in sorted(function.attributes))
+            stated = [_attribute(default) for default in defaults if default.value is not None]
+            self._bodies[key] = _hash(body, repr(sorted(function.opset_imports.items())), *stated)
         return self._bodies[key]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -90,10 +91,16 @@ class OnnxReference:
         except RuntimeUnavailableError:
             self._baseline = OnnxEvaluator().load(artifact, threads)
         self._path = path
+        self._building = threading.Lock()
 
-    @cached_property
+    @property
     def _oracle(self) -> GraphOracle | None:
         """The graph in float64, from the first time that it is asked: it holds the weights several times."""
+        with self._building:  # cases may be judged in several threads
+            return self._built
+
+    @cached_property
+    def _built(self) -> GraphOracle | None:
         try:
             return GraphOracle(self._path)
         except NotImplementedError:

@@ -14,6 +14,8 @@ from ffn_export.exporter.drawing import Array, float_info
 # be. Two independent matrices are about 1.4 apart.
 _NEAR = 0.1
 _LOOKED_AT = 256
+# Roundings of a norm over a row of a weight.
+_SUMS = 64
 # Pairs of rows that are tried as a sum: a layer adds its own bias to its own, and a large model has hundreds.
 _MOST_SUMS = 4096
 
@@ -40,13 +42,17 @@ class Parameters:
 
     Args:
         arrays: Name -> floating-point array of more than one element.
+        computed: The same of what the module computes of them, which an exporter may have added up in another order.
     """
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
+    def __init__(self, arrays: Mapping[str, Array], computed: Mapping[str, Array] | None = None) -> None:
         self._by_shape: dict[tuple[int, ...], list[Traced]] = defaultdict(list)
         for name, array in arrays.items():
             for how, view in _views(array):
                 self._by_shape[view.shape].append(Traced(name, how, view))
+        for name, array in (computed or {}).items():
+            for how, view in _views(array):
+                self._by_shape[view.shape].append(Traced(name, how, view, _SUMS * _epsilon(array)))
 
     def equal(self, stored: Array) -> Traced | None:
         """Return the parameter that an initialiser holds exactly."""
@@ -109,6 +115,12 @@ class Parameters:
         """Recognise a part of a parameter, as a half of a packed gate-up projection whose halves are apart."""
         # A row is near any other that is near to ones: of rows, most numbers have to be the same.
         most = _NEAR if stored.ndim > 1 else 0.0
+        near = [each for each, distance in self._parts(stored, without) if distance <= most]
+        exact = next((each for each in near if _same(stored, each.expected)), None)
+        return exact or (near[0] if len(near) == 1 else None)  # of several nobody can tell which was meant
+
+    def _parts(self, stored: Array, without: Collection[str]) -> Iterator[tuple[Traced, float]]:
+        """Yield the parts of parameters that have an initialiser's shape and may be near it, and how far they are."""
         for shape, candidates in self._by_shape.items():
             if len(shape) != stored.ndim or not stored.size:
                 continue
@@ -120,9 +132,9 @@ class Parameters:
             for each in (candidate for candidate in candidates if candidate.parameter not in without):
                 for start in starts:
                     piece = each.expected[(slice(None),) * axis + (slice(start, start + size),)]
-                    if _may_be_near(stored, piece) and _distance(stored, piece) <= most:
-                        return Traced(each.parameter, f"{start} to {start + size} of axis {axis}, {each.how}", piece)
-        return None
+                    if _may_be_near(stored, piece):
+                        how = f"{start} to {start + size} of axis {axis}, {each.how}"
+                        yield Traced(each.parameter, how, piece, each.rounding), _distance(stored, piece)
 
     def _scaled(self, stored: Array) -> Traced | None:
         """Recognise ``c * p`` and ``1 + p``; the outputs tell whether that is the right number."""
@@ -182,10 +194,12 @@ def _distance(stored: Array, parameter: Array) -> float:
 
 
 def _may_be_near(stored: Array, parameter: Array) -> bool:
-    """Look at a few elements only: most pairs are far apart, and matrices are large."""
+    """Look at a few elements only: most pairs are far apart, and matrices are large. Flat ones say nothing."""
     step = max(1, stored.size // _LOOKED_AT)
+    step += step > 1 and step % stored.shape[-1] == 0  # which would look at one column
     have, want = (array.reshape(-1)[::step].astype(np.float64) for array in (stored, parameter))
-    return bool(np.median(np.abs(have - want)) <= np.median(np.abs(want)) / 2)
+    usual = float(np.median(np.abs(want)))
+    return bool(usual > 0 and want.min() != want.max() and np.median(np.abs(have - want)) <= usual / 2)
 
 
 def _mostly(stored: Array, expected: Array, rounding: float) -> bool:

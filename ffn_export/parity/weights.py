@@ -10,11 +10,12 @@ weight.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import onnx_ir as ir
 import torch
+from torch.nn.utils.parametrize import is_parametrized
 
 from ffn_export.exporter.drawing import Array
 from ffn_export.parity.measures import WeightMetrics
@@ -24,10 +25,8 @@ from ffn_export.runtimes.torch_eager import to_numpy
 
 def compare_weights(model: ir.Model, module: torch.nn.Module) -> tuple[WeightMetrics, ...]:
     """Compare every floating-point initialiser that can be traced to parameters or buffers."""
-    named = (*module.named_parameters(), *module.named_buffers(), *_parametrised(module))
-    parameters = Parameters(
-        {name: to_numpy(tensor) for name, tensor in named if tensor.is_floating_point() and tensor.numel() > 1}
-    )
+    named = (*module.named_parameters(), *module.named_buffers())
+    parameters = Parameters(_arrays(named), _arrays(_parametrised(module)))
     stored = {str(value.name): array for value in _initializers(model) if (array := _array(value)) is not None}
     traced = {name: found for name, array in stored.items() if (found := parameters.equal(array)) is not None}
     there = {found.parameter for found in traced.values()}
@@ -38,10 +37,14 @@ def compare_weights(model: ir.Model, module: torch.nn.Module) -> tuple[WeightMet
     return tuple(_metrics(name, stored[name], traced[name]) for name in stored if name in traced)
 
 
+def _arrays(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, Array]:
+    return {name: to_numpy(tensor) for name, tensor in named if tensor.is_floating_point() and tensor.numel() > 1}
+
+
 def _parametrised(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield what a module computes of its parameters by itself, as ``torch.nn.utils.parametrizations`` do."""
     for path, each in module.named_modules():
-        for name in getattr(each, "parametrizations", {}):
+        for name in each.parametrizations if is_parametrized(each) else ():
             with torch.no_grad():
                 yield ".".join(filter(None, (path, name))), getattr(each, name)
 

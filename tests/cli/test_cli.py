@@ -12,6 +12,7 @@ import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -269,7 +270,8 @@ def test_the_same_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ctrl_c_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ffn_export.cli.main", "build", "transformer-big", "-o", str(tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also where a shell started all this in background
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard)  # noqa: PLW1509
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("verifying"):

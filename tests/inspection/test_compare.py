@@ -163,3 +163,11 @@ def test_the_body_of_a_function_counts(tmp_path: Path) -> None:
         onnx_file.save(model("y = my.F(x)", domains=["my"], functions=f"{head}{body} }}"), tmp_path / f"{name}.onnx")
     assert compare(tmp_path / "a.onnx", tmp_path / "b.onnx").differs
     assert not compare(tmp_path / "a.onnx", tmp_path / "renamed.onnx").differs
+
+
+def test_what_a_function_takes_where_its_call_says_nothing_counts(tmp_path: Path) -> None:
+    for number in (0.5, 0.25):
+        head = f'<domain: "my", opset_import: ["" : 24]> F <k : float = {number}> (v) => (w) '
+        body = "{ c = Constant<value_float : float = @k>() w = Mul(v, c) }"
+        onnx_file.save(model("y = my.F(x)", domains=["my"], functions=head + body), tmp_path / f"{number}.onnx")
+    assert compare(tmp_path / "0.5.onnx", tmp_path / "0.25.onnx").differs

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+import ffn_export as fx
 from ffn_export.parity.weights import compare_weights
 
 Array = NDArray[np.floating[Any]]
@@ -98,15 +99,47 @@ def test_ones_are_no_part_of_the_scale_of_a_norm() -> None:
     assert compare_weights(graph(ones=np.ones(8, np.float32)), module) == ()
 
 
+def test_what_may_be_a_part_of_several_is_called_none_of_them() -> None:
+    """As of a packed projection and its copy with some noise, or of a smooth table, cut at no multiple."""
+    module = linear((6, 20), (6, 20))
+    first, second = (module.get_submodule(str(i)) for i in range(2))
+    assert isinstance(first, nn.Linear)
+    assert isinstance(second, nn.Linear)
+    second.weight.data = first.weight.data * (1 + 0.05 * torch.randn(20, 6))
+    half = numbers(module, "1.weight")[:10].copy()
+    assert found(module, half)[0] == "1.weight"
+    half[1, 1] *= 1.001
+    assert compare_weights(graph(stored=half), module) == ()
+    table, grid = nn.Module(), torch.stack([torch.linspace(-1, 1, 64)] * 2, 1)
+    table.register_buffer("grid", grid)
+    assert compare_weights(graph(stored=grid[1:-1].numpy()), table) == ()
+    assert found(table, grid[1:].numpy())[2] == 0
+
+
 def test_a_weight_that_the_module_computes_of_its_parameters() -> None:
-    """The exporter may have computed it, as PyTorch would."""
+    """The exporter may have computed it, in another order than PyTorch."""
     torch.manual_seed(0)
     module = torch.nn.utils.parametrizations.weight_norm(nn.Linear(16, 8))
-    computed = module.weight.detach().numpy()
+    direction, length = module.parametrizations.weight.original1, module.parametrizations.weight.original0
+    length.data *= 1.3
+    v, g = direction.detach().numpy(), length.detach().numpy()
+    computed = v * (g / np.sqrt((v[:, ::-1] ** 2).sum(1, keepdims=True)))
     assert found(module, computed) == ("weight", "as it is", 0)
     wrong = computed.copy()
     wrong[3, 3] *= 1.001
-    assert found(module, wrong)[2] > 0
+    assert found(module, wrong)[2] == 1
+    inputs = {"input": "float32[n,16]"}
+    for dtype in ("float32", "mixed"):
+        result = fx.verify(
+            fx.export(module, inputs, dtype=dtype), module, inputs=inputs, dtype=dtype, runtimes=["ort-cpu"]
+        )
+        assert result.passed, result.failures[:2]
+
+
+def test_an_attribute_of_that_name_is_the_modules_own() -> None:
+    module = linear((6, 4))
+    object.__setattr__(module, "parametrizations", None)
+    assert found(module, numbers(module, "0.weight"))[2] == 0
 
 
 def test_a_scaled_weight_is_compared_with_its_parameter_times_that_number() -> None:
