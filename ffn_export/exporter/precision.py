@@ -75,6 +75,7 @@ def _in_half(module: nn.Module, half: torch.dtype) -> nn.Module:
         for name, buffer in owner._buffers.items()
         if name.endswith("inv_freq")
     }
+    # torch leaves it untyped
     module._apply(lambda t: t.to(half) if t.is_floating_point() and id(t) not in kept else t)  # type: ignore[no-untyped-call]
     return module
 

@@ -269,13 +269,13 @@ def _seeded(seed: int) -> Iterator[None]:
         raise UsageError(f"seed must be a whole number of 64 bits, got {seed!r}")
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - factories draw from the global generator
     # Before CUDA is used torch only notes the seed for it: there is nothing to put back.
-    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     with torch.random.fork_rng(range(torch.cuda.device_count()) if in_use else []):
         random.seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002
+        np.random.seed(seed % 2**32)  # noqa: NPY002 - as above
         torch.manual_seed(seed)
         try:
             yield
         finally:
             random.setstate(python)
-            np.random.set_state(numpy)  # noqa: NPY002
+            np.random.set_state(numpy)  # noqa: NPY002 - as above

@@ -271,7 +271,7 @@ def test_the_same_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_ctrl_c_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ffn_export.cli.main", "build", "transformer-big", "-o", str(tmp_path)]
     heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also where a shell started all this in background
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard)  # noqa: PLW1509
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard)  # noqa: PLW1509 - no threads here
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("verifying"):

@@ -13,7 +13,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 import ffn_export as fx
 from ffn_export.errors import ExportError
@@ -417,66 +416,6 @@ def test_outputs_are_called_as_asked_whatever_torch_calls_its_nodes() -> None:
     model = fx.export(module, inputs)
     assert [value.name for value in model.graph.outputs] == ["embedding", "linear"]
     assert fx.verify(model, module, inputs=inputs, runtimes=["ort-cpu"]).passed
-
-
-def test_attention_takes_an_empty_sequence() -> None:
-    class Attends(nn.Module):
-        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            return nn.functional.scaled_dot_product_attention(q, k, v)
-
-    inputs = {"q": "float32[batch,2,n,4]", "k": "float32[batch,2,seq>=1,4]", "v": "float32[batch,2,seq,4]"}
-    for given in (inputs, dict.fromkeys(inputs, "float32[batch,2,seq,4]")):
-        result = fx.verify(fx.export(Attends(), given), Attends(), inputs=given, runtimes=["ort-cpu"])
-        assert result.passed, result.failures[:2]
-
-
-class Grouped(nn.Module):
-    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-
-
-class Viewed(nn.Module):
-    """Of which the fused kernel's result, laid out as the query, can be taken a view."""
-
-    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return F.scaled_dot_product_attention(q, k, v).view(q.shape[0], -1, 8)
-
-
-@pytest.mark.parametrize(("module", "heads"), [(Grouped(), 2), (Viewed(), 4)], ids=["grouped heads", "a view"])
-def test_attention_is_judged_whatever_a_module_makes_of_it(module: nn.Module, heads: int) -> None:
-    inputs = {"q": "float32[batch,4,seq,4]", **dict.fromkeys("kv", f"float32[batch,{heads},seq,4]")}
-    result = fx.verify(fx.export(module, inputs), module, inputs=inputs, runtimes=["ort-cpu"])
-    assert result.passed, result.failures[:2]
-    assert not any(case.skipped for case in result.cases if all(case.sizes.values()))
-
-
-def test_lazy_layers_with_buffers_become_what_they_are_to_be() -> None:
-    module = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d()).eval()
-    assert shapes(fx.export(module, {"input": "float32[n,4]"}).graph.outputs) == {"y": "[n,8]"}
-    assert not any(map(is_lazy, module.buffers()))
-
-
-def test_a_refused_module_keeps_its_buffers() -> None:
-    class Counts(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.calls: torch.Tensor
-            self.last: torch.Tensor
-            self.register_buffer("calls", torch.zeros(()))
-            self.register_buffer("last", torch.zeros(3))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.calls += 1
-            self.last = x.mean() + torch.zeros(3)
-            return x + self.calls + self.last
-
-    module = Counts()
-    calls, last = module.calls, module.last
-    with pytest.raises(ExportError, match="changes buffer"):
-        fx.export(module, {"x": "float32[n,3]"})
-    assert module.calls is calls
-    assert module.last is last
-    assert not calls.any()
 
 
 def test_the_graph_has_the_name_that_a_caller_gives() -> None:

@@ -159,11 +159,11 @@ def test_a_factory_leaves_the_callers_generators_where_they_were(user: Path) -> 
     del user
 
     def drawn() -> tuple[float, float, float]:
-        return random.random(), np.random.random(), torch.rand(()).item()  # noqa: NPY002
+        return random.random(), np.random.random(), torch.rand(()).item()  # noqa: NPY002 - the global ones are asked
 
-    random.seed(1), np.random.seed(1), torch.manual_seed(1)  # noqa: NPY002
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)  # noqa: NPY002 - as above
     expected = drawn()
-    random.seed(1), np.random.seed(1), torch.manual_seed(1)  # noqa: NPY002
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)  # noqa: NPY002 - as above
     resolve("user_models:linear", INPUT, 7)
     assert drawn() == expected
 
