@@ -17,9 +17,12 @@ from ffn_export.cli.main import run
 from ffn_export.errors import FfnExportError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
+from ffn_export.exporter.source import Source, resolve
+from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.parity.cases import sweep
 from ffn_export.parity.references import TorchReference
+from ffn_export.parity.remembering import RememberingReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.verify import verify
 from ffn_export.runtimes.base import Artifact, Runner
@@ -36,6 +39,22 @@ HealthyFile = Callable[[Base], Path]
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run in a directory of the test's own: verify keeps failing inputs in the current one."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def evaluated_once() -> Iterator[None]:
+    """Each base's module is drawn from its seed, so what it computes need not be computed for every fault again."""
+
+    @cache
+    def remembering(spec: str, inputs: tuple[TensorSpec, ...], threads: int) -> RememberingReference:
+        return RememberingReference(resolve(spec, inputs), threads)
+
+    def reference(source: Source, threads: int) -> TorchReference:
+        return remembering(source.spec, tuple(source.inputs), threads)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ffn_export.subjects.TorchReference", reference)
+        yield
 
 
 @pytest.fixture(scope="module")
