@@ -147,6 +147,7 @@ def tune_bundle(
         seed=manifest.source["seed"],
         outline=is_outlined(made),
         portable_functions=portable_functions.are_in(made),
+        bench_budget=options.bench_budget,
         budget=manifest.tolerances.get("relative_l2"),
         tuning=options,
     )

@@ -46,7 +46,7 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 )  # fmt: skip
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), metavar="S", default=DEFAULT_SECONDS, show_default=True,
-    help="Seconds of timed runs for each of two competitors and length.",
+    help="Seconds of timed runs for each of two competitors and length; of the bundle at last, twice as many.",
 )  # fmt: skip
 @click.option(
     "--budget", type=click.FloatRange(0, min_open=True), metavar="SHARE",
@@ -106,6 +106,7 @@ def command(
             name=name,
             **{option: spec[option] for option in SHARED},
             threads=threads,
+            bench_budget=options.bench_budget,
             tuning=options,
             progress=report,
         )

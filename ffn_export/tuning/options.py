@@ -22,7 +22,8 @@ class TuneOptions:
 
     Attributes:
         tokens: Numbers of tokens of the one sequence that is timed.
-        seconds: Seconds of timed runs for each of two competitors and number of tokens; four times as many at last.
+        seconds: Seconds of timed runs for each of two competitors and number of tokens; four times as many at last,
+            and twice as many where the bundle that was chosen is timed beside PyTorch.
         budget: Largest relative L2 error of an output that allows weights in 8 bits; None does not try them.
         samples: Arrays by input name that the error is judged on; None draws some.
         load: Loads a candidate; None means the target's runtime.
@@ -44,6 +45,11 @@ class TuneOptions:
             raise UsageError(f"{self.seconds:g} seconds are no time: take more than 0")
         if self.budget is not None and self.budget <= 0:
             raise UsageError(f"an error budget of {self.budget:g} allows nothing: take more than 0")
+
+    @property
+    def bench_budget(self) -> float:
+        """Seconds for the bundle's own timing: it shows the choice beside PyTorch, and decides nothing."""
+        return 2 * self.seconds
 
     def command_line(self) -> tuple[str, ...]:
         """Return the options of ``ffn-export tune`` that say the same, as far as a command line can."""
