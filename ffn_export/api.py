@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from ffn_export.bundle.build import Build, BuildOptions, Progress
 from ffn_export.bundle.build import build as _build
+from ffn_export.bundle.publish import place
 from ffn_export.choosing import tune
 from ffn_export.errors import GateError
 from ffn_export.exporter import onnx_file
@@ -28,7 +29,7 @@ from ffn_export.parity.references import graph_inputs
 from ffn_export.quantization.options import DEFAULT_BUDGET, QuantizationOptions
 from ffn_export.quantizing import quantize
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.threads import available_threads
+from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.subjects import Against, Model, Subject, as_source, evaluating, known_source, opened
 from ffn_export.tuning.options import TuneOptions
 from ffn_export.verifying import bisect, verify
@@ -116,7 +117,7 @@ def bench(
                 specs,
                 asked_sizes(specs, sizes, tokens, source.example if source else None),
                 runtimes=runtimes,
-                threads=threads or available_threads(),
+                threads=chosen_threads(threads),
                 progress=progress,
             )
     return result if why is None else replace(result, unavailable={**result.unavailable, "torch": why})
@@ -202,8 +203,9 @@ def build(
         forms=forms,
         tuning=tuning,
     )
+    destination = place(Path(directory), source.name if name is None else name)
     with evaluating(source):
-        result = _build(source, Path(directory) / (name or source.name), options, progress)
+        result = _build(source, destination, options, progress)
     if not result.passed:
         raise GateError(f"{source.name} was not built: {result.failures[0]}", result)
     return result

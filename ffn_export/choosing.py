@@ -22,7 +22,7 @@ from ffn_export.parity.result import ParityResult
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.session_options import SessionSettings
-from ffn_export.runtimes.threads import available_threads
+from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.subjects import Against, Model, evaluating, opened, source_of
 from ffn_export.tuning.gate import own_gate
 from ffn_export.tuning.options import TuneOptions
@@ -81,7 +81,7 @@ def tune(
         RuntimeUnavailableError: If the target's runtime is not available here.
     """
     options = options or TuneOptions()
-    threads = threads or available_threads()
+    threads = chosen_threads(threads)
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         exported = file.load()
         check(target, options)

@@ -10,18 +10,17 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.parity.cases import typical
 from ffn_export.parity.references import OnnxReference
 from ffn_export.parity.result import ParityResult
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.tolerances import Tolerances, check_budget
 from ffn_export.parity.verify import verify
 from ffn_export.quantization.options import DEFAULT_BUDGET, DRAWN, QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.session_options import SessionSettings
-from ffn_export.runtimes.threads import available_threads
+from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.subjects import Model, opened
 
 
@@ -74,12 +73,11 @@ def quantize(
         The quantised model with what was found, also where it is over the budget.
 
     Raises:
-        UsageError: If nothing can be quantised, there is no such model, or the budget is not above 0.
+        UsageError: If nothing can be quantised, there is no such model, or the budget is no finite number above 0.
     """
-    if budget <= 0:
-        raise UsageError(f"an error budget of {budget:g} allows nothing: take more than 0")
+    check_budget(budget)
     options = options or QuantizationOptions()
-    threads = threads or available_threads()
+    threads = chosen_threads(threads)
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         reference = OnnxReference(file.path, threads)
         progress(f"quantizing {file.path.name} to {options.bits} bits")

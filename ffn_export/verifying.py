@@ -23,7 +23,7 @@ from ffn_export.parity.references import Reference, VectorReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.verify import verify as _verify
-from ffn_export.runtimes.threads import available_threads
+from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.subjects import Against, Model, Subject, evaluating, opened, reference_of
 
 Progress = Callable[[str], None]
@@ -76,7 +76,7 @@ def verify(
         IntegrityError: If a bundle's files are not those of its manifest.
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
-    threads = threads or available_threads()
+    threads = chosen_threads(threads)
     with opened(model) as file:
         if tolerances is None and file.manifest is not None:
             tolerances = Tolerances.from_dict(file.manifest.tolerances).declared()
@@ -163,7 +163,7 @@ def bisect(
         ExportError: If the source cannot be exported again.
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
-    threads = threads or available_threads()
+    threads = chosen_threads(threads)
     if reduce_to is not None:
         reduced.check_destination(Path(reduce_to))
     if result is None:

@@ -23,7 +23,7 @@ from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.targets import get_target
 from ffn_export.inspection import facts
 from ffn_export.inspection.site_graphs import site_graphs
-from ffn_export.latency.gate import latency_failures
+from ffn_export.latency.gate import check_ratio, latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
@@ -31,12 +31,13 @@ from ffn_export.parity.after_fusing.check import fuse
 from ffn_export.parity.cases import whole
 from ffn_export.parity.references import TorchReference
 from ffn_export.parity.result import ParityResult
+from ffn_export.parity.tolerances import check_budget
 from ffn_export.quantization.options import DRAWN, QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.session_options import SessionSettings
-from ffn_export.runtimes.threads import available_threads
+from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.runtimes.torch_eager import torch_threads_kept
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.gate import Gate
@@ -98,6 +99,9 @@ class BuildOptions:
         budget: Declared relative L2 error of an output; None means the bound in units of the last place.
         forms: The forms that are used of those which the target leaves open; None means what the table of costs says.
         tuning: How the forms and the session options are chosen by measuring; None does not.
+
+    Raises:
+        UsageError: If the ratio or the budget is no finite number above 0.
     """
 
     target: str = "ort-cpu"
@@ -115,6 +119,12 @@ class BuildOptions:
     budget: float | None = None
     forms: Forms | None = None
     tuning: TuneOptions | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None:
+            check_budget(self.budget)
+        if self.max_ratio is not None:
+            check_ratio(self.max_ratio)
 
 
 @torch_threads_kept()
@@ -170,7 +180,7 @@ def _build_in(
     exported: ir.Model | None,
     reference: TorchReference | None,
 ) -> Build:
-    threads = options.threads or available_threads()
+    threads = chosen_threads(options.threads)
     if exported is None:
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)

@@ -13,7 +13,7 @@ from ffn_export.exporter.samples import as_array
 from ffn_export.runtimes.base import Array, Artifact
 from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
 from ffn_export.runtimes.ort_session import CPU, OrtRunner, make_session
-from ffn_export.runtimes.threads import available_threads
+from ffn_export.runtimes.threads import chosen_threads
 
 
 class Session:
@@ -84,7 +84,7 @@ def _runner(model: Path, manifest: Manifest, threads: int | None) -> OrtRunner:
     if manifest.provider == CPU.name:
         return OrtRunner(make_session(model, manifest.session_options, threads))
     if manifest.provider == CUDA.name:
-        runner = OrtCuda().load(Artifact(model, None, manifest.session_options), threads or available_threads())
+        runner = OrtCuda().load(Artifact(model, None, manifest.session_options), chosen_threads(threads))
         assert isinstance(runner, OrtRunner)
         return runner
     raise UsageError(f"{model.parent} was verified on {manifest.provider}, which is not known here")

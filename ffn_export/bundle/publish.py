@@ -15,6 +15,22 @@ from ffn_export.bundle.manifest import MANIFEST
 from ffn_export.errors import UsageError
 
 _PREFIX = ".building-"
+_LONGEST_NAME = 200  # bytes: file systems have 255, and a bundle in the making has a longer one
+
+
+def place(directory: Path, name: str) -> Path:
+    """Return where a bundle of a name goes: a folder of this directory, and no other.
+
+    Raises:
+        UsageError: If the name is none of a folder.
+    """
+    if not name.isprintable() or name in ("", ".", "..") or {"/", "\\"} & set(name):
+        raise UsageError(
+            f"{name!r} names no folder of {directory}: choose a --name without separators, and -o for where"
+        )
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        raise UsageError(f"a bundle's name may have {_LONGEST_NAME} bytes, this has more: choose a shorter --name")
+    return directory / name
 
 
 def check_destination(destination: Path) -> None:

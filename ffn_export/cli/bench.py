@@ -78,7 +78,7 @@ def command(
     from ffn_export import api
     from ffn_export.cli.progress import progress
     from ffn_export.latency.baseline import compare_twice
-    from ffn_export.latency.gate import latency_failures
+    from ffn_export.latency.gate import latency_failures, not_timed
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import latency_table
@@ -113,8 +113,9 @@ def command(
     if max_ratio is not None and not result.baseline:
         why = result.unavailable.get("torch", "its source is not known: name it with --against SPEC")
         raise UsageError(f"--max-ratio is over PyTorch's time, which was not taken: {why}")
-    if not result.measurements:
-        raise UsageError(f"nothing was timed: {'; '.join(f'{who}: {why}' for who, why in result.unavailable.items())}")
+    untimed = not_timed(result, runtimes)
+    if untimed is not None:
+        raise UsageError(f"the model was not timed: {untimed}")
     failures = latency_failures(result, max_ratio)
     for failure in failures:
         say(f"ffn-export: {failure}")

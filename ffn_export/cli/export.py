@@ -43,12 +43,13 @@ def command(
     Example: ffn-export export my.models:encoder --input "ids:int64[batch,seq<=512]" -o encoder.onnx
     """
     from ffn_export import api
+    from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
     from ffn_export.exporter import onnx_file
     from ffn_export.reports.console import stderr_console
 
     arrays = read_npz(samples)
-    onnx_file.check_writable(output)
+    check_output(output)
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
         report(f"exporting {spec} to opset {opset}")

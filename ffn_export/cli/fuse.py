@@ -51,6 +51,7 @@ def command(
 
     Example: ffn-export fuse model.onnx -o fused.onnx --target portable --require-fusion feed_forward=12
     """
+    from ffn_export.cli.model_file import check_output
     from ffn_export.exporter import onnx_file
     from ffn_export.fusion.pipeline import fusion_failures
     from ffn_export.parity.after_fusing.check import fuse
@@ -58,7 +59,7 @@ def command(
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import fusion_table
 
-    onnx_file.check_writable(output)
+    check_output(output)
     fused, report = fuse(
         onnx_file.load(model),
         target,

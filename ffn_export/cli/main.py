@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -74,7 +75,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Like `python -m`: a factory in the current directory can be named.
     if os.getcwd() not in sys.path:  # noqa: PTH109 - sys.path holds strings
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    _end_as_by_ctrl_c()
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def _end_as_by_ctrl_c() -> None:
+    """Clear up behind a job that is cancelled or whose terminal goes away, as behind one that its user interrupts."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("SIGTERM", "SIGHUP"):
+        asked = getattr(signal, name, None)  # Windows has no SIGHUP
+        if asked is not None and signal.getsignal(asked) == signal.SIG_DFL:  # `nohup` leaves the latter ignored
+            signal.signal(asked, interrupt)
 
 
 def run(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""MODEL|BUNDLE of commands that only look: the ONNX file, and the manifest where there is one."""
+"""MODEL|BUNDLE of commands that only look, and the file that others write."""
 
 from __future__ import annotations
 
@@ -25,3 +25,21 @@ def open_argument(path: Path) -> tuple[Path, Manifest | None]:
         return path / MODEL, read_manifest(path)
     except IntegrityError as error:
         raise UsageError(str(error)) from error
+
+
+def check_output(path: Path) -> None:
+    """Refuse, before any work is done for it, a file that cannot be written, and one of a bundle.
+
+    Raises:
+        UsageError: If it is one of these.
+    """
+    from ffn_export.bundle.manifest import read_manifest
+    from ffn_export.exporter import onnx_file
+
+    onnx_file.check_writable(path)
+    try:
+        of_bundle = path.name in read_manifest(path.parent).files
+    except IntegrityError:
+        return
+    if of_bundle:
+        raise UsageError(f"{path} belongs to a bundle, whose manifest says what it holds: write to another directory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +13,20 @@ from ffn_export.cli.state import State
 from ffn_export.errors import UsageError, did_you_mean
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Positive(click.FloatRange):
+    """A finite number above 0. Click's own range takes NaN, with which no comparison of a gate would fail."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Refuse what is in every range."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
 
 
 def common(command: Command) -> Command:
@@ -105,9 +120,9 @@ def threads_option(command: Command) -> Command:
 
 def max_ratio_option(command: Command) -> Command:
     """``--max-ratio``."""
-    return click.option(
-        "--max-ratio", type=click.FloatRange(0, min_open=True), help="Fail if it takes longer than this times PyTorch."
-    )(command)
+    return click.option("--max-ratio", type=Positive(), help="Fail if it takes longer than this times PyTorch.")(
+        command
+    )
 
 
 def check_option(command: Command) -> Command:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ffn_export.cli.options import Positive
 from ffn_export.errors import UsageError
 from ffn_export.quantization.options import DEFAULT_BUDGET, QuantizationOptions
 
@@ -16,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def quantization_options(command: Command) -> Command:
     """``--bits``, ``--block``, ``--accuracy-level``, ``--all`` and ``--budget``."""
     command = click.option(
-        "--budget", type=click.FloatRange(0, min_open=True), metavar="SHARE",
+        "--budget", type=Positive(), metavar="SHARE",
         help=f"Declared relative L2 error of an output of a quantized model.  [default: {DEFAULT_BUDGET}]",
     )(command)  # fmt: skip
     command = click.option(

@@ -51,6 +51,7 @@ def command(
     Example: ffn-export quantize model.onnx -o q.onnx --bits 8 --samples activations.npz
     """
     from ffn_export import api
+    from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
     from ffn_export.exporter import onnx_file
     from ffn_export.reports.console import stderr_console
@@ -58,7 +59,7 @@ def command(
     from ffn_export.reports.tables import parity_table, quantization_table
 
     options = quantization_of(BITS[0] if bits is None else bits, block, accuracy_level, all_products)
-    onnx_file.check_writable(output)
+    check_output(output)
     arrays = read_npz(samples)
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:

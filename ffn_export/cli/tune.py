@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from ffn_export.cli.built import SHARED, make
 from ffn_export.cli.options import (
+    Positive,
     common,
     opset_option,
     precision_options,
@@ -45,11 +46,11 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
     help="Length of the one sequence to tune for; once for each.",
 )  # fmt: skip
 @click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), metavar="S", default=DEFAULT_SECONDS, show_default=True,
+    "--seconds", type=Positive(), metavar="S", default=DEFAULT_SECONDS, show_default=True,
     help="Seconds of timed runs for each of two competitors and length; of the bundle at last, twice as many.",
 )  # fmt: skip
 @click.option(
-    "--budget", type=click.FloatRange(0, min_open=True), metavar="SHARE",
+    "--budget", type=Positive(), metavar="SHARE",
     help="Try 8-bit weights too, where an output's relative L2 error stays within this.",
 )  # fmt: skip
 @click.option(
@@ -150,6 +151,7 @@ def _tune_model(
     threads: int | None,
 ) -> int:
     from ffn_export import api
+    from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
     from ffn_export.exporter import onnx_file
     from ffn_export.reports.console import stderr_console
@@ -157,7 +159,7 @@ def _tune_model(
     from ffn_export.reports.tables import fusion_table, parity_table, quantization_table, tuning_table
 
     if output is not None:
-        onnx_file.check_writable(output)
+        check_output(output)
     if output is not None and output.is_dir():
         raise UsageError(f"{output} is a directory: name the ONNX file to write")
     console = stderr_console(quiet=state.quiet)

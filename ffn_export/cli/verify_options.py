@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ffn_export.cli.options import read_npz
+from ffn_export.cli.options import Positive, read_npz
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.parity.tolerances import Closeness, Tolerances
 
@@ -26,7 +26,7 @@ _NOT_REPLAYED = ("--inputs", "--load-inputs", "--save-outputs", "--failures", "-
 def tolerance_options(command: Command) -> Command:
     """``--atol``, ``--rtol`` and ``--budget``: :func:`tolerances_of` makes tolerances of them."""
     command = click.option(
-        "--budget", type=click.FloatRange(0, min_open=True), metavar="SHARE",
+        "--budget", type=Positive(), metavar="SHARE",
         help="Declared relative L2 error of a model that is meant to differ (quantised), such as 0.01.",
     )(command)  # fmt: skip
     command = click.option(

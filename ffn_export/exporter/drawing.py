@@ -45,8 +45,9 @@ def fit_sizes(dims: Iterable[Dim], wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
-    """Draw one input: standard normal floats, fair booleans, integers uniform over ``value_range``, or a mask.
+    """Draw one input: standard normal floats, fair booleans, integers of ``value_range``, or a mask.
 
+    Integers are uniform, but for the smallest and the largest, which are among them where there is room for both.
     Integers without a range are drawn from {0, 1}, which every table and every mask allows.
     """
     shape = spec.shape(sizes)
@@ -55,7 +56,11 @@ def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -
     if spec.is_mask:
         return _draw_mask(shape, rng).astype(numpy_dtype(spec.dtype))
     low, high = spec.value_range or (0, 1)
-    return rng.integers(low, high, shape, endpoint=True).astype(numpy_dtype(spec.dtype))
+    drawn = rng.integers(low, high, shape, endpoint=True)
+    if high - low > 1 and drawn.size > 1:  # of a large table, chance leaves the first and the last row out
+        places = rng.permutation(drawn.size)[:2]
+        drawn.flat[places] = low, high
+    return drawn.astype(numpy_dtype(spec.dtype))
 
 
 def _draw_mask(shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ffn_export.exporter.dispatch import OperatorMode
 from ffn_export.exporter.drawing import trace_sizes
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.signature import CallSignature
@@ -46,7 +46,7 @@ def with_ranges(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: Ca
     return tuple(map(bound, specs))
 
 
-class _TableWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _TableWatch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
     """Notes which input indexes which table, through views and casts.
 
     Attributes:
@@ -55,17 +55,16 @@ class _TableWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.rows: dict[str, int] = {}
         self.embeddings: list[int] = []
         self._owner = {_storage(tensor): name for name, tensor in inputs.items()}
         # Held, so that no later tensor gets the storage of one that is known here.
         self._held = list(inputs.values())
 
-    def __torch_dispatch__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
+    def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Note what it looks up."""
+        result = func(*args, **kwargs)
         if func in _COPIES and (name := self._owner.get(_storage(args[0]))) is not None:
             self._owner[_storage(result)] = name
             self._held.append(result)
@@ -100,7 +99,7 @@ def _watch(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSig
     watch = _TableWatch(zeros)
     args, kwargs = call.arguments(zeros)
     try:
-        with evaluation_mode(module), torch.no_grad(), watch:
+        with evaluation_mode(module), torch.no_grad(), watch.watching():
             module(*args, **kwargs)
     except Exception:  # noqa: BLE001 - a module that fails here fails again, with its message, in capture
         watch.rows.clear()

@@ -76,6 +76,12 @@ def _says_nothing(node: ir.Node, names: Names) -> None:
     del node, names
 
 
+def _is_of_floats(node: ir.Node) -> bool:
+    """Whether an Erf has a dtype that it has kept: of integers it was taken away, and nothing else changed."""
+    x = node.inputs[0] if node.inputs else None
+    return x is not None and x.dtype is not None and x.dtype.is_floating_point()
+
+
 def _has_one_output(node: ir.Node) -> bool:
     """Whether a BatchNormalization is one of inference, which its outputs told before an attribute did."""
     return not any(value.name or value.uses() for value in node.outputs[1:])
@@ -105,6 +111,7 @@ ADAPTERS: Mapping[str, tuple[Adapter, ...]] = {
     ),
     **dict.fromkeys(("ReduceSum", "Squeeze", "Unsqueeze"), _AXES_13),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _SOFTMAX),
+    "Erf": (Adapter(13, _says_nothing, _is_of_floats),),
     "BatchNormalization": (Adapter(14, _says_nothing, _has_one_output),),
     "Split": (Adapter(13, _attribute_to_input("split"), _is_stated("split")), Adapter(18, _count_outputs)),
 }  # fmt: skip

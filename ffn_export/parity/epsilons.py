@@ -12,9 +12,9 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ffn_export.exporter.dispatch import OperatorMode
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
@@ -34,22 +34,21 @@ _ROUNDING = 2.0**-22
 _LARGEST = 1e-2
 
 
-class _Numbers(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+class _Numbers(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
     """Notes every number that an operator is given, tensors of one element included."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.found: set[float] = set()
 
-    def __torch_dispatch__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Note the numbers."""
         for leaf in tree_leaves((args, kwargs)):
             if isinstance(leaf, float):
                 self.found.add(leaf)
             elif isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.is_floating_point():
                 self.found.add(float(leaf))
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 def differences(model: ir.Model, source: Source, feeds: Mapping[str, Array]) -> tuple[str, ...]:
@@ -61,7 +60,8 @@ def differences(model: ir.Model, source: Source, feeds: Mapping[str, Array]) -> 
         feeds: Inputs that the module takes.
     """
     args, kwargs = source.call.arguments(to_torch(feeds))
-    with torch.no_grad(), _Numbers() as numbers:
+    numbers = _Numbers()
+    with torch.no_grad(), numbers.watching():
         source.module(*args, **kwargs)
     small = sorted(number for number in numbers.found if 0 < number < _LARGEST)
     return tuple(

@@ -31,7 +31,7 @@ class GraphOracle:
     def __init__(self, path: Path) -> None:
         from onnx.reference import ReferenceEvaluator
 
-        from ffn_export.runtimes import contrib_operators
+        from ffn_export.runtimes import contrib_operators, exact_operators
 
         lazy = onnx_file.load(path)
         tensors = (value.const_value for value in lazy.graph.initializers.values())
@@ -44,7 +44,7 @@ class GraphOracle:
         promote(model)
         name_unused_outputs(model)
         self.outputs = [str(value.name) for value in model.graph.outputs]
-        operators = list(contrib_operators.OPERATORS.values())
+        operators = [*contrib_operators.OPERATORS.values(), *exact_operators.OPERATORS]
         try:
             self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
         except Exception as error:  # it raises whatever it meets

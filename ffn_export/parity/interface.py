@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, permutations
+from pathlib import Path
 
+import onnx
 import onnx_ir as ir
 
-from ffn_export.exporter.drawing import numpy_dtype
+from ffn_export.exporter.drawing import Array, numpy_dtype
+from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import Dim, TensorSpec
 
 
@@ -29,6 +32,53 @@ def differences(model: ir.Model, specs: Sequence[TensorSpec], outputs: Sequence[
     if outputs is not None and have != list(outputs):
         found.append(f"the graph has outputs {', '.join(map(str, have))}, expected {', '.join(outputs)}")
     return tuple(found)
+
+
+def rejected(path: Path) -> tuple[str, ...]:
+    """Return what ONNX's own checker finds wrong with a file; asked of a model that ONNX Runtime does not load.
+
+    Such a model is not one that a machine lacks something for: another runtime may take it, and its users' will not.
+    """
+    try:
+        onnx.checker.check_model(str(path))
+    except Exception as error:  # noqa: BLE001 - the checker raises what it likes, and a parser's errors too
+        return (f"the ONNX checker rejects the model: {first_line(error)}",)
+    return ()
+
+
+def output_differences(
+    model: ir.Model, feeds: Mapping[str, Array], truths: Mapping[str, Array]
+) -> dict[tuple[str, int], str]:
+    """Return a line for each axis of an output, ``(name, axis)``, whose declaration does not hold of a run.
+
+    Args:
+        model: The graph.
+        feeds: Inputs of the run.
+        truths: What the reference made of them.
+    """
+    sizes: dict[str, int] = {}
+    for value in model.graph.inputs:
+        array = feeds.get(str(value.name))
+        if array is not None and value.shape is not None and len(value.shape) == array.ndim:
+            sizes |= {symbol: n for dim, n in zip(value.shape, array.shape, strict=True) for symbol in _symbols(dim)}
+    found: dict[tuple[str, int], str] = {}
+    for value in model.graph.outputs:
+        truth = truths.get(str(value.name))
+        if truth is None or value.shape is None:
+            continue
+        if len(value.shape) != truth.ndim:
+            found[str(value.name), -1] = f"output {value.name!r} has rank {len(value.shape)}, expected {truth.ndim}"
+            continue
+        for axis, (dim, size) in enumerate(zip(value.shape, truth.shape, strict=True)):
+            said = next((sizes.get(symbol) for symbol in _symbols(dim)), None) if not isinstance(dim, int) else dim
+            if said is not None and said != size:
+                name = (
+                    f"is fixed to {dim}"
+                    if isinstance(dim, int)
+                    else f"is called {dim.value!r}, of which there are {said}"
+                )
+                found[str(value.name), axis] = f"axis {axis} of output {value.name!r} {name}, and has the size {size}"
+    return found
 
 
 def _axes(spec: TensorSpec, value: ir.Value) -> list[str]:

@@ -68,7 +68,7 @@ class OutputMetrics:
             row on which PyTorch's error is far above its usual one says nothing of the others.
         settled_baseline_ulps: PyTorch's largest error there.
         settled_index: Index of the runtime's largest error there.
-        elements: How many were compared; None in a result of before that was said.
+        elements: How many were compared, which are finite; None in a result of before that was said.
     """
 
     output: str

@@ -75,7 +75,7 @@ def compare(
         unexpected_index=_index(unexpected) if unexpected.any() else (),
         dropped=int(np.count_nonzero(dropped)),
         frontier=frontier(error, np.abs(truth)),
-        elements=actual.size,
+        elements=int(np.count_nonzero(np.isfinite(have) & np.isfinite(truth))),
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ffn_export.exporter.dispatch import OperatorMode
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.module_state import copied
 from ffn_export.exporter.outputs import tensors_of
@@ -20,21 +20,16 @@ _LARGEST_COPY = 2**28
 _WORKING = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
 
-class _InFloat64(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+class _InFloat64(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
     """Turns every request for a working float dtype into float64.
 
     A module may cast inside ``forward`` (norms often do, to float32); ``module.double()`` does not
     reach those casts, and the oracle would carry float32's rounding.
     """
 
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        kwargs = dict(kwargs or {})
+    def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run it in float64."""
+        kwargs = dict(kwargs)
         if func is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
             return _attention(*args, **kwargs)
         if kwargs.get("dtype") in _WORKING:
@@ -81,7 +76,7 @@ class TorchOracle:
             name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in to_torch(feeds).items()
         }
         args, kwargs = self.source.call.arguments(tensors)
-        with torch.no_grad(), _InFloat64():  # type: ignore[no-untyped-call]
+        with torch.no_grad(), _InFloat64().watching():
             moved = {} if rounding_seed is None else self._rounded_parameters(rounding_seed)
             result = torch.func.functional_call(self.module, moved, args, kwargs)
         return [tensor.detach().cpu().numpy() for tensor in tensors_of(result)]

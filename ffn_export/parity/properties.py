@@ -170,10 +170,11 @@ def _settings(specs: Sequence[TensorSpec], dim: Dim, feeds: Feeds, case: Case) -
     )
     if dim.clamp(size + 3) == size + 3:
         longer = _drawn(specs, replace(case, sizes={**case.sizes, name: size + 3}), 2)
+        padding = {each: np.zeros_like(array) for each, array in longer.items()}
         whole = lambda array, axis: array.take(range(size), axis)  # noqa: E731
         yield Setting(
             f"padding along {name!r} changes nothing before it",
-            _along(specs, dim, feeds, lambda array, axis, other: _joined(array, longer[other] * 0, axis, size)),
+            _along(specs, dim, feeds, lambda array, axis, other: _joined(array, padding[other], axis, size)),
             lambda array, axis: array,
             whole,
         )
@@ -223,7 +224,7 @@ def _agree(setting: Setting, original: Array, other: Array, axis: int) -> bool:
     before, after = setting.before(original, axis), setting.after(other, axis)
     if before.shape != after.shape:
         return False
-    scale = float(np.abs(before).max(initial=0.0)) or 1.0
+    scale = float(np.abs(before[np.isfinite(before)]).max(initial=0.0)) or 1.0
     return bool(np.allclose(after, before, rtol=0.0, atol=_EQUAL * scale))
 
 

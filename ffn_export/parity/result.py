@@ -173,7 +173,7 @@ class ParityResult:
 
     @property
     def nothing_judged(self) -> str | None:
-        """Why nothing was compared, or None where a runtime gave an output with elements."""
+        """Why nothing was compared, or None where a runtime gave an output with an element that is finite."""
         if not self.judged:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
             return f"no runtime could judge the model ({reasons or 'none was asked'})"
@@ -181,7 +181,7 @@ class ParityResult:
         if not compared or any(elements != 0 for elements in compared):
             return None
         skipped = next((f", as {case.case}: {case.skipped}" for case in self.cases if case.skipped), "")
-        return f"no output had any element to compare{skipped}: give inputs of your own, or bounds of the axes"
+        return f"no output had any finite element to compare{skipped}: give inputs of your own, or bounds of the axes"
 
     @property
     def warnings(self) -> tuple[str, ...]:

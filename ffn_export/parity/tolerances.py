@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from ffn_export.errors import UsageError
+
 
 @dataclass(frozen=True)
 class Closeness:
@@ -82,6 +84,16 @@ class Tolerances:
         known = {name: value for name, value in data.items() if name in {f.name for f in fields(cls)}}
         closeness = {output: Closeness(**test) for output, test in data.get("closeness", {}).items()}
         return cls(**{**known, "closeness": closeness})
+
+
+def check_budget(budget: float) -> None:
+    """Refuse a budget that nothing passes or, being NaN, nothing can be held against.
+
+    Raises:
+        UsageError: If it is not a finite number above 0.
+    """
+    if not 0 < budget < math.inf:
+        raise UsageError(f"an error budget of {budget:g} is none: take a finite number above 0")
 
 
 def allowed_ulps(baseline_ulps: float, tolerances: Tolerances, conditioning_ulps: float = 0.0) -> float:

@@ -26,6 +26,7 @@ from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.torch_eager import torch_threads_kept
@@ -77,11 +78,15 @@ def verify(
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
     known = of_operators(model.graph.all_nodes())
 
+    misdeclared: dict[tuple[str, int], str] = {}  # axes of outputs
+
     def judged(numbered: tuple[int, Case]) -> tuple[CaseResult, ...]:
         index, case = numbered
         progress(f"verifying {case.name} ({index + 1} of {len(cases)})")
         evaluated = _evaluated(case, reference, loaded, imprecise, known)
         results = evaluated.results
+        for axis, line in interface.output_differences(model, evaluated.feeds, evaluated.truths).items():
+            misdeclared.setdefault(axis, line)
         for keeper in keepers:
             results = keeper.keep(Evaluated(case, evaluated.feeds, evaluated.truths, evaluated.outputs, results))
         return results
@@ -97,6 +102,8 @@ def verify(
         unavailable=unavailable,
         interface=(
             *interface.differences(model, reference.inputs, _output_names(reference, found)),
+            *misdeclared.values(),
+            *(interface.rejected(path) if OrtCpu.name in unavailable else ()),
             *inference_only.differences(model),
             *_epsilons(model, reference, cases, found),
         ),

@@ -51,14 +51,14 @@ class EvaluatorRunner:
     def __init__(self, path: Path) -> None:
         from onnx.reference import ReferenceEvaluator
 
-        from ffn_export.runtimes import contrib_operators, half_precision
+        from ffn_export.runtimes import contrib_operators, exact_operators, half_precision
 
         model = load_to_model(onnx_file.load(path))
         self._nodes = len(model.graph)
         self._dtypes = graph_dtypes(model)
         model = _with_bodies(model)
         name_unused_outputs(model)
-        operators = [*contrib_operators.OPERATORS.values(), *half_precision.OPERATORS]
+        operators = [*contrib_operators.OPERATORS.values(), *half_precision.OPERATORS, *exact_operators.OPERATORS]
         try:
             self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
         except Exception as error:  # it raises whatever it meets: NotImplementedError, RuntimeError, KeyError

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ffn_export.runtimes.threads import available_threads
+from ffn_export.runtimes.threads import chosen_threads
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -71,7 +71,7 @@ class SessionSettings:
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
         for key, value in self.config_entries.items():
             options.add_session_config_entry(key, value)
-        options.intra_op_num_threads = threads or available_threads()
+        options.intra_op_num_threads = chosen_threads(threads)
         options.inter_op_num_threads = 1
         options.log_severity_level = 3  # errors only: they are raised, and reported in one line
         return options

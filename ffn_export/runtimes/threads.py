@@ -6,7 +6,22 @@ import math
 import os
 from pathlib import Path
 
+from ffn_export.errors import UsageError
+
 _CGROUP = Path("/sys/fs/cgroup")
+
+
+def chosen_threads(asked: int | None) -> int:
+    """Return the threads that were asked for, or those of :func:`available_threads` where nobody said.
+
+    Raises:
+        UsageError: If they are fewer than one.
+    """
+    if asked is None:
+        return available_threads()
+    if asked < 1:
+        raise UsageError(f"{asked} threads cannot compute anything: take 1 or more, or None for all of this process")
+    return asked
 
 
 def available_threads(cgroup: Path = _CGROUP) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ffn_export.errors import UsageError
+from ffn_export.parity.tolerances import check_budget
 
 if TYPE_CHECKING:
     from ffn_export.runtimes.base import Runner
@@ -41,10 +43,10 @@ class TuneOptions:
     def __post_init__(self) -> None:
         if min(self.tokens, default=1) < 1:
             raise UsageError(f"{min(self.tokens)} tokens are none to tune for: take 1 or more")
-        if self.seconds <= 0:
-            raise UsageError(f"{self.seconds:g} seconds are no time: take more than 0")
-        if self.budget is not None and self.budget <= 0:
-            raise UsageError(f"an error budget of {self.budget:g} allows nothing: take more than 0")
+        if not 0 < self.seconds < math.inf:
+            raise UsageError(f"{self.seconds:g} seconds are no time to measure: take a number above 0")
+        if self.budget is not None:
+            check_budget(self.budget)
 
     @property
     def bench_budget(self) -> float:

@@ -23,7 +23,7 @@ from ffn_export.fusion.targets import Target, get_target
 from ffn_export.latency.sizes import token_count, token_sizes
 from ffn_export.parity.references import graph_inputs
 from ffn_export.runtimes import environment
-from ffn_export.runtimes.threads import available_threads
+from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.tuning.candidates import Candidate, Candidates
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.contest import Contest, loader
@@ -66,7 +66,7 @@ def tune(
     """
     options = options or TuneOptions()
     chosen_target = check(target, options)
-    threads = threads or available_threads()
+    threads = chosen_threads(threads)
     specs = graph_inputs(model) if specs is None else specs
     asked = [token_sizes(specs, count) for count in options.tokens]
     # Bounds of an axis may make the same of two lengths.

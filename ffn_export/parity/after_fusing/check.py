@@ -28,7 +28,7 @@ from ffn_export.parity.after_fusing.limits import Deadline, Limits, OutOfTimeErr
 from ffn_export.parity.after_fusing.rollback import report_of
 from ffn_export.parity.after_fusing.running import runtimes
 from ffn_export.parity.after_fusing.trial import CannotCompareError, Finding, Trial
-from ffn_export.runtimes.threads import available_threads
+from ffn_export.runtimes.threads import chosen_threads
 
 _MOST_NAMED = 3
 
@@ -67,7 +67,7 @@ def fuse(
         UsageError: No target has this name, or it does not leave these forms open.
     """
     check_forms(forms or Forms(), get_target(target))
-    fused, report = _checked(model, target, forms, check, limits or Limits(), threads or available_threads(), clock)
+    fused, report = _checked(model, target, forms, check, limits or Limits(), chosen_threads(threads), clock)
     return finish(fused, report, outline=outline, portable_functions=portable_functions)
 
 
