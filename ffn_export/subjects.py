@@ -13,7 +13,7 @@ import onnx_ir as ir
 import torch
 
 from ffn_export.bundle.integrity import check as check_integrity
-from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
+from ffn_export.bundle.manifest import MANIFEST, MODEL, Manifest, read_manifest
 from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file, vectors
 from ffn_export.exporter.module_state import evaluation_mode
@@ -113,6 +113,8 @@ def opened(model: Model) -> Iterator[OpenModel]:
         return
     path = Path(model)
     if path.is_dir():
+        if not (path / MANIFEST).is_file():  # no bundle is no bundle that was changed
+            raise UsageError(f"{path} is no bundle: it has no {MANIFEST}")
         manifest = read_manifest(path)
         check_integrity(path, manifest)
         yield OpenModel(path / MODEL, manifest.session_options, path, manifest)

@@ -75,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Like `python -m`: a factory in the current directory can be named.
     if os.getcwd() not in sys.path:  # noqa: PTH109 - sys.path holds strings
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as of a daemon
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - for as long as the process lives
     _end_as_by_ctrl_c()
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 

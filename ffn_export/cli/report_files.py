@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ffn_export.errors import UsageError
+
 if TYPE_CHECKING:
     from ffn_export.parity.bisection.result import Bisection
     from ffn_export.parity.result import ParityResult
@@ -28,10 +30,12 @@ class ReportFile(_Text):
         """Check the path.
 
         Raises:
-            UsageError: If it cannot be written to.
+            UsageError: If it cannot be written to, or is that of a model.
         """
         from ffn_export.reports.text_file import check_writable
 
+        if Path(value).suffix == ".onnx":
+            raise UsageError(f"{value} is the name of a model: a report would take its place, name another file")
         check_writable(value)
         return value
 

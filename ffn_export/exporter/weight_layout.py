@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.exporter.constant_tensors import constant_tensor
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _LAYOUT = frozenset({"Squeeze", "Transpose", "Identity"})
@@ -94,5 +96,5 @@ def _squeezed(node: ir.Node, array: Array) -> Array | None:
     axes = node.inputs[1] if len(node.inputs) > 1 else None
     if axes is None:
         return array.squeeze()
-    tensor = None if axes.is_graph_input() else ir.convenience.get_const_tensor(axes)
+    tensor = None if axes.is_graph_input() else constant_tensor(axes)
     return None if tensor is None else array.squeeze(tuple(int(axis) for axis in tensor.numpy().reshape(-1)))

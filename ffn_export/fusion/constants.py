@@ -13,6 +13,8 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.exporter.constant_tensors import constant_tensor
+
 
 def is_constant(value: ir.Value | None) -> bool:
     """Whether the value is fixed: a Constant node's output, or an initialiser that is not an input."""
@@ -218,4 +220,4 @@ def _tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
         usual = node.op_identifier() == ("", "Constant", "") and len(node.outputs) == len(node.attributes) == 1
         if not usual:
             return None
-    return ir.convenience.get_const_tensor(value)
+    return constant_tensor(value)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ffn_export.exporter.constant_tensors import constant_tensor
 from ffn_export.fusion import bodies, inference, opset, sites
 from ffn_export.fusion.bodies import Setting
 from ffn_export.fusion.body_builder import BodyBuilder
@@ -153,7 +154,7 @@ def _type(reading: Reading, name: str) -> ir.TensorType | None:
 def _inside(op: BodyBuilder, values: dict[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
     """Return what stands for a value inside the body."""
     if value not in values:
-        tensor = ir.convenience.get_const_tensor(value)
+        tensor = constant_tensor(value)
         assert tensor is not None, f"{value.name} is neither an input nor a constant"
         values[value] = op.tensor(tensor)
     return values[value]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ffn_export.exporter.constant_tensors import constant_tensor
 from ffn_export.fusion import constants, gate
 from ffn_export.fusion.outline_roles import Attribute, Roles, roles
 from ffn_export.fusion.sites import HALVES, LAYOUT, QUANTIZED, FoundSite
@@ -118,7 +119,7 @@ def is_baked(value: ir.Value) -> bool:
     """Whether a value is a small constant, which becomes one of the body."""
     if not constants.is_constant(value):
         return False
-    tensor = ir.convenience.get_const_tensor(value)
+    tensor = constant_tensor(value)
     return tensor is not None and tensor.size <= _LARGEST_BAKED
 
 

@@ -218,14 +218,21 @@ def _report_sites(model: ir.Model, target: Target, forms: Forms, log: Log, left:
     reported = []
     for found in sites.find(model):
         site = _site(found, target, forms, numbered(found.kind))
-        refusal = next((r for r in open_refusals if (r.kind, r.name) == (site.kind, site.name)), None)
-        if refusal is not None and site.status == "kept":
-            open_refusals.remove(refusal)
-            site = replace(site, status="refused", rule=refusal.rule, reason=refusal.reason)
+        # A part of a site that was refused by itself is no site beside it.
+        own = [r for r in open_refusals if r.kind == site.kind and (r.name == site.name or _is_part(r, found))]
+        if own and site.status == "kept":
+            of_part = () if any(r.name == site.name for r in own) else (site.reason or site.form,)
+            reasons = dict.fromkeys((*of_part, *(r.reason for r in own)))
+            site = replace(site, status="refused", rule=own[0].rule, reason="; ".join(reasons))
+        open_refusals = [each for each in open_refusals if each not in own]
         if site.kind == "feed_forward" and site.name in left:
             site = replace(site, reason=f"{site.reason or site.form}; not by rows: {left[site.name]}")
         reported.append(site)
     return (*reported, *(_refused(refusal, numbered(refusal.kind)) for refusal in open_refusals))
+
+
+def _is_part(refusal: Refusal, site: sites.FoundSite) -> bool:
+    return bool(refusal.nodes) and set(site.nodes).issuperset(refusal.nodes)
 
 
 def _site(site: sites.FoundSite, target: Target, forms: Forms, identifier: str) -> Site:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -9,7 +10,8 @@ import onnx_ir as ir
 
 from ffn_export.fusion import algebra, constants
 from ffn_export.fusion.algebra import Product
-from ffn_export.fusion.views import input_at, inputs_of, int_of, ints_of, is_standard, producer, rank
+from ffn_export.fusion.shapes import are_same_axes
+from ffn_export.fusion.views import input_at, inputs_of, int_of, ints_of, is_standard, producer, rank, readers
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Centred:
 
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+# What gives a mean its axes again. torch's exporter reshapes a variance, and expands it to the shape that it has.
+_PUTTING_BACK = ("Unsqueeze", "Reshape", "Expand")
 _MEANS = ("ReduceMean", "ReduceSum", "ReduceSumSquare")
 
 
@@ -70,8 +74,7 @@ def mean(term: Product, graph: object) -> Mean | None:
     ((value, exponent),) = term.factors.items()
     nodes: list[ir.Node] = []
     node = producer(value)
-    if is_standard(node, "Unsqueeze"):  # a mean that dropped its axes, and gets them back
-        assert node is not None
+    while node is not None and is_standard(node, *_PUTTING_BACK):  # a mean that dropped its axes, and gets them back
         nodes.append(node)
         node = producer(input_at(node, 0))
     if exponent != 1 or node is None or not is_standard(node, *_MEANS) or not node.inputs or node.inputs[0] is None:
@@ -80,7 +83,7 @@ def mean(term: Product, graph: object) -> Mean | None:
         return None
     source = node.inputs[0]
     axes = _trailing_axes(node, source)
-    problem = _problem(node, nodes, axes)
+    problem = _problem(node, nodes, axes, value)
     if problem is None:
         assert axes is not None
         size = 1 if node.op_type == "ReduceMean" else _count(source, axes)
@@ -89,12 +92,17 @@ def mean(term: Product, graph: object) -> Mean | None:
         if term.coefficient.rank > (rank(source) or 0):
             problem = "a constant of the mean has more axes than the input"
     squared = node.op_type == "ReduceSumSquare"
-    return Mean(source, squared, axes or 0, (*term.nodes, *nodes, node), problem)
+    own = (*term.nodes, *nodes, node)
+    return Mean(source, squared, axes or 0, (*own, *_of_sizes(nodes, own)), problem)
 
 
-def _problem(node: ir.Node, unsqueezed: list[ir.Node], axes: int | None) -> str | None:
+def _problem(node: ir.Node, unsqueezed: list[ir.Node], axes: int | None, mean: ir.Value) -> str | None:
     if axes is None:
         return "the mean is not taken over constant trailing axes"
+    if any(not is_standard(each, "Unsqueeze") for each in unsqueezed):
+        # As many numbers in the same order: where their shape is that of the kept axes, this is what they were given.
+        is_kept = _is_kept(mean.shape, node.inputs[0], axes)
+        return None if is_kept else "the mean is not known to get its axes back where they were"
     keeps = int_of(node, "keepdims", 1) == 1
     if not keeps and not unsqueezed:
         return "the mean drops its axes (keepdims=0)"
@@ -108,6 +116,29 @@ def _problem(node: ir.Node, unsqueezed: list[ir.Node], axes: int | None) -> str 
         if sorted(axis % width for axis in back) != list(range(width - axes, width)):
             return "the mean gets its axes back in another place"
     return None
+
+
+def _is_kept(shape: ir.Shape | None, source: ir.Value | None, axes: int) -> bool:
+    """Whether a shape is that of a value with its last axes reduced to 1, symbol by symbol."""
+    if shape is None or source is None or source.shape is None or len(shape) != len(source.shape):
+        return False
+    *rows, end = (*source.shape[: len(shape) - axes], [1] * axes)
+    return list(shape[len(shape) - axes :]) == end and are_same_axes(shape[: len(shape) - axes], rows)
+
+
+def _of_sizes(nodes: Sequence[ir.Node], own: Collection[ir.Node]) -> list[ir.Node]:
+    """Return the nodes that compute, for nobody else, the sizes to which a mean is put back."""
+    found: list[ir.Node] = []
+    waiting = [input_at(node, 1) for node in nodes]
+    while waiting:
+        value = waiting.pop()
+        node = producer(value)
+        if value is None or node is None or node in found or value.is_graph_output():
+            continue
+        if all(reader in own or reader in found for reader in readers(value)):
+            found.append(node)
+            waiting += node.inputs
+    return [node for node in found if node not in own]
 
 
 def mean_square(value: ir.Value, graph: object) -> MeanSquare | None:

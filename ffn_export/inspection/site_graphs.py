@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 
+from ffn_export.exporter.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection import facts
@@ -105,7 +106,7 @@ def _attribute(value: object) -> str:
 
 def _constant(value: ir.Value) -> str:
     """Return a number and the sizes of a shape as they are, a tensor by its own shape."""
-    tensor = ir.convenience.get_const_tensor(value)
+    tensor = constant_tensor(value)
     if tensor is None:
         return "constant"
     if tensor.size == 1 and tensor.dtype != ir.DataType.STRING:

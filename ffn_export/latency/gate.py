@@ -26,9 +26,8 @@ def not_timed(result: LatencyResult, asked: Collection[str] = ()) -> str | None:
         result: The timing.
         asked: Names of the runtimes that were asked for; none means any.
     """
-    timed = {
-        each.runtime for measurement in result.measurements for each in (*measurement.timings, *measurement.ratios)
-    }
+    timed = {timing.runtime for measurement in result.measurements for timing in measurement.timings}
+    timed |= {ratio.runtime for measurement in result.measurements for ratio in measurement.ratios}
     if timed.issuperset(asked) if asked else timed - {result.baseline}:
         return None
     reasons = (

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.exporter.constant_tensors import constant_tensor
 from ffn_export.fusion import constants, functions
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.views import input_at, int_of, is_standard, producer
@@ -56,7 +57,7 @@ def _weights(model: ir.Model) -> Iterator[ir.Value]:
 
 def _bytes_read(weight: ir.Value) -> int:
     """Return how much of a weight is read: all of it, unless it is a table that rows are looked up in."""
-    tensor, uses = ir.convenience.get_const_tensor(weight), weight.uses()
+    tensor, uses = constant_tensor(weight), weight.uses()
     if tensor is None:
         return 0
     if not uses or any(use.node.op_type != "Gather" or use.idx for use in uses):

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from ffn_export.exporter.constant_tensors import constant_tensor
+
 _DRAWING = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
@@ -34,5 +36,5 @@ def _of(node: ir.Node) -> Iterator[str]:
 
 
 def _is_true(value: ir.Value | None) -> bool:
-    constant = None if value is None else ir.convenience.get_const_tensor(value)
+    constant = None if value is None else constant_tensor(value)
     return constant is not None and constant.size == 1 and bool(constant.numpy().item())

@@ -34,7 +34,9 @@ class _InFloat64(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves
             return _attention(*args, **kwargs)
         if kwargs.get("dtype") in _WORKING:
             kwargs["dtype"] = torch.float64
-        return func(*args, **kwargs)
+        # A branch hands on what a caller wrote, before the dtype has been given its name.
+        wide = (torch.float64 if isinstance(each, torch.dtype) and each in _WORKING else each for each in args)
+        return func(*wide, **kwargs)
 
 
 def _attention(

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import onnx_ir as ir
 
-from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
@@ -69,9 +69,11 @@ def verify(
 
     Raises:
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
-        UsageError: If a runtime's name is unknown or the file is no ONNX model.
+        UsageError: If a runtime's name or an output that tolerances are declared for is unknown, or the file is no
+            ONNX model.
     """
     model = onnx_file.load(path)
+    _check_declared(tolerances or Tolerances(), model)
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads)
     cases = cases if cases is not None else sweep(reference.inputs, reference.example, seed)
@@ -103,7 +105,7 @@ def verify(
         interface=(
             *interface.differences(model, reference.inputs, _output_names(reference, found)),
             *misdeclared.values(),
-            *(interface.rejected(path) if OrtCpu.name in unavailable else ()),
+            *(interface.rejected(path) if loaded and OrtCpu.name in unavailable else ()),
             *inference_only.differences(model),
             *_epsilons(model, reference, cases, found),
         ),
@@ -114,6 +116,12 @@ def verify(
         precision={name: runner.precision() for name, runner in loaded.items()},
         environment=environment.current(threads),
     )
+
+
+def _check_declared(tolerances: Tolerances, model: ir.Model) -> None:
+    outputs = [str(value.name) for value in model.graph.outputs]
+    for name in tolerances.closeness.keys() - {"*", *outputs}:
+        raise UsageError(f"no output is called {name!r};{did_you_mean(name, outputs)} they are {', '.join(outputs)}")
 
 
 def _not_run(model: str, loaded: Collection[str]) -> tuple[str, ...]:

@@ -10,28 +10,34 @@ weight.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import onnx_ir as ir
 import torch
-from torch.nn.utils.parametrize import is_parametrized
 
 from ffn_export.exporter.drawing import Array
+from ffn_export.parity import module_computes
 from ffn_export.parity.measures import WeightMetrics
 from ffn_export.parity.tracing import Parameters, Traced
 from ffn_export.runtimes.torch_eager import to_numpy
+
+_OF_LARGEST = 2.0**-21
 
 
 def compare_weights(model: ir.Model, module: torch.nn.Module) -> tuple[WeightMetrics, ...]:
     """Compare every floating-point initialiser that can be traced to parameters or buffers."""
     named = (*module.named_parameters(), *module.named_buffers())
-    parameters = Parameters(_arrays(named), _arrays(_parametrised(module)))
+    parameters = Parameters(
+        _arrays(named), _arrays((*module_computes.computed(module), *module_computes.folded(module)))
+    )
     stored = {str(value.name): array for value in _initializers(model) if (array := _array(value)) is not None}
     traced = {name: found for name, array in stored.items() if (found := parameters.equal(array)) is not None}
     there = {found.parameter for found in traced.values()}
+    # What a parameter is made into may be nearly the parameter, as a weight is whose norm is about the one asked for.
+    made_into_others = there | module_computes.ingredients(module)
     for name, array in stored.items():
-        found = traced.get(name) or parameters.nearest(array, without=there) or parameters.computed(array, there)
+        found = traced.get(name) or parameters.nearest(array, made_into_others) or parameters.computed(array, there)
         if found is not None:
             traced[name] = found
     return tuple(_metrics(name, stored[name], traced[name]) for name in stored if name in traced)
@@ -39,14 +45,6 @@ def compare_weights(model: ir.Model, module: torch.nn.Module) -> tuple[WeightMet
 
 def _arrays(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, Array]:
     return {name: to_numpy(tensor) for name, tensor in named if tensor.is_floating_point() and tensor.numel() > 1}
-
-
-def _parametrised(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield what a module computes of its parameters by itself, as ``torch.nn.utils.parametrizations`` do."""
-    for path, each in module.named_modules():
-        for name in each.parametrizations if is_parametrized(each) else ():
-            with torch.no_grad():
-                yield ".".join(filter(None, (path, name))), getattr(each, name)
 
 
 def _initializers(model: ir.Model) -> list[ir.Value]:
@@ -64,9 +62,11 @@ def _metrics(initializer: str, stored: Array, traced: Traced) -> WeightMetrics:
     have, want = (array.astype(np.float64).reshape(stored.shape) for array in (stored, traced.expected))
     with np.errstate(invalid="ignore"):
         difference = np.abs(have - want)
-    difference[(have == want) | (difference <= traced.rounding * np.abs(want))] = 0.0
-    difference = np.nan_to_num(difference, nan=np.inf)
     largest = float(np.abs(want).max(initial=0.0)) or 1.0
+    # Where terms cancel, what a computation rounds is a share of the terms.
+    rounding = np.maximum(traced.rounding * np.abs(want), min(traced.rounding, _OF_LARGEST) * largest)
+    difference[(have == want) | (difference <= rounding)] = 0.0
+    difference = np.nan_to_num(difference, nan=np.inf)
     norm = float(np.linalg.norm(want)) or 1.0
     index = np.unravel_index(int(difference.argmax()), difference.shape)
     return WeightMetrics(

@@ -10,6 +10,8 @@ from collections import Counter
 
 import onnx_ir as ir
 
+from ffn_export.exporter.constant_tensors import constant_tensor
+
 # Of integers they make integers, and about as many as they are given: nothing here fills a mask from two sizes.
 _ARITHMETIC = frozenset({
     "Abs", "Add", "And", "Cast", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Identity", "Less",
@@ -50,7 +52,7 @@ def _computes_with_sizes(node: ir.Node, sizes: set[ir.Value]) -> bool:
 
 
 def _is_constant_of_integers(value: ir.Value) -> bool:
-    tensor = None if value.is_graph_input() else ir.convenience.get_const_tensor(value)
+    tensor = None if value.is_graph_input() else constant_tensor(value)
     return tensor is not None and _is_of_integers(tensor.dtype.value)
 
 

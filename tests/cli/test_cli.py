@@ -150,7 +150,7 @@ def test_bad_files_are_bad_input(tmp_path: Path, capfd: Capture) -> None:
     assert "is no ONNX model" in fails(capfd, 2, "fuse", str(text), "-o", str(tmp_path / "f.onnx"))
     assert "is no ONNX model" in fails(capfd, 2, "verify", str(text), "--against", "bert-ffn")
     (tmp_path / "empty").mkdir()
-    assert "is no bundle" in fails(capfd, 1, "verify", str(tmp_path / "empty"))
+    assert "is no bundle" in fails(capfd, 2, "verify", str(tmp_path / "empty"))
     assert not (tmp_path / "f.onnx").exists()
 
 
@@ -268,16 +268,17 @@ def test_the_same_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_and_a_cancelled_job_say_so_and_leave_nothing(number: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ffn_export.cli.main", "build", "transformer-big", "-o", str(tmp_path)]
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also where a shell started all this in background
+    heard = partial(signal.signal, number, signal.SIG_DFL)  # also where a shell started all this in background
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard)  # noqa: PLW1509 - no threads here
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("verifying"):
             break
     time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     rest = process.stderr.read()
     assert process.wait(60) == 130
     assert "ffn-export: interrupted" in rest

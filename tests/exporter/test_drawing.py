@@ -37,6 +37,14 @@ def test_integers_fill_their_range() -> None:
     assert np.unique(array).tolist() == [-3, -2, -1, 0, 1, 2]
 
 
+def test_both_ends_of_a_large_table_are_among_them() -> None:
+    spec = TensorSpec.parse("ids:int64[batch,seq]{0..29999}")
+    for seed in range(20):
+        array = draw(spec, {"batch": 3, "seq": 5}, np.random.default_rng(seed))
+        assert (array.min(), array.max()) == (0, 29999)
+    assert draw(spec, {"batch": 1, "seq": 1}, np.random.default_rng(0)).shape == (1, 1)
+
+
 def test_a_mask_is_padded_on_either_side_and_never_all_padding() -> None:
     mask = draw(TensorSpec.parse("mask:int64[batch,seq]{mask}"), {"batch": 300, "seq": 6}, np.random.default_rng(0))
     assert mask.dtype == np.int64

@@ -32,7 +32,7 @@ def raised(body: str, low: int, high: int = HIGHEST_OPSET, *, outputs: str = "fl
 
 
 def test_every_adapter_has_its_test_here() -> None:
-    own = {"Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Split", "BatchNormalization"}
+    own = {"Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Split", "BatchNormalization", "Erf"}
     assert set(ADAPTERS) == {*REDUCTIONS, *own}
 
 
@@ -49,6 +49,12 @@ def test_a_batch_norm_with_one_output_is_one_of_inference() -> None:
     opset.raise_to(higher, 17)
     assert_same_function(of, higher, X)
     assert opset.ceiling(batch_norm("y, a, c, d, e")) == 13
+
+
+def test_erf_lost_integers_and_nothing_else() -> None:
+    raised("y = Erf(x)", 9)
+    of_integers = model("y = Erf(x)", inputs="int32[2,4,8] x", outputs="int32[2,4,8] y", opset=9)
+    assert opset.ceiling(of_integers) == 12
 
 
 @pytest.mark.parametrize("operator", REDUCTIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import onnx_ir as ir
 import pytest
 
 from ffn_export.errors import UsageError
@@ -96,16 +97,15 @@ def test_refusal_is_numbered_after_the_sites_of_its_kind() -> None:
         ("Mul(k, h)", "quick_gelu", "3 pieces: Mul Sigmoid Mul"),
     ],
 )
-def test_activation_that_stays_in_pieces_is_kept_and_its_refusal_says_why(
+def test_activation_that_stays_in_pieces_is_refused_with_its_feed_forward_and_says_why(
     argument: str, activation: str, pieces: str
 ) -> None:
     sigmoid = "s = Sigmoid(h)" if argument == "h" else f"t = {argument} s = Sigmoid(t)"
     of = model(BLOCK.replace("s = Sigmoid(h)", sigmoid), WEIGHTS + ", float k = {1.702}", opset=25)
     _, report = fuse(of, "portable")
-    feed_forward, refusal = report.sites[0], report.sites[-1]
-    assert (feed_forward.status, feed_forward.activation) == ("kept", activation)
-    assert feed_forward.reason == f"{activation} is in {pieces}"
-    assert (refusal.status, refusal.reason) == ("refused", "onnxruntime runs no Swish in a graph of opset 25")
+    (feed_forward,) = (site for site in report.sites if site.kind == "feed_forward")
+    assert (feed_forward.status, feed_forward.activation) == ("refused", activation)
+    assert feed_forward.reason == f"{activation} is in {pieces}; onnxruntime runs no Swish in a graph of opset 25"
 
 
 def test_nothing_found() -> None:
@@ -118,3 +118,18 @@ def test_unknown_target() -> None:
     with pytest.raises(UsageError, match=r"unknown target 'portabel'; did you mean 'portable'\? known are portable"):
         fuse(model("y = Neg(x)"), "portabel")
     assert get_target("ort-cpu").name == "ort-cpu"
+
+
+def test_the_callers_model_keeps_its_bytes() -> None:
+    """Also names of tensors in its nodes, which a copy of the graph shares."""
+    of = model("two = Constant<value = float {2}>() k = Pow(x, two) y = Mul(k, two)")
+    before = ir.to_proto(of).SerializeToString()
+    fuse(of, "ort")
+    assert ir.to_proto(of).SerializeToString() == before
+
+
+def test_a_part_of_a_site_that_is_refused_is_no_site_of_its_own() -> None:
+    of = model(BLOCK.replace("s = Sigmoid(h) a = Mul(h, s)", "a = Relu(h)"), WEIGHTS, opset=13)
+    _, report = fuse(of, "ort")
+    kinds = [site.kind for site in report.sites]
+    assert kinds.count("feed_forward") <= 1

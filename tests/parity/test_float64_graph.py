@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from scipy import special
 
 from ffn_export.exporter.source import Source
 from ffn_export.parity.float64_graph import GraphOracle
@@ -72,3 +74,22 @@ def test_a_norm_that_says_what_it_stashes_in(operator: str, tmp_path: Path) -> N
     (y,) = GraphOracle(artifact.model_path).run({"x": np.arange(4, dtype=np.float32)})
     assert y.dtype == np.float64
     assert np.isfinite(y).all()
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        ("y = Erf(x)", special.erf),
+        ("y = Gelu(x)", lambda x: x * special.ndtr(x)),
+        (
+            'y = Gelu<approximate = "tanh">(x)',
+            lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+        ),
+    ],
+)
+def test_activations_have_the_digits_of_float64(body: str, want: Callable[[Any], Any], tmp_path: Path) -> None:
+    artifact = write(tmp_path, "(float[N] x) => (float[N] y)", body)
+    assert artifact.model_path is not None
+    x = np.linspace(-4, 4, 33, dtype=np.float32)
+    (y,) = GraphOracle(artifact.model_path).run({"x": x})
+    assert np.abs(y - want(x.astype(np.float64))).max() < 1e-15

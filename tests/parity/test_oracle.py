@@ -55,3 +55,20 @@ def test_the_module_itself_keeps_its_dtype() -> None:
     source = resolve("d2l-ffn")
     TorchOracle(source).run({"x": np.ones((1, 1, 4), np.float32)})
     assert {p.dtype for p in source.module.parameters()} == {torch.float32}
+
+
+class Branching(nn.Module):
+    """Goes one of two ways, by its numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = torch.cond(x.sum() > 0, lambda z: z.to(torch.float32) / 3, lambda z: z.to(torch.float32) * 7, (x,))
+        return y
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_both_branches_of_a_condition_are_in_float64(sign: int) -> None:
+    source = from_module(Branching(), {"x": "float32[batch,8]"})
+    x = sign * np.random.default_rng(0).uniform(0.5, 1, (3, 8)).astype(np.float32)
+    (y,) = TorchOracle(source).run({"x": x})
+    expected = x.astype(np.float64) / 3 if sign > 0 else x.astype(np.float64) * 7
+    np.testing.assert_array_equal(y, expected)

@@ -152,3 +152,23 @@ class Flickers:
 def test_nan_in_the_first_of_two_runs_alone_is_not_the_same() -> None:
     (found,) = ask("flickers", cast(Runner, Flickers()), {}, (), {})
     assert (found.property, found.problem) == (SAME_BITS, "6 elements are NaN or infinite in one setting alone")
+
+
+class Masked(nn.Module):
+    """A block that leaves out what a mask says."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.where(mask[..., None], x * 2, 0.0)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8"])
+def test_an_input_of_any_dtype_can_be_padded(dtype: str) -> None:
+    class Cast(Masked):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return super().forward(x, mask != 0)
+
+    source = from_module(Cast(), {"x": TOKENS["x"], "mask": f"{dtype}[batch,seq]"})
+    (case, *_) = sweep(source.inputs, source.example)
+    asked = [question.setting for question in questions(TorchReference(source, 1), case)]
+    assert any("padding along 'seq'" in setting.name for setting in asked)
+    assert {str(setting.feeds["mask"].dtype) for setting in asked} == {dtype}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn.utils import prune
 
 import ffn_export as fx
 from ffn_export.parity.weights import compare_weights
@@ -183,3 +185,41 @@ def test_a_flat_constant_is_no_multiple_of_a_flat_parameter() -> None:
 def test_other_numbers_are_traced_to_nothing() -> None:
     other = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
     assert compare_weights(graph(other=other), linear((8, 8))) == ()
+
+
+def conv_and_norm() -> nn.Module:
+    return nn.Sequential(nn.Conv1d(8, 16, 1), nn.BatchNorm1d(16)).eval()
+
+
+def trained_conv_and_norm() -> nn.Module:
+    module = conv_and_norm()
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.is_floating_point():
+            tensor.data.uniform_(0.9, 1.1)
+    return module
+
+
+def normed_by_its_weight() -> nn.Module:
+    return nn.utils.parametrizations.weight_norm(nn.Linear(16, 32))  # type: ignore[no-any-return]
+
+
+def pruned() -> nn.Module:
+    linear = nn.Linear(16, 32)
+    prune.l1_unstructured(linear, "weight", amount=0.3)  # type: ignore[no-untyped-call]
+    return linear
+
+
+@pytest.mark.parametrize("make", [conv_and_norm, trained_conv_and_norm, normed_by_its_weight, pruned])
+def test_what_weights_are_made_into_before_they_are_used(make: Callable[[], nn.Module]) -> None:
+    for seed in range(3):
+        torch.manual_seed(seed)
+        module = make()
+        spec = "float32[batch,8,n]" if isinstance(module, nn.Sequential) else "float32[batch,16]"
+        model = fx.export(module, {"x": spec})
+        found = compare_weights(model, module)
+        assert [(each.parameter, each.differing) for each in found if each.differing] == []
+        weight = max(model.graph.initializers.values(), key=lambda value: value.const_value.size)  # type: ignore[union-attr]
+        wrong = weight.const_value.numpy().copy()  # type: ignore[union-attr]
+        wrong.reshape(-1)[np.abs(wrong).argmax()] *= 1.001
+        weight.const_value = ir.Tensor(wrong, name=weight.name)
+        assert [each.differing for each in compare_weights(model, module) if each.differing] == [1]

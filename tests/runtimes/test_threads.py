@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ffn_export.runtimes.threads import available_threads
+from ffn_export.errors import UsageError
+from ffn_export.runtimes.threads import available_threads, chosen_threads
 
 NO_CGROUP = Path("/nonexistent")
 
@@ -27,3 +28,11 @@ def test_cgroup_v1_quota_limits_it(tmp_path: Path) -> None:
     assert available_threads(tmp_path) == 1
     (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
     assert available_threads(tmp_path) == len(os.sched_getaffinity(0))
+
+
+def test_threads_that_were_asked_for_are_one_or_more() -> None:
+    assert chosen_threads(3) == 3
+    assert chosen_threads(None) == available_threads()
+    for none in (0, -1):
+        with pytest.raises(UsageError, match="take 1 or more"):
+            chosen_threads(none)

@@ -86,24 +86,42 @@ def find(node: ir.Node) -> Pieces | None:
         factors = dict(whole.factors)
         if factors.pop(value, None) != -0.5:
             continue
-        numerator = next((f for f, power in factors.items() if power == 1 and are_same(f, statistic.root)), None)
+        centre = centred(statistic.root, graph)
+        numerator = next((f for f, power in factors.items() if power == 1 and _is(f, statistic.root, centre)), None)
         if numerator is None:
             continue
         del factors[numerator]
         if any(power != 1 or not rows.is_row(f, rank(statistic.root)) for f, power in factors.items()):
             continue
-        centre = centred(statistic.root, graph)
         own = () if centre is None else centre.nodes
         nodes = tuple(dict.fromkeys((*whole.nodes, *statistic.nodes, *own)))
-        nodes = (*nodes, *_copies(numerator, statistic.root, nodes))
+        nodes = (*nodes, *_copies(numerator, statistic.root, centre, nodes))
         x = statistic.root if centre is None else centre.x
         return Pieces(x, statistic, centre, nodes, whole.coefficient, tuple(factors))
     return None
 
 
-def _copies(value: ir.Value, original: ir.Value, nodes: tuple[ir.Node, ...]) -> list[ir.Node]:
+def _is(value: ir.Value, root: ir.Value, centre: Centred | None) -> bool:
+    """Whether a value is the one whose square the statistic is of, computed again in whatever way."""
+    return are_same(value, root) or (centre is not None and _centred_as(centre, value) is not None)
+
+
+def _centred_as(centre: Centred, value: ir.Value) -> Centred | None:
+    """Read a value as the same difference from a mean that is computed another way, such as ``sum / n``."""
+    again = centred(value, centre.nodes[0].graph)
+    same = again is not None and (again.x, again.axes, again.widened) == (centre.x, centre.axes, centre.widened)
+    return again if same else None
+
+
+def _copies(value: ir.Value, original: ir.Value, centre: Centred | None, nodes: tuple[ir.Node, ...]) -> list[ir.Node]:
     """Return the nodes that compute a second time what the norm has already, for nobody but the norm."""
     found: list[ir.Node] = []
+    if centre is not None and not are_same(value, original):
+        again = _centred_as(centre, value)
+        for own in () if again is None else again.nodes:  # from the difference backwards
+            if all(reader in nodes or reader in found for output in own.outputs for reader in readers(output)):
+                found.append(own)
+        return [own for own in found if own not in nodes]
     waiting = [(value, original)]
     while waiting:
         copy, first = waiting.pop()

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.exporter.constant_tensors import constant_tensor
 from ffn_export.fusion import constants, linear
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
@@ -40,7 +41,7 @@ class GateApart(Rule):
         layer = None if packed is None else linear.read(packed, node.graph)
         if packed is None or layer is None or not is_standard(layer.product, "MatMul") or layer.moved:
             return None
-        tensor = ir.convenience.get_const_tensor(layer.weight)
+        tensor = constant_tensor(layer.weight)
         sizes = _sizes(node, layer.sizes[1])
         private = len(readers(packed)) == 1 and not packed.is_graph_output()
         known = layer.bias is None or constants.evaluate(layer.bias) is not None

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.exporter.constant_tensors import constant_tensor
 from ffn_export.fusion import linear
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
@@ -45,7 +46,7 @@ class GatePacked(Rule):
             beside = linear.read(other.outputs[0], node.graph)
             if beside is None or beside.x is not own.x or not _are_gate_and_up(other, node):
                 continue
-            tensors = [ir.convenience.get_const_tensor(layer.weight) for layer in (beside, own)]
+            tensors = [constant_tensor(layer.weight) for layer in (beside, own)]
             first, second = tensors
             if first is None or second is None or first.dtype != second.dtype:
                 continue

@@ -84,7 +84,8 @@ class Runs:
             RefusedError: The runtime does not load or run it.
         """
         cut = self._cut(side, given, wanted)
-        names = [str(value.name) for value in cut.graph.inputs]
+        inputs = [str(value.name) for value in cut.graph.inputs]
+        names = [name for name in inputs if name in given or name not in cut.graph.initializers]  # which has a default
         with self._runtimes.loaded(cut, side.runtime) as loaded:
             return _own_names(loaded.run({name: given[name] for name in names}))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
 from ffn_export.fusion.pipeline import fuse
-from tests.fusion.graphs import assert_fuses, assert_refuses, cast, model, operators
+from tests.fusion.graphs import assert_fuses, assert_refuses, assert_same_function, cast, model, operators
 
 CONSTANTS = """float two = {2}, int64[1] axes = {-1}, float epsilon = {1e-5}, float half = {0.5}, float minus = {-0.5},
     float eight = {8}, float eighth = {0.125}, float one = {1}, float m1 = {-1}, float seven = {7}"""
@@ -49,6 +50,39 @@ def test_every_spelling(centre: str, square: str, quotient: str) -> None:
     assert [value.name for value in node.inputs if value is not None] == ["x", "g", "b"]
     assert node.attributes.get_int("axis") == -1
     assert node.attributes.get_float("epsilon") == pytest.approx(1e-5)
+
+
+PUT_BACK = """k{0} = {1}<keepdims = 0>({2}, axes) h{0} = Shape(k{0}) c{0} = Concat<axis = 0>(h{0}, last)
+    t{0} = Reshape<allowzero = 1>(k{0}, c{0})"""
+VARIANCE = "u = ReduceMean(x, axes) d = Sub(x, u) p = Mul(d, d)"
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+@pytest.mark.parametrize("x", ["float[a,b,8] x", "float[2,3,8] x"])
+def test_as_torch_writes_var_and_var_mean(x: str, expanded: bool) -> None:
+    """A variance loses its axis and is reshaped to have it again; the mean beside it is another sum, over ``[2]``."""
+    shape = "hx = Shape(x) rows = Slice(hx, zero, minus_one) kept = Concat<axis = 0>(rows, last)"
+    mean, variance = PUT_BACK.format(1, "ReduceSum", "x"), PUT_BACK.format(2, "ReduceMean", "p")
+    widened = (
+        ("e1 = Expand(t1, kept)", "e2 = Expand(t2, kept)") if expanded else ("e1 = Identity(t1)", "e2 = Identity(t2)")
+    )
+    body = f"{shape} {VARIANCE} {mean} {variance} {' '.join(widened)} m = Div(e1, eight) d2 = Sub(x, m) "
+    more = f"{SCALE}, {BIAS}, int64[1] last = {{1}}, int64[1] zero = {{0}}, int64[1] minus_one = {{-1}}"
+    quotient = "e = Add(e2, epsilon) r = Sqrt(e) n0 = Div(d2, r) "
+    of = norm(body + quotient + AFFINE, more, inputs=x, outputs=x.replace(" x", " y"))
+    fused, _ = fuse(of, "portable")
+    assert operators(fused) == ["LayerNormalization"]
+    assert_same_function(of, fused, {"x": np.random.default_rng(0).standard_normal((2, 3, 8)).astype(np.float32)})
+
+
+def test_a_variance_that_is_put_back_elsewhere_is_another() -> None:
+    body = f"{VARIANCE} k = ReduceMean<keepdims = 0>(p, axes) t = Reshape(k, swapped) "
+    quotient = "e = Add(t, epsilon) r = Sqrt(e) n0 = Div(d, r) "
+    of = norm(body + quotient + AFFINE, f"{SCALE}, {BIAS}, int64[3] swapped = {{1, 3, 2}}", inputs="float[3,2,8] x",
+              outputs="float[] y")  # fmt: skip
+    fused, report = fuse(of, "portable")
+    assert "LayerNormalization" not in operators(fused)
+    assert "not known to get its axes back" in str(report.sites[0].reason)
 
 
 @pytest.mark.parametrize("affine", ["a = Mul(g, n0) y = Add(b, a)", "y = Mul(n0, g)", "y = Add(n0, b)", "y = Neg(n0)"])

@@ -1,0 +1,56 @@
+"""What a module, or who exports it, computes of its parameters before they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
+
+_Linear = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_BatchNorm = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+
+@torch.no_grad()
+def computed(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield what a module computes by itself: ``torch.nn.utils.parametrizations``, pruning and other hooks' tensors."""
+    for path, each in module.named_modules():
+        for name in each.parametrizations if is_parametrized(each) else ():
+            yield _joined(path, name), getattr(each, name)
+        for name, value in vars(each).items():
+            if isinstance(value, Tensor):
+                yield _joined(path, name), value
+
+
+def ingredients(module: nn.Module) -> set[str]:
+    """Return the names of parameters of which :func:`computed` yields what is made."""
+    parametrised = {name for name, _ in module.named_parameters() if ".parametrizations." in f".{name}"}
+    of_hooks = {f"{name}_{suffix}" for name, _ in computed(module) for suffix in ("orig", "v")}
+    return parametrised | of_hooks
+
+
+@torch.no_grad()
+def folded(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield weight and bias of a linear or a convolution with the batch norm behind it, as torch's exporter folds them.
+
+    In evaluation it multiplies by ``weight / sqrt(running_var + eps)``; source: ``torch.nn.BatchNorm1d``.
+    """
+    leaves = [(path, each) for path, each in module.named_modules() if not any(each.children())]
+    for (path, linear), (behind, norm) in pairwise(leaves):
+        if not isinstance(linear, _Linear) or not isinstance(norm, _BatchNorm):
+            continue
+        if norm.running_var is None or norm.running_mean is None or len(linear.weight) != norm.num_features:
+            continue
+        scale = torch.rsqrt(norm.running_var.double() + norm.eps)
+        scale = scale if norm.weight is None else scale * norm.weight
+        shift = -norm.running_mean * scale if linear.bias is None else (linear.bias - norm.running_mean) * scale
+        shift = shift if norm.bias is None else shift + norm.bias
+        weight = linear.weight * scale.reshape(-1, *[1] * (linear.weight.ndim - 1))
+        yield f"{_joined(path, 'weight')} with {behind}", weight.to(linear.weight.dtype)
+        yield f"{_joined(path, 'bias')} with {behind}", shift.to(linear.weight.dtype)
+
+
+def _joined(path: str, name: str) -> str:
+    return ".".join(filter(None, (path, name)))

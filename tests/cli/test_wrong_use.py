@@ -1,0 +1,125 @@
+"""What would switch a gate off, take something away, or judge nothing is refused in one line."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ffn_export as fx
+from ffn_export.cli.main import run
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def file(fused_file: Callable[..., Path]) -> Path:
+    """A small model of 4 features."""
+    return fused_file("d2l-ffn-addnorm")
+
+
+def line_of(capfd: Capture, status: int, *arguments: str) -> str:
+    assert run(list(arguments)) == status
+    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ffn-export: ")]
+    return lines[-1]
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "0", "-1"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "bench:--max-ratio",
+        "verify:--budget",
+        "quantize:--budget",
+        "tune:--seconds",
+        "tune:--budget",
+        "build:--max-ratio",
+    ],
+)
+def test_a_gate_is_a_finite_number_above_0(asked: str, number: str, file: Path, capfd: Capture) -> None:
+    command, name = asked.split(":")
+    rest = ["-o", str(file.with_name("q.onnx"))] if command == "quantize" else []
+    assert f"'{name}'" in line_of(capfd, 2, command, str(file), *rest, name, number)
+
+
+def test_python_is_told_the_same(file: Path, tmp_path: Path) -> None:
+    for call in (
+        lambda: fx.quantize(file, budget=float("nan")),
+        lambda: fx.build("d2l-ffn", directory=tmp_path, max_ratio=float("nan")),
+        lambda: fx.build("d2l-ffn", directory=tmp_path, budget=float("inf")),
+        lambda: fx.TuneOptions(seconds=float("nan")),
+        lambda: fx.bench(file, threads=0),
+        lambda: fx.verify(file, "d2l-ffn-addnorm", threads=-1),
+    ):
+        with pytest.raises(fx.UsageError):
+            call()
+    assert list(tmp_path.glob("d2l-ffn")) == []
+
+
+def test_inputs_that_give_nan_alone_judge_nothing(file: Path, tmp_path: Path, capfd: Capture) -> None:
+    np.savez(tmp_path / "nan.npz", x=np.full((2, 3, 4), np.nan, np.float32))
+    told = line_of(
+        capfd, 1, "quantize", str(file), "-o", str(tmp_path / "q.onnx"), "--samples", str(tmp_path / "nan.npz"),
+        "--budget", "1e-9", "--threads", "1",
+    )  # fmt: skip
+    assert "no output had any finite element to compare" in told
+    assert not (tmp_path / "q.onnx").exists()
+
+
+def test_a_report_takes_no_models_place(file: Path, capfd: Capture) -> None:
+    before = file.read_bytes()
+    told = line_of(capfd, 2, "verify", str(file), "--against", "d2l-ffn-addnorm", "--json", str(file))
+    assert "is the name of a model" in told
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["fuse", "quantize", "tune"])
+def test_a_file_of_a_bundle_is_not_written_over(command: str, bundle: Path, capfd: Capture) -> None:
+    model = bundle / "model.onnx"
+    before = model.read_bytes()
+    assert "belongs to a bundle" in line_of(capfd, 2, command, str(model), "-o", str(model))
+    assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "a/b", "", "..", "two\nlines", "n" * 300])
+def test_a_name_is_that_of_a_folder(name: str, tmp_path: Path, capfd: Capture) -> None:
+    told = line_of(capfd, 2, "build", "d2l-ffn", "-o", str(tmp_path / "out"), "--name", name)
+    assert "--name" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tolerances_are_of_outputs_that_there_are(file: Path, capfd: Capture) -> None:
+    told = line_of(capfd, 2, "verify", str(file), "--against", "d2l-ffn-addnorm", "--atol", "z=1")
+    assert "no output is called 'z'" in told
+
+
+@pytest.mark.parametrize("command", ["verify", "bench", "inspect"])
+def test_a_directory_that_is_no_bundle_is_bad_input(command: str, tmp_path: Path, capfd: Capture) -> None:
+    assert "is no bundle" in line_of(capfd, 2, command, str(tmp_path))
+
+
+@pytest.mark.parametrize("named", [[], ["--runtime", "ort-cpu"]])
+def test_a_model_that_nobody_timed_is_no_success(named: list[str], file: Path, capfd: Capture) -> None:
+    told = line_of(capfd, 2, "bench", str(file), "--against", "apx-ffn", "--tokens", "1", *named)
+    assert "the model was not timed: " in told
+    assert "ort-cpu at batch=1,seq=1" in told
+
+
+def test_with_standard_error_closed_the_verdict_is_the_same(file: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ffn_export.cli.main", "verify", str(file), "--against", "d2l-ffn-addnorm"]
+    done = subprocess.run(
+        ["bash", "-c", 'exec "$@" 2>&-', "bash", *command], cwd=tmp_path, stdout=subprocess.PIPE, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_copy_of_a_bundle_elsewhere_may_be_written_beside(bundle: Path, tmp_path: Path) -> None:
+    shutil.copytree(bundle, tmp_path / "copy")
+    out = tmp_path / "copy" / "fused.onnx"
+    assert run(["fuse", str(bundle / "model.onnx"), "-o", str(out), "--quiet"]) == 0
+    assert out.is_file()
