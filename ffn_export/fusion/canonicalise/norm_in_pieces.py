@@ -1,11 +1,11 @@
 """What both norms have in common: ``x / sqrt(mean(x^2) + epsilon)``, where LayerNorm centres ``x`` first.
 
-Covers: the square as ``Pow``, ``Mul`` or ``ReduceSumSquare``; the mean as ``ReduceMean`` or as a sum divided
-by the number of its elements, with its axes kept or put back (by ``Unsqueeze``, or by ``Reshape`` and ``Expand`` as
-torch's exporter writes ``var`` and ``var_mean``), and the same mean computed twice in two ways; reciprocal, quotient or power, in any order
-and association; axes as attribute or input, positive or negative, one or several, as long as they are the
-last; constant rows multiplied in, which become the scale. A scale or bias that comes after it is taken in
-by ``norm-scale`` and ``norm-bias``.
+Covers: the square as ``Pow``, ``Mul`` or ``ReduceSumSquare``; the mean as ``ReduceMean`` or as a sum divided by the
+number of its elements, with its axes kept or put back (by ``Unsqueeze``, or by ``Reshape`` and ``Expand`` as
+torch's exporter writes ``var`` and ``var_mean``), and the same mean computed twice in two ways; reciprocal,
+quotient or power, in any order and association; axes as attribute or input, positive or negative, one or several,
+as long as they are the last; constant rows multiplied in, which become the scale. A scale or bias that comes after
+it is taken in by ``norm-scale`` and ``norm-bias``.
 Not covered: axes that are not the last (a convolution's channels), an epsilon added to the root, a variance
 of ``n - 1``, a variance as the difference of two means, which rounds differently.
 """
