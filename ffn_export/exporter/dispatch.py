@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any, TypeVar
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
+
+Result = TypeVar("Result")
+_STANCE = Lock()  # it is one of the process: two threads would each restore what the other has set
 
 
 class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -29,20 +33,28 @@ class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         if func is torch.ops.higher_order.cond:
             with self:
                 return _branch(*args, **(kwargs or {}))
+        if isinstance(func, HigherOrderOperator):
+            raise NotImplementedError(f"{func} computes what no mode is shown: only torch.cond is known here")
         return self.run(func, args, kwargs or {})
 
     @abstractmethod
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run an operator."""
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Be given the operators of a module that runs meanwhile.
+    def watch(self, call: Callable[[], Result]) -> Result:
+        """Run something, and be given its operators.
 
-        A branch would be compiled before it runs, which the compiler refuses under a mode.
+        PyTorch compiles a branch before it runs, which its compiler refuses under a mode. To tell it not to holds for
+        all threads, of which another may be timing or judging compiled code, so only such a module is told.
         """
-        with torch.compiler.set_stance("force_eager"), self:
-            yield
+        try:
+            with self:
+                return call()
+        except Exception as error:
+            if not type(error).__module__.startswith("torch._dynamo"):
+                raise
+        with _STANCE, torch.compiler.set_stance("force_eager"), self:
+            return call()
 
 
 def _branch(condition: Any, yes: Callable[..., Any], no: Callable[..., Any], operands: tuple[Any, ...] = ()) -> Any:

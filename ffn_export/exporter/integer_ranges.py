@@ -99,8 +99,8 @@ def _watch(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSig
     watch = _TableWatch(zeros)
     args, kwargs = call.arguments(zeros)
     try:
-        with evaluation_mode(module), torch.no_grad(), watch.watching():
-            module(*args, **kwargs)
+        with evaluation_mode(module), torch.no_grad():
+            watch.watch(lambda: module(*args, **kwargs))
     except Exception:  # noqa: BLE001 - a module that fails here fails again, with its message, in capture
         watch.rows.clear()
     return watch

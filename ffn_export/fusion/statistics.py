@@ -92,14 +92,14 @@ def mean(term: Product, graph: object) -> Mean | None:
         if term.coefficient.rank > (rank(source) or 0):
             problem = "a constant of the mean has more axes than the input"
     squared = node.op_type == "ReduceSumSquare"
-    own = (*term.nodes, *nodes, node)
-    return Mean(source, squared, axes or 0, (*own, *_of_sizes(nodes, own)), problem)
+    own = (*term.nodes, *nodes)
+    return Mean(source, squared, axes or 0, (*own, *_of_sizes(nodes, (*own, node)), node), problem)
 
 
 def _problem(node: ir.Node, unsqueezed: list[ir.Node], axes: int | None, mean: ir.Value) -> str | None:
     if axes is None:
         return "the mean is not taken over constant trailing axes"
-    if any(not is_standard(each, "Unsqueeze") for each in unsqueezed):
+    if len(unsqueezed) > 1 or any(not is_standard(each, "Unsqueeze") for each in unsqueezed):
         # As many numbers in the same order: where their shape is that of the kept axes, this is what they were given.
         is_kept = _is_kept(mean.shape, node.inputs[0], axes)
         return None if is_kept else "the mean is not known to get its axes back where they were"
@@ -126,16 +126,23 @@ def _is_kept(shape: ir.Shape | None, source: ir.Value | None, axes: int) -> bool
     return list(shape[len(shape) - axes :]) == end and are_same_axes(shape[: len(shape) - axes], rows)
 
 
+def is_private(node: ir.Node, own: Collection[ir.Node]) -> bool:
+    """Whether nobody but some nodes reads what a node computes."""
+    return all(
+        not value.is_graph_output() and all(reader in own for reader in readers(value)) for value in node.outputs
+    )
+
+
 def _of_sizes(nodes: Sequence[ir.Node], own: Collection[ir.Node]) -> list[ir.Node]:
-    """Return the nodes that compute, for nobody else, the sizes to which a mean is put back."""
+    """Return the nodes beside them that compute, for nobody else, the sizes to which a mean is put back."""
     found: list[ir.Node] = []
     waiting = [input_at(node, 1) for node in nodes]
     while waiting:
         value = waiting.pop()
         node = producer(value)
-        if value is None or node is None or node in found or value.is_graph_output():
+        if node is None or node in found or node.graph is not nodes[0].graph:
             continue
-        if all(reader in own or reader in found for reader in readers(value)):
+        if is_private(node, (*own, *found)):
             found.append(node)
             waiting += node.inputs
     return [node for node in found if node not in own]
@@ -188,7 +195,7 @@ def centred(value: ir.Value, graph: object) -> Centred | None:
     if cast is not None and cast.graph is graph and value.dtype == ir.DataType.FLOAT:
         narrow = input_at(cast, 0)
         inner = None if narrow is None or narrow.dtype not in _HALVES else centred(narrow, graph)
-        return None if inner is None else replace(inner, nodes=(*inner.nodes, cast), widened=value.dtype)
+        return None if inner is None else replace(inner, nodes=(cast, *inner.nodes), widened=value.dtype)
     node = producer(value, "Sub", "Add")
     inputs = () if node is None or node.graph is not graph else inputs_of(node)
     if node is None or len(inputs) != 2:

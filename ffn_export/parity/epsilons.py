@@ -61,8 +61,8 @@ def differences(model: ir.Model, source: Source, feeds: Mapping[str, Array]) -> 
     """
     args, kwargs = source.call.arguments(to_torch(feeds))
     numbers = _Numbers()
-    with torch.no_grad(), numbers.watching():
-        source.module(*args, **kwargs)
+    with torch.no_grad():
+        numbers.watch(lambda: source.module(*args, **kwargs))
     small = sorted(number for number in numbers.found if 0 < number < _LARGEST)
     return tuple(
         f"{where} has epsilon {epsilon:.6g}, which PyTorch computes with nowhere (it has {_listed(small)})"

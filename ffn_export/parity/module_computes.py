@@ -20,7 +20,7 @@ def computed(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
         for name in each.parametrizations if is_parametrized(each) else ():
             yield _joined(path, name), getattr(each, name)
         for name, value in vars(each).items():
-            if isinstance(value, Tensor):
+            if isinstance(value, Tensor) and value.layout is torch.strided and not value.is_meta:
                 yield _joined(path, name), value
 
 

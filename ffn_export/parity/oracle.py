@@ -78,9 +78,9 @@ class TorchOracle:
             name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in to_torch(feeds).items()
         }
         args, kwargs = self.source.call.arguments(tensors)
-        with torch.no_grad(), _InFloat64().watching():
+        with torch.no_grad():
             moved = {} if rounding_seed is None else self._rounded_parameters(rounding_seed)
-            result = torch.func.functional_call(self.module, moved, args, kwargs)
+            result = _InFloat64().watch(lambda: torch.func.functional_call(self.module, moved, args, kwargs))
         return [tensor.detach().cpu().numpy() for tensor in tensors_of(result)]
 
     def _rounded_parameters(self, seed: int) -> dict[str, torch.Tensor]:

@@ -93,7 +93,12 @@ class Parameters:
                 start += part.expected.shape[axis]
             if len(parts) > 1 and start == stored.shape[axis]:
                 names = "+".join(part.parameter for part in parts)
-                return Traced(names, "packed", np.concatenate([part.expected for part in parts], axis))
+                return Traced(
+                    names,
+                    "packed",
+                    np.concatenate([part.expected for part in parts], axis),
+                    max(part.rounding for part in parts),
+                )
         return None
 
     def _part(self, stored: Array, axis: int, start: int, taken: Collection[str]) -> Traced | None:
@@ -183,10 +188,11 @@ def _same(stored: Array, parameter: Array) -> bool:
 
 def _distance(stored: Array, parameter: Array) -> float:
     """Return the L2 distance relative to the parameter; one wild element does not hide the rest."""
-    want = parameter.astype(np.float64)
-    difference = np.abs(stored.reshape(parameter.shape).astype(np.float64) - want)
+    have, want = stored.reshape(parameter.shape).astype(np.float64), parameter.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # of infinities, which a mask is made of
+        difference = np.abs(have - want)
     norm = float(np.linalg.norm(want))
-    equal = float(np.mean(difference == 0)) if difference.size else 0.0
+    equal = float(np.mean(have == want)) if difference.size else 0.0
     if equal > 0.5 and norm > 0:
         return 0.0
     distance = float(np.linalg.norm(difference)) / norm if norm else float(difference.max(initial=0.0))

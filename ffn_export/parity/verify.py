@@ -80,20 +80,20 @@ def verify(
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
     known = of_operators(model.graph.all_nodes())
 
-    misdeclared: dict[tuple[str, int], str] = {}  # axes of outputs
-
-    def judged(numbered: tuple[int, Case]) -> tuple[CaseResult, ...]:
+    def judged(numbered: tuple[int, Case]) -> tuple[tuple[CaseResult, ...], Mapping[tuple[str, int], str]]:
         index, case = numbered
         progress(f"verifying {case.name} ({index + 1} of {len(cases)})")
         evaluated = _evaluated(case, reference, loaded, imprecise, known)
         results = evaluated.results
-        for axis, line in interface.output_differences(model, evaluated.feeds, evaluated.truths).items():
-            misdeclared.setdefault(axis, line)
         for keeper in keepers:
             results = keeper.keep(Evaluated(case, evaluated.feeds, evaluated.truths, evaluated.outputs, results))
-        return results
+        return results, interface.output_differences(model, evaluated.feeds, evaluated.truths)
 
-    found = [result for results in _in_order(judged, list(enumerate(cases)), jobs) for result in results]
+    found: list[CaseResult] = []
+    misdeclared: dict[tuple[str, int], str] = {}  # axes of outputs, each as the first case shows it
+    for results, differing in _in_order(judged, list(enumerate(cases)), jobs):
+        found += results
+        misdeclared = {**differing, **misdeclared}
     if loaded:
         progress("verifying properties")
     return ParityResult(

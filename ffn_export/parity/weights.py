@@ -62,7 +62,7 @@ def _metrics(initializer: str, stored: Array, traced: Traced) -> WeightMetrics:
     have, want = (array.astype(np.float64).reshape(stored.shape) for array in (stored, traced.expected))
     with np.errstate(invalid="ignore"):
         difference = np.abs(have - want)
-    largest = float(np.abs(want).max(initial=0.0)) or 1.0
+    largest = float(np.abs(want[np.isfinite(want)]).max(initial=0.0)) or 1.0
     # Where terms cancel, what a computation rounds is a share of the terms.
     rounding = np.maximum(traced.rounding * np.abs(want), min(traced.rounding, _OF_LARGEST) * largest)
     difference[(have == want) | (difference <= rounding)] = 0.0

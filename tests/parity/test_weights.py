@@ -223,3 +223,16 @@ def test_what_weights_are_made_into_before_they_are_used(make: Callable[[], nn.M
         wrong.reshape(-1)[np.abs(wrong).argmax()] *= 1.001
         weight.const_value = ir.Tensor(wrong, name=weight.name)
         assert [each.differing for each in compare_weights(model, module) if each.differing] == [1]
+
+
+def test_a_mask_of_infinities_is_compared_like_any_other() -> None:
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mask = torch.full((8, 8), -torch.inf).triu(1)
+
+    module = Masked()
+    wrong = module.mask.numpy().copy()
+    wrong[5, 1] = 3.0
+    (found,) = compare_weights(graph(mask=wrong), module)
+    assert (found.parameter, found.differing) == ("mask", 1)

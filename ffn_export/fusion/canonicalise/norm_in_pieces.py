@@ -24,7 +24,7 @@ from ffn_export.fusion.algebra import Coefficient
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
-from ffn_export.fusion.statistics import Centred, MeanSquare, are_same, centred, mean_square, widths
+from ffn_export.fusion.statistics import Centred, MeanSquare, are_same, centred, is_private, mean_square, widths
 from ffn_export.fusion.views import producer, rank, readers
 
 
@@ -120,7 +120,7 @@ def _copies(value: ir.Value, original: ir.Value, centre: Centred | None, nodes: 
     if centre is not None and not are_same(value, original):
         again = _centred_as(centre, value)
         for own in () if again is None else again.nodes:  # from the difference backwards
-            if all(reader in nodes or reader in found for output in own.outputs for reader in readers(output)):
+            if is_private(own, (*nodes, *found)):
                 found.append(own)
         return [own for own in found if own not in nodes]
     waiting = [(value, original)]

@@ -75,6 +75,28 @@ def test_as_torch_writes_var_and_var_mean(x: str, expanded: bool) -> None:
     assert_same_function(of, fused, {"x": np.random.default_rng(0).standard_normal((2, 3, 8)).astype(np.float32)})
 
 
+def test_a_mean_with_an_axis_too_many_is_another() -> None:
+    body = "k = ReduceMean<keepdims = 0>(x, axes) t = Unsqueeze(k, first) u = Unsqueeze(t, axes) d = Sub(x, u) "
+    square = "p = Mul(d, d) v = ReduceMean(p, axes) e = Add(v, epsilon) r = Sqrt(e) y = Div(d, r)"
+    of = norm(body + square, "int64[1] first = {1}", inputs="float[3,4,8] x", outputs="float[] y")
+    fused, _ = fuse(of, "portable")
+    assert "LayerNormalization" not in operators(fused)
+
+
+def test_in_a_branch_whose_sizes_are_computed_outside() -> None:
+    pieces = f"{VARIANCE} k = ReduceMean<keepdims = 0>(p, axes) t = Reshape(k, kept) e = Add(t, epsilon) r = Sqrt(e)"
+    of = model(
+        "hx = Shape(x) rows = Slice(hx, zero, minus_one) kept = Concat<axis = 0>(rows, last) "
+        f"y = If(c) <then_branch = yes() => (float[2,3,8] a) {{ {pieces} a = Div(d, r) }}, "
+        "else_branch = no() => (float[2,3,8] b) { b = Neg(x) }>",
+        f"{CONSTANTS}, int64[1] last = {{1}}, int64[1] zero = {{0}}, int64[1] minus_one = {{-1}}",
+        inputs="float[2,3,8] x, bool c", outputs="float[2,3,8] y", opset=18,
+    )  # fmt: skip
+    fused, _ = fuse(of, "portable")
+    x = np.random.default_rng(0).standard_normal((2, 3, 8)).astype(np.float32)
+    assert_same_function(of, fused, {"x": x, "c": np.asarray(True)})
+
+
 def test_a_variance_that_is_put_back_elsewhere_is_another() -> None:
     body = f"{VARIANCE} k = ReduceMean<keepdims = 0>(p, axes) t = Reshape(k, swapped) "
     quotient = "e = Add(t, epsilon) r = Sqrt(e) n0 = Div(d, r) "
