@@ -50,7 +50,7 @@ class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         try:
             with self:
                 return call()
-        except Exception as error:
+        except Exception as error:  # the compiler's own are of many kinds, and all others go on to the caller
             if not type(error).__module__.startswith("torch._dynamo"):
                 raise
         with _STANCE, torch.compiler.set_stance("force_eager"), self:

@@ -44,7 +44,7 @@ class OrtRunner:
         self.session = session
         self._precision = precision
         operators = (name for placed in operators_by_provider(session).values() for name in placed)
-        self._is_recurrent = "GRU" in operators
+        self._ends_on_nothing = "GRU" in operators
         self._outputs = [output.name for output in session.get_outputs()]
         self._bfloat16 = any("bfloat16" in value.type for value in (*session.get_inputs(), *session.get_outputs()))
 
@@ -54,7 +54,7 @@ class OrtRunner:
         Raises:
             RuntimeUnavailableError: If the session's kernels would end the whole process on these inputs.
         """
-        if self._is_recurrent and any(array.size == 0 for array in feeds.values()):
+        if self._ends_on_nothing and any(array.size == 0 for array in feeds.values()):
             raise RuntimeUnavailableError("onnxruntime's GRU ends the whole process on an empty input")
         results = self._prepare_on_host(feeds)()
         arrays = map(to_array, results) if self._bfloat16 else map(np.asarray, results)
