@@ -36,6 +36,17 @@ def flags(cpuinfo: Path = CPUINFO) -> tuple[str, ...]:
     return tuple((_described(cpuinfo, "flags") or _described(cpuinfo, "Features")).split())
 
 
+def vendor(cpuinfo: Path = CPUINFO, described: str | None = None) -> str:
+    """Return who made the processor, as it says itself (``GenuineIntel``, ``AuthenticAMD``); empty where nobody tells.
+
+    Args:
+        cpuinfo: Where Linux describes the processors.
+        described: What Python knows of the processor, which on Windows ends with that name.
+    """
+    known = platform.processor() if described is None else described
+    return _described(cpuinfo, "vendor_id") or (known.rpartition(", ")[2] if ", " in known else "")
+
+
 def processor_name(cpuinfo: Path = CPUINFO) -> str:
     """Return the model's name as Linux tells it, else what Python knows."""
     return _described(cpuinfo, "model name") or platform.processor() or "unknown"

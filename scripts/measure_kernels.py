@@ -3,7 +3,9 @@
 Each kernel runs on float32 rows, 64 and 512 of them, with the optimiser off: norms and residual sums at a width of 768,
 what stands between two products at 3072. A number is the mean of the two numbers of rows, each the median of several
 passes. A Gemm's or FusedGemm's is what it costs more than a bare MatMul of the same matrices, 256 to 3072; what adds a
-bias (Add, BiasGelu, FastGelu:bias) is measured behind such a MatMul, in the same way. The table goes to standard error.
+bias (Add, BiasGelu, FastGelu:bias) is measured behind such a MatMul, in the same way. MatMul:aliased and MatMul:padded
+are whole products, from 3072 and from 3088 to 768: rows that lie a multiple of 4096 bytes apart, and rows that are
+longer by a cache line. The table goes to standard error.
 Exit status: 0 all were measured; 2 bad usage; 130 interrupted.
 """
 
@@ -21,7 +23,7 @@ import onnxruntime
 from command_line import count, say, seconds
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.fusion.cost_tables import TABLES, Table, read_tables, stored
-from ffn_export.processor import instruction_set, processor_name
+from ffn_export.processor import instruction_set, processor_name, vendor
 from ffn_export.reports.json_report import write_json
 from ffn_export.runtimes.ort_cpu import PROVIDER
 from kernels.graphs import KERNELS
@@ -50,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             onnxruntime=onnxruntime.__version__,
             instruction_set=instruction_set(),
             provider=PROVIDER,
+            vendor=vendor(),
             processor=processor_name(),
             dtype="float32",
             threads=options.threads,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import onnx_ir as ir
@@ -15,6 +15,7 @@ from torch.onnx._internal.exporter import _registration
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
+from ffn_export.fusion.costs import costs
 from ffn_export.fusion.pipeline import fuse
 from tests.tuning.planted import Clock
 
@@ -42,6 +43,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     planted = Clock()
     monkeypatch.setattr("ffn_export.latency.interleaving.time", planted)
     return planted
+
+
+@pytest.fixture(autouse=True)
+def costs_of_one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the table of one processor say which forms are used by default, wherever the tests run."""
+    measured = partial(costs, instruction_set="avx512", vendor="GenuineIntel")
+    monkeypatch.setattr("ffn_export.fusion.decisions.costs", measured)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ffn_export.processor import flags, instruction_set, processor_name
+from ffn_export.processor import flags, instruction_set, processor_name, vendor
 
 _AVX2 = "fpu sse2 avx fma avx2"
 
@@ -39,6 +39,15 @@ def test_the_name_is_the_first_processor_s(tmp_path: Path) -> None:
     cpuinfo.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2.00GHz\n\nprocessor\t: 1\nmodel name\t: Another\n")
     assert processor_name(cpuinfo) == "Some CPU @ 2.00GHz"
     assert processor_name(tmp_path / "none")
+
+
+def test_who_made_it_is_told_by_linux_or_by_what_python_knows(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nvendor_id\t: AuthenticAMD\n")
+    assert vendor(cpuinfo, "") == "AuthenticAMD"
+    on_windows = "Intel64 Family 6 Model 106 Stepping 6, GenuineIntel"
+    assert vendor(tmp_path / "none", on_windows) == "GenuineIntel"
+    assert vendor(tmp_path / "none", "arm") == ""
 
 
 def test_arm_names_its_flags_features(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 A cost is in nanoseconds for an element of the kernel's first output: the mean of what was measured with 64 and with 512
 rows. Norms and residual sums are 768 wide, what stands between two products is 3072 wide. Of a product it is what it
-costs more than a bare MatMul of the same matrices: ``Gemm`` is to be compared with ``Add``.
+costs more than a bare MatMul of the same matrices: ``Gemm`` is to be compared with ``Add``. ``MatMul:aliased`` and
+``MatMul:padded`` are whole products to 768 columns, of rows of 3072 numbers, which lie a multiple of 4096 bytes apart,
+and of rows that are longer by a cache line.
 
 An operator is named as in a graph, ``Add`` or ``com.microsoft::BiasGelu``, with a colon and a word where the same
 operator is used in another way: ``Add`` adds a row, ``Add:residual`` a tensor of the same shape.
@@ -39,6 +41,7 @@ class Table:
         threads: Intra-op threads.
         command: What measured it.
         ns_per_element: Operator -> nanoseconds for an element of its first output.
+        vendor: Who made the processor, as it says itself; empty where the table is for any.
     """
 
     onnxruntime: str
@@ -49,6 +52,7 @@ class Table:
     threads: int
     command: str
     ns_per_element: Mapping[str, float]
+    vendor: str = ""
 
     @property
     def version(self) -> Version:
@@ -56,9 +60,9 @@ class Table:
         return Version(self.onnxruntime)
 
     @property
-    def key(self) -> tuple[str, Version, str]:
+    def key(self) -> tuple[str, Version, str, str]:
         """What there is one table of, in the order in which tables are stored."""
-        return (self.provider, self.version, self.instruction_set)
+        return (self.provider, self.version, self.instruction_set, self.vendor)
 
 
 def read_tables(path: Path = TABLES) -> tuple[Table, ...]:

@@ -2,7 +2,7 @@
 
 Whether a fused kernel is faster than the nodes that it replaces changes with the version of ONNX Runtime and with the
 processor, so no rule may know it. ``costs.json`` is written by ``scripts/measure_kernels.py`` and holds a table for
-each version, instruction set and execution provider that was measured; :func:`costs` picks the nearest one.
+each version, processor and execution provider that was measured; :func:`costs` picks the nearest one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 from ffn_export.errors import UsageError
 from ffn_export.fusion.cost_tables import TABLES, Table, read_tables
 from ffn_export.processor import instruction_set as this_instruction_set
+from ffn_export.processor import vendor as this_vendor
 
 _PACKAGES = ("onnxruntime-gpu", "onnxruntime")
 _BY_VERSION = attrgetter("version")
@@ -31,9 +32,10 @@ class Costs:
     Attributes:
         onnxruntime: The version that was measured.
         instruction_set: That of the processor that was measured.
+        vendor: Who made that processor, as it says itself.
         provider: The execution provider, by its name in ONNX Runtime.
         ns_per_element: Operator -> nanoseconds for an element of its first output, as ``cost_tables`` says.
-        is_exact: Whether version (major and minor) and instruction set are those that were asked for.
+        is_exact: Whether version (major and minor), instruction set and vendor are those that were asked for.
     """
 
     onnxruntime: str
@@ -41,6 +43,7 @@ class Costs:
     provider: str
     ns_per_element: Mapping[str, float]
     is_exact: bool
+    vendor: str = ""
 
     def of(self, operator: str) -> float | None:
         """Return nanoseconds for an element, or None for an operator that was not measured."""
@@ -55,7 +58,7 @@ class Costs:
     @property
     def words(self) -> str:
         """The table's name in one line."""
-        return f"onnxruntime {self.onnxruntime}, {self.instruction_set}"
+        return ", ".join(filter(None, (f"onnxruntime {self.onnxruntime}", self.instruction_set, self.vendor)))
 
 
 @cache
@@ -64,17 +67,21 @@ def costs(
     version: str | None = None,
     instruction_set: str | None = None,
     path: Path = TABLES,
+    *,
+    vendor: str | None = None,
 ) -> Costs | None:
     """Return the costs that come nearest to what is asked for, or None where nothing of the provider was measured.
 
-    A table of the same instruction set is taken before any other: of the same version, else of the newest release
-    (major and minor) that is not above it, else of the next one above. Where there is none, the newest table is.
+    A table of the same instruction set is taken before any other, and of those one of the same vendor, or for any: of
+    the same version, else of the newest release (major and minor) that is not above it, else of the next one above.
+    Where there is none of the instruction set, the newest table is.
 
     Args:
         provider: An execution provider, by its name in ONNX Runtime.
         version: Of ONNX Runtime; by default the installed one's, or the newest where none is installed.
         instruction_set: By default this machine's.
         path: The file of tables.
+        vendor: Who made the processor; by default this machine's.
 
     Raises:
         UsageError: If the file is no file of tables, or the version is none.
@@ -82,12 +89,15 @@ def costs(
     wanted_set = this_instruction_set() if instruction_set is None else instruction_set
     asked = _version(version or installed_version())
     ours = [table for table in read_tables(path) if table.provider == provider]
-    same = [table for table in ours if table.instruction_set == wanted_set]
+    wanted_vendor = this_vendor() if vendor is None else vendor
+    same_set = [table for table in ours if table.instruction_set == wanted_set]
+    same = [t for t in same_set if t.vendor == wanted_vendor] or [t for t in same_set if not t.vendor]
     if not ours:
         return None
-    table = _nearest(same, asked) if same else max(ours, key=_BY_VERSION)
+    alike = same or same_set
+    table = _nearest(alike, asked) if alike else max(ours, key=_BY_VERSION)
     is_exact = bool(same) and asked is not None and _release(table.version) == _release(asked)
-    return Costs(table.onnxruntime, table.instruction_set, table.provider, table.ns_per_element, is_exact)
+    return Costs(table.onnxruntime, table.instruction_set, table.provider, table.ns_per_element, is_exact, table.vendor)
 
 
 def installed_version() -> str | None:

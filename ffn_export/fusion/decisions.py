@@ -14,12 +14,17 @@ from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.fusion.by_rows.apply import GEMM_RULE
 from ffn_export.fusion.costs import Costs, costs
 from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.padded_widths.units import RULE as PADDED_RULE
 from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.targets import Target
 
-GEMM = GEMM_RULE
+GEMM, PADDED = GEMM_RULE, PADDED_RULE
 # A table is measured once, and a kernel's cost varies from run to run by about so much.
 _LEAD = 0.10
+# A bias may cost less within the product, but the table does not hold what the reshapes around that cost.
+_RESHAPES = "reshaping to rows and back is not in the table of costs: tune measures it"
+# That of a whole product varies less: nothing is subtracted from it.
+_LEAD_OF_PRODUCT = 0.03
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ def open_names(target: Target) -> tuple[str, ...]:
     """Return the names of all that is a choice, in the order in which it is tried."""
     if target.provider is None:
         return ()
-    return (*(rule().name for rule in open_rules(target)), *([GEMM] if target.by_rows else []))
+    by_rows, padded = [GEMM] if target.by_rows else [], [PADDED] if target.padded_widths else []
+    return (*(rule().name for rule in open_rules(target)), *by_rows, *padded)
 
 
 def decisions(target: Target) -> Mapping[str, Decision]:
@@ -59,8 +65,9 @@ def decisions(target: Target) -> Mapping[str, Decision]:
         for rule in open_rules(target)
     }
     if target.by_rows:
-        # The bias costs less within the product, but the table does not hold what the reshapes around it cost.
-        found[GEMM] = Decision(GEMM, False, "reshaping to rows and back is not in the table of costs: tune measures it")
+        found[GEMM] = Decision(GEMM, False, _RESHAPES)
+    if target.padded_widths:
+        found[PADDED] = _padded(table)
     return found
 
 
@@ -88,6 +95,8 @@ def check(forms: Forms, target: Target) -> None:
 
 def _decision(rule: type[Rule], table: Costs | None, *, unmeasured: bool) -> Decision:
     name = rule().name
+    if rule.reshapes:
+        return Decision(name, unmeasured, _RESHAPES)
     if not rule.replaces:
         return Decision(name, unmeasured, "no kernel tells the two forms apart: tune measures them")
     before = None if table is None else table.sum_of(rule.replaces)
@@ -95,11 +104,23 @@ def _decision(rule: type[Rule], table: Costs | None, *, unmeasured: bool) -> Dec
     if table is None or before is None or after is None:
         return Decision(name, unmeasured, f"nobody measured {rule.costs_as} beside {' and '.join(rule.replaces)}")
     apart, as_one = " and ".join(map(_plain, rule.replaces)), _plain(rule.costs_as)
-    words = (
-        f"{apart} cost {before:.2g} ns an element, {as_one} {after:.2g} "
-        f"({table.words}{'' if table.is_exact else ', the nearest that was measured'})"
-    )
+    words = f"{apart} cost {before:.2g} ns an element, {as_one} {after:.2g} ({_source(table)})"
     return Decision(name, after < (1 - _LEAD) * before, words)
+
+
+def _padded(table: Costs | None) -> Decision:
+    before, after = (None if table is None else table.of(f"MatMul:{rows}") for rows in ("aliased", "padded"))
+    if table is None or before is None or after is None:
+        return Decision(PADDED, False, "nobody measured products of rows that lie 4096 bytes apart: tune measures them")
+    words = (
+        f"a product of rows that lie 4096 bytes apart costs {before:.3g} ns an element, of padded ones {after:.3g} "
+        f"({_source(table)})"
+    )
+    return Decision(PADDED, after < (1 - _LEAD_OF_PRODUCT) * before, words)
+
+
+def _source(table: Costs) -> str:
+    return f"{table.words}{'' if table.is_exact else ', the nearest that was measured'}"
 
 
 def _plain(operator: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ffn_export.errors import UsageError
@@ -14,7 +14,8 @@ class Forms:
     """The open forms in use.
 
     Attributes:
-        rules: Names of the open rules in use, and ``gemm-by-rows`` for products and their biases as one ``Gemm``.
+        rules: Names of the open rules in use, and ``gemm-by-rows`` for products and their biases as one ``Gemm``,
+            ``padded-widths`` for rows that are longer by a cache line where they lie a multiple of 4096 bytes apart.
         chunk: The fewest rows of a chunk where a feed-forward is computed in a loop over chunks; None for no loop.
         long_only: Whether the loop is for inputs of two chunks and more, and the plain nodes stand beside it in a
             branch of an ``If`` for others. ONNX Runtime then packs the weights for each, which takes more memory.
@@ -32,6 +33,10 @@ class Forms:
             raise UsageError(f"a chunk of {self.chunk} tokens is none: take 1 or more")
         if self.long_only and self.chunk is None:
             raise UsageError("for long inputs only there is a chunk: name its tokens")
+
+    def without(self, rule: str) -> Forms:
+        """Return them without a rule."""
+        return replace(self, rules=self.rules - {rule})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -12,10 +12,12 @@ from onnx_ir.passes.common import TopologicalSortPass
 from ffn_export.exporter import weight_layout
 from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes, sites
 from ffn_export.fusion.by_rows.apply import by_rows
-from ffn_export.fusion.decisions import GEMM, check, decisions, default_forms, open_rules
+from ffn_export.fusion.decisions import GEMM, PADDED, check, decisions, default_forms, open_rules
 from ffn_export.fusion.engine import Log, Refusal, Sweep, scoped_name, sorted_nodes
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.padded_widths.apply import pad_widths
+from ffn_export.fusion.padded_widths.remove import remove as remove_padding
 from ffn_export.fusion.portable_functions import remove as remove_portable_functions
 from ffn_export.fusion.provenance import joined, rules_of
 from ffn_export.fusion.report import FusionReport, Site, SiteKind
@@ -95,6 +97,7 @@ def rewrite(
     opset.normalise(fused)
     before = node_count(fused), fused.opset_imports.get("", 0)
     remove_portable_functions(fused)
+    remove_padding(fused)
     fused = functions.inlined(fused)
     scopes.rename_shadowing(fused)
     opset.tell_subgraphs(fused)
@@ -109,6 +112,7 @@ def rewrite(
     # Forms are made of canonical operators, so the first sweep has ended.
     Sweep(_in_use(chosen, used), excluded).apply(fused, log)
     left = _by_rows(fused, used, log, excluded)
+    unpadded = _padded(fused, used, log, excluded)
     _remove_unused(fused)
     # A rule that writes no operator notes its work on a norm that may stand, by a runtime's leave, in an older graph.
     opset.raise_to(fused, min(_opset_of_written(fused), highest))
@@ -116,7 +120,7 @@ def rewrite(
     inference.forget_names(fused, own_names)
     report = FusionReport(
         target=target,
-        sites=_report_sites(fused, chosen, used, log, left),
+        sites=_report_sites(fused, chosen, used, log, {"by rows": left, "padded": unpadded}),
         rules=dict(sorted(log.applied.items())),
         nodes={"before": before[0], "after": node_count(fused)},
         opset={"before": before[1], "after": fused.opset_imports.get("", 0)},
@@ -134,6 +138,13 @@ def _by_rows(model: ir.Model, forms: Forms, log: Log, excluded: Collection[str])
         return {}
     inference.fill_types(model)
     return by_rows(model, log, forms, excluded)
+
+
+def _padded(model: ir.Model, forms: Forms, log: Log, excluded: Collection[str]) -> dict[str, str]:
+    if PADDED not in forms.rules:
+        return {}
+    inference.fill_types(model)  # also of what was written by rows
+    return pad_widths(model, log, excluded)
 
 
 def unchanged(model: ir.Model, target: str) -> FusionReport:
@@ -206,7 +217,9 @@ def _opset_of_written(model: ir.Model) -> int:
     return max((opset.introduced(node.op_type, node.outputs[0].dtype) for node in written), default=0)
 
 
-def _report_sites(model: ir.Model, target: Target, forms: Forms, log: Log, left: Mapping[str, str]) -> tuple[Site, ...]:
+def _report_sites(
+    model: ir.Model, target: Target, forms: Forms, log: Log, left: Mapping[str, Mapping[str, str]]
+) -> tuple[Site, ...]:
     """Number the sites of the graph; one that a rule refused says so, a refusal without a site stands alone."""
     counts: Counter[str] = Counter()
 
@@ -222,11 +235,12 @@ def _report_sites(model: ir.Model, target: Target, forms: Forms, log: Log, left:
         own = [r for r in open_refusals if r.kind == site.kind and (r.name == site.name or _is_part(r, found))]
         if own and site.status == "kept":
             of_part = () if any(r.name == site.name for r in own) else (site.reason or site.form,)
-            reasons = dict.fromkeys((*of_part, *(r.reason for r in own)))
-            site = replace(site, status="refused", rule=own[0].rule, reason="; ".join(reasons))
+            words = dict.fromkeys((*of_part, *(r.reason for r in own)))
+            site = replace(site, status="refused", rule=own[0].rule, reason="; ".join(words))
         open_refusals = [each for each in open_refusals if each not in own]
-        if site.kind == "feed_forward" and site.name in left:
-            site = replace(site, reason=f"{site.reason or site.form}; not by rows: {left[site.name]}")
+        for form, reasons in left.items() if site.kind == "feed_forward" else ():
+            if site.name in reasons:
+                site = replace(site, reason=f"{site.reason or site.form}; not {form}: {reasons[site.name]}")
         reported.append(site)
     return (*reported, *(_refused(refusal, numbered(refusal.kind)) for refusal in open_refusals))
 

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.fusion.activations import ELEMENTWISE, activation_name
+from ffn_export.fusion.padded_widths.units import plain_shape
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import input_at, int_of, producer
@@ -174,7 +175,7 @@ def _have_one_source(firsts: list[ir.Node]) -> bool:
 
 
 def _weight_sizes(node: ir.Node) -> tuple[int, int] | None:
-    """Return ``(d_in, d_out)`` of a product with a constant matrix, or None where the node is none."""
+    """Return ``(d_in, d_out)`` of a product with a constant matrix, before it was padded; None where it is none."""
     if node.op_type == QUANTIZED and node.domain == "com.microsoft":
         d_in, d_out = int_of(node, "K", 0), int_of(node, "N", 0)
         return (d_in, d_out) if d_in and d_out else None
@@ -185,7 +186,7 @@ def _weight_sizes(node: ir.Node) -> tuple[int, int] | None:
         return None
     if len(weight.shape) != 2 or not all(isinstance(size, int) for size in weight.shape):
         return None
-    d_in, d_out = weight.shape.numpy()
+    d_in, d_out = plain_shape(weight).numpy()
     turned = node.op_type != "MatMul" and int_of(node, "transB", 0)
     return (d_out, d_in) if turned else (d_in, d_out)
 

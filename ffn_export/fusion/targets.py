@@ -22,6 +22,7 @@ class Target:
         fewest_nodes: Whether a feed-forward counts as fused only with one node between its products.
         provider: The execution provider whose costs decide between forms; None where none is left open.
         by_rows: Whether feed-forwards by rows, with biases in the products or in chunks, are open too.
+        padded_widths: Whether feed-forwards with padded widths are open too.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Target:
     fewest_nodes: bool = False
     provider: str | None = None
     by_rows: bool = False
+    padded_widths: bool = False
 
     @property
     def rules(self) -> tuple[type[Rule], ...]:
@@ -67,6 +69,7 @@ TARGETS: Mapping[str, Target] = {
             "ONNX Runtime on CPU, the form of each site that was measured to be the fastest",
             provider="CPUExecutionProvider",
             by_rows=True,
+            padded_widths=True,
         ),
         Target(
             "ort-cuda",

@@ -1,22 +1,24 @@
 """Initialisers compared with the parameters that they come from.
 
-An error of 0.1 % in one weight stays below any fair bound on the outputs, so it is looked for where
-it is. An initialiser is traced by its numbers: it is the parameter that it is nearest to, as stored,
-transposed, without its axes of size 1, or computed from it in a usual way (:mod:`tracing`): packed with others, times a
-number, ``1 +`` it, the sum of two, a part of one. One that is near none is not traced, nor one that is only near a
-parameter which is in the graph as it is: the ones of an operator that has to have a scale are near to every norm's
-weight.
+An error of 0.1 % in one weight stays below any fair bound on the outputs, so it is looked for where it is. An
+initialiser is traced by its numbers: it is the parameter that it is nearest to, as stored, transposed, without its axes
+of size 1, or computed from it in a usual way (:mod:`tracing`): packed with others, times a number, ``1 +`` it, the sum
+of two, a part of one. What fusing added to it is compared too. One that is near none is not traced, nor one that is
+only near a parameter which is in the graph as it is: the ones of an operator that has to have a scale are near to every
+norm's weight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
 import torch
 
 from ffn_export.exporter.drawing import Array
+from ffn_export.fusion.padded_widths.units import Padding, padded, paddings_of, plain
 from ffn_export.parity import module_computes
 from ffn_export.parity.measures import WeightMetrics
 from ffn_export.parity.tracing import Parameters, Traced
@@ -31,7 +33,9 @@ def compare_weights(model: ir.Model, module: torch.nn.Module) -> tuple[WeightMet
     parameters = Parameters(
         _arrays(named), _arrays((*module_computes.computed(module), *module_computes.folded(module)))
     )
-    stored = {str(value.name): array for value in _initializers(model) if (array := _array(value)) is not None}
+    whole = {str(value.name): array for value in _initializers(model) if (array := _array(value)) is not None}
+    paddings = {str(value.name): paddings_of(value) for value in _initializers(model)}
+    stored = {name: plain(array, paddings[name]) for name, array in whole.items()}
     traced = {name: found for name, array in stored.items() if (found := parameters.equal(array)) is not None}
     there = {found.parameter for found in traced.values()}
     # What a parameter is made into may be nearly the parameter, as a weight is whose norm is about the one asked for.
@@ -40,7 +44,16 @@ def compare_weights(model: ir.Model, module: torch.nn.Module) -> tuple[WeightMet
         found = traced.get(name) or parameters.nearest(array, made_into_others) or parameters.computed(array, there)
         if found is not None:
             traced[name] = found
-    return tuple(_metrics(name, stored[name], traced[name]) for name in stored if name in traced)
+    return tuple(
+        _metrics(name, whole[name], _padded(found, stored[name], paddings[name])) for name, found in traced.items()
+    )
+
+
+def _padded(traced: Traced, stored: Array, paddings: Sequence[Padding]) -> Traced:
+    """Return what is expected with what is added to it."""
+    if not paddings:
+        return traced
+    return replace(traced, expected=padded(traced.expected.reshape(stored.shape), paddings))
 
 
 def _arrays(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, Array]:

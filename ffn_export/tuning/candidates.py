@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from ffn_export.exporter import onnx_file
 from ffn_export.fusion.by_rows.apply import CHUNK_RULE
+from ffn_export.fusion.padded_widths.units import RULE as PADDED_RULE
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.parity.after_fusing.check import fuse as checked_fuse
@@ -90,10 +91,11 @@ class Candidates:
 def _fingerprint(model: ir.Model, choice: Choice) -> str:
     """Tell candidates apart by the operators in their order, and by what no operator shows."""
     nodes = list(model.graph.all_nodes())
-    in_chunks = any(CHUNK_RULE in rules_of(node) for node in nodes)
+    used = {rule for node in nodes for rule in rules_of(node)}
     told: dict[str, Any] = {
         "operators": [f"{node.domain}::{node.op_type}" for node in nodes],
-        "chunk": (choice.forms.chunk, choice.forms.long_only) if in_chunks else None,
+        "chunk": (choice.forms.chunk, choice.forms.long_only) if CHUNK_RULE in used else None,
+        "padded": PADDED_RULE in used,
         "session_options": choice.settings.to_dict(),
     }
     return json.dumps(told, sort_keys=True)

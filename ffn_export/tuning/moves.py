@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ffn_export.fusion.decisions import open_names, open_rules
+from ffn_export.fusion.decisions import PADDED, open_names, open_rules
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.targets import Target
 from ffn_export.quantization.options import QuantizationOptions
@@ -90,4 +90,5 @@ def _with_settings(change: Callable[[SessionSettings], SessionSettings]) -> Call
 
 
 def _with_bits(choice: Choice) -> Choice:
-    return replace(choice, quantization=QuantizationOptions())
+    # Its kernel packs what it reads.
+    return replace(choice, forms=choice.forms.without(PADDED), quantization=QuantizationOptions())

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from ffn_export.fusion.padded_widths.units import UNITS
 from ffn_export.runtimes.base import Array
 
 WIDTH, HIDDEN = 768, 3072
@@ -32,14 +33,16 @@ class Kernel:
         operands: Its inputs after the first one.
         attributes: Its attributes.
         product: Whether it is a product itself, or follows one: what adds a bias does, and finds the cache as the
-            product left it.
+            product left it. What it costs more than a bare product is measured then; of a ``whole`` product, all of it.
+        columns: Of the rows that a product reads.
     """
 
     name: str
     width: int
     operands: tuple[Draw, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    product: Literal["is", "follows"] | None = None
+    product: Literal["is", "follows", "whole"] | None = None
+    columns: int = COLUMNS
 
     def node(self, data: str, operands: list[str], result: str) -> onnx.NodeProto:
         """Return it as a node."""
@@ -82,8 +85,15 @@ def _factors(rng: np.random.Generator, tokens: int, width: int) -> Array:
     return 1 + rng.standard_normal((tokens, width), np.float32) / 4
 
 
-def _weight(rng: np.random.Generator, _tokens: int, width: int) -> Array:
-    return rng.standard_normal((COLUMNS, width), np.float32) / np.float32(COLUMNS**0.5)
+def _matrix(columns: int) -> Draw:
+    def draw(rng: np.random.Generator, _tokens: int, width: int) -> Array:
+        return rng.standard_normal((columns, width), np.float32) / np.float32(columns**0.5)
+
+    return draw
+
+
+_weight = _matrix(COLUMNS)
+_PADDED = HIDDEN + UNITS
 
 
 _MS = "com.microsoft::"
@@ -110,6 +120,8 @@ KERNELS = (
     Kernel(f"{_MS}SkipSimplifiedLayerNormalization", WIDTH, (_rows, _scale)),
     Kernel("Gemm", HIDDEN, (_weight, _row), product="is"),
     Kernel(f"{_MS}FusedGemm:Relu", HIDDEN, (_weight, _row), {"activation": "Relu"}, product="is"),
+    Kernel("MatMul:aliased", WIDTH, (_matrix(HIDDEN),), product="whole", columns=HIDDEN),
+    Kernel("MatMul:padded", WIDTH, (_matrix(_PADDED),), product="whole", columns=_PADDED),
 )
 _MATMUL = Kernel("MatMul", HIDDEN, (_weight,), product="is")
 
@@ -117,16 +129,18 @@ _MATMUL = Kernel("MatMul", HIDDEN, (_weight,), product="is")
 def pair(kernel: Kernel, tokens: int, rng: np.random.Generator) -> Pair:
     """Return the graphs that show a kernel's time at a number of tokens.
 
-    A product, and what follows one, is compared with a MatMul of the same matrices; any other kernel with itself, in a
-    chain of two and of eight. So what a call of a session takes, and what the first node takes whose input may not be
-    overwritten, is in both. Within the chain a kernel reads what was just written and writes in place where it can, as
-    in a model.
+    A product, and what follows one, is compared with a MatMul of the same matrices; a whole product with no node at
+    all; any other kernel with itself, in a chain of two and of eight. So what a call of a session takes, and what the
+    first node takes whose input may not be overwritten, is in both. Within the chain a kernel reads what was just
+    written and writes in place where it can, as in a model.
     """
     operands = [draw(rng, tokens, kernel.width) for draw in kernel.operands]
-    x = _rows(rng, tokens, kernel.width if kernel.product is None else COLUMNS)
+    x = _rows(rng, tokens, kernel.width if kernel.product is None else kernel.columns)
     step = (kernel, operands)
     if kernel.product is None:
         return Pair(_model([step] * FEW, x), _model([step] * MANY, x), {"x": x}, (MANY - FEW) * tokens * kernel.width)
+    if kernel.product == "whole":
+        return Pair(_model([], x), _model([step], x), {"x": x}, tokens * kernel.width)
     weight = operands[0] if kernel.product == "is" else _weight(rng, tokens, kernel.width)
     matmul = (_MATMUL, [weight])
     more = [step] if kernel.product == "is" else [matmul, step]
@@ -146,7 +160,7 @@ def _model(steps: Sequence[tuple[Kernel, list[Array]]], x: Array) -> bytes:
         nodes,
         "kernels",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, steps[-1][0].width])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, steps[-1][0].width if steps else x.shape[1]])],
         [numpy_helper.from_array(each, name) for name, each in (*constants.values(), ("first", np.zeros(1, np.int64)))],
     )
     opsets = [helper.make_opsetid(domain, version) for domain, version in _OPSETS]

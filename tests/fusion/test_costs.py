@@ -72,6 +72,27 @@ def test_the_nearest_table_is_taken(
     assert found.is_exact is is_exact
 
 
+@pytest.mark.parametrize(
+    ("vendor", "expected", "is_exact"),
+    [("AuthenticAMD", "1.31.1 AuthenticAMD", True), ("GenuineIntel", "1.31.1", True), ("", "1.31.1", True)],
+)
+def test_a_table_of_the_same_vendor_goes_before_one_for_any(
+    vendor: str, expected: str, *, is_exact: bool, tmp_path: Path
+) -> None:
+    tables = table("1.31.1", "avx512"), table("1.31.1", "avx512", vendor="AuthenticAMD")
+    found = costs(CPU, "1.31.1", "avx512", written(tmp_path / "costs.json", *tables), vendor=vendor)
+    assert found is not None
+    assert (f"{found.onnxruntime} {found.vendor}".strip(), found.is_exact) == (expected, is_exact)
+
+
+def test_a_table_of_another_vendor_is_the_nearest_and_not_exact(tmp_path: Path) -> None:
+    tables = table("1.31.1", "avx512", vendor="AuthenticAMD"), table("1.31.1", "avx2", vendor="GenuineIntel")
+    found = costs(CPU, "1.31.1", "avx512", written(tmp_path / "costs.json", *tables), vendor="GenuineIntel")
+    assert found is not None
+    assert (found.instruction_set, found.vendor, found.is_exact) == ("avx512", "AuthenticAMD", False)
+    assert found.words == "onnxruntime 1.31.1, avx512, AuthenticAMD"
+
+
 def test_a_provider_that_was_not_measured_has_none(several: Path) -> None:
     assert costs("TensorrtExecutionProvider", "1.31.1", "avx512", several) is None
     cuda = costs("CUDAExecutionProvider", "1.40.0", "avx512", several)
@@ -114,6 +135,8 @@ def test_the_table_of_the_package_has_what_forms_are_made_of() -> None:
         assert min(kernels.values()) > 0
         assert each.command.startswith("python scripts/measure_kernels.py")
     assert costs(CPU) is not None
+    by_vendor = {each.vendor: each.ns_per_element for each in read_tables()}
+    assert by_vendor["AuthenticAMD"]["MatMul:padded"] < by_vendor["AuthenticAMD"]["MatMul:aliased"]
 
 
 def test_what_is_stored_is_read_again_sorted(several: Path, tmp_path: Path) -> None:

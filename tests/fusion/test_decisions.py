@@ -7,7 +7,7 @@ import pytest
 from ffn_export.errors import UsageError
 from ffn_export.fusion import decisions
 from ffn_export.fusion.costs import Costs
-from ffn_export.fusion.decisions import default_forms, open_names
+from ffn_export.fusion.decisions import PADDED, default_forms, open_names
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import get_target
@@ -51,6 +51,25 @@ def test_the_faster_kernel_is_taken(table: dict[str, float]) -> None:
 def test_a_lead_inside_the_noise_is_none(table: dict[str, float]) -> None:
     table["com.microsoft::SkipLayerNormalization"] = 0.47
     assert default_forms(CPU).rules == frozenset()
+
+
+@pytest.mark.parametrize(("padded", "used"), [(60.0, False), (58.3, False), (58.0, True)])
+def test_widths_are_padded_where_that_leads(table: dict[str, float], padded: float, *, used: bool) -> None:
+    assert not decisions.decisions(CPU)[PADDED].used
+    assert "nobody measured" in decisions.decisions(CPU)[PADDED].reason
+    table.update({"MatMul:aliased": 60.0, "MatMul:padded": padded})
+    assert (PADDED in default_forms(CPU).rules) is used
+    assert decisions.decisions(CPU)[PADDED].reason == (
+        "a product of rows that lie 4096 bytes apart costs 60 ns an element, of padded ones "
+        f"{padded:.3g} (onnxruntime 1.0.0, abacus)"
+    )
+    assert PADDED not in open_names(CUDA)
+
+
+def test_what_reshapes_is_not_chosen_by_kernels_alone(table: dict[str, float]) -> None:
+    table.update({"Add": 0.3, "Relu": 0.1, "com.microsoft::FusedGemm:Relu": 0.01})
+    assert "fused-gemm" not in default_forms(CPU).rules
+    assert "reshaping to rows" in decisions.decisions(CPU)["fused-gemm"].reason
 
 
 def test_what_nobody_measured_stays_in_nodes_on_a_processor_and_is_one_kernel_on_cuda(table: dict[str, float]) -> None:

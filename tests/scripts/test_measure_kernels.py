@@ -32,7 +32,10 @@ def test_both_graphs_of_a_kernel_differ_in_that_kernel_alone(kernel: Kernel, tmp
         (tmp_path / name).write_bytes(model)
         ran.append(Counter(k.operator for k in executed_kernels(tmp_path / name, NO_OPTIMIZER, graphs.feeds)))
     operator = kernel.name.rpartition("::")[2].partition(":")[0]
-    if kernel.product is not None:
+    if kernel.product == "whole":
+        assert ran == [{"Gather": 1}, {operator: 1, "Gather": 1}]
+        assert graphs.elements == 3 * kernel.width
+    elif kernel.product is not None:
         product = {"MatMul": 1} if kernel.product == "follows" else {}
         assert ran == [{"MatMul": 1, "Gather": 1}, {**product, operator: 1, "Gather": 1}]
         assert graphs.elements == 3 * kernel.width

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ffn_export.fusion.decisions import default_forms
+from ffn_export.fusion.decisions import PADDED, default_forms
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.targets import get_target
 from ffn_export.tuning.choice import Choice
@@ -39,6 +39,13 @@ def test_session_options_of_one_thread_and_of_more() -> None:
 
 def test_few_bits_are_tried_last_and_where_they_are_allowed() -> None:
     assert names(threads=2, bits=True) == [*names(threads=2), "8-bit weights"]
+
+
+def test_few_bits_have_kernels_that_no_padding_helps() -> None:
+    padded = Choice(Forms(frozenset({PADDED})))
+    tried = {move.name: move.apply(padded) for move in moves(CPU, padded, (16,), 1, on_cpu=True, few_bits=True)}
+    assert tried["8-bit weights"].forms.rules == frozenset()
+    assert tried[f"without {PADDED}"].forms.rules == frozenset()
 
 
 def test_each_open_form_is_turned_round() -> None:

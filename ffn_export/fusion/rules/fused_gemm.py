@@ -38,6 +38,7 @@ class FusedGemm(Rule):
     is_open: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("Add", "Relu")
     costs_as: ClassVar[str] = "com.microsoft::FusedGemm:Relu"
+    reshapes: ClassVar[bool] = True
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the linear layer before the activation."""

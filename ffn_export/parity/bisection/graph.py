@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ffn_export.fusion import functions, portable_functions
+from ffn_export.fusion.padded_widths.remove import remove as remove_padding
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.parity.cutting import computed
 
@@ -45,6 +46,7 @@ class Graph:
     def __init__(self, model: ir.Model) -> None:
         copied = sorted_copy(model) or model.clone()
         portable_functions.remove(copied)  # the runtime has the operators that these stand for
+        remove_padding(copied)  # the hidden layers of both sides are as wide then
         self.model = functions.written_out(copied)
         graph = self.model.graph
         self.inputs = [value for value in graph.inputs if not value.is_initializer()]

@@ -1,0 +1,162 @@
+"""What is added to a weight so that the rows that its product reads do not fall on the same cache sets.
+
+A first-level cache of x86 tells lines apart by twelve bits of their address, so the rows of a matrix that lie a
+multiple of 4096 bytes apart all compete for one set of eight lines. A kernel of ONNX Runtime reads twelve rows at once:
+with 1024, 2048, 3072 or 4096 features in float32 each of them pushes out another. (Intel's "64 and IA-32 Optimization
+Reference Manual" advises against such strides under "Capacity Limits and Aliasing in Caches".) One cache line more in a
+row spreads them over all sets.
+
+What is added computes nothing new, whatever numbers come in, infinities and NaN too. The input gets zeros, and its
+weight rows of zeros for them. The hidden layer gets its first units a second time, and their weights in the second
+product are halved: ``h w/2 + h w/2`` is ``h w``, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import onnx_ir as ir
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Fill = Literal["zeros", "again", "halved"]
+
+RULE = "padded-widths"
+SUFFIX = "_padded"  # of the names of what grew
+PERIOD_BYTES = 4096
+UNITS = 16  # of float32 in a cache line
+# Kept in the file with the weight: who reads it can tell what was added.
+_KEY = "pkg.ffn_export.padded"
+
+
+@dataclass(frozen=True)
+class Padding:
+    """What is added along an axis of a constant.
+
+    Attributes:
+        axis: The axis.
+        fill: ``zeros``, the first units ``again``, or again and both times ``halved``.
+        parts: As many equal parts lie side by side along the axis, each of which is padded.
+    """
+
+    axis: int
+    fill: Fill
+    parts: int = 1
+
+    @property
+    def added(self) -> int:
+        """How much longer the axis becomes."""
+        return self.parts * UNITS
+
+
+def is_aliased(size: int) -> bool:
+    """Whether rows of so many numbers in float32 lie a multiple of the period apart."""
+    return size > 0 and 4 * size % PERIOD_BYTES == 0
+
+
+def padded(array: Array, paddings: Sequence[Padding]) -> Array:
+    """Return an array with what is added to it."""
+    for padding in paddings:
+        array = _each(_FILLS[padding.fill], array, padding)
+    return array
+
+
+def plain(array: Array, paddings: Sequence[Padding]) -> Array:
+    """Return an array without what was added to it."""
+    for padding in reversed(paddings):
+        array = _each(_halved_back if padding.fill == "halved" else _without, array, padding)
+    return array
+
+
+def is_intact(array: Array, paddings: Sequence[Padding]) -> bool:
+    """Whether what was added to an array is still what it was."""
+    for padding in paddings:
+        for part in np.split(np.moveaxis(array, padding.axis, 0), padding.parts):
+            first = np.zeros_like(part[:UNITS]) if padding.fill == "zeros" else part[:UNITS]
+            if not np.array_equal(part[-UNITS:], first, equal_nan=True):
+                return False
+    return True
+
+
+def plain_shape(value: ir.Value) -> ir.Shape:
+    """Return the shape that a value of known shape had before it was padded."""
+    assert value.shape is not None
+    sizes = list(value.shape)
+    for padding in paddings_of(value):
+        size = sizes[padding.axis]
+        assert isinstance(size, int)
+        sizes[padding.axis] = size - padding.added
+    return ir.Shape(sizes)
+
+
+def note(value: ir.Value, paddings: Sequence[Padding]) -> None:
+    """Note with a value what was added to it."""
+    value.metadata_props[_KEY] = " ".join(f"{each.axis}:{each.fill}:{each.parts}" for each in paddings)
+
+
+def forget(value: ir.Value) -> None:
+    """Forget what was noted."""
+    value.metadata_props.pop(_KEY, None)
+
+
+def paddings_of(value: ir.Value) -> tuple[Padding, ...]:
+    """Return what was added to a value; nothing where nobody noted it, or the note does not fit its shape."""
+    text = value.metadata_props.get(_KEY)
+    if not text or value.shape is None:
+        return ()
+    read = [_read(each) for each in text.split(" ")]
+    paddings = tuple(each for each in read if each is not None)
+    axes = [each.axis for each in paddings]
+    fits = len(paddings) == len(read) and len(set(axes)) == len(axes) and all(_fits(value, each) for each in paddings)
+    return paddings if fits else ()
+
+
+def _read(text: str) -> Padding | None:
+    axis, _, rest = text.partition(":")
+    fill, _, parts = rest.partition(":")
+    if fill not in get_args(Fill) or not (axis.isdecimal() and parts.isdecimal()):
+        return None
+    return Padding(int(axis), fill, int(parts))  # type: ignore[arg-type] # mypy does not narrow by get_args
+
+
+def _fits(value: ir.Value, padding: Padding) -> bool:
+    assert value.shape is not None
+    size = value.shape[padding.axis] if padding.axis < len(value.shape) else None
+    # What is padded by copies of its first units has those units.
+    return isinstance(size, int) and padding.parts > 0 and size % padding.parts == 0 and size >= 2 * padding.added
+
+
+def _each(change: Callable[[Array], Array], array: Array, padding: Padding) -> Array:
+    """Change each part, with its units along the first axis."""
+    parts = np.split(np.moveaxis(array, padding.axis, 0), padding.parts)
+    return np.moveaxis(np.concatenate([change(part) for part in parts]), 0, padding.axis)
+
+
+def _with_zeros(part: Array) -> Array:
+    return np.concatenate([part, np.zeros((UNITS, *part.shape[1:]), part.dtype)])
+
+
+def _with_first_again(part: Array) -> Array:
+    return np.concatenate([part, part[:UNITS]])
+
+
+def _with_first_halved(part: Array) -> Array:
+    half = part[:UNITS] / part.dtype.type(2)
+    return np.concatenate([half, part[UNITS:], half])
+
+
+_FILLS: Mapping[Fill, Callable[[Array], Array]] = {
+    "zeros": _with_zeros,
+    "again": _with_first_again,
+    "halved": _with_first_halved,
+}
+
+
+def _without(part: Array) -> Array:
+    return part[:-UNITS]
+
+
+def _halved_back(part: Array) -> Array:
+    return np.concatenate([part[:UNITS] * part.dtype.type(2), part[UNITS:-UNITS]])

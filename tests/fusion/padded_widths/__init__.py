@@ -1,0 +1,1 @@
+"""Tests of feed-forwards whose rows are padded."""
