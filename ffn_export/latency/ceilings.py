@@ -1,8 +1,9 @@
 """The machine's own limits, measured where the model is timed: how fast it multiplies, and how fast it reads.
 
-Both are ONNX Runtime's own ``MatMul`` in float32: a square product that is far too large for bandwidth to matter, and a
-row times a matrix of about the size of the model's weights, which is read once, from the cache where it fits in there.
-What a model takes beside them is overhead.
+Both are ONNX Runtime's own ``MatMul`` in float32: a product that is far too large for bandwidth to matter, of rows that
+do not fall on the same cache sets (:mod:`ffn_export.fusion.padded_widths.units`), and a row times a matrix of about the
+size of the model's weights, which is read once, from the cache where it fits in there. What a model takes beside them
+is overhead.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import Any
 import numpy as np
 import onnx
 
+from ffn_export.fusion.padded_widths.units import UNITS
 from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.result import Ceilings
 from ffn_export.runtimes.ort_session import make_session
 from ffn_export.runtimes.session_options import SessionSettings
 
-_SQUARE = 1024
+_SQUARE, _INNER = 1024, 1024 + UNITS
 _COLUMNS = 4096
 _LEAST_ROWS, _MOST_ROWS = 64, 8192  # 1 MiB to 128 MiB
 _SESSIONS = 2
@@ -37,10 +39,10 @@ def ceilings(threads: int, weights: int) -> Ceilings:
     Returns:
         Floating-point operations and bytes in a second.
     """
-    square = _seconds(_SQUARE, _SQUARE, _SQUARE, threads, is_weight=True)
+    square = _seconds(_SQUARE, _INNER, _SQUARE, threads, is_weight=True)
     rows = min(max(2 ** round(math.log2(max(weights, 1) / (4 * _COLUMNS))), _LEAST_ROWS), _MOST_ROWS)
     row = _seconds(1, rows, _COLUMNS, threads, is_weight=False)
-    return Ceilings(2 * _SQUARE**3 / square, 4 * rows * _COLUMNS / row)
+    return Ceilings(2 * _SQUARE * _INNER * _SQUARE / square, 4 * rows * _COLUMNS / row)
 
 
 _shortest: dict[tuple[int, int, int, int, bool], float] = {}
