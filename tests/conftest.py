@@ -45,11 +45,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return planted
 
 
-@pytest.fixture(autouse=True)
-def costs_of_one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def costs_of_one_processor() -> Iterator[None]:
     """Let the table of one processor say which forms are used by default, wherever the tests run."""
     measured = partial(costs, instruction_set="avx512", vendor="GenuineIntel")
-    monkeypatch.setattr("ffn_export.fusion.decisions.costs", measured)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ffn_export.fusion.decisions.costs", measured)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -36,6 +36,7 @@ class Costs:
         provider: The execution provider, by its name in ONNX Runtime.
         ns_per_element: Operator -> nanoseconds for an element of its first output, as ``cost_tables`` says.
         is_exact: Whether version (major and minor), instruction set and vendor are those that were asked for.
+        is_same_processor: Whether instruction set and vendor are.
     """
 
     onnxruntime: str
@@ -44,6 +45,7 @@ class Costs:
     ns_per_element: Mapping[str, float]
     is_exact: bool
     vendor: str = ""
+    is_same_processor: bool = True
 
     def of(self, operator: str) -> float | None:
         """Return nanoseconds for an element, or None for an operator that was not measured."""
@@ -74,7 +76,7 @@ def costs(
 
     A table of the same instruction set is taken before any other, and of those one of the same vendor, or for any: of
     the same version, else of the newest release (major and minor) that is not above it, else of the next one above.
-    Where there is none of the instruction set, the newest table is.
+    Where there is none of the instruction set, the newest table is, of the same vendor if it can be.
 
     Args:
         provider: An execution provider, by its name in ONNX Runtime.
@@ -95,9 +97,18 @@ def costs(
     if not ours:
         return None
     alike = same or same_set
-    table = _nearest(alike, asked) if alike else max(ours, key=_BY_VERSION)
+    of_vendor = [t for t in ours if t.vendor == wanted_vendor]
+    table = _nearest(alike, asked) if alike else max(of_vendor or ours, key=_BY_VERSION)
     is_exact = bool(same) and asked is not None and _release(table.version) == _release(asked)
-    return Costs(table.onnxruntime, table.instruction_set, table.provider, table.ns_per_element, is_exact, table.vendor)
+    return Costs(
+        table.onnxruntime,
+        table.instruction_set,
+        table.provider,
+        table.ns_per_element,
+        is_exact,
+        table.vendor,
+        is_same_processor=bool(same),
+    )
 
 
 def installed_version() -> str | None:

@@ -110,8 +110,9 @@ def _decision(rule: type[Rule], table: Costs | None, *, unmeasured: bool) -> Dec
 
 def _padded(table: Costs | None) -> Decision:
     before, after = (None if table is None else table.of(f"MatMul:{rows}") for rows in ("aliased", "padded"))
-    if table is None or before is None or after is None:
-        return Decision(PADDED, False, "nobody measured products of rows that lie 4096 bytes apart: tune measures them")
+    # It is the caches that tell, and another processor has others.
+    if table is None or before is None or after is None or not table.is_same_processor:
+        return Decision(PADDED, False, "nobody measured here what rows cost that lie 4096 bytes apart: tune does")
     words = (
         f"a product of rows that lie 4096 bytes apart costs {before:.3g} ns an element, of padded ones {after:.3g} "
         f"({_source(table)})"

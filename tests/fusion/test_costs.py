@@ -93,6 +93,15 @@ def test_a_table_of_another_vendor_is_the_nearest_and_not_exact(tmp_path: Path) 
     assert found.words == "onnxruntime 1.31.1, avx512, AuthenticAMD"
 
 
+def test_the_newest_table_of_the_vendor_is_taken_where_none_is_of_the_instruction_set(tmp_path: Path) -> None:
+    tables = table("1.31.1", "avx512", vendor="AuthenticAMD"), table("1.31.1", "avx512", vendor="GenuineIntel")
+    path = written(tmp_path / "costs.json", *tables)
+    for vendor, same_set in (("GenuineIntel", False), ("AuthenticAMD", False), ("GenuineIntel", True)):
+        found = costs(CPU, "1.31.1", "avx512" if same_set else "avx2", path, vendor=vendor)
+        assert found is not None
+        assert (found.vendor, found.is_exact, found.is_same_processor) == (vendor, same_set, same_set)
+
+
 def test_a_provider_that_was_not_measured_has_none(several: Path) -> None:
     assert costs("TensorrtExecutionProvider", "1.31.1", "avx512", several) is None
     cuda = costs("CUDAExecutionProvider", "1.40.0", "avx512", several)

@@ -66,6 +66,13 @@ def test_widths_are_padded_where_that_leads(table: dict[str, float], padded: flo
     assert PADDED not in open_names(CUDA)
 
 
+def test_caches_of_another_processor_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = {"MatMul:aliased": 60.0, "MatMul:padded": 50.0}
+    other = Costs("1.0.0", "abacus", "CPUExecutionProvider", numbers, is_exact=False, is_same_processor=False)
+    monkeypatch.setattr(decisions, "costs", lambda provider: other)
+    assert PADDED not in default_forms(CPU).rules
+
+
 def test_what_reshapes_is_not_chosen_by_kernels_alone(table: dict[str, float]) -> None:
     table.update({"Add": 0.3, "Relu": 0.1, "com.microsoft::FusedGemm:Relu": 0.01})
     assert "fused-gemm" not in default_forms(CPU).rules

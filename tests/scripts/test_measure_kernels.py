@@ -15,7 +15,7 @@ import pytest
 import measure_kernels
 from ffn_export.fusion.cost_tables import read_tables
 from ffn_export.fusion.costs import costs
-from ffn_export.processor import instruction_set
+from ffn_export.processor import instruction_set, vendor
 from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
 from kernels.graphs import FEW, KERNELS, MANY, Kernel, pair
@@ -71,7 +71,7 @@ def test_a_table_is_written_in_its_place_and_the_loader_reads_it(tmp_path: Path)
     stale = {
         "onnxruntime": onnxruntime.__version__, "instruction_set": instruction_set(),
         "provider": "CPUExecutionProvider", "processor": "p", "dtype": "float32", "threads": 1, "command": "c",
-        "ns_per_element": {"Stale": 1.0},
+        "ns_per_element": {"Stale": 1.0}, "vendor": vendor(),
     }  # fmt: skip
     path.write_text(json.dumps({"format": 1, "tables": [stale, {**stale, "onnxruntime": "1.5.0"}]}))
     errors = io.StringIO()

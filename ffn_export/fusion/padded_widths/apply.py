@@ -9,15 +9,17 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.exporter.constant_tensors import constant_tensor
-from ffn_export.fusion import constants, sites
+from ffn_export.fusion import sites
 from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.engine import Log, scoped_name
-from ffn_export.fusion.padded_widths.reading import Place, Plan, read
+from ffn_export.fusion.padded_widths.reading import Place, Plan, read, together
 from ffn_export.fusion.padded_widths.units import RULE, SUFFIX, UNITS, Padding, note, padded
 from ffn_export.fusion.provenance import note as note_rules
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import rank
+
+_SPLIT_BY_NUMBER = 18  # the opset whose Split wants its sizes or their number
 
 
 def pad_widths(model: ir.Model, log: Log, excluded: Collection[str] = ()) -> dict[str, str]:
@@ -33,8 +35,10 @@ def pad_widths(model: ir.Model, log: Log, excluded: Collection[str] = ()) -> dic
     """
     left: dict[str, str] = {}
     plans: list[Plan] = []
+    of_functions = {node for function in model.functions.values() for node in function.all_nodes()}
     for site in sites.find(model):
-        if site.kind != "feed_forward" or not isinstance(site.nodes[-1].graph, ir.Graph):
+        # A function that could not be inlined knows nothing of the weights of the main graph.
+        if site.kind != "feed_forward" or site.nodes[-1] in of_functions:
             continue
         if site.nodes[-1].outputs[0].name in excluded:
             continue
@@ -46,11 +50,9 @@ def pad_widths(model: ir.Model, log: Log, excluded: Collection[str] = ()) -> dic
     alone, shared = _apart_from_shared(plans)
     for plan in shared:
         left[scoped_name(plan.site.nodes[-1])] = "a weight of it is read elsewhere too, and would be stored twice"
-    writer = _Writer(model)
-    for plan in alone:
-        writer.write(plan)
-        log.applied.update([RULE])
-        log.values.append(str(plan.site.nodes[-1].outputs[0].name))
+    log.applied.update([RULE] * len(alone))
+    log.values.extend(str(plan.site.nodes[-1].outputs[0].name) for plan in alone)
+    _Writer(model).write(alone)
     return left
 
 
@@ -58,21 +60,28 @@ def _apart_from_shared(plans: Sequence[Plan]) -> tuple[list[Plan], list[Plan]]:
     """Tell apart the plans that have a matrix which somebody reads that does not pad it in the same way."""
     alone, shared = list(plans), list[Plan]()
     while True:
-        asked: dict[Place, tuple[Padding, ...]] = {}
-        for plan in alone:
-            asked.update(plan.constants)
-        found = [plan for plan in alone if any(_is_shared(place, asked) for place in plan.constants)]
+        settled = _without_clashes(alone)
+        asked = together(settled)
+        found = [plan.site for plan in settled if any(_is_shared(place, asked) for place in plan.constants)]
         if not found:
-            return alone, shared
-        shared += found
-        alone = [plan for plan in alone if plan not in found]
+            return settled, shared
+        shared += [plan for plan in alone if plan.site in found]
+        alone = [plan for plan in alone if plan.site not in found]
+
+
+def _without_clashes(plans: Sequence[Plan]) -> list[Plan]:
+    """Pad no input that is the hidden layer of another feed-forward, which is padded already: in chains of products."""
+    places = (place for plan in plans for place in plan.constants.items())
+    halved = {node for (node, _), paddings in places if any(each.fill == "halved" for each in paddings)}
+    left = (plan.with_inputs([node for node in plan.inputs if node not in halved]) for plan in plans)
+    return [plan for plan in left if plan.constants]
 
 
 def _is_shared(place: Place, asked: dict[Place, tuple[Padding, ...]]) -> bool:
     value = place[0].inputs[place[1]]
     assert value is not None
     # A row is small enough to be there twice.
-    return rank(value) != 1 and any(asked.get(use) != asked[place] for use in value.uses())
+    return rank(value) != 1 and (value.is_graph_output() or any(asked.get(use) != asked[place] for use in value.uses()))
 
 
 class _Writer:
@@ -84,22 +93,26 @@ class _Writer:
         self._constants: dict[tuple[ir.Value, tuple[Padding, ...]], ir.Value] = {}
         self._inputs: dict[tuple[ir.Value, ir.Graph], ir.Value] = {}
 
-    def write(self, plan: Plan) -> None:
-        for (node, place), paddings in plan.constants.items():
+    def write(self, plans: Sequence[Plan]) -> None:
+        for (node, place), paddings in together(plans).items():
             node.replace_input_with(place, self._constant(node.inputs[place], paddings))
-        for node in plan.inputs:
+        for node in dict.fromkeys(node for plan in plans for node in plan.inputs):
             node.replace_input_with(0, self._input(node))
-        for value, parts in plan.wide.items():
-            # It holds other numbers: who looks for what it held must not find it.
-            value.name = self._names.value(f"{value.name}{SUFFIX}")
-            if (size := last_size(value)) is not None and value.shape is not None:
-                padding = Padding(len(value.shape) - 1, "again", parts)
-                value.shape = ir.Shape([*value.shape[:-1], size + padding.added])
-                note(value, [padding])
-        for node in plan.splits:
-            self._split_evenly(node)
-        for node in (*plan.products, *plan.splits):
-            note_rules(node, [*rules_of(node), RULE])
+        for plan in plans:
+            for value, parts in plan.wide.items():
+                self._widen(value, parts)
+            for node in plan.splits:
+                _split_evenly(node)
+            for node in plan.products:
+                note_rules(node, [*rules_of(node), RULE])
+
+    def _widen(self, value: ir.Value, parts: int) -> None:
+        # It holds other numbers: who looks for what it held must not find it.
+        before = str(value.name)
+        value.name = self._names.value(f"{before}{SUFFIX}")
+        note(value, (), before)
+        if (size := last_size(value)) is not None and value.shape is not None:
+            value.shape = ir.Shape([*value.shape[:-1], size + Padding(0, "again", parts).added])
 
     def _constant(self, value: ir.Value | None, paddings: tuple[Padding, ...]) -> ir.Value:
         assert value is not None
@@ -111,7 +124,7 @@ class _Writer:
                 sizes[padding.axis] += padding.added
             op = Builder()
             made = op.computed(partial(_padded, tensor, paddings), tensor.dtype, sizes)
-            note(made, paddings)
+            note(made, paddings, str(value.name))
             self._constants[value, paddings] = self._registered(made, f"{value.name}{SUFFIX}")
         return self._constants[value, paddings]
 
@@ -142,19 +155,20 @@ class _Writer:
             self._inputs[x, graph] = y
         return self._inputs[x, graph]
 
-    def _split_evenly(self, node: ir.Node) -> None:
-        """Give a ``Split`` the sizes of the halves as they are now, where it names them."""
-        if len(node.inputs) > 1 and (sizes := constants.integers(node.inputs[1])) is not None:
-            made = Builder().constant(np.asarray([size + UNITS for size in sizes], np.int64))
-            node.replace_input_with(1, self._registered(made, "halves"))
-        elif "split" in node.attributes:
-            halves = [size + UNITS for size in node.attributes.get_ints("split")]
-            node.attributes["split"] = ir.AttrInt64s("split", halves)
-
     def _registered(self, value: ir.Value, name: str) -> ir.Value:
         value.name = self._names.value(name)
         self._model.graph.register_initializer(value)
         return value
+
+
+def _split_evenly(node: ir.Node) -> None:
+    """Let a ``Split`` halve what it gets, whatever that is long."""
+    assert node.graph is not None
+    node.attributes.pop("split", None)
+    if len(node.inputs) > 1:
+        node.resize_inputs(1)
+        if node.graph.opset_imports.get("", 0) >= _SPLIT_BY_NUMBER:
+            node.attributes["num_outputs"] = ir.AttrInt64("num_outputs", 2)
 
 
 def _padded(

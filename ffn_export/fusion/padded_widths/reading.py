@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
 from ffn_export.fusion import constants, sites
 from ffn_export.fusion.activations import ELEMENTWISE
-from ffn_export.fusion.padded_widths.units import Padding, is_aliased
+from ffn_export.fusion.padded_widths.units import Fill, Padding, is_aliased, paddings_of
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import input_at, int_of, ints_of, is_standard, rank, readers
 
 PAD_OPSET = 11  # Pad with its sizes as an input
-# Of several outputs only the first is data: a Dropout's other one is a mask of it.
-_CARRIES = ("Cast", "Identity", "Dropout")
+_CARRIES = ("Cast", "Identity")
 
 Place = tuple[ir.Node, int]  # an input of a node
 
@@ -43,6 +42,14 @@ class Plan:
         """The products whose weights grow."""
         return tuple(dict.fromkeys(node for node, _ in self.constants if node.op_type in sites.PRODUCTS))
 
+    def with_inputs(self, inputs: Sequence[ir.Node]) -> Plan:
+        """Return it with only some of its inputs padded."""
+        kept = {
+            place: tuple(each for each in paddings if each.fill != "zeros" or place[0] in inputs)
+            for place, paddings in self.constants.items()
+        }
+        return replace(self, constants={k: v for k, v in kept.items() if v}, inputs=tuple(inputs))
+
 
 def read(site: sites.FoundSite, opset: int) -> Plan | str | None:
     """Return what to pad of a feed-forward, why that cannot be, or None where no width asks for it.
@@ -51,30 +58,52 @@ def read(site: sites.FoundSite, opset: int) -> Plan | str | None:
         site: A feed-forward.
         opset: The model's.
     """
-    if any(node.op_type == sites.QUANTIZED for node in site.nodes):
-        return None  # its kernel packs what it reads
-    products = [node for node in site.nodes if node.op_type in sites.PRODUCTS]
-    firsts, second = products[:-1], products[-1]
+    products = _products(site)
     # Half precision is computed in other kernels, or as float32 behind a Cast that moves the rows.
-    if any(_weight(node).dtype != ir.DataType.FLOAT for node in products):
+    if not products or any(_weight(node).dtype != ir.DataType.FLOAT for node in products):
         return None
-    padded_inputs = tuple(node for node in firsts if is_aliased(_sizes(node)[0]) and _can_pad_input(node, opset))
+    firsts, second = products[:-1], products[-1]
+    inputs = [node for node in firsts if is_aliased(_sizes(node)[0]) and _can_pad_input(node, opset)]
     widens = is_aliased(_sizes(second)[0])
-    if not padded_inputs and not widens:
+    if not inputs and not widens:
         return None
     if not all(map(constants.is_constant, map(_weight, products))):
         return "its weights can be overridden or are computed"
+    return _planned(site, inputs, widens=widens)
+
+
+def read_back(site: sites.FoundSite) -> Plan | None:
+    """Return what was padded of a feed-forward; None where nothing was, or it is not as padding leaves it."""
+    products = _products(site)
+    if not any(paddings_of(_weight(node)) for node in products):
+        return None
+    inputs = [node for node in products[:-1] if _is_padded(node, "zeros")]
+    plan = _planned(site, inputs, widens=_is_padded(products[-1], "halved"))
+    return None if isinstance(plan, str) else plan
+
+
+def together(plans: Iterable[Plan]) -> dict[Place, tuple[Padding, ...]]:
+    """Return what is added at each place: the second product of one feed-forward may be the first of the next."""
+    asked: dict[Place, dict[Padding, None]] = {}
+    for plan in plans:
+        for place, paddings in plan.constants.items():
+            asked.setdefault(place, {}).update(dict.fromkeys(paddings))
+    return {place: tuple(sorted(each, key=lambda padding: padding.axis)) for place, each in asked.items()}
+
+
+def _planned(site: sites.FoundSite, inputs: Sequence[ir.Node], *, widens: bool) -> Plan | str:
+    products = _products(site)
+    firsts, second = products[:-1], products[-1]
     hidden = _Hidden(firsts, second, _sizes(second)[0])
     if widens:
         reason = hidden.widen(second.inputs[0], 1) or hidden.lost()
         if reason is not None:
             return reason
         hidden.grows(second, 1, Padding(_axes(second)[0], "halved"))
-    for node in padded_inputs:
+    for node in inputs:
         hidden.grows(node, 1, Padding(_axes(node)[0], "zeros"))
-    # In the order of the axes, whichever was found first.
-    grown = {place: tuple(sorted(each, key=lambda p: p.axis)) for place, each in hidden.constants.items()}
-    return Plan(site, grown, hidden.wide, padded_inputs, tuple(hidden.splits))
+    grown = {place: tuple(each) for place, each in hidden.constants.items()}
+    return Plan(site, grown, hidden.wide, tuple(inputs), tuple(hidden.splits))
 
 
 @dataclass
@@ -99,7 +128,7 @@ class _Hidden:
             return "its hidden layer is an input"
         if value in self.wide:
             return None if self.wide[value] == parts else f"{value.name!r} is read whole and in parts"
-        if node in self.firsts and _sizes(node)[1] == 1:
+        if value.shape is not None and (not len(value.shape) or last_size(value) == 1):
             return None  # one number for each token, which is broadcast
         if last_size(value) not in (None, parts * self.d_ff):
             return f"{value.name!r} is not as wide as the hidden layer"
@@ -160,6 +189,17 @@ class _Hidden:
             return f"{value.name!r} is not one constant for each unit of the hidden layer"
         self.grows(node, place, Padding(len(value.shape) - 1, "again", parts))
         return None
+
+
+def _products(site: sites.FoundSite) -> list[ir.Node]:
+    """Return the products, the second one last; none where they are quantised, whose kernel packs what it reads."""
+    if any(node.op_type == sites.QUANTIZED for node in site.nodes):
+        return []
+    return [node for node in site.nodes if node.op_type in sites.PRODUCTS]
+
+
+def _is_padded(product: ir.Node, fill: Fill) -> bool:
+    return any(each.fill == fill and each.axis == _axes(product)[0] for each in paddings_of(_weight(product)))
 
 
 def _weight(product: ir.Node) -> ir.Value:

@@ -2,60 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.fusion import constants
-from ffn_export.fusion.builder import Builder, Names
+from ffn_export.fusion import sites
+from ffn_export.fusion.builder import Names
+from ffn_export.fusion.padded_widths.reading import Plan, read_back, together
 from ffn_export.fusion.padded_widths.units import (
     RULE,
-    SUFFIX,
-    UNITS,
     Padding,
     forget,
     is_intact,
+    name_before,
     paddings_of,
     plain,
     plain_shape,
 )
 from ffn_export.fusion.provenance import note, rules_of
-from ffn_export.fusion.views import input_at, is_standard
+from ffn_export.fusion.shapes import last_size
+from ffn_export.fusion.views import is_read, is_standard
 
 
 def remove(model: ir.Model) -> bool:
     """Remove what was added to the feed-forwards of a model, in place; return whether there was something.
 
-    Nothing is removed where a number of it was changed: what is left then would compute something else.
+    All of it goes or nothing: where the graph is not what padding had written, because a number was changed since, or
+    somebody else reads what grew, taking a part away would compute something else. (A weight below the normal range
+    of float32, whose half was rounded, comes back rounded.)
     """
     grown = [value for value in _initializers(model) if paddings_of(value)]
+    if not grown:
+        return False
     pads = [node for node in model.graph.all_nodes() if is_standard(node, "Pad") and RULE in rules_of(node)]
-    if not grown or not all(map(_is_intact, grown)) or not _have_their_inputs(grown, pads):
+    plans = [plan for site in sites.find(model) if (plan := read_back(site)) is not None]
+    if not all(map(_is_intact, grown)) or not _explain(plans, grown, pads):
         return False
     names = Names(model)
-    splits = [node for node in model.graph.all_nodes() if is_standard(node, "Split") and RULE in rules_of(node)]
-    for node in splits:
-        _cut_as_before(model, node, names)
     for node in pads:
-        x, graph = node.inputs[0], node.graph
-        sizes = node.inputs[1]
-        assert x is not None
-        assert sizes is not None
-        assert isinstance(graph, ir.Graph)
-        ir.convenience.replace_all_uses_with(node.outputs[0], x)
-        graph.remove(node, safe=True)
-        if not sizes.uses():
-            del model.graph.initializers[str(sizes.name)]
+        _take_out(node)
+    for plan in plans:
+        for value, parts in plan.wide.items():
+            if (size := last_size(value)) is not None and value.shape is not None:
+                value.shape = ir.Shape([*value.shape[:-1], size - Padding(0, "again", parts).added])
+            _rename(value, names)
     for value in grown:
         _shrink(value, names)
     for node in model.graph.all_nodes():
-        for value in node.outputs:
-            if paddings_of(value):
-                value.shape = plain_shape(value)
-                value.name = names.value(str(value.name).removesuffix(SUFFIX))
-                forget(value)
         if RULE in rules_of(node):
             note(node, [rule for rule in rules_of(node) if rule != RULE])
     return True
@@ -66,36 +61,44 @@ def _is_intact(value: ir.Value) -> bool:
     return tensor is not None and is_intact(tensor.numpy(), paddings_of(value))
 
 
-def _have_their_inputs(grown: list[ir.Value], pads: list[ir.Node]) -> bool:
-    """Whether every product with rows of zeros reads an input that was padded with zeros, and nobody else does."""
-    with_zeros = {value for value in grown if any(each.fill == "zeros" for each in paddings_of(value))}
-    fed = {user for value in with_zeros for user, _ in value.uses()}
-    reading = {user for node in pads for user, _ in node.outputs[0].uses()}
-    return fed == reading
+def _explain(plans: Sequence[Plan], grown: Sequence[ir.Value], pads: Sequence[ir.Node]) -> bool:
+    """Whether these plans, and nothing else, make the graph what it is."""
+    asked = together(plans)
+    for value in grown:
+        as_noted = all(asked.get(use) == paddings_of(value) for use in value.uses())
+        if value.is_graph_output() or not value.uses() or not as_noted:
+            return False
+    read = [node.inputs[place] for node, place in asked]
+    fed = {(node, 0) for plan in plans for node in plan.inputs}
+    feeding = {use for node in pads for use in node.outputs[0].uses()}
+    are_ours = not any(node.outputs[0].is_graph_output() for node in pads)
+    return all(value in grown for value in read) and fed == feeding and are_ours
 
 
-def _cut_as_before(model: ir.Model, node: ir.Node, names: Names) -> None:
-    sizes = constants.integers(input_at(node, 1))
-    if sizes is not None:
-        halves = Builder().constant(np.asarray([size - UNITS for size in sizes], np.int64))
-        halves.name = names.value("halves")
-        model.graph.register_initializer(halves)
-        node.replace_input_with(1, halves)
-    elif "split" in node.attributes:
-        node.attributes["split"] = ir.AttrInt64s("split", [size - UNITS for size in node.attributes.get_ints("split")])
+def _take_out(pad: ir.Node) -> None:
+    x, sizes, graph = pad.inputs[0], pad.inputs[1], pad.graph
+    assert x is not None
+    assert isinstance(graph, ir.Graph)
+    ir.convenience.replace_all_uses_with(pad.outputs[0], x)
+    graph.remove(pad, safe=True)
+    if sizes is not None and sizes.is_initializer() and not is_read(sizes) and isinstance(sizes.graph, ir.Graph):
+        del sizes.graph.initializers[str(sizes.name)]
 
 
 def _shrink(value: ir.Value, names: Names) -> None:
     tensor, paddings, sizes = value.const_value, paddings_of(value), plain_shape(value)
     assert tensor is not None
-    made = ir.LazyTensor(partial(_plain, tensor, paddings), tensor.dtype, sizes)
-    forget(value)
-    value.shape, value.const_value = sizes, made
-    value.name = names.value(str(value.name).removesuffix(SUFFIX))
+    value.shape, value.const_value = sizes, ir.LazyTensor(partial(_plain, tensor, paddings), tensor.dtype, sizes)
+    _rename(value, names)
 
 
 def _plain(tensor: ir.TensorProtocol, paddings: tuple[Padding, ...]) -> ir.TensorProtocol:
     return ir.tensor(np.ascontiguousarray(plain(tensor.numpy(), paddings)), dtype=tensor.dtype)
+
+
+def _rename(value: ir.Value, names: Names) -> None:
+    value.name = names.value(name_before(value))
+    forget(value)
 
 
 def _initializers(model: ir.Model) -> Iterator[ir.Value]:

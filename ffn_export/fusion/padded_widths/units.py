@@ -27,8 +27,8 @@ RULE = "padded-widths"
 SUFFIX = "_padded"  # of the names of what grew
 PERIOD_BYTES = 4096
 UNITS = 16  # of float32 in a cache line
-# Kept in the file with the weight: who reads it can tell what was added.
-_KEY = "pkg.ffn_export.padded"
+# Kept in the file with the weight: who reads it can tell what was added, and what it was called before.
+_KEY, _NAME_KEY = "pkg.ffn_export.padded", "pkg.ffn_export.padded_from"
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,22 @@ def plain_shape(value: ir.Value) -> ir.Shape:
     return ir.Shape(sizes)
 
 
-def note(value: ir.Value, paddings: Sequence[Padding]) -> None:
-    """Note with a value what was added to it."""
-    value.metadata_props[_KEY] = " ".join(f"{each.axis}:{each.fill}:{each.parts}" for each in paddings)
+def note(value: ir.Value, paddings: Sequence[Padding], name: str) -> None:
+    """Note with a value what was added to it, if that is a constant, and its name before."""
+    value.metadata_props[_NAME_KEY] = name
+    if paddings:
+        value.metadata_props[_KEY] = " ".join(f"{each.axis}:{each.fill}:{each.parts}" for each in paddings)
 
 
 def forget(value: ir.Value) -> None:
     """Forget what was noted."""
-    value.metadata_props.pop(_KEY, None)
+    for key in (_KEY, _NAME_KEY):
+        value.metadata_props.pop(key, None)
+
+
+def name_before(value: ir.Value) -> str:
+    """Return the name that a value had before it grew."""
+    return value.metadata_props.get(_NAME_KEY) or str(value.name).removesuffix(SUFFIX)
 
 
 def paddings_of(value: ir.Value) -> tuple[Padding, ...]:

@@ -46,8 +46,8 @@ class Graph:
     def __init__(self, model: ir.Model) -> None:
         copied = sorted_copy(model) or model.clone()
         portable_functions.remove(copied)  # the runtime has the operators that these stand for
-        remove_padding(copied)  # the hidden layers of both sides are as wide then
         self.model = functions.written_out(copied)
+        remove_padding(self.model)  # the hidden layers of both sides are as wide then
         graph = self.model.graph
         self.inputs = [value for value in graph.inputs if not value.is_initializer()]
         self.outputs = list(graph.outputs)

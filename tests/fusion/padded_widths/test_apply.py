@@ -12,6 +12,7 @@ import pytest
 from ffn_export.exporter import onnx_file
 from ffn_export.fusion.decisions import GEMM, PADDED
 from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.padded_widths.remove import remove
 from ffn_export.fusion.padded_widths.units import UNITS
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport
@@ -48,6 +49,7 @@ PACKED_BIASED = PACKED.replace("h, u = Split<axis = -1, num_outputs = 2>(p)",
                                "a = Add(p, b13) h, u = Split<axis = -1, num_outputs = 2>(a)")  # fmt: skip
 NAMED_HALVES = PACKED.replace("h, u = Split<axis = -1, num_outputs = 2>(p)",
                               "z = Constant<value_ints = [1024, 1024]>() h, u = Split<axis = -1>(p, z)")  # fmt: skip
+CHAIN = "h = MatMul(x, w1) g = Gelu(h) o = MatMul(g, w2) a = Add(o, b2) r = Relu(a) y = MatMul(r, t2)"
 SCALED = (
     "h = MatMul(x, w1) c = Constant<value = float {2}>() a = Mul(h, c) d = Mul(a, b1) g = Sigmoid(d) y = MatMul(g, w2)"
 )
@@ -151,6 +153,24 @@ def test_layers_that_share_their_weights_share_the_padded_ones() -> None:
     assert report.rules == {PADDED: 2}
 
 
+@pytest.mark.parametrize("widths", [BOTH, WIDE_INPUT])
+def test_a_chain_of_three_products_is_two_feed_forwards(widths: tuple[int, int], tmp_path: Path) -> None:
+    """The second one is the second of the first feed-forward and the first of the second."""
+    of = made(CHAIN, widths, outputs=f"float[batch,seq,{widths[1]}] y")
+    fused, report = padded(of)
+    middle = [node for node in fused.graph if node.op_type == "MatMul"][1].inputs[1]
+    assert middle is not None
+    assert middle.shape is not None
+    assert list(middle.shape) == ([1040, 1040] if widths == BOTH else [16, 1040])
+    assert operators(fused).count("Pad") == 1
+    assert report.rules == {PADDED: 2}
+    onnx_file.save(fused, tmp_path / "padded.onnx")
+    again = onnx_file.load(tmp_path / "padded.onnx")
+    assert remove(again)
+    assert weights(again) == weights(of)
+    assert_same_function(of, again)
+
+
 def test_half_precision_is_left() -> None:
     sizes = "float16[n,8] x, float16[8,2048] w, float16[2048,8] v"
     of = model("h = MatMul(x, w) g = Relu(h) y = MatMul(g, v)", inputs=sizes, outputs="float16[n,8] y")
@@ -191,3 +211,55 @@ def test_weights_in_a_file_beside_the_model(tmp_path: Path) -> None:
     fused, _ = fuse(of, "ort-cpu", forms=FORMS)
     onnx_file.save(fused, tmp_path / "fused.onnx")
     assert_same_function(made(PLAIN, WIDE), onnx_file.load(tmp_path / "fused.onnx"))
+
+
+def test_one_first_product_of_two_feed_forwards_has_one_padded_input() -> None:
+    body = "h = MatMul(x, w1) g = Relu(h) y = MatMul(g, w2) t = Tanh(h) z = MatMul(t, w3)"
+    of = made(body.replace("w3", "t1"), WIDE_INPUT, outputs="float[batch,seq,1024] y, float[batch,seq,1024] z")
+    fused, report = padded(of)
+    assert operators(fused).count("Pad") == 1
+    assert report.rules == {PADDED: 2}
+    assert remove(fused)
+    assert weights(fused) == weights(of)
+
+
+def test_an_input_that_is_a_hidden_layer_is_padded_once() -> None:
+    """Of the second feed-forward, only the input asks for it, which is the hidden layer of the first."""
+    of = made(CHAIN, (16, 1024), outputs="float[batch,seq,1024] y")
+    fused, report = padded(of)
+    assert operators(fused) == operators(of)
+    assert report.rules == {PADDED: 1}
+
+
+def test_a_gate_of_one_number_for_each_token_stays() -> None:
+    gate = "n = Constant<value = float[8,1] {1, 2, 3, 4, 5, 6, 7, 8}>() k = MatMul(x, n) s = Sigmoid(k)"
+    fused, report = padded(made(f"h = MatMul(x, w1) g = Relu(h) {gate} m = Mul(g, s) y = MatMul(m, w2)", WIDE))
+    assert report.rules == {PADDED: 1}
+    assert set(weights(fused).values()) == {(8, 1040), (1040, 8)}
+
+
+def test_a_dropout_that_draws_is_left() -> None:
+    """A longer layer would draw other units."""
+    of = made(
+        "h = MatMul(x, w1) t = Constant<value = bool {1}>() q = Constant<value = float {0.5}>()"
+        "d = Dropout<seed = 3>(h, q, t) g = Relu(d) y = MatMul(g, w2)",
+        WIDE,
+    )
+    fused, report = padded(of)
+    assert weights(fused) == weights(of)
+    assert "Dropout" in str(report.sites[0].reason)
+
+
+def test_a_function_that_stays_one_is_left() -> None:
+    """Its body cannot read what is added to the main graph; it imports another opset, so it cannot be inlined."""
+    numbers = ",".join(["0.01"] * 8192)
+    function = f"""<domain: "my", opset_import: ["" : 17]> FF (x) => (y) {{
+        v = Constant<value = float[8,1024] {{{numbers}}}>() w = Constant<value = float[1024,8] {{{numbers}}}>()
+        h = MatMul(x, v) g = Relu(h) y = MatMul(g, w) }}"""
+    of = model("y = my.FF(x)", opset=20, domains=["my"], functions=function)
+    for node in of.functions["my", "FF", ""]:
+        if node.op_type == "Constant":
+            node.outputs[0].shape = ir.Shape(node.attributes["value"].as_tensor().shape.numpy())
+    fused, report = fuse(of, "ort-cpu", forms=FORMS)
+    assert PADDED not in report.rules
+    assert_same_function(of, fused)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnxruntime.quantization import quantize_dynamic
 
 from ffn_export.exporter import onnx_file
 from ffn_export.fusion.decisions import PADDED
@@ -88,6 +89,51 @@ def test_nothing_is_removed_where_the_input_is_no_longer_padded_by_us() -> None:
     assert not remove(fused)
 
 
+def test_nothing_is_removed_where_somebody_else_reads_what_grew() -> None:
+    """What they read would be another thing."""
+    fused, _ = fuse(made(PLAIN, BOTH), "ort-cpu", forms=FORMS)
+    grown = next(node for node in fused.graph if node.op_type == "Gelu").outputs[0]
+    fused.graph.outputs.append(grown)
+    assert not remove(fused)
+    assert str(grown.name).endswith("_padded")
+    again, _ = fuse(fused, "ort-cpu", forms=FORMS)
+    assert [value.name for value in again.graph.outputs] == ["y", grown.name]
+    assert_same_function(fused, again)
+
+
+def test_nothing_is_removed_of_what_another_tool_quantised(tmp_path: Path) -> None:
+    fused, _ = fuse(made(PLAIN.replace("Gelu", "Relu"), WIDE), "ort-cpu", forms=FORMS)
+    onnx_file.save(fused, tmp_path / "padded.onnx")
+    quantize_dynamic(tmp_path / "padded.onnx", tmp_path / "quantized.onnx")
+    few_bits = onnx_file.load(tmp_path / "quantized.onnx")
+    again, _ = fuse(few_bits, "ort-cpu", forms=PLAIN_FORMS)
+    assert_same_function(few_bits, again)
+
+
+def test_sizes_of_the_padding_in_a_constant_node() -> None:
+    of = made(PLAIN, BOTH)
+    fused, _ = fuse(of, "ort-cpu", forms=FORMS)
+    pad = next(node for node in fused.graph if node.op_type == "Pad")
+    sizes = pad.inputs[1]
+    assert sizes is not None
+    constant = ir.node("Constant", [], {"value": sizes.const_value})
+    fused.graph.insert_before(pad, constant)
+    pad.replace_input_with(1, constant.outputs[0])
+    assert remove(fused)
+    assert "Pad" not in operators(fused)
+    assert_same_function(of, fused)
+
+
+@pytest.mark.parametrize("body", [PLAIN, GATED, PACKED, NAMED_HALVES])
+def test_functions_are_written_out_before(body: str, tmp_path: Path) -> None:
+    of = made(body, BOTH)
+    outlined = stored(fuse(of, "ort-cpu", forms=FORMS, outline=True)[0], tmp_path / "outlined.onnx")
+    assert_same_function(of, outlined)
+    again, _ = fuse(outlined, "ort-cpu", forms=PLAIN_FORMS)
+    assert weights(again) == weights(of)
+    assert_same_function(of, again)
+
+
 def test_quantising_takes_it_back(tmp_path: Path) -> None:
     of = made(PLAIN, BOTH)
     fused = stored(fuse(of, "ort-cpu", forms=FORMS)[0], tmp_path / "padded.onnx")
@@ -118,8 +164,8 @@ def test_what_is_added_to_an_array_is_taken_from_it(paddings: tuple[Padding, ...
 )
 def test_a_note_that_does_not_fit_is_none(text: str) -> None:
     value = ir.Value(name="w", shape=ir.Shape([64, 64]), type=ir.TensorType(ir.DataType.FLOAT))
-    note(value, [Padding(0, "zeros")])
+    note(value, [Padding(0, "zeros")], "w")
     assert paddings_of(value) == (Padding(0, "zeros"),)
-    (key,) = value.metadata_props
+    key = next(key for key, noted in value.metadata_props.items() if noted == "0:zeros:1")
     value.metadata_props[key] = text
     assert paddings_of(value) == ()
