@@ -97,7 +97,7 @@ def _listed(path: Path) -> list[dict[str, Any]]:
     try:
         entries = json.loads(path.read_text())["bundles"]
         return [entry for entry in entries if entry["path"] and (path.parent / entry["path"] / MANIFEST).is_file()]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
 
 

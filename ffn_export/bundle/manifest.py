@@ -102,7 +102,7 @@ def read_manifest(directory: Path) -> Manifest:
         data = json.loads(path.read_text())
     except OSError as error:
         raise IntegrityError(f"{directory} is no bundle: it has no readable {MANIFEST}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter of what is nested deeper than any manifest
         raise IntegrityError(f"{path} is no JSON: {error}") from error
     _check_version(path, data)
     problem = next(iter(sorted(_validator().iter_errors(data), key=lambda e: list(map(str, e.path)))), None)

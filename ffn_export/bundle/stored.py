@@ -47,7 +47,7 @@ def _read_file(path: Path) -> Stored:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter of what is nested deeper than any result
         raise UsageError(f"{path} is no JSON: {error}") from error
     if isinstance(data, Mapping) and "cases" in data:
         return Stored(parity=_parsed(path, data, ParityResult.from_dict))

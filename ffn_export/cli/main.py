@@ -112,6 +112,8 @@ def run(arguments: list[str]) -> int:
         # The reader of a pipe has gone (`ffn-export list | head`): not our failure.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except MemoryError as error:
+        return _fail(state, error, f"there is not the memory for this: {error or 'ask for less at once'}", 2)
     except Exception as error:  # noqa: BLE001 - a fault of ours: one line for the user, all of it with --debug
         return _fail(state, error, f"unexpected {type(error).__name__}: {error}; --debug shows where", 2)
     return int(status or 0)

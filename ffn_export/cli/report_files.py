@@ -21,6 +21,10 @@ else:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+# Where click keeps which option has standard output.
+_ON_STANDARD_OUTPUT = "ffn_export.standard_output"
+
+
 class ReportFile(_Text):
     """A path that can be written to, or - for standard output: refused before any work is done for it."""
 
@@ -30,12 +34,16 @@ class ReportFile(_Text):
         """Check the path.
 
         Raises:
-            UsageError: If it cannot be written to, or is that of a model.
+            UsageError: If it cannot be written to, is that of a model, or is standard output twice.
         """
         from ffn_export.reports.text_file import check_writable
 
         if Path(value).suffix == ".onnx":
             raise UsageError(f"{value} is the name of a model: a report would take its place, name another file")
+        if value == "-" and param is not None and ctx is not None:
+            first = ctx.meta.setdefault(_ON_STANDARD_OUTPUT, param.opts[0])
+            if first != param.opts[0]:
+                raise UsageError(f"{first} and {param.opts[0]} cannot both be standard output: name a file for one")
         check_writable(value)
         return value
 

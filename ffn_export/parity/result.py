@@ -157,10 +157,14 @@ class ParityResult:
         """Every reason to fail, one line each."""
         found = [*self.interface]
         found += [f for each in self.weights if (f := verdict.weight_failure(each, self.tolerances)) is not None]
-        found += [
-            f"{case.runtime}, {case.case}: {failure}"
+        cases = [
+            (case, failure)
             for case in self.cases
             if case.skipped is None and (failure := case.failure(self.tolerances)) is not None
+        ]
+        only_empty = all(0 in case.sizes.values() for case, _ in cases)
+        found += [
+            f"{case.runtime}, {case.case}: {failure}{_hint(case) if only_empty else ''}" for case, failure in cases
         ]
         found += [
             f"{each.runtime}, {failure}"
@@ -234,3 +238,9 @@ class ParityResult:
             precision=dict(data["precision"]),
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
         )
+
+
+def _hint(case: CaseResult) -> str:
+    """Return how to leave the empty axes of a case out, of which some right models make nothing."""
+    empty = [name for name, size in case.sizes.items() if size == 0]
+    return f" (no size but 0 fails: where no caller gives that, declare {' and '.join(f'{n}>=1' for n in empty)})"

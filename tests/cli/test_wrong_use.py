@@ -71,6 +71,26 @@ def test_inputs_that_give_nan_alone_judge_nothing(file: Path, tmp_path: Path, ca
     assert not (tmp_path / "q.onnx").exists()
 
 
+def test_standard_output_is_for_one_result(file: Path, capfd: Capture) -> None:
+    line = line_of(capfd, 2, "verify", str(file), "--against", "d2l-ffn-addnorm", "--json", "-", "--junit", "-")
+    assert line == "ffn-export: --json and --junit cannot both be standard output: name a file for one"
+
+
+def test_json_that_is_nested_too_deep(file: Path, bundle: Path, tmp_path: Path, capfd: Capture) -> None:
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 100_000)
+    line = line_of(capfd, 2, "verify", str(file), "--against", "d2l-ffn-addnorm", "--baseline", str(deep))
+    assert f"{deep} is no JSON" in line
+    copied = Path(shutil.copytree(bundle, tmp_path / "copied"))
+    (copied / "manifest.json").write_text("[" * 100_000)
+    assert "is no JSON" in line_of(capfd, 2, "inspect", str(copied))
+
+
+def test_more_tokens_than_there_is_memory_for(file: Path, capfd: Capture) -> None:
+    line = line_of(capfd, 2, "bench", str(file), "--against", "d2l-ffn-addnorm", "--tokens", "99999999999999")
+    assert "unexpected" not in line
+
+
 def test_a_report_takes_no_models_place(file: Path, capfd: Capture) -> None:
     before = file.read_bytes()
     told = line_of(capfd, 2, "verify", str(file), "--against", "d2l-ffn-addnorm", "--json", str(file))
