@@ -1,4 +1,4 @@
-"""The products of a block and nothing else: what no fusion can be faster than, in the same runtime."""
+"""The products of a block and nothing else: what fusing cannot get below in the same runtime, with these widths."""
 
 from __future__ import annotations
 
