@@ -11,7 +11,7 @@ from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array, draw_all, fit_sizes
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
-from ffn_export.latency.ceilings import ceilings
+from ffn_export.latency.ceilings import ceilings_over
 from ffn_export.latency.competitors import Call, Competitor, prepare
 from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.result import LatencyResult, Measurement
@@ -94,7 +94,21 @@ def measure(
         tuple(measurements),
         unavailable,
         environment.current(threads),
-        None if model is None or not measurements else ceilings(threads, weight_bytes),
+        None if model is None or not measurements else ceilings_over(threads, weight_bytes, _reached(measurements)),
+    )
+
+
+def _reached(measurements: Sequence[Measurement]) -> float:
+    """Return the most operations in a second that a competitor did on the processor."""
+    return max(
+        (
+            each.work.operations / timing.median
+            for each in measurements
+            if each.work is not None
+            for timing in each.timings
+            if not timing.accelerated and timing.median > 0
+        ),
+        default=0.0,
     )
 
 

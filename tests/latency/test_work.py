@@ -12,7 +12,7 @@ from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import fuse
-from ffn_export.latency.ceilings import ceilings
+from ffn_export.latency.ceilings import ceilings, ceilings_over
 from ffn_export.latency.result import Ceilings, Work
 from ffn_export.latency.work import work
 from ffn_export.quantization.quantize import quantize
@@ -196,3 +196,15 @@ def test_the_machine_multiplies_faster_than_it_reads() -> None:
     here = ceilings(1, 8 * 2**20)
     assert here.operations > here.bytes > 0
     assert ceilings(1, 0).operations >= here.operations  # what was reached once stays the limit
+
+
+@pytest.mark.parametrize(("reached", "times"), [(0.0, 1), (1.5, 2), (9.0, 4)])
+def test_a_limit_that_a_model_was_faster_than_is_measured_again(
+    reached: float, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second time it is found undisturbed; what no processor reaches, as in fewer bits, is given up."""
+    found = [Ceilings(1.0, 1.0), *[Ceilings(2.0, 1.0)] * 3]
+    asked = iter(found)
+    monkeypatch.setattr("ffn_export.latency.ceilings.ceilings", lambda threads, weights: next(asked))
+    assert ceilings_over(2, 0, reached) == found[times - 1]
+    assert len(list(asked)) == 4 - times
