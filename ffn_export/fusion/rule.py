@@ -67,7 +67,7 @@ class Rule(ABC):
         replaces: The operators that such a form makes one, as the table of costs names them; empty where the table
             cannot tell the two apart, and only tuning can.
         costs_as: What the table calls the operator that it writes.
-        reshapes: Whether it puts reshapes around that, of which the table knows nothing.
+        reshapes: Whether it puts reshapes around what it writes, of which the table knows nothing.
         undoes: Name of the open rule that it is the reverse of.
         used_unmeasured: Targets that use the form where the table has no costs of it.
     """

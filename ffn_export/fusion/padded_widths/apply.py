@@ -112,7 +112,7 @@ class _Writer:
         value.name = self._names.value(f"{before}{SUFFIX}")
         note(value, (), before)
         if (size := last_size(value)) is not None and value.shape is not None:
-            value.shape = ir.Shape([*value.shape[:-1], size + Padding(0, "again", parts).added])
+            value.shape = ir.Shape([*value.shape[:-1], size + parts * UNITS])
 
     def _constant(self, value: ir.Value | None, paddings: tuple[Padding, ...]) -> ir.Value:
         assert value is not None

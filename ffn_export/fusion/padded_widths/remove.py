@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -13,6 +13,7 @@ from ffn_export.fusion.builder import Names
 from ffn_export.fusion.padded_widths.reading import Plan, read_back, together
 from ffn_export.fusion.padded_widths.units import (
     RULE,
+    UNITS,
     Padding,
     forget,
     is_intact,
@@ -33,7 +34,8 @@ def remove(model: ir.Model) -> bool:
     somebody else reads what grew, taking a part away would compute something else. (A weight below the normal range
     of float32, whose half was rounded, comes back rounded.)
     """
-    grown = [value for value in _initializers(model) if paddings_of(value)]
+    initializers = (value for graph in model.graphs() for value in graph.initializers.values())
+    grown = [value for value in initializers if paddings_of(value)]
     if not grown:
         return False
     pads = [node for node in model.graph.all_nodes() if is_standard(node, "Pad") and RULE in rules_of(node)]
@@ -46,7 +48,7 @@ def remove(model: ir.Model) -> bool:
     for plan in plans:
         for value, parts in plan.wide.items():
             if (size := last_size(value)) is not None and value.shape is not None:
-                value.shape = ir.Shape([*value.shape[:-1], size - Padding(0, "again", parts).added])
+                value.shape = ir.Shape([*value.shape[:-1], size - parts * UNITS])
             _rename(value, names)
     for value in grown:
         _shrink(value, names)
@@ -99,8 +101,3 @@ def _plain(tensor: ir.TensorProtocol, paddings: tuple[Padding, ...]) -> ir.Tenso
 def _rename(value: ir.Value, names: Names) -> None:
     value.name = names.value(name_before(value))
     forget(value)
-
-
-def _initializers(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in (model.graph, *model.graph.subgraphs()):
-        yield from graph.initializers.values()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -123,10 +123,11 @@ def paddings_of(value: ir.Value) -> tuple[Padding, ...]:
 
 def _read(text: str) -> Padding | None:
     axis, _, rest = text.partition(":")
-    fill, _, parts = rest.partition(":")
-    if fill not in get_args(Fill) or not (axis.isdecimal() and parts.isdecimal()):
+    named, _, parts = rest.partition(":")
+    fill = next((known for known in _FILLS if known == named), None)
+    if fill is None or not (axis.isdecimal() and parts.isdecimal()):
         return None
-    return Padding(int(axis), fill, int(parts))  # type: ignore[arg-type] # mypy does not narrow by get_args
+    return Padding(int(axis), fill, int(parts))
 
 
 def _fits(value: ir.Value, padding: Padding) -> bool:

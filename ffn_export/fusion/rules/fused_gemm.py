@@ -36,8 +36,6 @@ class FusedGemm(Rule):
     ends: ClassVar[frozenset[Operator]] = standard(*ACTIVATIONS)
     targets: ClassVar[frozenset[str] | None] = frozenset({"ort", "ort-cpu"})
     is_open: ClassVar[bool] = True
-    replaces: ClassVar[tuple[str, ...]] = ("Add", "Relu")
-    costs_as: ClassVar[str] = "com.microsoft::FusedGemm:Relu"
     reshapes: ClassVar[bool] = True
 
     def match(self, node: ir.Node) -> Found:
