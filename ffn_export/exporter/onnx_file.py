@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -27,8 +27,12 @@ EXTERNAL_ABOVE_BYTES = 2**31 - 2**26
 _MACHINE_METADATA = ("pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node")
 
 
-def load(path: Path | str) -> ir.Model:
+def load(path: Path | str, in_memory: Collection[str] = ()) -> ir.Model:
     """Read an ONNX model; external data stays on disk until it is needed.
+
+    Args:
+        path: The file.
+        in_memory: Initialisers whose external data is not on disk: it cannot be read.
 
     Raises:
         UsageError: If the file is missing or is no ONNX model, or its external data is not all there.
@@ -45,7 +49,7 @@ def load(path: Path | str) -> ir.Model:
     if not model.opset_imports and not len(model.graph):
         raise UsageError(f"{path} is no ONNX model: it holds no opset and no node")
     for value in _initializers(model):
-        if isinstance(value.const_value, ir.ExternalTensor):
+        if isinstance(value.const_value, ir.ExternalTensor) and value.name not in in_memory:
             _check_present(path, value.const_value)
     return model
 

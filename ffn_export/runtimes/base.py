@@ -19,11 +19,20 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Artifact:
-    """What a runtime may be asked to run: the ONNX file, and the PyTorch source where there is one."""
+    """What a runtime may be asked to run: the ONNX file, and the PyTorch source where there is one.
+
+    Attributes:
+        model_path: The ONNX file.
+        source: What it was exported from.
+        settings: The session options.
+        weights: Initialisers that the ONNX file names as external data, and that are in memory: name -> array.
+            Only ONNX Runtime takes them so, reads them in place, and has no optimiser that could look at them.
+    """
 
     model_path: Path | None = None
     source: Source | None = None
     settings: SessionSettings = field(default_factory=SessionSettings)
+    weights: Mapping[str, Array] = field(default_factory=dict, repr=False)
 
 
 class Runner(Protocol):

@@ -29,5 +29,5 @@ class OrtCpu:
         reason = self.unavailable(artifact)
         if reason is not None or artifact.model_path is None:
             raise RuntimeUnavailableError(reason)
-        session = make_session(artifact.model_path, artifact.settings, threads)
-        return OrtRunner(session, described(graph_dtypes(onnx_file.load(artifact.model_path))))
+        session = make_session(artifact.model_path, artifact.settings, threads, weights=artifact.weights)
+        return OrtRunner(session, described(graph_dtypes(onnx_file.load(artifact.model_path, artifact.weights))))

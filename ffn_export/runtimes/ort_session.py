@@ -122,8 +122,19 @@ def make_session(
     *,
     provider: Provider = CPU,
     profile_prefix: str | None = None,
+    weights: Mapping[str, Array] | None = None,
 ) -> onnxruntime.InferenceSession:
     """Load a model, from a file or from memory, on one provider.
+
+    Args:
+        model: An ONNX file, or what one holds.
+        settings: The session options.
+        threads: Intra-op threads; by default all that this process has.
+        provider: The provider.
+        profile_prefix: Where the session writes its profile; None for no profile.
+        weights: Initialisers of the main graph that are in memory: name -> array, which the session reads in place
+            as long as it is there. The model names them as external data, in a file that may be empty, for what
+            an optimiser would read is the file.
 
     Raises:
         RuntimeUnavailableError: If the provider has no kernel for an operator of the model in its dtype.
@@ -137,11 +148,14 @@ def make_session(
     if profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix
+    shared = {name: to_ort_value(array) for name, array in (weights or {}).items()}
+    for name, value in shared.items():
+        options.add_initializer(name, value)  # which holds its address alone
     source = model if isinstance(model, bytes) else str(model)
     providers = [(provider.name, dict(provider.options))]
     try:
         # Without enable_fallback=0, onnxruntime prints what went wrong and makes a session on another provider.
-        return onnxruntime.InferenceSession(source, options, providers=providers, enable_fallback=0)
+        session = onnxruntime.InferenceSession(source, options, providers=providers, enable_fallback=0)
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         _, lacks_kernel, what = reason.partition("NOT_IMPLEMENTED : ")
@@ -149,3 +163,5 @@ def make_session(
             raise RuntimeUnavailableError(f"onnxruntime's {provider.name} lacks a kernel: {what}") from error
         name = "the model" if isinstance(model, bytes) else model.name
         raise UsageError(f"onnxruntime does not load {name}: {reason}") from error
+    session.shared_initializers = shared  # what it reads in place is there as long as it is
+    return session

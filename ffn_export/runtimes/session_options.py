@@ -79,3 +79,6 @@ class SessionSettings:
 
 NO_OPTIMIZER = SessionSettings("disable_all", {})
 """For when our own graph is on trial: nothing but the nodes as written."""
+
+UNPACKED = SessionSettings("disable_all", {"session.disable_prepacking": "1"})
+"""The same, for a session that runs a few times on a few rows: no weight is copied into a kernel's own order."""

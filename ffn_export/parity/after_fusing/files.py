@@ -1,4 +1,9 @@
-"""Hands models to a runtime through files: a weight that several models share is written once."""
+"""Hands models to a runtime through files, with their weights in a file or in memory.
+
+A weight that several models share is written once. ONNX Runtime
+reads them in memory where they are: to write those of BERT-base, or to copy them, took longer than what they were
+read for.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,20 @@ import os
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 
+from ffn_export.exporter.drawing import Array
+
 _WEIGHTS = "weights.data"
+_IN_MEMORY = "in-memory"
 _SMALL = 1024
 _ALIGNMENT = 4096  # so that a runtime may map it
+
+_TAKEN_FROM_MEMORY = frozenset({
+    *(ir.DataType.from_numpy(np.dtype(name)) for name in ("?", *np.typecodes["AllInteger"], *"efd")),
+    ir.DataType.BFLOAT16,
+})  # fmt: skip
 
 
 class ModelFiles:
@@ -21,6 +35,7 @@ class ModelFiles:
         self._numbers = count()
         # The tensor is held, so that its id is not given to another.
         self._written: dict[int, tuple[ir.TensorProtocol, ir.ExternalTensor]] = {}
+        self._arrays: dict[int, tuple[ir.TensorProtocol, Array]] = {}
 
     def write(self, model: ir.Model) -> Path:
         """Write a model and return its path.
@@ -32,9 +47,41 @@ class ModelFiles:
             for value in graph.initializers.values():
                 if value.const_value is not None and _is_large(value.const_value):
                     value.const_value = self._stored(value.const_value)
+        return self._write(model)
+
+    def write_without_weights(self, model: ir.Model) -> tuple[Path, dict[str, Array]]:
+        """Write a model and return its path, and the weights that the file only names: initialiser -> array.
+
+        A session without an optimiser takes those of the main graph so, in a dtype of NumPy's or bfloat16; the others
+        are in the file. The arrays are there as long as this is.
+
+        Args:
+            model: It is changed: its weights are there or in the file afterwards.
+        """
+        arrays = {}
+        (self._directory / _IN_MEMORY).touch()  # a session asks that it is there, and never reads it
+        for graph in model.graphs():
+            for name, value in graph.initializers.items():
+                tensor = value.const_value
+                if tensor is None or not _is_large(tensor):
+                    continue
+                if graph is model.graph and tensor.dtype in _TAKEN_FROM_MEMORY:
+                    arrays[name] = self._array(tensor)
+                    value.const_value = self._reference(_IN_MEMORY, 0, tensor)
+                else:
+                    value.const_value = self._stored(tensor)
+        return self._write(model), arrays
+
+    def _write(self, model: ir.Model) -> Path:
         path = self._directory / f"model-{next(self._numbers)}.onnx"
         ir.save(model, path)
         return path
+
+    def _array(self, tensor: ir.TensorProtocol) -> Array:
+        known = self._arrays.get(id(tensor))
+        if known is None:
+            known = self._arrays[id(tensor)] = tensor, _in_place(tensor)
+        return known[1]
 
     def _stored(self, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
         known = self._written.get(id(tensor))
@@ -55,10 +102,21 @@ class ModelFiles:
                 file.write(tensor.tobytes())
         if isinstance(tensor, ir.ExternalTensor):
             tensor.release()  # else all of a model that is read in passing stays mapped
+        return self._reference(_WEIGHTS, offset, tensor)
+
+    def _reference(self, file: str, offset: int, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
         return ir.ExternalTensor(
-            _WEIGHTS, offset, tensor.nbytes, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name or "",
+            file, offset, tensor.nbytes, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name or "",
             base_dir=self._directory,
         )  # fmt: skip
+
+
+def _in_place(tensor: ir.TensorProtocol) -> Array:
+    """Return the numbers where they are; a copy only where they have to be computed, or are a transposed view."""
+    if isinstance(tensor, ir.ExternalTensor):  # a mapping of its own, which goes with the array
+        array = np.memmap(tensor.path, tensor.dtype.numpy(), "r", tensor.offset or 0, tuple(tensor.shape.numpy()))
+        return np.require(array, requirements=["C", "A"])
+    return np.ascontiguousarray(tensor.numpy())
 
 
 def _is_large(tensor: ir.TensorProtocol) -> bool:

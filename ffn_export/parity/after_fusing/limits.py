@@ -18,15 +18,15 @@ class Limits:
     Attributes:
         seconds: Time after which no further step is begun. A step, at most a fusion, a load or a run on a few
             rows, is not interrupted.
-        weight_bytes: Weights above it are not run: the file that both graphs read and a session's own copy take
-            each as much again, and nobody waits for the fuser as long as that takes.
+        weight_bytes: Weights above it are not run: those that fusing computes, or that are transposed views, take
+            up to as much again for each graph, and nobody waits for the fuser as long as that takes.
         evaluator_bytes: The same for ONNX's reference evaluator, which multiplies matrices in NumPy and reads
             the whole model as one protobuf.
         value_bytes: What all values together that are compared may take, for one set of inputs.
     """
 
     seconds: float = 60.0
-    weight_bytes: int = 2**30
+    weight_bytes: int = 2**31
     evaluator_bytes: int = 2**26
     value_bytes: int = 2**28
 

@@ -63,7 +63,7 @@ class Runtimes:
         """Give a model to a runtime and take it away again.
 
         Args:
-            model: The model; its weights are in a file afterwards.
+            model: The model; its weights are in a file afterwards, or nowhere.
             runtime: What runs it.
             settings: The session options.
 
@@ -71,9 +71,12 @@ class Runtimes:
             RefusedError: The runtime does not take it.
         """
         try:
-            path = self.write(model)
+            if runtime is ORT and settings.graph_optimization_level == "disable_all":
+                path, weights = self._files.write_without_weights(model)
+            else:
+                path, weights = self._files.write(model), {}
             with captured_stderr():
-                runner = runtime.load(Artifact(path, settings=settings), self._threads)
+                runner = runtime.load(Artifact(path, settings=settings, weights=weights), self._threads)
         except Exception as error:
             line = str(error) if isinstance(error, FfnExportError) else first_line(error)
             raise RefusedError(line.replace(f"{self._directory}/", "")) from error

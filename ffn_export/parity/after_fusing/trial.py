@@ -25,6 +25,7 @@ from ffn_export.parity.after_fusing.difference import (
 from ffn_export.parity.after_fusing.limits import Deadline
 from ffn_export.parity.after_fusing.running import EVALUATOR, ORT, Loaded, RefusedError, Runtimes
 from ffn_export.runtimes.base import Runtime
+from ffn_export.runtimes.session_options import UNPACKED
 
 
 class CannotCompareError(Exception):
@@ -113,11 +114,11 @@ class Trial:
         types = {name: ir.DataType.from_numpy(recorded[name].dtype) for name in self._observed}
         try:
             pieces, at = cutting.cut(fusion.model, types)
-            with self._runtimes.loaded(pieces, self.runtime) as loaded:
+            with self._runtimes.loaded(pieces, self.runtime, UNPACKED) as loaded:
                 finding = self._compare_cut(loaded, fusion, at)
             if not finding.differs:
                 self._deadline.require()
-                with self._runtimes.loaded(fusion.model.clone(), self.runtime) as loaded:
+                with self._runtimes.loaded(fusion.model.clone(), self.runtime, UNPACKED) as loaded:
                     finding = self._compare_whole(loaded, finding)
         except RefusedError as refused:
             if self.runtime is EVALUATOR or (self._target == "ort-cuda" and "lacks a kernel" in str(refused)):
@@ -127,7 +128,7 @@ class Trial:
 
     def _record(self, inputs: tuple[drawn.Input, ...]) -> tuple[Case, ...]:
         self._deadline.require()
-        with self._runtimes.loaded(cutting.observed(self._model, self._observed), self.runtime) as loaded:
+        with self._runtimes.loaded(cutting.observed(self._model, self._observed), self.runtime, UNPACKED) as loaded:
             base = self._first(loaded, inputs)
             cases = [base]
             scales = [scale for scale in drawn.SCALES if scale != "normal" and any(i.is_floating for i in inputs)]
