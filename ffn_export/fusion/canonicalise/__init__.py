@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ffn_export.fusion.canonicalise.einsum_product import EinsumProduct
 from ffn_export.fusion.canonicalise.gelu import Gelu
 from ffn_export.fusion.canonicalise.half_norm import HalfNorm
 from ffn_export.fusion.canonicalise.hard_swish import HardSwish
@@ -17,5 +18,5 @@ from ffn_export.fusion.rule import Rule
 RULES: tuple[type[Rule], ...] = (
     Gelu, Swish, Mish, HardSwish,
     LayerNorm, LayerNormExpanded, RmsNorm, NormScale, NormBias, HalfNorm,
-    TransposedActivation,
+    EinsumProduct, TransposedActivation,
 )  # fmt: skip
