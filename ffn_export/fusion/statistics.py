@@ -77,6 +77,12 @@ def mean(term: Product, graph: object) -> Mean | None:
     while node is not None and is_standard(node, *_PUTTING_BACK):  # a mean that dropped its axes, and gets them back
         nodes.append(node)
         node = producer(input_at(node, 0))
+    if nodes and node is not None and is_standard(node, "Mul", "Div"):  # multiplied before it got them
+        inner = algebra.product(node.outputs[0], graph)
+        coefficient = inner.coefficient.times(term.coefficient)
+        if coefficient is not None and list(inner.factors.values()) == [1]:
+            term = Product(coefficient, inner.factors, (*term.nodes, *inner.nodes))
+            node = producer(next(iter(inner.factors)))
     if exponent != 1 or node is None or not is_standard(node, *_MEANS) or not node.inputs or node.inputs[0] is None:
         return None
     if any(each.graph is not graph for each in (*nodes, node)):
@@ -87,8 +93,10 @@ def mean(term: Product, graph: object) -> Mean | None:
     if problem is None:
         assert axes is not None
         size = 1 if node.op_type == "ReduceMean" else _count(source, axes)
-        if size is None or not term.coefficient.equals(1 / size):
+        if size is None or not term.coefficient.number > 0:
             return None
+        if not term.coefficient.equals(1 / size):
+            problem = f"what should be a mean is {term.coefficient.number * size:.6g} times the mean"
         if term.coefficient.rank > (rank(source) or 0):
             problem = "a constant of the mean has more axes than the input"
     squared = node.op_type == "ReduceSumSquare"

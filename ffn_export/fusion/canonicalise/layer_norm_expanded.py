@@ -73,7 +73,8 @@ def _find(node: ir.Node) -> tuple[Pieces, ir.Value | None] | None:
         scale = _scale(positive[0], centre.x, value)
         means = [factor for factor in negative[0].factors if factor is not value and factor not in scale]
         own = mean(Product(ONE, {means[0]: 1.0}), graph) if len(means) == 1 else None
-        same = own is not None and not own.squared and are_same(own.source, centre.x) and own.axes == centre.axes
+        same = own is not None and own.problem is None and not own.squared and own.axes == centre.axes
+        same = same and own is not None and are_same(own.source, centre.x)
         expected = {value: -0.5, **dict.fromkeys((*scale, *means), 1.0)}
         opposite = negative[0].coefficient.equals(-positive[0].coefficient.number)
         width = rank(centre.x)

@@ -6,8 +6,9 @@ torch's exporter writes ``var`` and ``var_mean``), and the same mean computed tw
 quotient or power, in any order and association; axes as attribute or input, positive or negative, one or several,
 as long as they are the last; constant rows multiplied in, which become the scale. A scale or bias that comes after
 it is taken in by ``norm-scale`` and ``norm-bias``.
-Not covered: axes that are not the last (a convolution's channels), an epsilon added to the root, a variance
-of ``n - 1``, a variance as the difference of two means, which rounds differently.
+Not covered: axes that are not the last (a convolution's channels), an epsilon added to the root or below it as a
+floor, a variance of ``n - 1``, a sum of squares in place of their mean (these say why), a variance as the difference
+of two means, which rounds differently.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import onnx_ir as ir
 from ffn_export.fusion import algebra, constants, rows
 from ffn_export.fusion.algebra import Coefficient
 from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.canonicalise import near_norm
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
 from ffn_export.fusion.statistics import Centred, MeanSquare, are_same, centred, is_private, mean_square, widths
@@ -55,7 +57,11 @@ class NormInPieces(Rule):
     def match(self, node: ir.Node) -> Found:
         """Recognise the quotient."""
         pieces = find(node)
-        if pieces is None or (pieces.centre is not None) is not self.is_centred:
+        if pieces is None:
+            near = near_norm.find(node)
+            is_own = near is not None and near.is_centred is self.is_centred
+            return Refused(near.problem, near.nodes) if near is not None and is_own else None
+        if (pieces.centre is not None) is not self.is_centred:
             return None
         reason = refusal(pieces)
         if reason is not None:

@@ -297,11 +297,12 @@ def test_the_scale_before_the_quotient() -> None:
 @pytest.mark.parametrize(
     ("pieces", "reason"),
     [
-        ("s = ReduceSum(p, axes) m = Div(s, seven) v = Add(m, epsilon) r = Sqrt(v) y = Div(x, r)", None),  # n - 1
-        ("s = ReduceSum(p, axes) v = Add(s, epsilon) r = Sqrt(v) y = Div(x, r)", None),
+        ("s = ReduceSum(p, axes) m = Div(s, seven) v = Add(m, epsilon) r = Sqrt(v) y = Div(x, r)", "1.14286 times the"),
+        ("s = ReduceSum(p, axes) v = Add(s, epsilon) r = Sqrt(v) y = Div(x, r)", "8 times the mean"),
         ("m = ReduceMean(p, axes) v = Sub(m, epsilon) r = Sqrt(v) y = Div(x, r)", None),
         ("m = ReduceMean(p, axes) v = Sub(epsilon, m) r = Sqrt(v) y = Div(x, r)", None),
-        ("m = ReduceMean(p, axes) r = Sqrt(m) v = Add(r, epsilon) y = Div(x, v)", None),  # epsilon added to the root
+        ("m = ReduceMean(p, axes) r = Sqrt(m) v = Add(r, epsilon) y = Div(x, v)", "epsilon is added to the root"),
+        ("m = ReduceMean(p, axes) r = Sqrt(m) v = Max(r, epsilon) y = Div(x, v)", "epsilon is a floor below the root"),
         ("m = ReduceMean(p, axes) v = Add(m, epsilon) r = Sqrt(v) y = Mul(x, r)", None),
         ("m = ReduceMean(p, axes) v = Add(m, epsilon) y = Div(x, v)", None),
         ("m = ReduceMean(p, axes) v = Add(m, epsilon) r = Sqrt(v) y = Div(r, x)", None),

@@ -1,0 +1,87 @@
+"""Reads what looks like a norm and is another function: its epsilon is added to the root, or is a floor below it.
+
+``x / (sqrt(mean(x^2)) + epsilon)`` and ``x / max(sqrt(mean(x^2)), epsilon)`` differ from a norm where a row is about
+as small as epsilon, so they are left, and named. The root may be ``ReduceL2``, where a scale follows: without one it
+is a vector of length 1, which nobody takes for a norm of this kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ffn_export.fusion import algebra, constants
+from ffn_export.fusion.algebra import ONE
+from ffn_export.fusion.statistics import Centred, are_same, centred, mean_square
+from ffn_export.fusion.views import input_at, inputs_of, is_standard, producer
+
+_ADDED = "epsilon is added to the root, not under it"
+_FLOOR = "epsilon is a floor below the root, not added under it"
+
+
+@dataclass(frozen=True)
+class NearNorm:
+    """What is nearly a norm, and what it has that a norm has not."""
+
+    is_centred: bool
+    problem: str
+    nodes: tuple[ir.Node, ...]
+
+
+@dataclass(frozen=True)
+class _Root:
+    """A root of a mean of squares, or of their sum, and what is squared."""
+
+    of: ir.Value
+    is_length: bool
+    nodes: tuple[ir.Node, ...]
+
+
+def find(node: ir.Node) -> NearNorm | None:
+    """Read the value that a node computes as nearly a norm."""
+    graph = node.graph
+    whole = algebra.product(node.outputs[0], graph)
+    for value, exponent in whole.factors.items():
+        found = _guarded(value, graph) if exponent == -1 else None
+        if found is None:
+            continue
+        problem, root, nodes = found
+        others = [factor for factor, power in whole.factors.items() if power == 1]
+        centre = centred(root.of, graph)
+        if not any(are_same(factor, root.of) or _is_centred_as(factor, centre, graph) for factor in others):
+            continue
+        if root.is_length and len(others) == 1 and whole.coefficient == ONE:
+            continue
+        own = () if centre is None else centre.nodes
+        return NearNorm(centre is not None, problem, tuple(dict.fromkeys((*whole.nodes, *nodes, *root.nodes, *own))))
+    return None
+
+
+def _is_centred_as(value: ir.Value, centre: Centred | None, graph: object) -> bool:
+    again = None if centre is None else centred(value, graph)
+    return again is not None and centre is not None and (again.x, again.axes) == (centre.x, centre.axes)
+
+
+def _guarded(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node, ...]] | None:
+    """Read a divisor as a root that is kept from zero: how, the root, and the nodes that do so."""
+    node = producer(value)
+    expand = node if is_standard(node, "Expand") else None
+    node = node if expand is None else producer(input_at(expand, 0))
+    if node is None or node.graph is not graph or not is_standard(node, "Add", "Clip", "Max"):
+        return None
+    computed = [given for given in inputs_of(node) if constants.number(given) is None]
+    root = _root(computed[0], graph) if len(computed) == 1 and len(node.inputs) > 1 else None
+    if root is None:
+        return None
+    return _ADDED if node.op_type == "Add" else _FLOOR, root, (node,) if expand is None else (expand, node)
+
+
+def _root(value: ir.Value, graph: object) -> _Root | None:
+    length = producer(value, "ReduceL2")
+    if length is not None and length.graph is graph and length.inputs and length.inputs[0] is not None:
+        return _Root(length.inputs[0], True, (length,))
+    product = algebra.product(value, graph)
+    squares = [factor for factor, power in product.factors.items() if power == 0.5]
+    statistic = mean_square(squares[0], graph) if len(product.factors) == len(squares) == 1 else None
+    return None if statistic is None else _Root(statistic.root, False, (*product.nodes, *statistic.nodes))
