@@ -47,7 +47,8 @@ def fit_sizes(dims: Iterable[Dim], wanted: Mapping[str, int]) -> dict[str, int]:
 def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
     """Draw one input: standard normal floats, fair booleans, integers of ``value_range``, or a mask.
 
-    Integers are uniform, but for the smallest and the largest, which are among them where there is room for both.
+    Integers are uniform, but for the smallest and the largest, which are among them where there is room for both, and
+    the three after the smallest, which tokenisers give to padding and the like.
     Integers without a range are drawn from {0, 1}, which every table and every mask allows.
     """
     shape = spec.shape(sizes)
@@ -58,8 +59,8 @@ def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -
     low, high = spec.value_range or (0, 1)
     drawn = rng.integers(low, high, shape, endpoint=True)
     if high - low > 1 and drawn.size > 1:  # of a large table, chance leaves the first and the last row out
-        places = rng.permutation(drawn.size)[:2]
-        drawn.flat[places] = low, high
+        asked = [number for number in (low, high, low + 1, low + 2, low + 3) if number <= high][: drawn.size]
+        drawn.flat[rng.permutation(drawn.size)[: len(asked)]] = asked
     return drawn.astype(numpy_dtype(spec.dtype))
 
 

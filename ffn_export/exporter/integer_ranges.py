@@ -15,6 +15,10 @@ from ffn_export.exporter.signature import CallSignature
 from ffn_export.exporter.tensor_spec import TensorSpec
 
 _ATEN = torch.ops.aten
+# Words in the names of inputs that are 0 or 1.
+_OF_MASKS = ("mask", "pad", "valid")
+# Tried in turn for an input that indexes nothing: enough to be more than the traced sizes, and a bit of it.
+_COUNTS = (17, 5)
 # A copy holds the same indices; a view shares its storage and needs no entry here.
 _COPIES = frozenset({_ATEN._to_copy.default, _ATEN.clone.default, _ATEN.lift_fresh_copy.default})
 _ALONG_AXIS = frozenset(
@@ -26,24 +30,41 @@ def with_ranges(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: Ca
     """Give each integer input without a range one: {0, 1} for masks, else what its tables allow.
 
     Which tables an input indexes is seen by running the module once on zeros, a valid index
-    everywhere. An input that reaches no table unchanged gets the bound of the smallest embedding.
+    everywhere. An input that reaches no table unchanged gets the bound of the smallest embedding; where there is none,
+    such as lengths, positions and features, the most of a few numbers that the module itself takes.
     """
     open_specs = [s for s in specs if not (s.is_floating or s.is_mask) and s.value_range is None]
     if not open_specs:
         return specs
     watch = _watch(module, specs, call)
     embeddings = [m.num_embeddings for m in module.modules() if isinstance(m, torch.nn.Embedding)]
-    smallest = min([*embeddings, *watch.embeddings], default=2)
+    smallest = min([*embeddings, *watch.embeddings], default=None)
 
     def bound(spec: TensorSpec) -> TensorSpec:
         if spec not in open_specs:
             return spec
-        is_mask = spec.dtype == "bool" or "mask" in spec.name.lower()
-        rows = watch.rows.get(spec.name, 2 if is_mask else smallest)
+        rows = watch.rows.get(spec.name) or (2 if _is_mask(spec) else smallest or _taken(module, specs, call, spec))
         largest = 1 if spec.dtype == "bool" else torch.iinfo(getattr(torch, spec.dtype)).max
         return replace(spec, value_range=(0, min(max(rows - 1, 0), largest)))
 
     return tuple(map(bound, specs))
+
+
+def _is_mask(spec: TensorSpec) -> bool:
+    return spec.dtype == "bool" or any(word in spec.name.lower() for word in _OF_MASKS)
+
+
+def _taken(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSignature, spec: TensorSpec) -> int:
+    """Return how many integers from 0 on an input may be of, by running the module on the largest."""
+    for count in _COUNTS:
+        inputs = _zeros(specs)
+        inputs[spec.name].fill_(count - 1)
+        try:
+            _run(module, call, inputs)
+        except Exception:  # noqa: BLE001 - a user's module raises whatever it likes on what it does not take
+            continue
+        return count
+    return 2
 
 
 class _TableWatch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
@@ -94,13 +115,21 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def _watch(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSignature) -> _TableWatch:
-    sizes = trace_sizes(specs)
-    zeros = {s.name: torch.zeros(s.shape(sizes), dtype=getattr(torch, s.dtype)) for s in specs}
+    zeros = _zeros(specs)
     watch = _TableWatch(zeros)
-    args, kwargs = call.arguments(zeros)
     try:
-        with evaluation_mode(module), torch.no_grad():
-            watch.watch(lambda: module(*args, **kwargs))
+        watch.watch(lambda: _run(module, call, zeros))
     except Exception:  # noqa: BLE001 - a module that fails here fails again, with its message, in capture
         watch.rows.clear()
     return watch
+
+
+def _zeros(specs: tuple[TensorSpec, ...]) -> dict[str, torch.Tensor]:
+    sizes = trace_sizes(specs)
+    return {s.name: torch.zeros(s.shape(sizes), dtype=getattr(torch, s.dtype)) for s in specs}
+
+
+def _run(module: torch.nn.Module, call: CallSignature, inputs: Mapping[str, torch.Tensor]) -> object:
+    args, kwargs = call.arguments(inputs)
+    with evaluation_mode(module), torch.no_grad():
+        return module(*args, **kwargs)

@@ -50,7 +50,7 @@ class OutputMetrics:
     Attributes:
         output: Its name.
         dtype: Element type of the output.
-        scale: Largest finite magnitude of the oracle's output.
+        scale: Largest finite magnitude of the oracle's output, besides constants far beyond the rest (``fills``).
         actual: How far the runtime is from the oracle. Of integers and booleans, the units in the last place count
             elements: 1,024 for each that neither the oracle nor PyTorch has.
         baseline: How far PyTorch in the working dtype is from the oracle.

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ffn_export.exporter.drawing import Array
+from ffn_export.parity.fills import fills
 from ffn_export.parity.measures import UNITS_OF_AN_ELEMENT, Deviation, OutputMetrics
 
 _BINS = 4096
@@ -37,25 +38,18 @@ def compare(
         return OutputMetrics(name, dtype, problem=f"shape {list(actual.shape)}, expected {list(baseline.shape)}")
     if actual.dtype != baseline.dtype:
         return OutputMetrics(name, dtype, problem=f"dtype {actual.dtype}, expected {baseline.dtype}")
-    have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
-    scale = float(np.abs(truth[np.isfinite(truth)]).max(initial=0.0))
-    unit = unit_in_the_last_place(scale, actual.dtype)
-    error, own_error = _error(have, truth), _error(own, truth)
     if not _is_floating(actual.dtype):
-        # Not by how much: the index of the largest of two equal numbers may be any. And not in float64, which has no
-        # more than 53 bits of an integer.
-        wrong, flipped = (actual != oracle) & (actual != baseline), baseline != oracle
-        deviation, own_deviation = _deviation(have, truth, error, unit), _deviation(own, truth, own_error, unit)
-        return OutputMetrics(
-            output=name,
-            dtype=dtype,
-            scale=scale,
-            actual=replace(deviation, ulps=float(wrong.sum()) / unit, worst_index=_index(wrong)),
-            baseline=replace(own_deviation, ulps=float(flipped.sum()) / unit),
-            conditioning_ulps=conditioning / unit,
-            frontier=frontier(error, np.abs(truth)),
-            elements=actual.size,
-        )
+        return _of_integers(name, actual, oracle, baseline, conditioning)
+    have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
+    filled = fills(truth)
+    computed = truth if filled is None else np.where(filled, np.nan, truth)
+    scale = _scale(computed)
+    unit = unit_in_the_last_place(scale, actual.dtype)
+    exact_error = error = _error(have, truth)
+    own_error = _error(own, truth)
+    if filled is not None:  # a fill is judged at its own scale
+        weight = unit / unit_in_the_last_place(_scale(truth[filled]), actual.dtype)
+        error, own_error = (np.where(filled, weight * each, each) for each in (error, own_error))
     settled = _settled(own_error, unit)
     settled_error = np.where(settled, error, 0.0)
     other = ~_same_kind(have, truth) & ~_same_kind(have, own)
@@ -65,8 +59,8 @@ def compare(
         output=name,
         dtype=dtype,
         scale=scale,
-        actual=_deviation(have, truth, error, unit),
-        baseline=_deviation(own, truth, own_error, unit),
+        actual=_deviation(have, computed, error, unit),
+        baseline=_deviation(own, computed, own_error, unit),
         settled_ulps=float(settled_error.max(initial=0.0)) / unit,
         settled_baseline_ulps=float(np.where(settled, own_error, 0.0).max(initial=0.0)) / unit,
         settled_index=_index(settled_error),
@@ -74,9 +68,37 @@ def compare(
         unexpected=int(np.count_nonzero(unexpected)),
         unexpected_index=_index(unexpected) if unexpected.any() else (),
         dropped=int(np.count_nonzero(dropped)),
-        frontier=frontier(error, np.abs(truth)),
+        frontier=frontier(exact_error, np.abs(truth)),
         elements=int(np.count_nonzero(np.isfinite(have) & np.isfinite(truth))),
     )
+
+
+def _of_integers(name: str, actual: Array, oracle: Array, baseline: Array, conditioning: float) -> OutputMetrics:
+    """Compare integers or booleans.
+
+    Not by how much: the index of the largest of two equal numbers may be any. And not in float64, which has no more
+    than 53 bits of an integer.
+    """
+    have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
+    unit = unit_in_the_last_place(0.0, actual.dtype)
+    error, own_error = _error(have, truth), _error(own, truth)
+    wrong, flipped = (actual != oracle) & (actual != baseline), baseline != oracle
+    deviation, own_deviation = _deviation(have, truth, error, unit), _deviation(own, truth, own_error, unit)
+    return OutputMetrics(
+        output=name,
+        dtype=str(actual.dtype),
+        scale=_scale(truth),
+        actual=replace(deviation, ulps=float(wrong.sum()) / unit, worst_index=_index(wrong)),
+        baseline=replace(own_deviation, ulps=float(flipped.sum()) / unit),
+        conditioning_ulps=conditioning / unit,
+        frontier=frontier(error, np.abs(truth)),
+        elements=actual.size,
+    )
+
+
+def _scale(truth: Array) -> float:
+    """Return the largest finite magnitude."""
+    return float(np.abs(truth[np.isfinite(truth)]).max(initial=0.0))
 
 
 def unit_in_the_last_place(scale: float, dtype: np.dtype[np.generic]) -> float:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ffn_export.exporter.dispatch import OperatorMode
 from ffn_export.exporter.drawing import Array
@@ -21,10 +23,11 @@ _WORKING = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
 
 class _InFloat64(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
-    """Turns every request for a working float dtype into float64.
+    """Turns every request for a working float dtype into float64, and what is made in the default one.
 
-    A module may cast inside ``forward`` (norms often do, to float32); ``module.double()`` does not
-    reach those casts, and the oracle would carry float32's rounding.
+    A module may cast inside ``forward`` (norms often do, to float32), make tensors there (``torch.ones(n, n)``) or
+    keep some that are no buffers; ``module.double()`` does not reach those, and the oracle would carry float32's
+    rounding, or refuse to multiply the two.
     """
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -35,8 +38,20 @@ class _InFloat64(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves
         if kwargs.get("dtype") in _WORKING:
             kwargs["dtype"] = torch.float64
         # A branch hands on what a caller wrote, before the dtype has been given its name.
-        wide = (torch.float64 if isinstance(each, torch.dtype) and each in _WORKING else each for each in args)
+        wide = [torch.float64 if isinstance(each, torch.dtype) and each in _WORKING else each for each in args]
+        if func is torch.ops.aten.lift_fresh.default or not any(map(_is_tensor, tree_leaves((wide, kwargs)))):
+            return _widened(func(*wide, **kwargs))  # made here, and maybe written to later
+        if isinstance(func, OpOverload) and not func._schema.is_mutable:
+            wide, kwargs = tree_map(_widened, (wide, kwargs))
         return func(*wide, **kwargs)
+
+
+def _is_tensor(leaf: object) -> bool:
+    return isinstance(leaf, torch.Tensor)
+
+
+def _widened(leaf: Any) -> Any:
+    return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.dtype in _WORKING else leaf
 
 
 def _attention(

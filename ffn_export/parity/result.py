@@ -179,6 +179,8 @@ class ParityResult:
     def nothing_judged(self) -> str | None:
         """Why nothing was compared, or None where a runtime gave an output with an element that is finite."""
         if not self.judged:
+            if self.cases:
+                return f"all {len(self.cases)} cases were skipped: {self.cases[0].skipped}"
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
             return f"no runtime could judge the model ({reasons or 'none was asked'})"
         compared = [output.elements for case in self.cases for output in case.outputs]
@@ -189,12 +191,18 @@ class ParityResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is worth a look although it is no failure, one line for each warned case."""
-        return tuple(
+        """What is worth a look although it is no failure: warned cases, and that most of them were skipped."""
+        found = [
             f"{case.runtime}, {case.case}: {warning}"
             for case in self.cases
             if (warning := case.warning(self.tolerances)) is not None
-        )
+        ]
+        for runtime in self.judged:
+            own = [case for case in self.cases if case.runtime == runtime]
+            skipped = [case.skipped for case in own if case.skipped is not None]
+            if 2 * len(skipped) > len(own):
+                found.append(f"{runtime}: {len(skipped)} of {len(own)} cases were not compared: {skipped[0]}")
+        return tuple(found)
 
     @property
     def passed(self) -> bool:

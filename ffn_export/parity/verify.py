@@ -168,6 +168,7 @@ def _evaluated(
         expected = reference.evaluate(feeds)
         truths = {name: truth for name, (truth, _) in expected.items()}
         moved = conditioning.movement(reference, feeds, truths, case.seed) if case.ill_conditioned else {}
+        moved |= conditioning.without_order(feeds, truths)
     except Exception as error:  # noqa: BLE001 - whatever a user's module raises on a size that it refuses
         reason = f"{reference.name} itself refuses these inputs: {first_line(error)}"
         return Evaluated(case, feeds, {}, {}, tuple(result(name, skipped=reason) for name in loaded))

@@ -36,6 +36,9 @@ class Provider:
 
 CPU = Provider("CPUExecutionProvider", {}, {})
 
+# Kernels that read past the end of an empty input, or divide by its size.
+_END_ON_NOTHING = frozenset({"GRU", "Einsum"})
+
 
 class OrtRunner:
     """A session that takes and gives arrays by name; ``precision`` is that of the graph, which a session keeps."""
@@ -43,8 +46,8 @@ class OrtRunner:
     def __init__(self, session: onnxruntime.InferenceSession, precision: str = "as the graph states") -> None:
         self.session = session
         self._precision = precision
-        operators = (name for placed in operators_by_provider(session).values() for name in placed)
-        self._ends_on_nothing = "GRU" in operators
+        operators = {name for placed in operators_by_provider(session).values() for name in placed}
+        self._ends_on_nothing = sorted(operators & _END_ON_NOTHING)
         self._outputs = [output.name for output in session.get_outputs()]
         self._bfloat16 = any("bfloat16" in value.type for value in (*session.get_inputs(), *session.get_outputs()))
 
@@ -55,7 +58,8 @@ class OrtRunner:
             RuntimeUnavailableError: If the session's kernels would end the whole process on these inputs.
         """
         if self._ends_on_nothing and any(array.size == 0 for array in feeds.values()):
-            raise RuntimeUnavailableError("onnxruntime's GRU ends the whole process on an empty input")
+            named = " and ".join(self._ends_on_nothing)
+            raise RuntimeUnavailableError(f"onnxruntime's {named} may end the whole process on an empty input")
         results = self._prepare_on_host(feeds)()
         arrays = map(to_array, results) if self._bfloat16 else map(np.asarray, results)
         return dict(zip(self._outputs, arrays, strict=True))

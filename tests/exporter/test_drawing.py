@@ -42,6 +42,7 @@ def test_both_ends_of_a_large_table_are_among_them() -> None:
     for seed in range(20):
         array = draw(spec, {"batch": 3, "seq": 5}, np.random.default_rng(seed))
         assert (array.min(), array.max()) == (0, 29999)
+        assert set(array.flat) >= {1, 2, 3}  # where tokenisers have padding, the start and the end
     assert draw(spec, {"batch": 1, "seq": 1}, np.random.default_rng(0)).shape == (1, 1)
 
 

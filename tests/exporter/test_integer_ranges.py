@@ -59,9 +59,26 @@ def test_an_input_that_is_changed_before_the_lookup_gets_the_smallest_table() ->
 
 def test_without_tables_and_with_a_range_of_ones_own() -> None:
     module = module_of(lambda self, ids: ids + 1)
-    assert ranges(module, Ids) == {"ids": (0, 1)}
+    assert ranges(module, Ids) == {"ids": (0, 16)}
+    assert ranges(module, {"ids": "bool[n]"}) == {"ids": (0, 1)}
     assert ranges(module, {"ids": "int64[n]{-5..5}"}) == {"ids": (-5, 5)}
     assert ranges(module, {"ids": "float32[n]"}) == {"ids": None}
+
+
+def test_an_input_that_indexes_nothing_is_as_large_as_the_module_takes() -> None:
+    for rows, largest in ((20, 16), (8, 4), (3, 1)):
+        positions = nn.Parameter(torch.zeros(rows, 2))
+        module = module_of(lambda self, ids, positions=positions: positions[ids + 1])
+        assert ranges(module, Ids) == {"ids": (0, largest)}
+
+
+@pytest.mark.parametrize("name", ["attention_mask", "padding", "valid"])
+def test_a_mask_is_known_by_its_name(name: str) -> None:
+    class Masked(nn.Module):
+        def forward(self, **given: Tensor) -> Tensor:
+            return given[name] + 1
+
+    assert ranges(Masked(), {name: "int64[n]"}) == {name: (0, 1)}
 
 
 def test_a_small_dtype_is_not_overrun_by_a_large_table() -> None:

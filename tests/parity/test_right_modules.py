@@ -1,0 +1,168 @@
+"""Modules as people write them, against themselves and against one that computes something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import ffn_export as fx
+from ffn_export.parity.result import ParityResult
+
+ROWS = {"x": "float32[batch>=1,seq>=1,16]"}
+
+
+class Of(nn.Module):
+    """Layers of one seed, and what is computed with them."""
+
+    def __init__(self, forward: Callable[..., Tensor | tuple[Tensor, ...]], **layers: nn.Module) -> None:
+        super().__init__()
+        self._forward = forward
+        for name, layer in layers.items():
+            self.add_module(name, layer)
+
+
+class OfRows(Of):
+    def forward(self, x: Tensor) -> Any:
+        return self._forward(self, x)
+
+
+class OfLengths(Of):
+    def forward(self, x: Tensor, lengths: Tensor) -> Any:
+        return self._forward(self, x, lengths)
+
+
+class OfIds(Of):
+    def forward(self, ids: Tensor) -> Any:
+        return self._forward(self, ids)
+
+
+def made(kind: type[Of], forward: Callable[..., Tensor | tuple[Tensor, ...]]) -> Of:
+    torch.manual_seed(0)
+    layers = {
+        "linear": nn.Linear(16, 16), "router": nn.Linear(16, 8, bias=False), "experts": nn.Linear(16, 8 * 16),
+        "table": nn.Embedding(50, 16), "lstm": nn.LSTM(16, 8, batch_first=True),
+    }  # fmt: skip
+    return kind(forward, **layers).eval()
+
+
+def verified(module: Of, inputs: Mapping[str, str], exported: Of | None = None) -> ParityResult:
+    return fx.verify(fx.export(exported or module, inputs), against=module, inputs=inputs, runtimes=["ort-cpu"])
+
+
+def counts(result: ParityResult) -> dict[str, int]:
+    found = [case.status(result.tolerances) for case in result.cases]
+    return {status: found.count(status) for status in dict.fromkeys(found)}
+
+
+def before_and_now(self: Any, x: Tensor, shift: int = 0) -> Any:
+    weights = torch.tril(torch.ones(x.shape[1], x.shape[1]), shift)
+    return torch.einsum("ts,bsd->btd", weights, self.linear(x)) * torch.tensor([0.1])
+
+
+def sums_of_two(self: Any, x: Tensor) -> Any:
+    total = torch.zeros(x.shape[0], 16)
+    return total.index_add(0, torch.arange(x.shape[0]), self.linear(x).sum(1))
+
+
+def two_experts(self: Any, x: Tensor) -> Any:
+    scores, chosen = self.router(x).softmax(-1).topk(2, dim=-1)
+    experts = self.experts(x).unflatten(-1, (8, 16))
+    taken = experts.gather(-2, chosen[..., None].expand(*chosen.shape, 16))
+    return (scores[..., None] * taken).sum(-2)
+
+
+def three_largest(self: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    values, indices = self.linear(x).topk(3, dim=-1)
+    return values, indices
+
+
+def mean_of_first(self: Any, x: Tensor, lengths: Tensor) -> Any:
+    is_there = torch.arange(x.shape[1])[None] < lengths[:, None]
+    return (self.linear(x) * is_there[..., None]).sum(1)
+
+
+def mean_of_one(self: Any, x: Tensor, lengths: Tensor) -> Any:
+    return mean_of_first(self, x, lengths.clamp(max=1))
+
+
+def logits(self: Any, ids: Tensor, factor: float = 1.0) -> Any:
+    scores = factor * self.router(self.table(ids))
+    return scores.masked_fill(torch.arange(8) >= 6, -1e9)
+
+
+def no_logits(self: Any, ids: Tensor) -> Any:
+    return logits(self, ids, 1.01)
+
+
+def padding_counts(self: Any, ids: Tensor) -> Any:
+    return self.table(ids) * (ids != 1)[..., None]
+
+
+def padding_ignored(self: Any, ids: Tensor) -> Any:
+    return self.table(ids)
+
+
+@pytest.mark.parametrize(
+    ("forward", "skipped"),
+    [(before_and_now, 0), (sums_of_two, 0), (two_experts, 0), (three_largest, 0)],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_right_modules_pass_on_every_case(forward: Callable[..., Tensor], skipped: int) -> None:
+    """Tensors made in the default dtype, ties among experts, and indices of NaN."""
+    result = verified(made(OfRows, forward), ROWS)
+    assert result.failures == ()
+    assert counts(result) == {"passed": len(result.cases)}
+
+
+def test_kernels_that_pass_nan_over_are_warned_of() -> None:
+    for forward in (lambda self, x: self.lstm(x)[0], lambda self, x: self.linear(x.amax(1))):
+        result = verified(made(OfRows, forward), {"x": "float32[batch>=1,5,16]"})
+        assert result.failures == ()
+        (warning,) = result.warnings
+        assert "nan" in warning
+        assert "gives a number for NaN" in warning
+
+
+def test_einsum_is_not_run_on_nothing() -> None:
+    """Its kernel divides by the sizes, which would end the process."""
+    result = verified(made(OfRows, before_and_now), {"x": "float32[batch,seq,16]"})
+    skipped = {case.case: case.skipped for case in result.cases if case.skipped is not None}
+    assert result.failures == ()
+    assert set(skipped) == {"batch=0,seq=5 normal", "batch=3,seq=0 normal"}
+    assert all("Einsum may end the whole process on an empty input" in str(reason) for reason in skipped.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong", "inputs"),
+    [
+        (OfRows, before_and_now, lambda self, x: before_and_now(self, x, shift=1), ROWS),
+        (OfLengths, mean_of_first, mean_of_one, {**ROWS, "lengths": "int64[batch>=1]"}),
+        (OfIds, logits, no_logits, {"ids": "int64[batch>=1,seq>=1]"}),
+        (OfIds, padding_counts, padding_ignored, {"ids": "int64[batch>=1,seq>=1]"}),
+    ],
+    ids=["sees the next token", "lengths above 1", "beside forbidden tokens", "padding"],
+)
+def test_faults_that_need_the_right_inputs_or_scale(
+    kind: type[Of],
+    right: Callable[..., Tensor],
+    wrong: Callable[..., Tensor],
+    inputs: Mapping[str, str],
+) -> None:
+    assert verified(made(kind, right), inputs).passed
+    assert not verified(made(kind, right), inputs, made(kind, wrong)).passed
+
+
+def test_a_module_that_refuses_most_sizes_is_warned_of() -> None:
+    def at_one_size(self: Any, x: Tensor) -> Any:
+        if not torch.compiler.is_compiling() and x.shape[1] not in (1, 3):
+            raise ValueError("one token at a time, or three")
+        y: Tensor = self.linear(x)
+        return y
+
+    result = verified(made(OfRows, at_one_size), ROWS)
+    assert result.passed
+    assert any("cases were not compared" in line and "one token at a time" in line for line in result.warnings)
