@@ -122,6 +122,11 @@ def _explained(error: Exception, source: Source) -> ExportError:
         return ExportError(
             f"forward decides by the values of a tensor{where}, a graph cannot: use torch.where or torch.cond"
         )
+    converted = re.search(r"_apply\(\): Couldn't swap (\w+)\.", text)
+    if converted:
+        return ExportError(
+            f"forward converts a {converted[1]} with .to(...), which cannot be traced: convert it before, or its inputs"
+        )
     reasons = [line.strip(" -") for line in text.splitlines() if line.lstrip().startswith("- ")]
     return ExportError(f"torch.export cannot trace the module: {reasons[0] if reasons else first_line(error)}")
 

@@ -97,7 +97,10 @@ def specialised(axis: str, input_name: str, size: int | str) -> ExportError:
 
 def out_of_bounds(dim: Dim) -> ExportError:
     """The error for an axis that was asked for with more sizes than the module takes."""
-    return ExportError(f"the module bounds axis {dim.name!r}: write {dim} for it in --input")
+    return ExportError(
+        f"the module, as torch.export traced it, bounds axis {dim.name!r}: write {dim} for it in --input, "
+        "or take branches on the size out of forward"
+    )
 
 
 def check_output_axes(model: ir.Model, program: torch.export.ExportedProgram) -> None:

@@ -280,7 +280,7 @@ def test_a_program_is_not_what_was_asked_for(dynamic: str, inputs: Any, words: s
 
 def test_a_program_is_bounded_where_it_was_made_so(dynamic: str) -> None:
     source = resolve(dynamic, ["x:float32[batch,seq,4]"])
-    assert "bounds axis 'seq': write seq<=64" in refusal(ExportError, export_source, source)
+    assert "bounds axis 'seq': write seq<=64 for it" in refusal(ExportError, export_source, source)
 
 
 def test_static_axes_of_a_program_are_not_dynamic(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ from ffn_export.fusion.canonicalise.layer_norm_expanded import LayerNormExpanded
 from ffn_export.fusion.canonicalise.mish import Mish
 from ffn_export.fusion.canonicalise.norm_affine import NormBias, NormScale
 from ffn_export.fusion.canonicalise.rms_norm import RmsNorm
+from ffn_export.fusion.canonicalise.softplus import Softplus
 from ffn_export.fusion.canonicalise.swish import Swish
 from ffn_export.fusion.canonicalise.transposed_activation import TransposedActivation
 from ffn_export.fusion.rule import Rule
 
 RULES: tuple[type[Rule], ...] = (
-    Gelu, Swish, Mish, HardSwish,
+    Gelu, Swish, Softplus, Mish, HardSwish,
     LayerNorm, LayerNormExpanded, RmsNorm, NormScale, NormBias, HalfNorm,
     EinsumProduct, TransposedActivation,
 )  # fmt: skip

@@ -18,6 +18,7 @@ from ffn_export.fusion.views import input_at, inputs_of, is_standard, producer
 
 _ADDED = "epsilon is added to the root, not under it"
 _FLOOR = "epsilon is a floor below the root, not added under it"
+_FLOOR_OF_SQUARES = "epsilon is a floor below the mean of squares, not added to it"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def find(node: ir.Node) -> NearNorm | None:
     graph = node.graph
     whole = algebra.product(node.outputs[0], graph)
     for value, exponent in whole.factors.items():
-        found = _guarded(value, graph) if exponent == -1 else None
+        found = _guarded(value, graph) if exponent == -1 else _floored(value, graph) if exponent == -0.5 else None
         if found is None:
             continue
         problem, root, nodes = found
@@ -51,7 +52,7 @@ def find(node: ir.Node) -> NearNorm | None:
         centre = centred(root.of, graph)
         if not any(are_same(factor, root.of) or _is_centred_as(factor, centre, graph) for factor in others):
             continue
-        if root.is_length and len(others) == 1 and whole.coefficient == ONE:
+        if root.is_length and len(root.nodes) == 1 and len(others) == 1 and whole.coefficient == ONE:
             continue
         own = () if centre is None else centre.nodes
         return NearNorm(centre is not None, problem, tuple(dict.fromkeys((*whole.nodes, *nodes, *root.nodes, *own))))
@@ -77,11 +78,22 @@ def _guarded(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node,
     return _ADDED if node.op_type == "Add" else _FLOOR, root, (node,) if expand is None else (expand, node)
 
 
+def _floored(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node, ...]] | None:
+    """Read what a root is taken of as a mean of squares that is kept from zero."""
+    node = producer(value, "Clip", "Max")
+    if node is None or node.graph is not graph:
+        return None
+    computed = [given for given in inputs_of(node) if constants.number(given) is None]
+    statistic = mean_square(computed[0], graph) if len(computed) == 1 and len(node.inputs) > 1 else None
+    return None if statistic is None else (_FLOOR_OF_SQUARES, _Root(statistic.root, False, statistic.nodes), (node,))
+
+
 def _root(value: ir.Value, graph: object) -> _Root | None:
-    length = producer(value, "ReduceL2")
-    if length is not None and length.graph is graph and length.inputs and length.inputs[0] is not None:
-        return _Root(length.inputs[0], True, (length,))
     product = algebra.product(value, graph)
+    lengths = [producer(factor, "ReduceL2") for factor, power in product.factors.items() if power == 1]
+    if len(product.factors) == len(lengths) == 1 and (length := lengths[0]) is not None and length.graph is graph:
+        source = input_at(length, 0)
+        return None if source is None else _Root(source, True, (*product.nodes, length))
     squares = [factor for factor, power in product.factors.items() if power == 0.5]
     statistic = mean_square(squares[0], graph) if len(product.factors) == len(squares) == 1 else None
     return None if statistic is None else _Root(statistic.root, False, (*product.nodes, *statistic.nodes))

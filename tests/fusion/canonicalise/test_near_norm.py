@@ -19,6 +19,8 @@ CONSTANTS = "float epsilon = {0.5}, int64[1] axes = {-1}, float two = {2}, float
         ("r = ReduceL2(x, axes) v = Clip(r, epsilon) d = Div(x, v) y = Mul(d, two)", "a floor below the root"),
         ("r = ReduceL2(x, axes) v = Max(epsilon, r) d = Div(x, v) y = Mul(d, scale)", "a floor below the root"),
         ("r = ReduceL2(x, axes) v = Add(r, epsilon) d = Div(x, v) y = Mul(scale, d)", "added to the root"),
+        ("r = ReduceL2(x, axes) t = Mul(r, two) v = Clip(t, epsilon) y = Div(x, v)", "a floor below the root"),
+        ("p = Mul(x, x) m = ReduceMean(p, axes) v = Clip(m, epsilon) r = Sqrt(v) y = Div(x, r)", "mean of squares"),
         ("r = ReduceL2(x, axes) v = Clip(r, epsilon) y = Div(x, v)", None),  # a vector of length 1
         ("z = Abs(x) r = ReduceL2(x, axes) v = Clip(r, epsilon) d = Div(z, v) y = Mul(d, two)", None),
         ("r = ReduceL2(x, axes) v = Mul(r, epsilon) d = Div(x, v) y = Mul(d, scale)", None),
