@@ -73,12 +73,13 @@ def _find(node: ir.Node) -> tuple[Pieces, ir.Value | None] | None:
         scale = _scale(positive[0], centre.x, value)
         means = [factor for factor in negative[0].factors if factor is not value and factor not in scale]
         own = mean(Product(ONE, {means[0]: 1.0}), graph) if len(means) == 1 else None
-        same = own is not None and own.problem is None and not own.squared and own.axes == centre.axes
-        same = same and own is not None and are_same(own.source, centre.x)
+        if own is None or own.problem is not None or own.squared:
+            continue
+        same = own.axes == centre.axes and are_same(own.source, centre.x)
         expected = {value: -0.5, **dict.fromkeys((*scale, *means), 1.0)}
         opposite = negative[0].coefficient.equals(-positive[0].coefficient.number)
         width = rank(centre.x)
-        if own is None or not same or not opposite or dict(negative[0].factors) != expected:
+        if not same or not opposite or dict(negative[0].factors) != expected:
             continue
         if not all(rows.is_row(row, width) and power == 1 for row, power in scale.items()):
             continue

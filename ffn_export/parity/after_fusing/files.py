@@ -1,8 +1,7 @@
 """Hands models to a runtime through files, with their weights in a file or in memory.
 
-A weight that several models share is written once. ONNX Runtime
-reads them in memory where they are: to write those of BERT-base, or to copy them, took longer than what they were
-read for.
+A weight that several models share is written once. ONNX Runtime reads them in memory where they are: to write those of
+BERT-base, or to copy them, took longer than what they were read for.
 """
 
 from __future__ import annotations
