@@ -129,6 +129,12 @@ def test_a_bound_is_said(forward: Callable[..., Any], bound: str) -> None:
     assert f"bounds axis 'seq': write {bound} for it in --input" in refused(module)
 
 
+def test_a_layer_that_forward_converts_is_named() -> None:
+    """Routers of experts do so; PyTorch would give each parameter new contents in the trace."""
+    module = module_of(lambda self, x: self.router.to(torch.float32)(x), router=nn.Linear(4, 4))
+    assert "forward converts a Linear with .to(...)" in refused(module)
+
+
 @pytest.mark.parametrize(
     ("forward", "bound", "sizes"),
     [
