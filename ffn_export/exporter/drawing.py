@@ -30,6 +30,11 @@ def float_info(dtype: np.dtype[Any]) -> Any:
     return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
+def is_floating(array: Array) -> bool:
+    """Whether an array holds floating-point numbers, bfloat16 too."""
+    return bool(np.issubdtype(array.dtype, np.floating)) or array.dtype == ml_dtypes.bfloat16
+
+
 def trace_sizes(specs: Iterable[TensorSpec]) -> dict[str, int]:
     """Return distinct sizes to trace with, one for each symbolic dimension, within its bounds."""
     sizes: dict[str, int] = {}

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ffn_export.exporter.drawing import Array, float_info
+from ffn_export.exporter.drawing import Array, float_info, is_floating
 
 _DRAWS = 4
 # Inputs below it are next to nothing; float64 tells scores apart that steps of these sizes make.
@@ -59,7 +59,7 @@ def movement(reference: Oracle, feeds: Mapping[str, Array], truth: Mapping[str, 
 
 def without_order(feeds: Mapping[str, Array], truth: Mapping[str, Array]) -> dict[str, float]:
     """Return output name -> elements, of integers where an input is not finite: of two NaNs, any may be first."""
-    floating = (array.astype(np.float64) for array in feeds.values() if _is_floating(array))
+    floating = (array.astype(np.float64) for array in feeds.values() if is_floating(array))
     if all(np.isfinite(array).all() for array in floating):
         return {}
     return {name: float(array.size) for name, array in truth.items() if array.dtype.kind in "iu"}
@@ -69,7 +69,7 @@ def _by_ties(
     reference: Oracle, feeds: Mapping[str, Array], truth: Mapping[str, Array], rng: np.random.Generator
 ) -> dict[str, float]:
     """Return output name -> how far it jumps when ties of next to nothing are broken; of integers, how many change."""
-    floating = {name: array.astype(np.float64) for name, array in feeds.items() if _is_floating(array)}
+    floating = {name: array.astype(np.float64) for name, array in feeds.items() if is_floating(array)}
     if not floating or max(float(np.abs(array).max(initial=0.0)) for array in floating.values()) > _NOTHING:
         return {}
     direction = {name: rng.standard_normal(array.shape) for name, array in floating.items()}
@@ -90,17 +90,13 @@ def _change(before: Array, after: Array) -> float:
 
 def _rounded(array: Array, rng: np.random.Generator) -> Array:
     """Return a floating-point array in float64, each element half a unit in its last place up or down."""
-    if not _is_floating(array):
+    if not is_floating(array):
         return array
     info = float_info(array.dtype)
     exact = array.astype(np.float64)
     half_unit = np.maximum(np.abs(exact) * float(info.eps), float(info.smallest_subnormal)) / 2
     rounded: Array = exact + rng.choice([-1.0, 1.0], exact.shape) * half_unit
     return rounded
-
-
-def _is_floating(array: Array) -> bool:
-    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 
 def _largest_change(before: Array, after: Array) -> float:

@@ -72,13 +72,13 @@ def test_an_input_that_indexes_nothing_is_as_large_as_the_module_takes() -> None
         assert ranges(module, Ids) == {"ids": (0, largest)}
 
 
-@pytest.mark.parametrize("name", ["attention_mask", "padding", "valid"])
-def test_a_mask_is_known_by_its_name(name: str) -> None:
+@pytest.mark.parametrize(("name", "largest"), [("attention_mask", 1), ("padding", 1), ("valid", 1), ("lengths", 16)])
+def test_a_mask_is_known_by_its_name(name: str, largest: int) -> None:
     class Masked(nn.Module):
         def forward(self, **given: Tensor) -> Tensor:
             return given[name] + 1
 
-    assert ranges(Masked(), {name: "int64[n]"}) == {name: (0, 1)}
+    assert ranges(Masked(), {name: "int64[n]"}) == {name: (0, largest)}
 
 
 def test_a_small_dtype_is_not_overrun_by_a_large_table() -> None:

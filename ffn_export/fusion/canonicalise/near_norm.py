@@ -71,8 +71,8 @@ def _guarded(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node,
     node = node if expand is None else producer(input_at(expand, 0))
     if node is None or node.graph is not graph or not is_standard(node, "Add", "Clip", "Max"):
         return None
-    computed = [given for given in inputs_of(node) if constants.number(given) is None]
-    root = _root(computed[0], graph) if len(computed) == 1 and len(node.inputs) > 1 else None
+    computed = _beside_constants(node)
+    root = None if computed is None else _root(computed, graph)
     if root is None:
         return None
     return _ADDED if node.op_type == "Add" else _FLOOR, root, (node,) if expand is None else (expand, node)
@@ -83,9 +83,15 @@ def _floored(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node,
     node = producer(value, "Clip", "Max")
     if node is None or node.graph is not graph:
         return None
-    computed = [given for given in inputs_of(node) if constants.number(given) is None]
-    statistic = mean_square(computed[0], graph) if len(computed) == 1 and len(node.inputs) > 1 else None
+    computed = _beside_constants(node)
+    statistic = None if computed is None else mean_square(computed, graph)
     return None if statistic is None else (_FLOOR_OF_SQUARES, _Root(statistic.root, False, statistic.nodes), (node,))
+
+
+def _beside_constants(node: ir.Node) -> ir.Value | None:
+    """Return the one input of a node that is computed, where it has numbers beside it."""
+    computed = [given for given in inputs_of(node) if constants.number(given) is None]
+    return computed[0] if len(computed) == 1 and len(node.inputs) > 1 else None
 
 
 def _root(value: ir.Value, graph: object) -> _Root | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.exporter.drawing import Array
+from ffn_export.exporter.drawing import Array, is_floating
 
 # What one site may be off by, relative to the largest number of its tensor, by the coarsest dtype that the
 # model computes in. The two sides get the same inputs for each site, so this holds the rounding of that site
@@ -95,8 +94,3 @@ def difference(expected: Array, actual: Array, *, integers: bool = False) -> Dif
         return Difference(np.inf, "it has NaN or infinity where the model has none")
     scale = max(float(np.abs(wide[finite]).max()), _SMALLEST_SCALE)
     return Difference(float(np.abs(wide[finite] - other[finite]).max()) / scale)
-
-
-def is_floating(array: Array) -> bool:
-    """Whether an array holds floating-point numbers."""
-    return bool(np.issubdtype(array.dtype, np.floating)) or array.dtype == ml_dtypes.bfloat16

@@ -42,11 +42,7 @@ class ModelFiles:
         Args:
             model: It is changed: its weights are in the file afterwards.
         """
-        for graph in model.graphs():
-            for value in graph.initializers.values():
-                if value.const_value is not None and _is_large(value.const_value):
-                    value.const_value = self._stored(value.const_value)
-        return self._write(model)
+        return self._write(model, frozenset())[0]
 
     def write_without_weights(self, model: ir.Model) -> tuple[Path, dict[str, Array]]:
         """Write a model and return its path, and the weights that the file only names: initialiser -> array.
@@ -57,24 +53,24 @@ class ModelFiles:
         Args:
             model: It is changed: its weights are there or in the file afterwards.
         """
-        arrays = {}
         (self._directory / _IN_MEMORY).touch()  # a session asks that it is there, and never reads it
+        return self._write(model, _TAKEN_FROM_MEMORY)
+
+    def _write(self, model: ir.Model, in_memory: frozenset[ir.DataType]) -> tuple[Path, dict[str, Array]]:
+        arrays = {}
         for graph in model.graphs():
             for name, value in graph.initializers.items():
                 tensor = value.const_value
                 if tensor is None or not _is_large(tensor):
                     continue
-                if graph is model.graph and tensor.dtype in _TAKEN_FROM_MEMORY:
+                if graph is model.graph and tensor.dtype in in_memory:
                     arrays[name] = self._array(tensor)
                     value.const_value = self._reference(_IN_MEMORY, 0, tensor)
                 else:
                     value.const_value = self._stored(tensor)
-        return self._write(model), arrays
-
-    def _write(self, model: ir.Model) -> Path:
         path = self._directory / f"model-{next(self._numbers)}.onnx"
         ir.save(model, path)
-        return path
+        return path, arrays
 
     def _array(self, tensor: ir.TensorProtocol) -> Array:
         known = self._arrays.get(id(tensor))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from ffn_export.exporter import onnx_file
-from ffn_export.exporter.drawing import Array
+from ffn_export.exporter.drawing import Array, is_floating
 from ffn_export.fusion.pipeline import Fusion, sorted_copy
 from ffn_export.parity import cutting
 from ffn_export.parity.after_fusing import inputs as drawn
@@ -18,7 +18,6 @@ from ffn_export.parity.after_fusing.difference import (
     WHOLE_GRAPH,
     Difference,
     difference,
-    is_floating,
     tolerance_of,
     tolerances_at,
 )

@@ -42,8 +42,8 @@ def test_half_precisions(dtype: ir.DataType) -> None:
      "n = Neg(x) " + write(curve="n"), "n = Neg(x) " + write(above="n")],
 )  # fmt: skip
 def test_other_choices(pieces: str) -> None:
-    assert_refuses(model(pieces, CONSTANTS, outputs="float[...] y".replace("...", "a,b,c,d")
-                         if "wide" in pieces else "float[batch,seq,8] y"), None)  # fmt: skip
+    y = "float[a,b,c,d] y" if "wide" in pieces else "float[batch,seq,8] y"
+    assert_refuses(model(pieces, CONSTANTS, outputs=y), None)
 
 
 def test_float64_has_two_branches() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import ml_dtypes
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ffn_export.parity.after_fusing.files import ModelFiles
 from ffn_export.parity.after_fusing.running import EVALUATOR, ORT, Runtimes
+from ffn_export.runtimes.ort_session import make_session
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, UNPACKED, SessionSettings
 
 NUMBERS = np.random.default_rng(0).standard_normal((64, 64), np.float32)
@@ -79,3 +81,12 @@ def test_a_body_reads_its_own_weight_and_one_from_outside(tmp_path: Path) -> Non
     with Runtimes(tmp_path, 1).loaded(both, ORT, UNPACKED) as loaded:
         y = loaded.run(FEEDS)["y"]
     np.testing.assert_allclose(y, 2 * FEEDS["x"] @ NUMBERS @ NUMBERS, rtol=1e-3, atol=1e-3)
+
+
+def test_a_session_holds_what_it_reads_in_place(tmp_path: Path) -> None:
+    path, arrays = ModelFiles(tmp_path).write_without_weights(model(numpy_helper.from_array(NUMBERS, "w")))
+    session = make_session(path, UNPACKED, 1, weights=arrays)
+    arrays.clear()
+    gc.collect()
+    assert session.shared_initializers.keys() == {"w"}
+    np.testing.assert_allclose(session.run(None, FEEDS)[0], FEEDS["x"] @ NUMBERS, rtol=1e-4, atol=1e-4)
