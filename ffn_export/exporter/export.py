@@ -7,11 +7,13 @@ import onnx_ir as ir
 from ffn_export.exporter import shared_weights, weight_layout
 from ffn_export.exporter.capture import DEFAULT_OPSET, capture
 from ffn_export.exporter.checks import check_export
+from ffn_export.exporter.garbage import collected_seldom
 from ffn_export.exporter.onnx_file import strip_machine_metadata
 from ffn_export.exporter.size_guards import check_sizes
 from ffn_export.exporter.source import Source
 
 
+@collected_seldom()
 def export_source(source: Source, opset: int = DEFAULT_OPSET) -> ir.Model:
     """Export a source to a checked ONNX model.
 

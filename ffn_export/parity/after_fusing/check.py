@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
+from ffn_export.exporter.garbage import collected_seldom
 from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion.decisions import check as check_forms
 from ffn_export.fusion.finish import finish
@@ -33,6 +34,7 @@ from ffn_export.runtimes.threads import chosen_threads
 _MOST_NAMED = 3
 
 
+@collected_seldom()
 def fuse(
     model: ir.Model,
     target: str = "ort-cpu",
