@@ -1,20 +1,21 @@
 """Recognises the activations that are ``x`` times a gate of ``x``: both kinds of GELU, Swish, Mish, HardSwish.
 
 Each is a product with two factors that are no constants: ``x``, and a value that is computed from ``x``
-alone. So a product is taken apart first, and its gate read second.
+alone. So a product is taken apart first, and its gate read second. Multiplied out it is a sum, of ``x`` and of such
+a product, each with a factor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import onnx_ir as ir
 
 from ffn_export.fusion import algebra
 from ffn_export.fusion.algebra import Coefficient, Polynomial, Product
-from ffn_export.fusion.views import input_at, is_standard, producer, rank
+from ffn_export.fusion.views import input_at, inputs_of, is_standard, producer, rank
 
 Kind = Literal["erf", "tanh", "sigmoid", "tanh of softplus", "clip", "hard sigmoid"]
 
@@ -54,12 +55,17 @@ class Gated:
 
 
 def read(node: ir.Node) -> Iterator[Gated]:
-    """Read what a ``Mul`` or ``Div`` computes as ``x`` times a gate of ``x``, in each way that it is one."""
-    graph, y = node.graph, node.outputs[0]
+    """Read what a node computes as ``x`` times a gate of ``x``, in each way that it is one."""
+    y = node.outputs[0]
+    yield from _product(y, node.graph)
+    yield from _sum(y, node.graph)
+
+
+def _product(y: ir.Value, graph: object) -> Iterator[Gated]:
     whole = algebra.product(y, graph)
     for gate in [factor for factor in whole.factors if abs(whole.factors[factor]) == 1]:
         for kind, argument, offset, slope, inner, nodes in _functions(gate, graph, whole.factors[gate]):
-            for x in _candidates(node, gate):
+            for x in _candidates(y, gate, graph):
                 full = algebra.product(y, graph, {x, gate})
                 wanted = {x: 1.0, gate: whole.factors[gate]}
                 polynomial, sign = algebra.polynomial(argument, x, graph), 1.0
@@ -72,6 +78,24 @@ def read(node: ir.Node) -> Iterator[Gated]:
                 assert scaled[0] is not None and scaled[1] is not None  # noqa: PT018 - one statement about both
                 every = tuple(dict.fromkeys((*full.nodes, *nodes, *polynomial.nodes)))
                 yield Gated(x, kind, polynomial, scaled[0], scaled[1], inner, every)
+
+
+def _sum(y: ir.Value, graph: object) -> Iterator[Gated]:
+    """Read ``c * (a * x + b * x * g)`` as ``x`` times ``c * a + c * b * g``."""
+    outer = algebra.product(y, graph)
+    add = producer(next(iter(outer.factors)), "Add", "Sub") if [*outer.factors.values()] == [1.0] else None
+    if add is None or add.graph is not graph or len(inputs_of(add)) != 2:
+        return
+    (left, right), sign = inputs_of(add), -1.0 if add.op_type == "Sub" else 1.0
+    for alone, its_sign, with_gate, its_own in ((left, 1.0, right, sign), (right, sign, left, 1.0)):
+        for gated in _product(with_gate, graph):
+            plain = algebra.product(alone, graph, {gated.x})
+            offset = outer.coefficient.times(plain.coefficient.scaled(its_sign))
+            slope = outer.coefficient.times(gated.slope.scaled(its_own))
+            if dict(plain.factors) != {gated.x: 1.0} or gated.offset.number != 0 or offset is None or slope is None:
+                continue
+            every = tuple(dict.fromkeys((*outer.nodes, add, *plain.nodes, *gated.nodes)))
+            yield replace(gated, offset=offset, slope=slope, nodes=every)
 
 
 _Function = tuple[Kind, ir.Value, Coefficient, Coefficient, ir.Node, tuple[ir.Node, ...]]
@@ -134,19 +158,19 @@ def _logistic(inner: ir.Node, term: Product, offset: Coefficient, nodes: tuple[i
         yield "sigmoid", argument, Coefficient(0.0, rank=axes), Coefficient(rank=axes), inner, (*nodes, inner, negated)
 
 
-def _candidates(node: ir.Node, gate: ir.Value) -> Iterator[ir.Value]:
+def _candidates(y: ir.Value, gate: ir.Value, graph: object) -> Iterator[ir.Value]:
     """Every value of a product that could be the input: the deepest first, so that a product is no input of itself."""
     seen: dict[ir.Value, None] = {}
 
     def visit(value: ir.Value | None, depth: int) -> None:
         if value is None or value is gate or depth > 4:
             return
-        below = producer(value, "Mul", "Div")
-        if below is not None and below.graph is node.graph:
+        below = producer(value, "Mul", "Div", "Neg")
+        if below is not None and below.graph is graph:
             for each in below.inputs:
                 visit(each, depth + 1)
-        if value is not node.outputs[0] and algebra.coefficient(value) is None:
+        if value is not y and algebra.coefficient(value) is None:
             seen.setdefault(value)
 
-    visit(node.outputs[0], 0)
+    visit(y, 0)
     return iter(seen)

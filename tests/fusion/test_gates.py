@@ -28,6 +28,10 @@ def read(body: str) -> list[Gated]:
         ("h = HardSigmoid(x) y = Mul(x, h)", "hard sigmoid", {1: 1}, 0, 1),
         ("a = Add(x, two) c = Clip(a) y = Mul(x, c)", "clip", {0: 2, 1: 1}, 0, 1),
         ("n = Neg(x) e = Exp(n) a = Add(one, e) y = Div(x, a)", "sigmoid", {1: 1}, 0, 1),
+        ("e = Erf(x) h = Mul(x, half) p = Mul(h, e) y = Add(h, p)", "erf", {1: 1}, 0.5, 0.5),
+        ("e = Erf(x) p = Mul(e, x) a = Add(p, x) y = Mul(half, a)", "erf", {1: 1}, 0.5, 0.5),
+        ("e = Erf(x) h = Div(x, two) p = Mul(x, e) q = Div(p, two) y = Sub(h, q)", "erf", {1: 1}, 0.5, -0.5),
+        ("e = Tanh(x) p = Mul(x, e) y = Sub(p, x)", "tanh", {1: 1}, -1, 1),
     ],
 )
 def test_gated(body: str, kind: str, argument: dict[int, float], offset: float, slope: float) -> None:
@@ -43,7 +47,9 @@ def test_gated(body: str, kind: str, argument: dict[int, float], offset: float, 
     ["s = Sigmoid(z) y = Mul(x, s)", "s = Sigmoid(x) y = Div(x, s)", "s = Sigmoid(x) t = Tanh(s) y = Mul(x, t)",
      "y = Mul(x, z)",
      "e = Exp(x) a = Add(one, e) y = Div(x, a)", "n = Neg(x) e = Exp(n) a = Add(two, e) y = Div(x, a)",
-     "n = Neg(x) e = Exp(n) a = Add(one, e) y = Mul(x, a)", "s = Sigmoid(x) m = Mul(x, s) y = Mul(m, z)"],
+     "n = Neg(x) e = Exp(n) a = Add(one, e) y = Mul(x, a)", "s = Sigmoid(x) m = Mul(x, s) y = Mul(m, z)",
+     "e = Erf(x) p = Mul(x, e) y = Add(p, z)", "e = Erf(z) p = Mul(x, e) y = Add(p, x)", "y = Add(x, x)",
+     "y = Add(x, two)", "e = Erf(x) p = Mul(x, e) y = Add(p, two)", "e = Erf(x) y = Add(x, e)"],
 )  # fmt: skip
 def test_what_is_none(body: str) -> None:
     assert read(body) == []

@@ -139,6 +139,9 @@ def test_a_factor_for_each_channel_is_another_function() -> None:
         "r = Sqrt(two) d = Div(x, r) e = Erf(d) g = Add(e, one) h = Mul(x, half) y = Mul(h, g)",
         "r = Sqrt(half) d = Mul(x, r) e = Erf(d) g = Add(e, one) h = Mul(x, half) y = Mul(h, g)",
         "r = Reciprocal(two) h = Mul(x, r) d = Div(x, div) e = Erf(d) g = Add(one, e) y = Mul(g, h)",
+        "h = Mul(x, half) d = Div(x, div) e = Erf(d) p = Mul(h, e) y = Add(h, p)",  # multiplied out
+        "d = Div(x, div) e = Erf(d) p = Mul(e, x) a = Add(p, x) y = Div(a, two)",
+        "d = Mul(x, mul) e = Erf(d) h = Mul(x, half) p = Mul(x, e) q = Mul(half, p) m = Neg(q) y = Sub(h, m)",
         "d = Div(x, div) e = Erf(d) m = Neg(one) g = Sub(e, m) h = Mul(x, half) y = Mul(h, g)",
     ],
 )
@@ -167,6 +170,13 @@ def test_leaves_alone_what_only_looks_alike() -> None:
     ):
         inputs = "float[2,8] x, float[2,8] z"
         assert_refuses(model(other, CONSTANTS, inputs=inputs, outputs="float[2,8] y", opset=20), None)
+
+
+def test_refuses_other_numbers_where_it_is_multiplied_out() -> None:
+    pieces = "h = Mul(x, half) t = Mul(x, third) d = Div(x, div) e = Erf(d) p = Mul(t, e) y = Add(h, p)"
+    of = model(pieces, CONSTANTS + ", float third = {0.25}", opset=20)
+    report = assert_refuses(of, "GELU wants x * (0.5 + 0.5 * g), the graph has x * (0.5 + 0.25 * g)")
+    assert len(report.sites) == 1
 
 
 def test_refuses_a_gate_of_the_other_sign() -> None:
