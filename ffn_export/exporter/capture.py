@@ -14,7 +14,7 @@ import torch
 from onnx_ir.passes.common import NameFixPass
 
 from ffn_export.errors import ExportError
-from ffn_export.exporter import empty_sizes, pointwise_conv
+from ffn_export.exporter import empty_sizes, experts, pointwise_conv
 from ffn_export.exporter.checks import check_inference_only, specialised
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.one_line import first_line, root_cause
@@ -41,7 +41,7 @@ def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, i
         raise ExportError(
             f"opset {opset} cannot be had from torch's exporter and this onnx: use --opset {LOWEST_OPSET} to {highest}"
         )
-    with evaluation_mode(source.module), quiet(), torch.no_grad():
+    with evaluation_mode(source.module), experts.as_products(source.module), quiet(), torch.no_grad():
         result = _run(source)
         check_result(result)
         register_dataclasses(result)

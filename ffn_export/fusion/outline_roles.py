@@ -9,7 +9,8 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.fusion.activations import ELEMENTWISE
-from ffn_export.fusion.sites import HALVES, LAYOUT, PRODUCTS, FoundSite
+from ffn_export.fusion.region import HALVES, LAYOUT
+from ffn_export.fusion.sites import PRODUCTS, FoundSite
 from ffn_export.fusion.views import input_at, is_standard, readers
 
 Attribute = int | float | str

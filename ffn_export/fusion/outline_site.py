@@ -15,7 +15,8 @@ import onnx_ir as ir
 from ffn_export.exporter.constant_tensors import constant_tensor
 from ffn_export.fusion import constants, gate
 from ffn_export.fusion.outline_roles import Attribute, Roles, roles
-from ffn_export.fusion.sites import HALVES, LAYOUT, QUANTIZED, FoundSite
+from ffn_export.fusion.region import HALVES, LAYOUT
+from ffn_export.fusion.sites import QUANTIZED, FoundSite
 from ffn_export.fusion.views import input_at, is_standard, rank, readers
 
 INPUTS = ("x", "w1", "b1", "w2", "b2", "w3", "b3")

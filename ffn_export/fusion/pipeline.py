@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from ffn_export.exporter import weight_layout
-from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes, sites
+from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes
 from ffn_export.fusion.by_rows.apply import by_rows
-from ffn_export.fusion.decisions import GEMM, PADDED, check, decisions, default_forms, open_rules
-from ffn_export.fusion.engine import Log, Refusal, Sweep, scoped_name, sorted_nodes
+from ffn_export.fusion.decisions import GEMM, PADDED, check, default_forms, open_rules
+from ffn_export.fusion.engine import Log, Sweep
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.padded_widths.apply import pad_widths
 from ffn_export.fusion.padded_widths.remove import remove as remove_padding
 from ffn_export.fusion.portable_functions import remove as remove_portable_functions
-from ffn_export.fusion.provenance import joined, rules_of
-from ffn_export.fusion.report import FusionReport, Site, SiteKind
+from ffn_export.fusion.provenance import rules_of
+from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.rule import Rule
+from ffn_export.fusion.site_report import report_sites
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.fusion.views import is_read
 
@@ -120,7 +120,7 @@ def rewrite(
     inference.forget_names(fused, own_names)
     report = FusionReport(
         target=target,
-        sites=_report_sites(fused, chosen, used, log, {"by rows": left, "padded": unpadded}),
+        sites=report_sites(fused, chosen, used, log, {"by rows": left, "padded": unpadded}),
         rules=dict(sorted(log.applied.items())),
         nodes={"before": before[0], "after": node_count(fused)},
         opset={"before": before[1], "after": fused.opset_imports.get("", 0)},
@@ -215,89 +215,3 @@ def _opset_of_written(model: ir.Model) -> int:
     """Return the opset that the operators need that rules wrote; others need what they came with."""
     written = (n for n in model.graph.all_nodes() if rules_of(n) and n.domain == "")
     return max((opset.introduced(node.op_type, node.outputs[0].dtype) for node in written), default=0)
-
-
-def _report_sites(
-    model: ir.Model, target: Target, forms: Forms, log: Log, left: Mapping[str, Mapping[str, str]]
-) -> tuple[Site, ...]:
-    """Number the sites of the graph; one that a rule refused says so, a refusal without a site stands alone."""
-    counts: Counter[str] = Counter()
-
-    def numbered(kind: str) -> str:
-        counts[kind] += 1
-        return f"{kind}:{counts[kind] - 1}"
-
-    open_refusals = list(log.refusals)
-    reported = []
-    for found in sites.find(model):
-        site = _site(found, target, forms, numbered(found.kind))
-        # A part of a site that was refused by itself is no site beside it.
-        own = [r for r in open_refusals if r.kind == site.kind and (r.name == site.name or _is_part(r, found))]
-        if own and site.status == "kept":
-            of_part = () if any(r.name == site.name for r in own) else (site.reason or site.form,)
-            words = dict.fromkeys((*of_part, *(r.reason for r in own)))
-            site = replace(site, status="refused", rule=own[0].rule, reason="; ".join(words))
-        open_refusals = [each for each in open_refusals if each not in own]
-        for form, reasons in left.items() if site.kind == "feed_forward" else ():
-            if site.name in reasons:
-                site = replace(site, reason=f"{site.reason or site.form}; not {form}: {reasons[site.name]}")
-        reported.append(site)
-    return (*reported, *(_refused(refusal, numbered(refusal.kind)) for refusal in open_refusals))
-
-
-def _is_part(refusal: Refusal, site: sites.FoundSite) -> bool:
-    return bool(refusal.nodes) and set(site.nodes).issuperset(refusal.nodes)
-
-
-def _site(site: sites.FoundSite, target: Target, forms: Forms, identifier: str) -> Site:
-    rule = joined(name for node in site.nodes for name in rules_of(node)) or None
-    kept = (
-        target.kept.get(site.kind)
-        or _not_chosen(site, target, forms)
-        or site.in_pieces
-        or (_not_tight(site) if target.fewest_nodes else None)
-    )
-    return Site(
-        id=identifier,
-        kind=site.kind,
-        name=scoped_name(site.nodes[-1]),
-        status="kept" if kept else "fused",
-        form=" ".join(node.op_type for node in sorted_nodes(site.nodes)),
-        rule=rule,
-        reason=kept or (None if rule else "came in this form"),
-        activation=site.activation,
-        gated=site.gated,
-        d_model=site.d_model,
-        d_ff=site.d_ff,
-    )
-
-
-def _not_chosen(site: sites.FoundSite, target: Target, forms: Forms) -> str | None:
-    """Return why a site in pieces has not the one form that the target has for it, where that is a choice."""
-    if site.in_pieces is None:
-        return None
-    last = site.nodes[-1]
-    for rule in open_rules(target):
-        name = rule().name
-        if rule.site == site.kind and (last.domain, last.op_type) in rule.ends and name not in forms.rules:
-            decision = decisions(target)[name]
-            return f"{name} was measured here and not chosen" if decision.used else decision.reason
-    return None
-
-
-def _not_tight(site: sites.FoundSite) -> str | None:
-    if site.is_tight:
-        return None
-    return f"{len(site.between)} nodes compute between its two products: {sites.listed(site.between)}"
-
-
-def _refused(refusal: Refusal, identifier: str) -> Site:
-    return Site(
-        identifier,
-        refusal.kind,
-        refusal.name,
-        "refused",
-        refusal.form,
-        rule=refusal.rule,
-        reason=refusal.reason,
-    )

@@ -8,26 +8,22 @@ element-wise until one product with a constant matrix, or two of the same input,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.fusion.activations import ELEMENTWISE, activation_name
 from ffn_export.fusion.padded_widths.units import plain_shape
+from ffn_export.fusion.region import LARGEST, LAYOUT, Region, through
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import input_at, int_of, producer
+from ffn_export.fusion.views import input_at, int_of, is_one_of, producer
 
 SKIP_NORMS = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 PRODUCTS = ("MatMul", "Gemm", "FusedGemm")
 QUANTIZED = "MatMulNBits"
-LAYOUT = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Identity", "Flatten", "Dropout")
-HALVES = ("Split", "Slice")
-# An operator of another domain may have a known name and mean another thing.
-_DOMAINS = frozenset({"", "com.microsoft"})
-_LARGEST_REGION = 32
 
 
 @dataclass(frozen=True)
@@ -68,13 +64,13 @@ def find(model: ir.Model) -> list[FoundSite]:
 
 def _sites_ending_at(node: ir.Node) -> Iterator[FoundSite]:
     x = input_at(node, 0)
-    if _is(node, *NORMS):
+    if is_one_of(node, *NORMS):
         yield FoundSite("norm", (node,), d_model=last_size(x))
         add = None if x is None else producer(through(x, LAYOUT), "Add")
         if add is not None and not any(map(constants.is_fixed, add.inputs)):
             apart = "the sum and its norm are two nodes"
             yield FoundSite("residual_norm", (add, node), d_model=last_size(x), in_pieces=apart)
-    if _is(node, *SKIP_NORMS):
+    if is_one_of(node, *SKIP_NORMS):
         yield FoundSite("norm", (node,), d_model=last_size(x))
         yield FoundSite("residual_norm", (node,), d_model=last_size(x))
     site = _feed_forward(node)
@@ -82,55 +78,20 @@ def _sites_ending_at(node: ir.Node) -> Iterator[FoundSite]:
         yield site
 
 
-@dataclass
-class _Region:
-    """What stands between a second product and the products before it."""
-
-    firsts: dict[ir.Node, None] = field(default_factory=dict)
-    computing: dict[ir.Node, None] = field(default_factory=dict)
-    seen: set[ir.Node] = field(default_factory=set)
-    is_packed: bool = False
-
-    def grow(self, value: ir.Value | None, graph: object) -> bool:
-        """Read backwards from a value; return False where something else than a feed-forward comes in."""
-        if value is None or constants.is_fixed(value):
-            return value is not None
-        node = value.producer()
-        if node is None or node.graph is not graph or len(self.seen) > _LARGEST_REGION:
-            return False
-        if node in self.seen:
-            return True
-        self.seen.add(node)
-        if _weight_sizes(node) is not None:
-            self.firsts[node] = None
-            return True
-        if _is(node, *LAYOUT, *HALVES):
-            self.is_packed = self.is_packed or node.op_type in HALVES
-            return self.grow(input_at(node, 0), graph)
-        if (node.domain, node.op_type) not in ELEMENTWISE:
-            return False
-        self.computing[node] = None
-        return bool(node.inputs) and all(self.grow(each, graph) for each in node.inputs if each is not None)
-
-
 def _feed_forward(product: ir.Node) -> FoundSite | None:
     """Recognise a feed-forward by its second product."""
     second = _weight_sizes(product)
     if second is None:
         return None
-    region = _Region()
-    if not region.grow(product.inputs[0], product.graph) or len(region.firsts) not in (1, 2):
+    region = Region(_data_of, constants.is_fixed)
+    if not region.grow(product.inputs[0], product.graph) or region.source is None:
         return None
     firsts = list(region.firsts)
     sizes = _weight_sizes(firsts[0])
-    if sizes is None or sizes[0] != second[1] or not _have_one_source(firsts):
+    if sizes is None or sizes[0] != second[1]:
         return None
-    biases = {node for node in region.computing if _is(node, "Add") and any(map(constants.is_fixed, node.inputs))}
-    # ``computing`` is in the order of reading, from the end backwards.
-    shaped = [node for node in region.computing if node not in biases][::-1]
-    gated = len(firsts) == 2 or (region.is_packed and any(_is_gate(node) for node in shaped))
+    gated, pieces = region.is_gated, region.pieces
     activated = [n for n in firsts if n.op_type == "FusedGemm"]
-    pieces = [node for node in shaped if not (gated and node is _outermost_gate(shaped))]
     if not pieces and not activated and not gated:
         return None
     name = activation_name(activated, pieces)
@@ -161,17 +122,8 @@ def listed(nodes: Sequence[ir.Node]) -> str:
     return f"{operators}, from {ends[0]} to {ends[1]}" if len(ends) == 2 else operators
 
 
-def _is_gate(node: ir.Node) -> bool:
-    return _is(node, "Mul") and not any(map(constants.is_fixed, node.inputs))
-
-
-def _outermost_gate(shaped: list[ir.Node]) -> ir.Node | None:
-    return next((node for node in reversed(shaped) if _is_gate(node)), None)
-
-
-def _have_one_source(firsts: list[ir.Node]) -> bool:
-    sources = [node.inputs[0] for node in firsts]
-    return len({through(source, LAYOUT) for source in sources if source is not None}) == 1
+def _data_of(node: ir.Node) -> ir.Value | None:
+    return None if _weight_sizes(node) is None else node.inputs[0]
 
 
 def _weight_sizes(node: ir.Node) -> tuple[int, int] | None:
@@ -179,7 +131,7 @@ def _weight_sizes(node: ir.Node) -> tuple[int, int] | None:
     if node.op_type == QUANTIZED and node.domain == "com.microsoft":
         d_in, d_out = int_of(node, "K", 0), int_of(node, "N", 0)
         return (d_in, d_out) if d_in and d_out else None
-    if not _is(node, *PRODUCTS) or int_of(node, "transA", 0):
+    if not is_one_of(node, *PRODUCTS) or int_of(node, "transA", 0):
         return None
     source, weight = input_at(node, 0), input_at(node, 1)
     if source is None or weight is None or not constants.is_fixed(weight) or weight.shape is None:
@@ -193,18 +145,9 @@ def _weight_sizes(node: ir.Node) -> tuple[int, int] | None:
 
 def _bias_after(product: ir.Node) -> ir.Node | None:
     users = [user for user, _ in product.outputs[0].uses()]
-    if len(users) == 1 and _is(users[0], "Add") and any(map(constants.is_fixed, users[0].inputs)):
+    if len(users) == 1 and is_one_of(users[0], "Add") and any(map(constants.is_fixed, users[0].inputs)):
         return users[0]
     return None
-
-
-def through(value: ir.Value, movers: Sequence[str] = (*LAYOUT, *HALVES)) -> ir.Value:
-    """Step back over nodes that move data without computing: layout, and the halves of a packed product."""
-    node = value.producer()
-    while node is not None and _is(node, *movers) and node.inputs and node.inputs[0] is not None:
-        value = node.inputs[0]
-        node = value.producer()
-    return value
 
 
 def leads_to_a_product(node: ir.Node) -> bool:
@@ -220,16 +163,12 @@ def feed_forward_after(product: ir.Node) -> FoundSite | None:
 
 def _product_after(node: ir.Node) -> ir.Node | None:
     waiting, seen = [node], {node}
-    while waiting and len(seen) < _LARGEST_REGION:
+    while waiting and len(seen) < LARGEST:
         for user, place in (use for value in waiting.pop().outputs for use in value.uses()):
             if _weight_sizes(user) is not None and place == 0:
                 return user
-            moves = (user.domain, user.op_type) in ELEMENTWISE or _is(user, *LAYOUT)
+            moves = (user.domain, user.op_type) in ELEMENTWISE or is_one_of(user, *LAYOUT)
             if user not in seen and user.graph is node.graph and moves:
                 seen.add(user)
                 waiting.append(user)
     return None
-
-
-def _is(node: ir.Node, *operators: str) -> bool:
-    return node.op_type in operators and node.domain in _DOMAINS

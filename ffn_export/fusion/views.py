@@ -12,6 +12,11 @@ def is_standard(node: ir.Node | None, *operators: str) -> bool:
     return node is not None and node.domain == "" and node.op_type in operators
 
 
+def is_one_of(node: ir.Node, *operators: str) -> bool:
+    """Whether a node is one of these operators, of the standard or of ONNX Runtime; others may mean another thing."""
+    return node.op_type in operators and node.domain in ("", "com.microsoft")
+
+
 def inputs_of(node: ir.Node) -> tuple[ir.Value, ...]:
     """Return the inputs that are given; none where one is left out in between, as in no well-formed node."""
     given = tuple(value for value in node.inputs if value is not None)

@@ -9,6 +9,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves, tree_map
 
+from ffn_export.exporter import experts
 from ffn_export.exporter.dispatch import OperatorMode
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.module_state import copied
@@ -93,7 +94,7 @@ class TorchOracle:
             name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in to_torch(feeds).items()
         }
         args, kwargs = self.source.call.arguments(tensors)
-        with torch.no_grad():
+        with torch.no_grad(), experts.as_products(self.module):  # the operator for groups knows no float64
             moved = {} if rounding_seed is None else self._rounded_parameters(rounding_seed)
             result = _InFloat64().watch(lambda: torch.func.functional_call(self.module, moved, args, kwargs))
         return [tensor.detach().cpu().numpy() for tensor in tensors_of(result)]

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ffn_export.errors import UsageError
+from ffn_export.exporter import experts
 from ffn_export.exporter.hugging_face.directory import CONFIG, ModelDirectory, open_directory
 from ffn_export.exporter.hugging_face.inputs import EXAMPLE, conventional_inputs
 from ffn_export.exporter.hugging_face.library import transformers
@@ -95,8 +96,6 @@ def _configuration(directory: ModelDirectory) -> Any:
         part.use_cache = False
         part.output_attentions = False
         part.output_hidden_states = False
-        # One product for each expert that a token may go to: the other ways loop over the experts that were
-        # chosen, which no graph can.
-        part._experts_implementation = "batched_mm"
+        part._experts_implementation = experts.IMPLEMENTATION
     config.return_dict = True
     return config

@@ -10,6 +10,7 @@ from ffn_export.fusion import layout, sites
 from ffn_export.fusion.constants import evaluate, integers
 from ffn_export.fusion.outline_site import Reading
 from ffn_export.fusion.outline_site import read as read_site
+from ffn_export.fusion.region import HALVES, LAYOUT
 from ffn_export.fusion.shapes import are_same_axes, last_size
 from ffn_export.fusion.views import input_at, is_standard, rank
 
@@ -57,13 +58,13 @@ def _why_not(reading: Reading) -> str | None:
     for node in reading.nodes:
         if is_of_shapes(node) or is_moved(node):
             continue
-        if is_standard(node, *sites.LAYOUT) and not is_standard(node, "Cast", "Dropout"):
+        if is_standard(node, *LAYOUT) and not is_standard(node, "Cast", "Dropout"):
             return f"{node.op_type} {node.name!r} moves tokens"
-        if is_standard(node, *sites.HALVES) and not _is_along_last(node):
+        if is_standard(node, *HALVES) and not _is_along_last(node):
             return f"{node.op_type} {node.name!r} is not along the last axis"
         for place, value in enumerate(node.inputs):
             is_weight = node.op_type in sites.PRODUCTS and place == 1
-            if is_standard(node, *sites.HALVES) and place > 0 and value is not None and integers(value) is None:
+            if is_standard(node, *HALVES) and place > 0 and value is not None and integers(value) is None:
                 return f"where {node.op_type} {node.name!r} cuts is computed"
             if value is None or value is x or is_weight or value.producer() in reading.nodes:
                 continue

@@ -14,9 +14,10 @@ import onnx_ir as ir
 
 from ffn_export.fusion import linear
 from ffn_export.fusion.activations import ACTIVATIONS
+from ffn_export.fusion.region import through
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Rule, replacing
-from ffn_export.fusion.sites import leads_to_a_product, through
+from ffn_export.fusion.sites import leads_to_a_product
 from ffn_export.fusion.views import inputs_of, is_standard
 
 # A product that is activated already gates the other one too.

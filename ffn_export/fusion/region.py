@@ -1,0 +1,96 @@
+"""What stands between two products of a feed-forward: element-wise nodes, layout, the halves of a packed product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from ffn_export.fusion.activations import ELEMENTWISE
+from ffn_export.fusion.views import input_at, is_one_of
+
+LAYOUT = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Identity", "Flatten", "Dropout")
+HALVES = ("Split", "Slice")
+LARGEST = 32
+
+
+@dataclass
+class Region:
+    """What stands between a second product and the products before it.
+
+    Attributes:
+        data_of: The input of a product that is not its weight; None for a node that is no such product.
+        is_given: Whether a value takes no part in it, as a constant.
+        firsts: The products before.
+        computing: The nodes between that compute.
+        seen: All nodes that were looked at.
+        is_packed: Whether one of them takes a part of what a product gives.
+    """
+
+    data_of: Callable[[ir.Node], ir.Value | None]
+    is_given: Callable[[ir.Value], bool]
+    firsts: dict[ir.Node, None] = field(default_factory=dict)
+    computing: dict[ir.Node, None] = field(default_factory=dict)
+    seen: set[ir.Node] = field(default_factory=set)
+    is_packed: bool = False
+
+    def grow(self, value: ir.Value | None, graph: object) -> bool:
+        """Read backwards from a value; return False where something else than a feed-forward comes in."""
+        if value is None or self.is_given(value):
+            return value is not None
+        node = value.producer()
+        if node is None or node.graph is not graph or len(self.seen) > LARGEST:
+            return False
+        if node in self.seen:
+            return True
+        self.seen.add(node)
+        if self.data_of(node) is not None:
+            self.firsts[node] = None
+            return True
+        if is_one_of(node, *LAYOUT, *HALVES):
+            self.is_packed = self.is_packed or node.op_type in HALVES
+            return self.grow(input_at(node, 0), graph)
+        if (node.domain, node.op_type) not in ELEMENTWISE:
+            return False
+        self.computing[node] = None
+        return bool(node.inputs) and all(self.grow(each, graph) for each in node.inputs if each is not None)
+
+    @property
+    def source(self) -> ir.Value | None:
+        """What its products, one or two, are all computed from; None where they are more, or of several values."""
+        sources = {through(data, LAYOUT) for node in self.firsts if (data := self.data_of(node)) is not None}
+        return sources.pop() if len(sources) == 1 and len(self.firsts) <= 2 else None
+
+    @property
+    def shaped(self) -> list[ir.Node]:
+        """The computing nodes but for sums with a bias, in the order that they are computed in."""
+        # ``computing`` is in the order of reading, from the end backwards.
+        return [node for node in self.computing if not (is_one_of(node, "Add") and self._reads_given(node))][::-1]
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether an activation is multiplied by another projection."""
+        return len(self.firsts) == 2 or (self.is_packed and any(map(self._is_gate, self.shaped)))
+
+    @property
+    def pieces(self) -> list[ir.Node]:
+        """The nodes of the activation."""
+        shaped = self.shaped
+        outermost = next(filter(self._is_gate, reversed(shaped)), None) if self.is_gated else None
+        return [node for node in shaped if node is not outermost]
+
+    def _is_gate(self, node: ir.Node) -> bool:
+        return is_one_of(node, "Mul") and not self._reads_given(node)
+
+    def _reads_given(self, node: ir.Node) -> bool:
+        return any(value is not None and self.is_given(value) for value in node.inputs)
+
+
+def through(value: ir.Value, movers: Sequence[str] = (*LAYOUT, *HALVES)) -> ir.Value:
+    """Step back over nodes that move data without computing: layout, and the halves of a packed product."""
+    node = value.producer()
+    while node is not None and is_one_of(node, *movers) and node.inputs and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    return value

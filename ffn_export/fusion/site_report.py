@@ -1,0 +1,117 @@
+"""What became of each site of a fused graph, for the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from ffn_export.fusion import experts, sites
+from ffn_export.fusion.decisions import decisions, open_rules
+from ffn_export.fusion.engine import Log, Refusal, scoped_name, sorted_nodes
+from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.provenance import joined, rules_of
+from ffn_export.fusion.report import Site
+from ffn_export.fusion.targets import Target
+
+
+def report_sites(
+    model: ir.Model, target: Target, forms: Forms, log: Log, left: Mapping[str, Mapping[str, str]]
+) -> tuple[Site, ...]:
+    """Number the sites of the graph; one that a rule refused says so, a refusal without a site stands alone."""
+    counts: Counter[str] = Counter()
+
+    def numbered(kind: str) -> str:
+        counts[kind] += 1
+        return f"{kind}:{counts[kind] - 1}"
+
+    open_refusals = list(log.refusals)
+    reported = []
+    for found in sites.find(model):
+        site = _site(found, target, forms, numbered(found.kind))
+        # A part of a site that was refused by itself is no site beside it.
+        own = [r for r in open_refusals if r.kind == site.kind and (r.name == site.name or _is_part(r, found))]
+        if own and site.status == "kept":
+            of_part = () if any(r.name == site.name for r in own) else (site.reason or site.form,)
+            words = dict.fromkeys((*of_part, *(r.reason for r in own)))
+            site = replace(site, status="refused", rule=own[0].rule, reason="; ".join(words))
+        open_refusals = [each for each in open_refusals if each not in own]
+        for form, reasons in left.items() if site.kind == "feed_forward" else ():
+            if site.name in reasons:
+                site = replace(site, reason=f"{site.reason or site.form}; not {form}: {reasons[site.name]}")
+        reported.append(site)
+    reported += [_of_experts(found, numbered("feed_forward")) for found in experts.find(model)]
+    return (*reported, *(_refused(refusal, numbered(refusal.kind)) for refusal in open_refusals))
+
+
+def _is_part(refusal: Refusal, site: sites.FoundSite) -> bool:
+    return bool(refusal.nodes) and set(site.nodes).issuperset(refusal.nodes)
+
+
+def _site(site: sites.FoundSite, target: Target, forms: Forms, identifier: str) -> Site:
+    rule = joined(name for node in site.nodes for name in rules_of(node)) or None
+    kept = (
+        target.kept.get(site.kind)
+        or _not_chosen(site, target, forms)
+        or site.in_pieces
+        or (_not_tight(site) if target.fewest_nodes else None)
+    )
+    return Site(
+        id=identifier,
+        kind=site.kind,
+        name=scoped_name(site.nodes[-1]),
+        status="kept" if kept else "fused",
+        form=" ".join(node.op_type for node in sorted_nodes(site.nodes)),
+        rule=rule,
+        reason=kept or (None if rule else "came in this form"),
+        activation=site.activation,
+        gated=site.gated,
+        d_model=site.d_model,
+        d_ff=site.d_ff,
+    )
+
+
+def _of_experts(found: experts.FoundExperts, identifier: str) -> Site:
+    return Site(
+        identifier,
+        "feed_forward",
+        scoped_name(found.nodes[-1]),
+        "kept",
+        " ".join(node.op_type for node in sorted_nodes(found.nodes)),
+        reason=found.reason,
+        activation=found.activation,
+        gated=found.gated,
+    )
+
+
+def _not_chosen(site: sites.FoundSite, target: Target, forms: Forms) -> str | None:
+    """Return why a site in pieces has not the one form that the target has for it, where that is a choice."""
+    if site.in_pieces is None:
+        return None
+    last = site.nodes[-1]
+    for rule in open_rules(target):
+        name = rule().name
+        if rule.site == site.kind and (last.domain, last.op_type) in rule.ends and name not in forms.rules:
+            decision = decisions(target)[name]
+            return f"{name} was measured here and not chosen" if decision.used else decision.reason
+    return None
+
+
+def _not_tight(site: sites.FoundSite) -> str | None:
+    if site.is_tight:
+        return None
+    return f"{len(site.between)} nodes compute between its two products: {sites.listed(site.between)}"
+
+
+def _refused(refusal: Refusal, identifier: str) -> Site:
+    return Site(
+        identifier,
+        refusal.kind,
+        refusal.name,
+        "refused",
+        refusal.form,
+        rule=refusal.rule,
+        reason=refusal.reason,
+    )
