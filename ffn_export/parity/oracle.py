@@ -16,6 +16,7 @@ from ffn_export.exporter.module_state import copied
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
+from ffn_export.parity.limits_of_dtypes import limits_of, working_dtype
 
 # Parameters of more bytes are not moved: each copy of them in float64 takes twice as much.
 _LARGEST_COPY = 2**28
@@ -78,6 +79,7 @@ class TorchOracle:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.working_dtype = working_dtype(source.module)
         self.module = copied(source.module).double()
         for each in self.module.modules():  # eval() is not every module's own: an exported program's raises
             each.training = False
@@ -94,7 +96,8 @@ class TorchOracle:
             name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in to_torch(feeds).items()
         }
         args, kwargs = self.source.call.arguments(tensors)
-        with torch.no_grad(), experts.as_products(self.module):  # the operator for groups knows no float64
+        # The operator for groups knows no float64.
+        with torch.no_grad(), experts.as_products(self.module), limits_of(self.working_dtype):
             moved = {} if rounding_seed is None else self._rounded_parameters(rounding_seed)
             result = _InFloat64().watch(lambda: torch.func.functional_call(self.module, moved, args, kwargs))
         return [tensor.detach().cpu().numpy() for tensor in tensors_of(result)]

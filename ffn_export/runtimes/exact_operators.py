@@ -1,4 +1,7 @@
-"""ONNX's reference evaluator in float64: its operators that fall back to float32 on the way."""
+"""Operators that ONNX's reference evaluator computes otherwise than the standard says.
+
+Some of its own fall back to float32 on the way, and one takes the first column for all.
+"""
 
 from __future__ import annotations
 
@@ -32,4 +35,14 @@ class Gelu(OpRun):
         return ((0.5 * x * (1.0 + gate)).astype(x.dtype),)
 
 
-OPERATORS: tuple[type[OpRun], ...] = (Erf, Gelu)
+class GatherElements(OpRun):
+    """Elements along an axis; the evaluator's own takes no more than 32 rows, or of a matrix one index a row."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:
+        own = tuple(slice(None) if n == axis % data.ndim else slice(size) for n, size in enumerate(indices.shape))
+        return (np.take_along_axis(data[own], indices, axis),)
+
+
+OPERATORS: tuple[type[OpRun], ...] = (Erf, Gelu, GatherElements)

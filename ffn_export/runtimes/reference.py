@@ -58,7 +58,11 @@ class EvaluatorRunner:
         self._dtypes = graph_dtypes(model)
         model = _with_bodies(model)
         name_unused_outputs(model)
-        operators = [*contrib_operators.OPERATORS.values(), *half_precision.OPERATORS, *exact_operators.OPERATORS]
+        operators = [
+            *contrib_operators.OPERATORS.values(),
+            *half_precision.operators(model.opset_imports.get("", 0)),
+            *exact_operators.OPERATORS,
+        ]
         try:
             self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
         except Exception as error:  # it raises whatever it meets: NotImplementedError, RuntimeError, KeyError

@@ -13,7 +13,7 @@ from ffn_export.exporter.precision import convert
 from ffn_export.exporter.source import resolve
 from ffn_export.fusion import portable_functions
 from ffn_export.fusion.pipeline import fuse
-from ffn_export.runtimes.half_precision import OPERATORS as IN_HALF
+from ffn_export.runtimes import half_precision
 from tests.families import some_of_them
 from tests.fusion.conftest import SOME_EXPORTS, Exported
 from tests.fusion.graphs import Array, assert_interface_kept, feeds, model, operators, run
@@ -66,7 +66,7 @@ def test_presets_in_half_precision(preset: str, dtype: str) -> None:
     added, _ = fuse(half, "ort", portable_functions=True)
     given = {name: array.astype(half.graph.inputs[0].dtype.numpy()) for name, array in feeds(wide).items()}  # type: ignore[union-attr]
     (truth,) = run(wide, feeds(wide))
-    evaluator = ReferenceEvaluator(ir.to_proto(added), new_ops=list(IN_HALF))
+    evaluator = ReferenceEvaluator(ir.to_proto(added), new_ops=list(half_precision.operators(half.opset_imports[""])))
     actual = np.asarray(next(iter(evaluator.run(None, given))))
     assert actual.dtype == half.graph.outputs[0].dtype.numpy()  # type: ignore[union-attr]
     bound = {"float16": 5e-3, "bfloat16": 4e-2}[dtype]

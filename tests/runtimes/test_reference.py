@@ -26,6 +26,14 @@ STANDARD = {
     "Swish": ("y = Swish(x)", 24),
     "MatMul": ("y = MatMul(x, w)", 20),
     "Gemm": ("y = Gemm <transB: int = 1> (x, w, scale)", 20),
+    "Softmax": ("y = Softmax(x)", 20),
+    "Softmax-0": ("y = Softmax <axis: int = 0> (x)", 20),
+    "LogSoftmax": ("y = LogSoftmax(x)", 20),
+    "ReduceSum": ("axes = Constant <value_ints = [-1]> () s = ReduceSum(x, axes) y = Div(x, s)", 20),
+    "ReduceMean": ("axes = Constant <value_ints = [-1]> () s = ReduceMean(x, axes) y = Sub(x, s)", 20),
+    "ReduceMean-13": ("s = ReduceMean <axes = [-1]> (x) y = Sub(x, s)", 13),
+    "ReduceL2": ("axes = Constant <value_ints = [-1]> () s = ReduceL2(x, axes) y = Div(x, s)", 20),
+    "ReduceSumSquare": ("s = ReduceSumSquare <keepdims = 1> (x) y = Div(x, s)", 20),
 }
 
 
@@ -51,6 +59,37 @@ def test_a_norm_of_halves_adds_up_in_float32(tmp_path: Path) -> None:
     (y,) = OnnxEvaluator().load(artifact, 1).run({"x": x, "scale": np.ones(64, np.float16)}).values()
     wide = x.astype(np.float64)
     np.testing.assert_allclose(y, (wide - wide.mean()) / wide.std(), 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("body", "opset"),
+    [("y = Softmax(x)", 20), ("s = ReduceMean <axes = [-1]> (x) y = Div(x, s)", 13),
+     ("axes = Constant <value_ints = [-1]> () s = ReduceSum(x, axes) y = Div(x, s)", 13)],
+)  # fmt: skip
+def test_a_long_row_of_halves_is_summed_in_float32(body: str, opset: int, dtype: str, tmp_path: Path) -> None:
+    artifact = write(tmp_path, f"({dtype}[N,4096] x) => ({dtype}[N,4096] y)", body, opset)
+    (y,) = OnnxEvaluator().load(artifact, 1).run({"x": np.ones((1, 4096), DTYPES[dtype])}).values()
+    expected = 1.0 if "Mean" in body else 1 / 4096
+    np.testing.assert_array_equal(y.astype(np.float64), np.full((1, 4096), expected))
+
+
+def test_integers_are_summed_as_integers(tmp_path: Path) -> None:
+    body = "axes = Constant <value_ints = [-1]> () y = ReduceSum(x, axes)"
+    artifact = write(tmp_path, "(int64[N,2] x) => (int64[N,1] y)", body, 20)
+    (y,) = OnnxEvaluator().load(artifact, 1).run({"x": np.asarray([[2**60 + 1, 2]])}).values()
+    assert (y.dtype.name, y.tolist()) == ("int64", [[2**60 + 3]])
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(1, (3, 5)), (-1, (3, 40)), (0, (4, 66)), (1, (2, 66)), (0, (40, 3))])
+def test_elements_are_gathered_one_by_one(axis: int, shape: tuple[int, int], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((3, 66)).astype(np.float32)
+    indices = rng.integers(-data.shape[axis], data.shape[axis], shape)
+    body = f"y = GatherElements <axis: int = {axis}> (x, i)"
+    artifact = write(tmp_path, "(float[R,C] x, int64[M,N] i) => (float[M,N] y)", body, 20)
+    ours, kernel = (runtime.load(artifact, 1).run({"x": data, "i": indices}) for runtime in (OnnxEvaluator(), OrtCpu()))
+    np.testing.assert_array_equal(ours["y"], kernel["y"])
 
 
 def test_outputs_left_out_are_not_taken_for_inputs_left_out(tmp_path: Path) -> None:
