@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class Session:
         self.manifest = manifest
         self._runner = runner
         self._dtypes = {tensor["name"]: tensor["dtype"] for tensor in manifest.inputs}
+        self._shapes = {tensor["name"]: tensor["shape"] for tensor in manifest.inputs}
 
     @property
     def providers(self) -> list[str]:
@@ -46,7 +47,7 @@ class Session:
             Output name -> array.
 
         Raises:
-            UsageError: If an input is missing, unknown, or of another dtype.
+            UsageError: If an input is missing, unknown, or of another dtype or shape.
         """
         arrays = {name: as_array(value) for name, value in inputs.items()}
         missing = [name for name in self._dtypes if name not in arrays]
@@ -56,7 +57,16 @@ class Session:
         for name, array in arrays.items():
             if array.dtype.name != self._dtypes[name]:
                 raise UsageError(f"input {name!r} is {array.dtype.name}, the model takes {self._dtypes[name]}")
+            if not _fits(array.shape, self._shapes[name]):
+                takes = ",".join(map(str, self._shapes[name]))
+                raise UsageError(f"input {name!r} has the shape {list(array.shape)}, the model takes [{takes}]")
         return self._runner.run(arrays)
+
+
+def _fits(shape: Sequence[int], taken: Sequence[int | str]) -> bool:
+    """Whether an array has the rank and the fixed sizes of an input."""
+    pairs = zip(shape, taken, strict=False)
+    return len(shape) == len(taken) and all(not isinstance(size, int) or size == n for n, size in pairs)
 
 
 def load(directory: Path | str, *, threads: int | None = None) -> Session:

@@ -112,6 +112,19 @@ def read_manifest(directory: Path) -> Manifest:
     return Manifest.from_dict(data)
 
 
+def files_of(directory: Path) -> frozenset[str] | None:
+    """Return the files of a bundle of any version, its manifest among them; None where a directory is none.
+
+    ``manifest.json`` is a name that web applications use too.
+    """
+    try:
+        data = json.loads((directory / MANIFEST).read_text())
+    except (OSError, ValueError, RecursionError):
+        return None
+    files = data.get("files") if isinstance(data, Mapping) and "schema_version" in data else None
+    return frozenset((MANIFEST, *files)) if isinstance(files, Mapping) else None
+
+
 def _check_version(path: Path, data: Any) -> None:
     """Say of a bundle of another version what to do, which a field that the schema misses does not."""
     version = data.get("schema_version") if isinstance(data, Mapping) else None

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ffn_export.bundle.manifest import MANIFEST
+from ffn_export.bundle.manifest import files_of
 from ffn_export.errors import UsageError
 
 _PREFIX = ".building-"
@@ -41,14 +41,25 @@ def check_destination(destination: Path) -> None:
     """
     if destination.is_symlink() or (destination.exists() and not destination.is_dir()):
         raise UsageError(f"{destination} is in the way and is no bundle: remove it or choose another --name")
-    if destination.is_dir() and any(destination.iterdir()) and not (destination / MANIFEST).is_file():
-        raise UsageError(f"{destination} is no bundle and is not replaced: remove it or choose another --name")
+    if destination.is_dir() and any(destination.iterdir()):
+        _check_replaceable(destination)
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(prefix=_PREFIX, dir=destination.parent):
             pass
     except OSError as error:
         raise UsageError(f"cannot write to {destination.parent}: {error.strerror or error}") from error
+
+
+def _check_replaceable(directory: Path) -> None:
+    """Refuse a folder with anything in it that no build of ours has put there: it would be lost."""
+    own = files_of(directory)
+    if own is None:
+        raise UsageError(f"{directory} is no bundle and is not replaced: remove it or choose another --name")
+    there = (path.relative_to(directory).as_posix() for path in sorted(directory.rglob("*")) if not path.is_dir())
+    other = next((name for name in there if name not in own and not name.rpartition("/")[2].startswith(".")), None)
+    if other is not None:
+        raise UsageError(f"{directory / other} is not the bundle's and would be lost: move it or choose another --name")
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ import torch
 from onnx_ir.passes.common import NameFixPass
 
 from ffn_export.errors import ExportError
-from ffn_export.exporter import empty_sizes, experts, pointwise_conv
+from ffn_export.exporter import decompositions, empty_sizes, experts
 from ffn_export.exporter.checks import check_inference_only, specialised
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.one_line import first_line, root_cause
 from ffn_export.exporter.outputs import check_result, output_names, register_dataclasses
+from ffn_export.exporter.pieces import PiecesAsSlices
 from ffn_export.exporter.quiet import quiet, silent
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
@@ -49,7 +50,7 @@ def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, i
         del result
         program = source.program or _trace(source)
         check_inference_only(program)
-        program = pointwise_conv.as_matrix_products(program)
+        program = decompositions.decomposed(program)
         model = _translate(program, source, names, opset)
     _rename_axes(model, source.inputs)
     return program, model
@@ -98,7 +99,7 @@ def _trace(source: Source) -> torch.export.ExportedProgram:
     try:
         # backed_size_oblivious: branches on `size == 0` or `size == 1` are not taken as guards.
         oblivious = torch.fx.experimental._config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-        with oblivious, silent(), source.call.spelled_out(source.module):
+        with oblivious, silent(), PiecesAsSlices(), source.call.spelled_out(source.module):
             return torch.export.export(
                 source.module, args, kwargs=kwargs, dynamic_shapes=source.call.by_parameter(axes), strict=False
             )

@@ -87,17 +87,21 @@ def check_ranges(program: torch.export.ExportedProgram, specs: Sequence[TensorSp
                 raise out_of_bounds(Dim(dim.name, low, high))
 
 
-def specialised(axis: str, input_name: str, size: int | str) -> ExportError:
+class TracedSizeError(ExportError):
+    """What a trace took for granted of a size does not hold of all sizes that were asked for."""
+
+
+def specialised(axis: str, input_name: str, size: int | str) -> TracedSizeError:
     """The error for an axis that was asked for with a name and has one size only."""
-    return ExportError(
+    return TracedSizeError(
         f"axis {axis!r} of input {input_name!r} is specialised to {size} by the module: write {size} instead of the "
         "name in --input, or take the size from the input in forward"
     )
 
 
-def out_of_bounds(dim: Dim) -> ExportError:
+def out_of_bounds(dim: Dim) -> TracedSizeError:
     """The error for an axis that was asked for with more sizes than the module takes."""
-    return ExportError(
+    return TracedSizeError(
         f"the module, as torch.export traced it, bounds axis {dim.name!r}: write {dim} for it in --input, "
         "or take branches on the size out of forward"
     )
@@ -112,7 +116,7 @@ def check_output_axes(model: ir.Model, program: torch.export.ExportedProgram) ->
             raise ExportError(f"output {value.name!r} has rank {tensor.ndim}, the graph gives it {len(value.shape)}")
         for axis, (size, got) in enumerate(zip(tensor.shape, value.shape, strict=True)):
             if not isinstance(size, int) and isinstance(got, int):
-                raise ExportError(f"axis {axis} of output {value.name!r} was specialised to {got} in the graph")
+                raise TracedSizeError(f"axis {axis} of output {value.name!r} was specialised to {got} in the graph")
 
 
 def check_inference_only(program: torch.export.ExportedProgram) -> None:

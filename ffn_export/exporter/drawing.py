@@ -35,11 +35,17 @@ def is_floating(array: Array) -> bool:
     return bool(np.issubdtype(array.dtype, np.floating)) or array.dtype == ml_dtypes.bfloat16
 
 
-def trace_sizes(specs: Iterable[TensorSpec]) -> dict[str, int]:
-    """Return distinct sizes to trace with, one for each symbolic dimension, within its bounds."""
+def trace_sizes(specs: Iterable[TensorSpec], least: int = 2) -> dict[str, int]:
+    """Return distinct sizes to trace with, one for each symbolic dimension, within its bounds.
+
+    Args:
+        specs: The inputs.
+        least: The least size that is wanted.
+    """
     sizes: dict[str, int] = {}
     for dim in merge_dims(specs).values():
-        candidates = (dim.clamp(size) for size in (*_TRACE_SIZES, *range(max(dim.minimum, 2), dim.minimum + 64)))
+        wanted = (*(size for size in _TRACE_SIZES if size >= least), *range(max(dim.minimum, least), dim.minimum + 64))
+        candidates = (dim.clamp(size) for size in wanted)
         sizes[dim.name] = next((size for size in candidates if size not in sizes.values()), dim.clamp(2))
     return sizes
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 import onnx_ir as ir
 
+from ffn_export.errors import ExportError
 from ffn_export.exporter import shared_weights, weight_layout
 from ffn_export.exporter.capture import DEFAULT_OPSET, capture
-from ffn_export.exporter.checks import check_export
+from ffn_export.exporter.checks import TracedSizeError, check_export
 from ffn_export.exporter.garbage import collected_seldom
 from ffn_export.exporter.onnx_file import strip_machine_metadata
 from ffn_export.exporter.size_guards import check_sizes
 from ffn_export.exporter.source import Source
+
+# A piece of an axis that is 1 long at the small sizes of a first trace is not at this.
+_LARGER = 41
 
 
 @collected_seldom()
@@ -24,6 +31,16 @@ def export_source(source: Source, opset: int = DEFAULT_OPSET) -> ir.Model:
     Raises:
         ExportError: If the module cannot be exported as asked; the message says what to do.
     """
+    try:
+        return _exported(source, opset)
+    except TracedSizeError as error:
+        if source.samples is None and source.program is None:
+            with suppress(ExportError):
+                return _exported(replace(source, least_traced=_LARGER), opset)
+        raise ExportError(str(error)) from error
+
+
+def _exported(source: Source, opset: int) -> ir.Model:
     program, model = capture(source, opset)
     weight_layout.fold(model)
     shared_weights.merge(model)

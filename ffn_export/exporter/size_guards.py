@@ -15,13 +15,13 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice, product
 from typing import Any
 
 import torch
 
-from ffn_export.errors import ExportError
-from ffn_export.exporter.checks import out_of_bounds, specialised
+from ffn_export.exporter.checks import TracedSizeError, out_of_bounds, specialised
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.position_tables import position_limits
@@ -64,21 +64,26 @@ def check_sizes(program: torch.export.ExportedProgram, source: Source) -> None:
         for dim in spec.symbolic.values():
             if not _is_free(dim, guards, traced):
                 raise specialised(dim.name, spec.name, traced[dim.name])
+    trial = _Trial(source, program)
     for guard in guards:
         bounds = _bounds(guard, dims, traced)
-        # Sizes 0 and 1 are left to the trial below: most guards on them are about memory layout.
-        if bounds is not None and (bounds.minimum > max(2, dims[bounds.name].minimum) or _is_capped(bounds, dims)):
+        if bounds is None:
+            continue
+        # Sizes 0 and 1 are left to the trial below: most guards on them are about memory layout. So are some on the
+        # size of a piece of an axis.
+        is_from_below = bounds.minimum > max(2, dims[bounds.name].minimum)
+        if _is_capped(bounds, dims) or (
+            is_from_below and not all(trial.agree(each, refused=False) for each in _violations(guard, dims, traced))
+        ):
             raise out_of_bounds(bounds)
-    plain: torch.nn.Module | None = None
     for guard in guards:
         for sizes in _violations(guard, dims, traced):
-            plain = plain or _without_guards(program)
-            if not _agree(source, plain, sizes):
+            if not trial.agree(sizes):
                 bounds = _bounds(guard, dims, traced)
                 if bounds is not None:
                     raise out_of_bounds(bounds)
                 where = ", ".join(f"{name}={sizes[name]}" for name in guard.dims)
-                raise ExportError(
+                raise TracedSizeError(
                     f"forward takes another branch at {where} than the graph, which holds only where {guard.text}: "
                     "write one function for all sizes, or bounds in --input that keep to one branch"
                 )
@@ -204,26 +209,33 @@ def _violations(guard: Guard, dims: Mapping[str, Dim], traced: Sizes) -> list[Si
     return found
 
 
-def _without_guards(program: torch.export.ExportedProgram) -> torch.nn.Module:
-    module: torch.nn.Module = program.module(check_guards=False)
-    module._forward_pre_hooks.clear()  # they check the ranges of the sizes
-    return module
+class _Trial:
+    """Runs a module and its trace side by side."""
 
+    def __init__(self, source: Source, program: torch.export.ExportedProgram) -> None:
+        self._source = source
+        self._program = program
 
-def _agree(source: Source, plain: torch.nn.Module, sizes: Sizes) -> bool:
-    """Whether module and trace agree at these sizes, or the module itself refuses them."""
-    with evaluation_mode(source.module), torch.no_grad(), quiet():
-        try:
-            args, kwargs = source.arguments(sizes)
-            expected = tensors_of(source.module(*args, **kwargs))
-        except Exception:  # noqa: BLE001 - whatever it raises, it does not accept these sizes
-            return True
-        try:
-            args, kwargs = source.arguments(sizes)
-            actual = tensors_of(plain(*args, **kwargs))
-        except Exception:  # noqa: BLE001 - the module runs and the trace does not
-            return False
-    return len(expected) == len(actual) and all(map(_close, expected, actual))
+    @cached_property
+    def _without_guards(self) -> torch.nn.Module:
+        module: torch.nn.Module = self._program.module(check_guards=False)
+        module._forward_pre_hooks.clear()  # they check the ranges of the sizes
+        return module
+
+    def agree(self, sizes: Sizes, refused: bool = True) -> bool:
+        """Whether module and trace agree at these sizes; ``refused`` where the module itself refuses them."""
+        with evaluation_mode(self._source.module), torch.no_grad(), quiet():
+            try:
+                args, kwargs = self._source.arguments(sizes)
+                expected = tensors_of(self._source.module(*args, **kwargs))
+            except Exception:  # noqa: BLE001 - whatever it raises, it does not accept these sizes
+                return refused
+            try:
+                args, kwargs = self._source.arguments(sizes)
+                actual = tensors_of(self._without_guards(*args, **kwargs))
+            except Exception:  # noqa: BLE001 - the module runs and the trace does not
+                return False
+        return len(expected) == len(actual) and all(map(_close, expected, actual))
 
 
 def _close(expected: torch.Tensor, actual: torch.Tensor) -> bool:

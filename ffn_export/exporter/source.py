@@ -57,6 +57,7 @@ class Source:
         task: What a Hugging Face model was loaded for.
         companions: Name -> path of files that belong beside the graph, such as a tokenizer's.
         load: Makes the module in another dtype, where its library knows what has to stay in float32.
+        least_traced: The least size of a symbolic dimension in the trace, where its bounds allow it.
     """
 
     spec: str
@@ -76,11 +77,12 @@ class Source:
     task: str | None = None
     companions: Mapping[str, Path] = field(default_factory=dict)
     load: Callable[[torch.dtype], torch.nn.Module] | None = None
+    least_traced: int = 2
 
     def traced_sizes(self) -> dict[str, int]:
         """Return the sizes of the symbolic dimensions to trace with."""
         if self.samples is None:
-            return trace_sizes(self.inputs)
+            return trace_sizes(self.inputs, self.least_traced)
         symbolic = ((s.name, axis, dim) for s in self.inputs for axis, dim in s.symbolic.items())
         return {dim.name: self.samples[name].shape[axis] for name, axis, dim in symbolic}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ffn_export.errors import UsageError
 
+_MOST_FOR_EACH = 16  # processor; beyond it a session takes minutes to start its threads, and ignores a signal
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -15,12 +16,15 @@ def chosen_threads(asked: int | None) -> int:
     """Return the threads that were asked for, or those of :func:`available_threads` where nobody said.
 
     Raises:
-        UsageError: If they are fewer than one.
+        UsageError: If they are fewer than one, or so many that they would only wait for each other.
     """
     if asked is None:
         return available_threads()
     if asked < 1:
         raise UsageError(f"{asked} threads cannot compute anything: take 1 or more, or None for all of this process")
+    most = _MOST_FOR_EACH * (os.cpu_count() or 1)
+    if asked > most:
+        raise UsageError(f"{asked} threads are more than this machine can run: take {most} or fewer")
     return asked
 
 

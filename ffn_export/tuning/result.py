@@ -138,10 +138,11 @@ def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
     means = {margin: mean_ratio(group) for margin, group in groups.items() if group}
     where = {MARGIN_FEW: f"up to {FEW_TOKENS} tokens", MARGIN: f"above {FEW_TOKENS}"}
     figures = [f"{mean:.3f} of its time {where[margin]} (needed {1 - margin:.2f})" for margin, mean in means.items()]
+    enough = [margin for margin in means if means[margin] <= 1 - margin]
+    is_ahead = any(pair.ratio.high < 1 for margin in enough for pair in groups[margin])
     words = " and ".join(figures)
-    is_ahead = any(
-        means[margin] <= 1 - margin and any(pair.ratio.high < 1 for pair in groups[margin]) for margin in means
-    )
+    if enough and not is_ahead:
+        words += ", but no interval below 1 there"
     is_behind = any(mean > 1 + NOISE for mean in means.values()) or any(pair.ratio.low > 1 + NOISE for pair in pairs)
     return is_ahead and not is_behind, words
 

@@ -99,6 +99,9 @@ def test_session_names_what_it_takes(bundle: Path) -> None:
     session = fx.load(bundle)
     with pytest.raises(UsageError, match="the model takes x; got z"):
         session.run({"z": np.zeros((1, 1, 4), np.float32)})
+    for shape in ((1, 1, 5), (1, 4)):
+        with pytest.raises(UsageError, match=r"the shape \[.*\], the model takes \[batch,seq,4\]"):
+            session.run({"x": np.zeros(shape, np.float32)})
     with pytest.raises(UsageError, match="float64, the model takes float32"):
         session.run({"x": np.zeros((1, 1, 4))})
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ffn_export.bundle import publish
+from ffn_export.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,27 @@ def directory(path: Path, holds: str) -> Path:
     path.mkdir()
     (path / "manifest.json").write_text(holds)
     return path
+
+
+@pytest.mark.parametrize("manifest", ['{"name": "My web app"}', "", "[]", '{"files": {}}', '{"schema_version": 2}'])
+def test_a_folder_with_another_manifest_is_not_replaced(tmp_path: Path, manifest: str) -> None:
+    """Web applications and browser extensions have a file of this name too."""
+    other = directory(tmp_path / "app", manifest)
+    with pytest.raises(UsageError, match="app is no bundle and is not replaced: remove it or choose another --name"):
+        publish.check_destination(other)
+
+
+def test_a_bundle_with_a_file_of_its_users_is_not_replaced(tmp_path: Path) -> None:
+    bundle = directory(
+        tmp_path / "enc", '{"schema_version": 1, "files": {"model.onnx": "", "vectors/0/input_0.pb": ""}}'
+    )
+    (bundle / "vectors" / "0").mkdir(parents=True)
+    for name in ("model.onnx", "vectors/0/input_0.pb", ".DS_Store"):
+        (bundle / name).touch()
+    publish.check_destination(bundle)
+    (bundle / "vectors" / "notes.txt").touch()
+    with pytest.raises(UsageError, match=r"vectors/notes\.txt is not the bundle's and would be lost"):
+        publish.check_destination(bundle)
 
 
 def test_what_killed_builds_left_is_cleared_and_nothing_else(tmp_path: Path, dead: int) -> None:

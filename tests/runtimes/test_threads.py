@@ -36,3 +36,10 @@ def test_threads_that_were_asked_for_are_one_or_more() -> None:
     for none in (0, -1):
         with pytest.raises(UsageError, match="take 1 or more"):
             chosen_threads(none)
+
+
+def test_more_threads_than_a_machine_can_run_are_refused() -> None:
+    most = 16 * (os.cpu_count() or 1)
+    assert chosen_threads(most) == most
+    with pytest.raises(UsageError, match=f"100000 threads are more than this machine can run: take {most} or fewer"):
+        chosen_threads(100_000)

@@ -35,6 +35,12 @@ def test_its_figures() -> None:
     assert words == "0.800 of its time up to 16 tokens (needed 0.90) and 0.900 of its time above 16 (needed 0.97)"
 
 
+def test_a_lead_that_may_be_chance_is_said_to_be_one() -> None:
+    assert lead([Pair("seq=256", 256, Ratio("c", "o", 0.91, 0.80, 1.02))]) == (
+        False, "0.910 of its time above 16 (needed 0.97), but no interval below 1 there",
+    )  # fmt: skip
+
+
 def test_a_tie_is_no_lead() -> None:
     unsure = Pair("seq=128", 128, Ratio("candidate", "other", 0.8, 0.5, 1.01))
     assert not lead([unsure])[0]

@@ -1,0 +1,80 @@
+"""Operators that torch's exporter does not translate, or badly, written as others before it sees them.
+
+- A kernel-1 ``Conv1d`` is a matrix product. As a ``Conv`` node it fails in ONNX Runtime on an empty sequence, and
+  nothing that fuses feed-forwards recognises it.
+- ``1.0 - mask`` of an integer mask is a difference in floating point: the translation takes no two dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+_aten = torch.ops.aten
+
+
+def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return the program with these operators written as others; itself where it has none."""
+    if not any(_is_decomposed(node) for node in program.graph.nodes):
+        return program
+    # backed_size_oblivious: as in the trace, a layout that differs at size 1 is not taken as a guard.
+    with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+        result: torch.export.ExportedProgram = program.run_decompositions(dict(_TABLE))
+    result._guards_code = program._guards_code  # they hold for what they are written as, too
+    return result
+
+
+def _is_decomposed(node: torch.fx.Node) -> bool:
+    fits = _FITS.get(node.target)
+    if fits is None:
+        return False
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
+    return fits(*args, **kwargs)
+
+
+def _is_pointwise(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[int] = (1,),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    groups: int = 1,
+) -> bool:
+    del x, bias, dilation  # which has no meaning for a kernel of size 1
+    return weight.shape[-1] == 1 and list(stride) == [1] and list(padding) == [0] and groups == 1
+
+
+def _conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *geometry: Any) -> Tensor:
+    """``conv1d``: x [batch, in, length], weight [out, in, 1] -> [batch, out, length]."""
+    if not _is_pointwise(x, weight, bias, *geometry):
+        result: Tensor = NotImplemented
+        return result
+    return torch.nn.functional.linear(x.transpose(-1, -2), weight.squeeze(-1), bias).transpose(-1, -2)
+
+
+def _is_mixed(x: Tensor, number: float, alpha: float = 1) -> bool:
+    return torch.result_type(x, number) != x.dtype
+
+
+def _rsub(x: Tensor, number: float, alpha: float = 1) -> Tensor:
+    """``number - alpha * x``, in the dtype that both have together."""
+    if not _is_mixed(x, number):
+        result: Tensor = NotImplemented
+        return result
+    return torch.rsub(x.to(torch.result_type(x, number)), number, alpha=alpha)
+
+
+# Operator -> whether it is written as others here, asked of its arguments; and what it is written as.
+_FITS: Mapping[Any, Callable[..., bool]] = {
+    _aten.conv1d.default: _is_pointwise,
+    _aten.rsub.Scalar: _is_mixed,
+}
+_TABLE: Mapping[OpOverload, Callable[..., Any]] = {
+    _aten.conv1d.default: _conv1d,
+    _aten.rsub.Scalar: _rsub,
+}
