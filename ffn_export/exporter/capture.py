@@ -16,6 +16,7 @@ from onnx_ir.passes.common import NameFixPass
 from ffn_export.errors import ExportError
 from ffn_export.exporter import decompositions, empty_sizes, experts
 from ffn_export.exporter.checks import check_inference_only, specialised
+from ffn_export.exporter.exact_rules import exact_rules
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.one_line import first_line, root_cause
 from ffn_export.exporter.outputs import check_result, output_names, register_dataclasses
@@ -134,14 +135,15 @@ def _explained(error: Exception, source: Source) -> ExportError:
 
 def _translate(program: torch.export.ExportedProgram, source: Source, names: tuple[str, ...], opset: int) -> ir.Model:
     try:
-        onnx_program = torch.onnx.export(
-            program,
-            dynamo=True,
-            input_names=[spec.name for spec in source.inputs],
-            output_names=list(names),
-            opset_version=opset,
-            verbose=False,
-        )
+        with exact_rules():
+            onnx_program = torch.onnx.export(
+                program,
+                dynamo=True,
+                input_names=[spec.name for spec in source.inputs],
+                output_names=list(names),
+                opset_version=opset,
+                verbose=False,
+            )
     except Exception as error:
         operator = re.search(r"target=torch\.ops\.([\w.]+)", str(error.__cause__))
         raise ExportError(
