@@ -84,7 +84,7 @@ def _stack(value: ir.Value | None) -> ir.Value | None:
 def _data_of(product: ir.Node) -> ir.Value | None:
     if _count(product) is None:
         return None
-    return next(value for value in product.inputs if value is not None and _stack(value) is None)
+    return next((value for value in product.inputs if value is not None and _stack(value) is None), None)
 
 
 def _is_given(value: ir.Value) -> bool:

@@ -1,24 +1,18 @@
 """Whether every norm of a graph has an epsilon that the module computes with.
 
 A wrong epsilon that is far below the variance of every row changes no output, and is wrong nevertheless: of BERT it is
-1e-12, and 1e-11 shows on no input behind its biases. So the module is run once, and every number that it gives to an
-operator is noted; an epsilon of the graph must be among them, up to the rounding to its own dtype.
+1e-12, and 1e-11 shows on no input behind its biases. So the module is watched in a run (:mod:`watched`), and an epsilon
+of the graph must be among the numbers that its operators are given, up to the rounding to its own dtype.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
-import torch
-from torch.utils._pytree import tree_leaves
 
-from ffn_export.exporter.dispatch import OperatorMode
-from ffn_export.exporter.drawing import Array
-from ffn_export.exporter.source import Source
-from ffn_export.exporter.torch_inputs import to_torch
 from ffn_export.fusion import constants
+from ffn_export.parity.watched import Watched
 
 # Operator -> the epsilon of a node that states none, by the schemas of ONNX and ONNX Runtime.
 _NORMS: Mapping[str, float] = {
@@ -34,40 +28,13 @@ _ROUNDING = 2.0**-22
 _LARGEST = 1e-2
 
 
-class _Numbers(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
-    """Notes every number that an operator is given, tensors of one element included."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[float] = set()
-
-    def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Note the numbers."""
-        for leaf in tree_leaves((args, kwargs)):
-            if isinstance(leaf, float):
-                self.found.add(leaf)
-            elif isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.is_floating_point():
-                self.found.add(float(leaf))
-        return func(*args, **kwargs)
-
-
-def differences(model: ir.Model, source: Source, feeds: Mapping[str, Array]) -> tuple[str, ...]:
-    """Return one line for each norm whose epsilon the module does not compute with.
-
-    Args:
-        model: The graph on trial.
-        source: The module that it comes from.
-        feeds: Inputs that the module takes.
-    """
-    args, kwargs = source.call.arguments(to_torch(feeds))
-    numbers = _Numbers()
-    with torch.no_grad():
-        numbers.watch(lambda: source.module(*args, **kwargs))
-    small = sorted(number for number in numbers.found if 0 < number < _LARGEST)
+def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
+    """Return one line for each norm whose epsilon the module does not compute with."""
+    small = sorted(number for number in watched.numbers if 0 < number < _LARGEST)
     return tuple(
         f"{where} has epsilon {epsilon:.6g}, which PyTorch computes with nowhere (it has {_listed(small)})"
         for where, epsilon, rounding in _epsilons(model)
-        if not any(abs(epsilon - number) <= rounding * number for number in numbers.found)
+        if not any(abs(epsilon - number) <= rounding * number for number in watched.numbers)
         and (epsilon or small)  # a module without any computes with none
     )
 

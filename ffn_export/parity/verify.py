@@ -13,7 +13,7 @@ from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
-from ffn_export.parity import conditioning, epsilons, inference_only, interface, properties, weights
+from ffn_export.parity import conditioning, epsilons, gelu_kinds, inference_only, interface, properties, weights
 from ffn_export.parity.cases import Case, sweep
 from ffn_export.parity.caveats import caveats, of_operators
 from ffn_export.parity.evidence import Evaluated, Keeper
@@ -24,6 +24,7 @@ from ffn_export.parity.metrics import compare
 from ffn_export.parity.references import Reference
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.watched import watch
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.ort_cpu import OrtCpu
@@ -107,7 +108,7 @@ def verify(
             *misdeclared.values(),
             *(interface.rejected(path) if loaded and OrtCpu.name in unavailable else ()),
             *inference_only.differences(model),
-            *_epsilons(model, reference, cases, found),
+            *_inside(model, reference, cases, found),
         ),
         weights=weights.compare_weights(model, reference.source.module) if reference.source else (),
         properties=_properties(reference, loaded, cases, found),
@@ -191,14 +192,15 @@ def _evaluated(
     return Evaluated(case, feeds, truths, outputs, tuple(results))
 
 
-def _epsilons(
+def _inside(
     model: ir.Model, reference: Reference, cases: Sequence[Case], found: Sequence[CaseResult]
 ) -> tuple[str, ...]:
-    """Compare the epsilons of norms, on the first case that the module took."""
+    """Compare the epsilons of norms and the kinds of GELU, on the first case that the module took."""
     case = _first(cases, [result for result in found if result.outputs])
     if reference.source is None or case is None:
         return ()
-    return epsilons.differences(model, reference.source, case.feeds(reference.inputs))
+    watched = watch(reference.source, case.feeds(reference.inputs))
+    return (*epsilons.differences(model, watched), *gelu_kinds.differences(model, watched))
 
 
 def _first(cases: Sequence[Case], results: Sequence[CaseResult]) -> Case | None:

@@ -57,6 +57,7 @@ def test_experts(body: str, activation: str, gated: bool) -> None:
         "h = MatMul(x, up) a = Relu(h) y = MatMul(a, other)",  # of other experts
         "t = Add(up, x) h = MatMul(x, t) a = Relu(h) y = MatMul(a, down)",  # that are computed
         "m = MatMul(up, down) a = Relu(m) y = MatMul(a, x)",
+        "h = MatMul(w, up) a = Relu(h) y = MatMul(a, down)",  # of constants, as positions are
         'a = Relu(x) y = Einsum<equation = "besf,edf->besd">(a, down)',
     ],
 )

@@ -15,6 +15,7 @@ from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.parity.cases import sweep
 from ffn_export.parity.epsilons import differences
+from ffn_export.parity.watched import watch
 
 
 class OwnNorm(nn.Module):
@@ -53,7 +54,7 @@ def exported(name: str) -> tuple[Source, ir.Model]:
 
 
 def found(model: ir.Model, source: Source) -> tuple[str, ...]:
-    return differences(model, source, sweep(source.inputs)[0].feeds(source.inputs))
+    return differences(model, watch(source, sweep(source.inputs)[0].feeds(source.inputs)))
 
 
 @pytest.mark.parametrize("name", MODULES)
