@@ -16,6 +16,9 @@ _NEAR = 0.1
 _LOOKED_AT = 256
 # Roundings of a norm over a row of a weight.
 _SUMS = 64
+# Roundings of a few operators, each folded by itself; and the bytes of a number that has room for them.
+_FOLDED = 4
+_SINGLE = 4
 # Pairs of rows that are tried as a sum: a layer adds its own bias to its own, and a large model has hundreds.
 _MOST_SUMS = 4096
 
@@ -43,9 +46,16 @@ class Parameters:
     Args:
         arrays: Name -> floating-point array of more than one element.
         computed: The same of what the module computes of them, which an exporter may have added up in another order.
+        in_forward: The same of what it computes of them as it runs. An exporter folds that operator by operator; half
+            precision is what one of them rounded to it.
     """
 
-    def __init__(self, arrays: Mapping[str, Array], computed: Mapping[str, Array] | None = None) -> None:
+    def __init__(
+        self,
+        arrays: Mapping[str, Array],
+        computed: Mapping[str, Array] | None = None,
+        in_forward: Mapping[str, Array] | None = None,
+    ) -> None:
         self._by_shape: dict[tuple[int, ...], list[Traced]] = defaultdict(list)
         for name, array in arrays.items():
             for how, view in _views(array):
@@ -53,6 +63,10 @@ class Parameters:
         for name, array in (computed or {}).items():
             for how, view in _views(array):
                 self._by_shape[view.shape].append(Traced(name, how, view, _SUMS * _epsilon(array)))
+        for name, array in (in_forward or {}).items():
+            rounding = 0.0 if array.dtype.itemsize < _SINGLE else _FOLDED * _epsilon(array)
+            for how, view in _views(array):
+                self._by_shape[view.shape].append(Traced(name, how, view, rounding))
 
     def equal(self, stored: Array) -> Traced | None:
         """Return the parameter that an initialiser holds exactly."""

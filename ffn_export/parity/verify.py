@@ -19,12 +19,12 @@ from ffn_export.parity.caveats import caveats, of_operators
 from ffn_export.parity.evidence import Evaluated, Keeper
 from ffn_export.parity.imprecise_operators import imprecise_operators
 from ffn_export.parity.judges import load
-from ffn_export.parity.measures import PropertyMetrics
+from ffn_export.parity.measures import PropertyMetrics, WeightMetrics
 from ffn_export.parity.metrics import compare
 from ffn_export.parity.references import Reference
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
-from ffn_export.parity.watched import watch
+from ffn_export.parity.watched import Watched, watch
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.ort_cpu import OrtCpu
@@ -97,6 +97,7 @@ def verify(
         misdeclared = {**differing, **misdeclared}
     if loaded:
         progress("verifying properties")
+    watched = _watched(reference, cases, found)
     return ParityResult(
         model=path.name,
         against=reference.name,
@@ -108,9 +109,10 @@ def verify(
             *misdeclared.values(),
             *(interface.rejected(path) if loaded and OrtCpu.name in unavailable else ()),
             *inference_only.differences(model),
-            *_inside(model, reference, cases, found),
+            *(() if watched is None else epsilons.differences(model, watched)),
+            *(() if watched is None else gelu_kinds.differences(model, watched)),
         ),
-        weights=weights.compare_weights(model, reference.source.module) if reference.source else (),
+        weights=_weights(model, reference, watched),
         properties=_properties(reference, loaded, cases, found),
         notes=(*properties.expected_breaks(model), *_not_run(path.name, loaded)),
         placement={name: runner.placement() for name, runner in loaded.items()},
@@ -192,15 +194,18 @@ def _evaluated(
     return Evaluated(case, feeds, truths, outputs, tuple(results))
 
 
-def _inside(
-    model: ir.Model, reference: Reference, cases: Sequence[Case], found: Sequence[CaseResult]
-) -> tuple[str, ...]:
-    """Compare the epsilons of norms and the kinds of GELU, on the first case that the module took."""
+def _watched(reference: Reference, cases: Sequence[Case], found: Sequence[CaseResult]) -> Watched | None:
+    """Watch the module on the first case that it took."""
     case = _first(cases, [result for result in found if result.outputs])
     if reference.source is None or case is None:
+        return None
+    return watch(reference.source, case.feeds(reference.inputs))
+
+
+def _weights(model: ir.Model, reference: Reference, watched: Watched | None) -> tuple[WeightMetrics, ...]:
+    if reference.source is None:
         return ()
-    watched = watch(reference.source, case.feeds(reference.inputs))
-    return (*epsilons.differences(model, watched), *gelu_kinds.differences(model, watched))
+    return weights.compare_weights(model, reference.source.module, None if watched is None else watched.weights)
 
 
 def _first(cases: Sequence[Case], results: Sequence[CaseResult]) -> Case | None:

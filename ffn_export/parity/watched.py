@@ -1,6 +1,7 @@
-"""What a module computes with: the numbers that its operators are given, and which GELU they make.
+"""What a module computes with: the numbers that its operators are given, which GELU they make, and its own weights.
 
-Some of it changes no output, or less than its dtype shows, and is wrong in a graph nevertheless.
+Some of it changes no output, or less than its dtype shows, and is wrong in a graph nevertheless. And a module may
+multiply by something else than its parameters: what it rounds or scales them to is what a graph has to hold.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
 
 GeluKind = Literal["erf", "tanh"]
+
+_MOST_BYTES = 2**30  # of weights that are kept
 
 _aten = torch.ops.aten
 # What a GELU that is written out calls; ``x * sigmoid(2 * u)`` is the one with a tanh of ``u``.
@@ -40,20 +43,27 @@ class Watched:
         numbers: Every number that an operator was given, tensors of one element included.
         gelus: The kinds of GELU that its operators are, or could be pieces of.
         calls_gelu: Whether one of them is a GELU.
+        weights: What was computed of parameters and buffers alone, by a name for it.
     """
 
     numbers: set[float] = field(default_factory=set)
     gelus: set[GeluKind] = field(default_factory=set)
     calls_gelu: bool = False
+    weights: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
-    def __init__(self) -> None:
+    def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
         self.seen = Watched()
+        self._bytes = 0
+        # Tensor -> its name; held, so that its id is not given to another.
+        self._own = {
+            id(tensor): (tensor, name) for name, tensor in (*module.named_parameters(), *module.named_buffers())
+        }
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Note what it is, and the numbers."""
+        """Note what it is, the numbers, and what it makes of weights alone."""
         packet = getattr(func, "overloadpacket", func)
         if packet is _aten.gelu:
             self.seen.calls_gelu = True
@@ -65,13 +75,28 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
                 self.seen.numbers.add(leaf)
             elif isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.is_floating_point():
                 self.seen.numbers.add(float(leaf))
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        self._note_weight(
+            packet, [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)], result
+        )
+        return result
+
+    def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any) -> None:
+        names = [self._own[id(tensor)][1] for tensor in given if id(tensor) in self._own]
+        if not given or len(names) < len(given) or not isinstance(result, torch.Tensor) or id(result) in self._own:
+            return
+        name = f"{packet.__name__}({', '.join(names)})"
+        self._own[id(result)] = result, name
+        is_view = any(result.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() for tensor in given)
+        if result.is_floating_point() and not is_view and self._bytes + result.nbytes <= _MOST_BYTES:
+            self._bytes += result.nbytes
+            self.seen.weights[name] = result
 
 
 def watch(source: Source, feeds: Mapping[str, Array]) -> Watched:
     """Run a module once on inputs that it takes."""
     args, kwargs = source.call.arguments(to_torch(feeds))
-    mode = _Watch()
+    mode = _Watch(source.module)
     with torch.no_grad():
         mode.watch(lambda: source.module(*args, **kwargs))
     return mode.seen

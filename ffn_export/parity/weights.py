@@ -10,7 +10,7 @@ norm's weight.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,12 +27,19 @@ from ffn_export.runtimes.torch_eager import to_numpy
 _OF_LARGEST = 2.0**-21
 
 
-def compare_weights(model: ir.Model, module: torch.nn.Module) -> tuple[WeightMetrics, ...]:
-    """Compare every floating-point initialiser that can be traced to parameters or buffers."""
+def compare_weights(
+    model: ir.Model, module: torch.nn.Module, in_forward: Mapping[str, torch.Tensor] | None = None
+) -> tuple[WeightMetrics, ...]:
+    """Compare every floating-point initialiser that can be traced to parameters or buffers.
+
+    Args:
+        model: The graph on trial.
+        module: The module that it comes from.
+        in_forward: What ``forward`` computes of parameters alone, by a name for it.
+    """
     named = (*module.named_parameters(), *module.named_buffers())
-    parameters = Parameters(
-        _arrays(named), _arrays((*module_computes.computed(module), *module_computes.folded(module)))
-    )
+    computed = (*module_computes.computed(module), *module_computes.folded(module))
+    parameters = Parameters(_arrays(named), _arrays(computed), _arrays((in_forward or {}).items()))
     whole = {str(value.name): array for value in _initializers(model) if (array := _array(value)) is not None}
     paddings = {str(value.name): paddings_of(value) for value in _initializers(model)}
     stored = {name: plain(array, paddings[name]) for name, array in whole.items()}
