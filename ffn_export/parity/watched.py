@@ -83,14 +83,22 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
 
     def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any) -> None:
         names = [self._own[id(tensor)][1] for tensor in given if id(tensor) in self._own]
-        if not given or len(names) < len(given) or not isinstance(result, torch.Tensor) or id(result) in self._own:
+        if not given or len(names) < len(given) or not all(map(_is_plain, (*given, result))) or id(result) in self._own:
             return
         name = f"{packet.__name__}({', '.join(names)})"
-        self._own[id(result)] = result, name
         is_view = any(result.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() for tensor in given)
-        if result.is_floating_point() and not is_view and self._bytes + result.nbytes <= _MOST_BYTES:
-            self._bytes += result.nbytes
+        size = 0 if is_view else result.nbytes
+        if self._bytes + size > _MOST_BYTES:
+            return
+        self._bytes += size
+        self._own[id(result)] = result, name
+        if result.is_floating_point() and not is_view:
             self.seen.weights[name] = result
+
+
+def _is_plain(tensor: object) -> bool:
+    """Whether something is a tensor with a memory of its own: neither sparse nor of a library's own class."""
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and getattr(tensor, "layout", None) is torch.strided
 
 
 def watch(source: Source, feeds: Mapping[str, Array]) -> Watched:
