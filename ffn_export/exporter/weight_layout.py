@@ -12,10 +12,26 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.exporter.contiguous import contiguous
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _LAYOUT = frozenset({"Squeeze", "Transpose", "Identity"})
+
+
+class _TurnedWeight(ir.Tensor[Array]):
+    """A view of a weight, copied only while it is written: NumPy writes a view a number at a time."""
+
+    def tobytes(self) -> bytes:
+        """Return the bytes of the view."""
+        return self._straight().tobytes()
+
+    def tofile(self, file: Any) -> None:
+        """Write them to a binary file."""
+        self._straight().tofile(file)
+
+    def _straight(self) -> ir.Tensor[Array]:
+        return ir.Tensor(contiguous(self.numpy()), self.dtype)
 
 
 def fold(model: ir.Model) -> int:
@@ -67,7 +83,7 @@ def _is_same(one: Array, other: Array | None) -> bool:
 
 def _initializer(graph: ir.Graph, value: ir.Value, array: Array) -> ir.Value:
     """Register a weight that takes the place of a value."""
-    tensor = ir.Tensor(array, name=value.name)
+    tensor = _TurnedWeight(array, name=value.name)
     weight = ir.Value(
         name=value.name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor
     )

@@ -9,6 +9,8 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 
+from ffn_export.exporter.contiguous import contiguous
+
 
 class Builder:
     """Collects nodes and constants; every name is new in the whole model.
@@ -46,7 +48,7 @@ class Builder:
 
     def computed(self, compute: Callable[[], Any], dtype: ir.DataType, shape: Sequence[int]) -> ir.Value:
         """Write a large constant that is computed each time it is read, so that no rule holds a copy of a weight."""
-        tensor = ir.LazyTensor(lambda: ir.tensor(np.ascontiguousarray(compute()), dtype=dtype), dtype, ir.Shape(shape))
+        tensor = ir.LazyTensor(lambda: ir.tensor(contiguous(compute()), dtype=dtype), dtype, ir.Shape(shape))
         value = ir.Value(type=ir.TensorType(dtype), shape=ir.Shape(shape), const_value=tensor)
         self.constants.append(value)
         return value

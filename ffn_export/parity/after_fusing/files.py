@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.exporter.contiguous import contiguous
 from ffn_export.exporter.drawing import Array
 
 _WEIGHTS = "weights.data"
@@ -111,7 +112,7 @@ def _in_place(tensor: ir.TensorProtocol) -> Array:
     if isinstance(tensor, ir.ExternalTensor):  # a mapping of its own, which goes with the array
         array = np.memmap(tensor.path, tensor.dtype.numpy(), "r", tensor.offset or 0, tuple(tensor.shape.numpy()))
         return np.require(array, requirements=["C", "A"])
-    return np.ascontiguousarray(tensor.numpy())
+    return contiguous(tensor.numpy())
 
 
 def _is_large(tensor: ir.TensorProtocol) -> bool:
