@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -98,21 +99,33 @@ def staging(destination: Path) -> Iterator[Stage]:
 
 
 def _swap(stage: Path, destination: Path) -> None:
-    """Move the old bundle aside and the new one in; between the two there is none for a moment."""
+    """Move the old bundle aside and the new one in; between the two there is none for a moment.
+
+    Of several processes that publish into one place each finds what the one before it put there: the last one stays.
+    """
     mask = os.umask(0)
     os.umask(mask)
     stage.chmod(0o777 & ~mask)  # mkdtemp's own permissions shut everybody else out
-    if destination.exists():
-        old = stage.with_name(f"{stage.name}.old")
-        destination.rename(old)
-        try:
-            stage.rename(destination)
-        except BaseException:
-            old.rename(destination)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        stage.rename(destination)
+    aside: list[Path] = []
+    try:
+        while True:
+            old = stage.with_name(f"{stage.name}_{len(aside)}.old")
+            with suppress(FileNotFoundError):
+                destination.rename(old)
+                aside.append(old)
+            try:
+                stage.rename(destination)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+    except BaseException:
+        if aside and not destination.exists():
+            aside.pop().rename(destination)
+        raise
+    finally:
+        for old in aside:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _clear_leftovers(destination: Path) -> None:

@@ -85,3 +85,23 @@ def test_a_move_that_fails_leaves_the_old_bundle(tmp_path: Path, monkeypatch: py
         stage.publish()
     assert (destination / "manifest.json").read_text() == "old"
     assert os.listdir(tmp_path) == ["enc"]
+
+
+_PUBLISH_OFTEN = """
+import sys
+from pathlib import Path
+from ffn_export.bundle import publish
+
+for turn in range(60):
+    with publish.staging(Path(sys.argv[1])) as stage:
+        (stage.directory / "manifest.json").write_text(sys.argv[2])
+        stage.publish()
+"""
+
+
+def test_processes_that_publish_into_one_place_leave_the_bundle_of_one_of_them(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _PUBLISH_OFTEN, str(tmp_path / "enc")]
+    running = [subprocess.Popen([*command, who], stderr=subprocess.PIPE, text=True) for who in "abc"]
+    assert [(process.communicate()[1], process.returncode) for process in running] == [("", 0)] * 3
+    assert (tmp_path / "enc" / "manifest.json").read_text() in "abc"
+    assert [each.name for each in tmp_path.iterdir()] == ["enc"]
