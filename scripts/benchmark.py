@@ -23,7 +23,7 @@ from peers.blocks import Table
 from peers.cells import Effort
 from peers.competitors import COMPETITORS, chosen
 from peers.end_to_end import EndToEnd
-from peers.host import Host
+from peers.host import PatientHost
 from peers.result import Results
 from peers.shapes import STRUCTURES, THREADS, WIDTHS
 from peers.tune_time import PRESET
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measure(options: argparse.Namespace, command: Sequence[str]) -> None:
     names = chosen(options.peers)
-    effort = Effort(options.budget, options.rounds, Host(options.patience))
+    effort = Effort(options.budget, options.rounds, PatientHost(options.patience))
     table = Table(options.presets, options.widths, options.threads, options.tokens, names, effort)
     results = _begun(options, f"{shlex.join(command)}  # {machine.revision()}")
     for cells in blocks.measured(table, results, say):

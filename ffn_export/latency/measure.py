@@ -13,6 +13,7 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
 from ffn_export.latency.ceilings import ceilings_over
 from ffn_export.latency.competitors import Call, Competitor, prepare
+from ffn_export.latency.host import Host
 from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.result import LatencyResult, Measurement
 from ffn_export.latency.sessions import add_sessions
@@ -63,6 +64,7 @@ def measure(
     weight_bytes = 0 if model is None else onnx_file.weight_bytes(model)
     loaded, unavailable = _load(artifact, runtimes, threads, weight_bytes)
     baseline = BASELINE if BASELINE in loaded else ""
+    host = Host()
     dims = list(merge_dims(specs).values())
     _check_names(sizes, [dim.name for dim in dims])
     fitted = [fit_sizes(dims, {dim.name: wanted.get(dim.name, 1) for dim in dims}) for wanted in sizes]
@@ -75,6 +77,7 @@ def measure(
         if not calls:
             continue
         progress(f"timing {', '.join(competitor.label for competitor in calls)} at {label}")
+        since = host.ticks()
         runs = interleave(calls, budget)
         measurements.append(
             Measurement(
@@ -86,6 +89,7 @@ def measure(
                 ratios(runs, baseline),
                 None if model is None else work(model, _graph_sizes(model, feeds)),
                 token_count(specs, one),
+                host.stolen(since),
             )
         )
     return LatencyResult(

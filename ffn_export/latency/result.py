@@ -142,6 +142,8 @@ class Measurement:
         ratios: Each over the baseline.
         work: What the model has to do at these sizes; None where that is not known.
         counted: How many tokens these sizes are; None takes the product of the sizes for them.
+        stolen: Share of the processors' time that the host of a virtual machine gave to others meanwhile; None where
+            nobody counts.
     """
 
     sizes: Mapping[str, int]
@@ -149,6 +151,7 @@ class Measurement:
     ratios: tuple[Ratio, ...]
     work: Work | None = None
     counted: int | None = None
+    stolen: float | None = None
 
     @property
     def tokens(self) -> int:
@@ -226,6 +229,7 @@ class LatencyResult:
                     tuple(_read(Ratio, ratio) for ratio in m["ratios"]),
                     Work(**m["work"]) if m.get("work") else None,
                     m.get("counted"),
+                    m.get("stolen"),
                 )
                 for m in data["measurements"]
             ),

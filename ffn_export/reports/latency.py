@@ -97,9 +97,12 @@ def limit_words(result: LatencyResult) -> str:
     """Return the machine's limits in one line; empty where they were not measured."""
     if result.ceilings is None:
         return ""
+    speeds = [result.speed(m, timing) for m in result.measurements for timing in m.timings]
+    is_above = any((share or 0.0) > 1 for speed in speeds for share in (speed.gemm_share, speed.memory_share))
     return (
         f"limits: products at {result.ceilings.operations / 1e9:,.1f} GFLOP/s (GEMM), weights, inputs and outputs "
         f"moved once at {result.ceilings.bytes / 1e9:,.1f} GB/s (memory), the best of ONNX Runtime here in float32"
+        + ("; where a share is above 1, bytes stayed in a cache or work was left out" if is_above else "")
     )
 
 

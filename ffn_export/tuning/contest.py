@@ -10,6 +10,7 @@ from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.latency.competitors import Competitor
+from ffn_export.latency.host import Host
 from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.sessions import add_sessions
 from ffn_export.latency.sizes import token_count
@@ -72,15 +73,16 @@ class Contest:
         add_sessions(
             runners, lambda name: self.load(both[name]), both, max(each.weight_bytes for each in both.values())
         )
-        pairs = []
+        pairs, host = [], Host()
         # The largest first: what a session allocated for that is there for the smaller ones.
         for sizes in sorted(self.sizes, key=lambda each: -math.prod(each.values())):
             tokens = token_count(self.specs, sizes)
             feeds = draw_all(self.specs, sizes, seed)
             calls = {name: [runner.prepare(feeds) for runner in each] for name, each in runners.items()}
+            since = host.ticks()
             runs = interleave(calls, self.budget if budget is None else budget)
             ratio = paired_ratio(Competitor("candidate"), runs["candidate"], Competitor("other"), runs["other"])
-            pairs.append(Pair(size_label(sizes), tokens, ratio))
+            pairs.append(Pair(size_label(sizes), tokens, ratio, host.stolen(since)))
         return tuple(reversed(pairs))
 
 

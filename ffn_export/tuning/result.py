@@ -27,11 +27,13 @@ class Pair:
         label: The sizes, such as ``batch=1,seq=128``.
         tokens: How many tokens these are.
         ratio: The candidate's time over the other's.
+        stolen: As of a :class:`~ffn_export.latency.result.Measurement`.
     """
 
     label: str
     tokens: int
     ratio: Ratio
+    stolen: float | None = None
 
     @property
     def is_few(self) -> bool:
@@ -148,4 +150,4 @@ def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
 
 
 def _pairs(data: Iterable[Mapping[str, Any]]) -> tuple[Pair, ...]:
-    return tuple(Pair(each["label"], each["tokens"], Ratio(**each["ratio"])) for each in data)
+    return tuple(Pair(each["label"], each["tokens"], Ratio(**each["ratio"]), each.get("stolen")) for each in data)

@@ -13,13 +13,14 @@ from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
 from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.competitors import Call, Competitor
+from ffn_export.latency.host import STOLEN
 from ffn_export.latency.interleaving import MAX_ROUNDS, MIN_WARM_UP, Pace, Runs, interleave
 from ffn_export.latency.result import Ratio
 from ffn_export.latency.statistics import paired_ratio, summarise
 from ffn_export.latency.work import work
 from ffn_export.parity.metrics import relative_l2
 from peers.competitors import COMPETITORS, Loaded
-from peers.host import STOLEN, Host
+from peers.host import PatientHost
 from peers.operators import openvino_profile, ort_profile, taken_apart
 from peers.result import FLOAT32_PEERS, OTHER_PRECISIONS, OURS, TORCH, Cell
 from peers.subject import Subject
@@ -42,7 +43,7 @@ class Effort:
 
     budget: float
     rounds: int
-    host: Host = field(default_factory=Host)
+    host: PatientHost = field(default_factory=PatientHost)
 
     def pace(self, seconds: float, *, several_sessions: bool) -> Pace:
         """Return how often competitors run whose runs take so many seconds; one session of each has just run once."""
@@ -79,17 +80,17 @@ def measure(loaded: Loaded, tokens: int, effort: Effort) -> Cell:
     )
 
 
-def timed(calls: Mapping[str, Sequence[Call]], effort: Effort, pace: Pace) -> tuple[float, Mapping[str, Runs]]:
+def timed(calls: Mapping[str, Sequence[Call]], effort: Effort, pace: Pace) -> tuple[float | None, Mapping[str, Runs]]:
     """Return times, and what the host took meanwhile: where that is much, of the best of a few attempts."""
-    attempts = []
+    attempts: list[tuple[float | None, Mapping[str, Runs]]] = []
     for _ in range(_ATTEMPTS):
         effort.host.wait(say)
         since = effort.host.ticks()
         times = interleave(calls, effort.budget, pace)
         attempts.append((effort.host.stolen(since), times))
-        if attempts[-1][0] <= STOLEN or effort.host.patience <= 0:
+        if (attempts[-1][0] or 0.0) <= STOLEN or effort.host.patience <= 0:
             break
-    return min(attempts, key=lambda each: each[0])
+    return min(attempts, key=lambda each: each[0] or 0.0)
 
 
 def _ratio(times: Mapping[str, Runs], one: str, other: str) -> Ratio:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
+from ffn_export.latency.host import STOLEN
 from ffn_export.reports.text_file import write_text
 from peers import plots, tables
 from peers.blocks import threads_text
 from peers.competitors import COMPETITORS
-from peers.host import STOLEN
 from peers.promises import noise
 from peers.result import Cell, Results
 from peers.shapes import STRUCTURES, THREADS, WIDTHS

@@ -10,7 +10,7 @@ from dataclasses import replace
 from rich.console import Console, RenderableType
 
 from ffn_export.fusion.report import FusionReport
-from ffn_export.latency.result import LatencyResult
+from ffn_export.latency.result import Ceilings, LatencyResult
 from ffn_export.parity.measures import OutputMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Tolerances
@@ -142,3 +142,19 @@ def test_latency_names_units_ties_and_machine(latency: LatencyResult) -> None:
     )
     assert lines[-2].startswith("limits: products at 1,000.0 GFLOP/s (GEMM), weights, inputs and outputs moved once at")
     assert lines[-1].startswith("AMD EPYC 9654 96-Core Processor, 8 threads, Linux x86_64")
+
+
+def test_a_host_that_was_busy_is_named_with_what_it_took(latency: LatencyResult) -> None:
+    first, second = latency.measurements
+    busy = replace(latency, measurements=(replace(first, stolen=0.312), replace(second, stolen=0.04)))
+    said = [line for line in printed(latency_table(busy)) if "host" in line]
+    assert said == [
+        "the host gave of the processors' time to others 31% at batch=8,seq=128: times there say little, measure again"
+    ]
+    assert not any("host" in line for line in printed(latency_table(latency)))
+
+
+def test_a_share_above_the_machine_s_limit_is_explained(latency: LatencyResult) -> None:
+    slow = replace(latency, ceilings=Ceilings(operations=1e11, bytes=2e10))
+    assert any("where a share is above 1, bytes stayed in a cache" in line for line in printed(latency_table(slow)))
+    assert not any("above 1" in line for line in printed(latency_table(latency)))

@@ -1,60 +1,23 @@
-"""What a host takes is read where Linux counts it. No test can make a host take anything, so the counts are made up."""
+"""A busy host is waited for. No test can make a host take anything, so what it takes is made up."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from ffn_export.latency.host import Ticks
 from ffn_export.latency.interleaving import Pace
 from peers.cells import Effort, timed
-from peers.host import Host, Ticks
+from peers.host import PatientHost
 
 
-def counters(user: int, stolen: int) -> str:
-    """Return the first lines of ``/proc/stat``."""
-    return f"cpu  {user} 20 30 4000 50 6 7 {stolen} 900 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
-
-
-@pytest.fixture
-def stat(tmp_path: Path) -> Path:
-    path = tmp_path / "stat"
-    path.write_text(counters(100, 10))
-    return path
-
-
-def test_the_share_of_what_was_wanted(stat: Path) -> None:
-    host = Host(stat=stat)
-    since = host.ticks()
-    assert since == Ticks(100 + 20 + 30 + 6 + 7 + 10, 10)
-    stat.write_text(counters(160, 50))
-    assert host.stolen(since) == pytest.approx(0.4)
-
-
-@pytest.mark.parametrize("text", [None, "", "intr 1 2", "cpu 1 2 3"])
-def test_where_nothing_is_told_nothing_is_taken(stat: Path, text: str | None) -> None:
-    stat.unlink() if text is None else stat.write_text(text)
-    host = Host(patience=1.0, stat=stat)
-    assert host.stolen(host.ticks()) == 0
-    host.wait()
-    assert host.patience == 1.0
-
-
-def test_here_something_is_counted() -> None:
-    host = Host()
-    ticks = host.ticks()
-    assert (ticks.wanted > 0) == host.stat.is_file()
-    assert 0 <= host.stolen(ticks) <= 1
-
-
-class Busy(Host):
+class Busy(PatientHost):
     """A host that takes some share, a number a look."""
 
     def __init__(self, *shares: float, patience: float = 0.01) -> None:
-        super().__init__(patience)
+        super().__init__(patience=patience)
         self._shares = list(shares)
 
-    def stolen(self, since: Ticks) -> float:
+    def stolen(self, since: Ticks | None) -> float:
         del since
         return self._shares.pop(0)
 

@@ -15,6 +15,7 @@ from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.result import ParityResult
 from ffn_export.reports.bisection import how
 from ffn_export.reports.commands import verify_command
+from ffn_export.reports.host import stolen_words
 from ffn_export.reports.html import other_tables, parity_tables
 from ffn_export.reports.html.error_chart import error_charts, error_svg
 from ffn_export.reports.html.latency_chart import latency_svg
@@ -90,12 +91,12 @@ def html_page(
         environment=None if result.environment is None else other_tables.environment_table(result.environment),
         latency=None if latency is None else other_tables.latency_table(latency),
         latency_of=latency,
-        latency_notes=[] if latency is None else [copies_words(latency), limit_words(latency)],
+        latency_notes=[] if latency is None else [copies_words(latency), limit_words(latency), stolen_words(latency)],
         latency_chart=None if latency is None else _markup(latency_svg(latency, "latency") or ""),
         tuning=tuning,
         tuned=None if tuning is None else other_tables.tuning_table(tuning),
         chosen=None if tuning is None else chosen_words(tuning),
-        same=None if tuning is None else same_words(tuning),
+        tuning_notes=[] if tuning is None else [same_words(tuning), stolen_words(tuning)],
         fusion=fusion,
         fused=None if fusion is None else other_tables.sites_table(fusion),
         drawings=[(site, drawing(site.before), drawing(site.after)) for site in sites],

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from ffn_export.latency.result import LatencyResult
 from ffn_export.reports import latency
+from ffn_export.reports.host import stolen_words
 from ffn_export.reports.tables.environment import environment_line
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
 
@@ -24,5 +25,6 @@ def latency_table(result: LatencyResult) -> RenderableType:
     for *cells, verdict in latency.rows(result):
         add_row(table, *cells, Text(verdict, _STYLES.get(verdict, "")))
     missing = [Text(f"{runtime} unavailable: {reason}", UNSURE) for runtime, reason in result.unavailable.items()]
-    noted = [Text(words, QUIET) for words in (latency.copies_words(result), latency.limit_words(result)) if words]
+    said = ((stolen_words(result), UNSURE), (latency.copies_words(result), QUIET), (latency.limit_words(result), QUIET))
+    noted = [Text(words, style) for words, style in said if words]
     return Group(Text(f"latency of {result.model}"), table, *missing, *noted, environment_line(result.environment))
