@@ -129,8 +129,20 @@ def _explained(error: Exception, source: Source) -> ExportError:
         return ExportError(
             f"forward converts a {converted[1]} with .to(...), which cannot be traced: convert it before, or its inputs"
         )
+    if "LinearPackedParamsBase" in text:
+        return ExportError(
+            "the module holds layers that PyTorch has quantized, which cannot be traced: export it as it was before, "
+            "and store its weights in few bits with `ffn-export quantize`"
+        )
     reasons = [line.strip(" -") for line in text.splitlines() if line.lstrip().startswith("- ")]
-    return ExportError(f"torch.export cannot trace the module: {reasons[0] if reasons else first_line(error)}")
+    reason = reasons[0] if reasons else first_line(error)
+    sizes = sorted(set(re.findall(r"\bs\d+\b", reason)))
+    if sizes:
+        axes = " or ".join(repr(dim.name) for dim in merge_dims(source.inputs).values())
+        reason += (
+            f" ({', '.join(sizes)}: the size of axis {axes}; if forward takes some sizes only, fix one in --input)"
+        )
+    return ExportError(f"torch.export cannot trace the module: {reason}")
 
 
 def _translate(program: torch.export.ExportedProgram, source: Source, names: tuple[str, ...], opset: int) -> ir.Model:

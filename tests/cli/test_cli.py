@@ -50,6 +50,13 @@ def factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return write
 
 
+def test_the_package_is_the_command_too() -> None:
+    listed = subprocess.run([sys.executable, "-m", "ffn_export", "list"], capture_output=True, text=True, check=True)
+    assert all(name in listed.stdout for name in PRESETS)
+    wrong = subprocess.run([sys.executable, "-m", "ffn_export", "bild"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, "did you mean 'build'?" in wrong.stderr) == (2, True)
+
+
 def test_help_shows_every_command_with_an_example(capfd: Capture) -> None:
     assert run(["--help"]) == 0
     text = capfd.readouterr().out

@@ -235,6 +235,20 @@ def test_what_forward_does_is_named(forward: Callable[..., Any], words: str, cap
     assert capfd.readouterr() == ("", "")
 
 
+def test_sizes_that_fit_for_some_only_are_named_as_axes() -> None:
+    message = refused(module_of(lambda self, x: sum(x.chunk(2, 1))), {"x": "float32[batch,seq,4]"})
+    assert "must match the size of tensor" in message
+    assert "the size of axis 'batch' or 'seq'; if forward takes some sizes only, fix one in --input" in message
+
+
+@pytest.mark.filterwarnings("ignore:.*quantized:UserWarning", "ignore:.*torch.ao.quantization:DeprecationWarning")
+def test_layers_that_pytorch_has_quantized_are_named() -> None:
+    quantized = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 4)), {nn.Linear}, dtype=torch.qint8)  # type: ignore[no-untyped-call]
+    message = refused(quantized, {"x": "float32[n,4]"})
+    assert "the module holds layers that PyTorch has quantized, which cannot be traced" in message
+    assert "`ffn-export quantize`" in message
+
+
 def test_a_wrong_dtype_or_width() -> None:
     assert "forward failed on x:float64[2, 4]: RuntimeError" in refused(nn.Linear(4, 4), {"x": "float64[n,4]"})
     assert "forward failed on x:float32[2, 5]: RuntimeError" in refused(nn.Linear(4, 4), {"x": "float32[n,5]"})

@@ -1,0 +1,8 @@
+"""``python -m ffn_export``, which is ``ffn-export``."""
+
+from __future__ import annotations
+
+from ffn_export.cli.main import main
+
+if __name__ == "__main__":
+    main()
