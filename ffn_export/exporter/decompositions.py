@@ -2,6 +2,8 @@
 
 - A kernel-1 ``Conv1d`` is a matrix product. As a ``Conv`` node it fails in ONNX Runtime on an empty sequence, and
   nothing that fuses feed-forwards recognises it.
+- ``logsigmoid`` is the logarithm of ``Sigmoid`` there, which is minus infinity from -104 on; as ``-softplus(-x)`` it is
+  right everywhere.
 - ``1.0 - mask`` of an integer mask is a difference in floating point: the translation takes no two dtypes.
 """
 
@@ -69,12 +71,25 @@ def _rsub(x: Tensor, number: float, alpha: float = 1) -> Tensor:
     return torch.rsub(x.to(torch.result_type(x, number)), number, alpha=alpha)
 
 
+def _has_softplus(x: Tensor) -> bool:
+    return x.dtype is not torch.float64  # for which ONNX Runtime has no kernel
+
+
+def _log_sigmoid(x: Tensor) -> Tensor:
+    if not _has_softplus(x):
+        result: Tensor = NotImplemented
+        return result
+    return -torch.nn.functional.softplus(-x)
+
+
 # Operator -> whether it is written as others here, asked of its arguments; and what it is written as.
 _FITS: Mapping[Any, Callable[..., bool]] = {
     _aten.conv1d.default: _is_pointwise,
+    _aten.log_sigmoid.default: _has_softplus,
     _aten.rsub.Scalar: _is_mixed,
 }
 _TABLE: Mapping[OpOverload, Callable[..., Any]] = {
     _aten.conv1d.default: _conv1d,
+    _aten.log_sigmoid.default: _log_sigmoid,
     _aten.rsub.Scalar: _rsub,
 }

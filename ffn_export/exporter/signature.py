@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ffn_export.errors import UsageError
+from ffn_export.errors import UsageError, did_you_mean
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
@@ -103,6 +103,16 @@ class CallSignature:
                 module.forward = own
 
 
+def _check_not_misspelt(assigned: Mapping[str, str], parameters: Mapping[str, inspect.Parameter]) -> None:
+    """Refuse a name that is no parameter's, beside others that are, where it would take an optional one's place."""
+    for slot, name in assigned.items():
+        if slot != name and parameters[slot].default is not inspect.Parameter.empty:
+            raise UsageError(
+                f"input {name!r} is no parameter of forward;{did_you_mean(name, parameters)} it takes: "
+                f"{', '.join(parameters)}"
+            )
+
+
 def bind(forward: Callable[..., Any], names: Sequence[str]) -> CallSignature:
     """Match input names to the parameters of ``forward``: by name where one fits, else by position.
 
@@ -131,6 +141,8 @@ def bind(forward: Callable[..., Any], names: Sequence[str]) -> CallSignature:
     if left_over and variadic is None and extra is None:
         takes = ", ".join(parameters) or "no parameter"
         raise UsageError(f"input {left_over[0]!r} fits no parameter of forward, which takes: {takes}")
+    if by_name:
+        _check_not_misspelt(assigned, parameters)
 
     if variadic is None:
         _check_keywords(left_over, extra)

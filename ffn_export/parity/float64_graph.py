@@ -60,13 +60,14 @@ class GraphOracle:
 
 def promote(model: ir.Model) -> None:
     """Turn every working float dtype of a model into float64, in place."""
-    for value in model.graph.initializers.values():
-        if value.const_value is not None and value.const_value.dtype in _WORKING:
-            value.const_value = _wide(value.const_value)
-            value.dtype = ir.DataType.DOUBLE
-    for value in (*model.graph.inputs, *(v for node in model.graph.all_nodes() for v in node.outputs)):
-        if value.dtype in _WORKING:
-            value.dtype = ir.DataType.DOUBLE
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if value.const_value is not None and value.const_value.dtype in _WORKING:
+                value.const_value = _wide(value.const_value)
+                value.dtype = ir.DataType.DOUBLE
+        for value in (*graph.inputs, *(output for node in graph for output in node.outputs)):
+            if value.dtype in _WORKING:
+                value.dtype = ir.DataType.DOUBLE
     for node in model.graph.all_nodes():
         for attribute in list(node.attributes.values()):
             node.attributes[attribute.name] = _promoted(node, attribute)

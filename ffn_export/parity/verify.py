@@ -13,7 +13,16 @@ from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
-from ffn_export.parity import conditioning, epsilons, gelu_kinds, inference_only, interface, properties, weights
+from ffn_export.parity import (
+    conditioning,
+    epsilons,
+    gelu_kinds,
+    inference_only,
+    interface,
+    properties,
+    repeatable,
+    weights,
+)
 from ffn_export.parity.cases import Case, sweep
 from ffn_export.parity.caveats import caveats, of_operators
 from ffn_export.parity.evidence import Evaluated, Keeper
@@ -111,6 +120,7 @@ def verify(
             *misdeclared.values(),
             *(interface.rejected(path) if loaded and OrtCpu.name in unavailable else ()),
             *inference_only.differences(model),
+            *_unrepeatable(reference, cases, found),
             *(() if watched is None else epsilons.differences(model, watched)),
             *(() if watched is None or declares_a_bound else gelu_kinds.differences(model, watched)),
         ),
@@ -202,6 +212,13 @@ def _watched(reference: Reference, cases: Sequence[Case], found: Sequence[CaseRe
     if reference.source is None or case is None:
         return None
     return watch(reference.source, case.feeds(reference.inputs))
+
+
+def _unrepeatable(reference: Reference, cases: Sequence[Case], found: Sequence[CaseResult]) -> tuple[str, ...]:
+    """Call the reference again on the first case with numbers in it."""
+    with_numbers = [result for result in found if any(output.elements for output in result.outputs)]
+    case = _first(cases, with_numbers)
+    return () if case is None else repeatable.differences(reference, case.feeds(reference.inputs))
 
 
 def _weights(model: ir.Model, reference: Reference, watched: Watched | None) -> tuple[WeightMetrics, ...]:

@@ -70,7 +70,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
             self.seen.gelus.add("tanh" if "tanh" in (*args[1:], *kwargs.values()) else "erf")
         elif packet in _PIECES:
             self.seen.gelus.add(_PIECES[packet])
-        for leaf in tree_leaves((args, kwargs)):
+        for leaf in tree_leaves((args, kwargs, _defaults(func, len(args)))):
             if isinstance(leaf, float):
                 self.seen.numbers.add(leaf)
             elif isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.is_floating_point():
@@ -94,6 +94,12 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         self._own[id(result)] = result, name
         if result.is_floating_point() and not is_view:
             self.seen.weights[name] = result
+
+
+def _defaults(func: Callable[..., Any], given: int) -> list[Any]:
+    """Return what an operator takes where it is not told: a mode is given nothing that equals it."""
+    schema = getattr(func, "_schema", None)
+    return [] if schema is None else [argument.default_value for argument in schema.arguments[given:]]
 
 
 def _is_plain(tensor: object) -> bool:

@@ -37,7 +37,7 @@ class Provider:
 CPU = Provider("CPUExecutionProvider", {}, {})
 
 # Kernels that read past the end of an empty input, or divide by its size.
-_END_ON_NOTHING = frozenset({"GRU", "Einsum"})
+_END_ON_NOTHING = frozenset({"GRU", "Einsum", "InstanceNormalization"})
 
 
 class OrtRunner:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
+from ffn_export import verify
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module
 from tests.exporter.helpers import assert_same_function, module_of, ops, run
@@ -82,3 +84,18 @@ def test_in_another_precision() -> None:
     source = from_module(nn.Conv1d(4, 6, 1).double(), {"input": "float64[b,4,n]"})
     assert_same_function(source, export_source(source), {"b": 2, "n": 5}, tolerance=1e-12)
     assert source.module.weight.dtype is torch.float64
+
+
+def test_the_logarithm_of_a_sigmoid_far_below_zero() -> None:
+    module = module_of(lambda self, x: F.logsigmoid(x * 100))
+    inputs = {"x": "float32[b,8]"}
+    model = export_source(from_module(module, inputs))
+    assert "Softplus" in ops(model)
+    assert verify(model, against=module, inputs=inputs, runtimes=["ort-cpu"]).failures == ()
+
+
+def test_it_stays_as_it_is_where_there_is_no_kernel() -> None:
+    source = from_module(module_of(lambda self, x: F.logsigmoid(x)), {"x": "float64[b,8]"})
+    model = export_source(source)
+    assert ops(model) == ["Sigmoid", "Log"]
+    assert_same_function(source, model, {"b": 5}, tolerance=1e-12)

@@ -55,6 +55,11 @@ def test_inputs_go_by_name_where_one_fits_else_by_position(
         (plain, ("mask",), "forward needs 'x'"),
         (plain, ("x", "y", "z"), "input 'z' fits no parameter of forward, which takes: x, mask, scale"),
         (lambda: None, ("x",), "input 'x' fits no parameter of forward, which takes: no parameter"),
+        (
+            plain,
+            ("x", "masks"),
+            "input 'masks' is no parameter of forward; did you mean 'mask'? it takes: x, mask, scale",
+        ),
         # c would land in b.
         (positional_only, ("a", "c"), "forward takes 'c' by position only, after 'b': add an --input for 'b' too"),
         (extra, ("x", "layer.mask"), "input 'layer.mask' cannot be passed in **rest"),

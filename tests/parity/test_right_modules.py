@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 import ffn_export as fx
 from ffn_export.parity.result import ParityResult
@@ -123,13 +124,20 @@ def test_kernels_that_pass_nan_over_are_warned_of() -> None:
         assert "gives a number for NaN" in warning
 
 
-def test_einsum_is_not_run_on_nothing() -> None:
-    """Its kernel divides by the sizes, which would end the process."""
-    result = verified(made(OfRows, before_and_now), {"x": "float32[batch,seq,16]"})
+@pytest.mark.parametrize(
+    ("forward", "kernel"),
+    [
+        (before_and_now, "Einsum"),
+        (lambda self, x: F.group_norm(x.transpose(1, 2), 4).transpose(1, 2), "InstanceNormalization"),
+    ],
+)
+def test_a_kernel_that_ends_the_process_is_not_run_on_nothing(forward: Callable[..., Tensor], kernel: str) -> None:
+    """It divides by the sizes, or reads past the end."""
+    result = verified(made(OfRows, forward), {"x": "float32[batch,seq,16]"})
     skipped = {case.case: case.skipped for case in result.cases if case.skipped is not None}
     assert result.failures == ()
     assert set(skipped) == {"batch=0,seq=5 normal", "batch=3,seq=0 normal"}
-    assert all("Einsum may end the whole process on an empty input" in str(reason) for reason in skipped.values())
+    assert all(f"{kernel} may end the whole process on an empty input" in str(reason) for reason in skipped.values())
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import onnx
+import onnx.parser
 import onnx_ir as ir
 import pytest
 
@@ -30,3 +33,38 @@ def test_a_model_of_which_only_empty_inputs_were_taken_is_not_verified(weight: i
     assert result.judged == ("ort-cpu",)
     (failure,) = result.failures
     assert failure.startswith("no output had any finite element to compare, as batch=3,seq=5 normal: ")
+
+
+def branches(factor: float) -> str:
+    """A branch that holds a weight of its own."""
+    return f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        graph (float[batch,seq,16] x, bool c) => (float[batch,seq,16] y) {{
+            y = If (c) <
+                then_branch = then () => (float[batch,seq,16] one) <float w = {{{factor}}}> {{ one = Mul(x, w) }},
+                else_branch = other () => (float[batch,seq,16] two) {{ two = Neg(x) }}>
+        }}"""
+
+
+def repeated(factor: float) -> str:
+    """A loop without a condition, which ONNX's reference evaluator ends before its first turn."""
+    return f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        graph (float[batch,seq,16] x) => (float[batch,seq,16] y) <int64 turns = {{3}}, float w = {{{factor}}}> {{
+            y = Loop (turns, "", x) <body = turn (int64 i, bool go, float[batch,seq,16] h)
+                => (bool on, float[batch,seq,16] next) {{ on = Identity(go) next = Mul(h, w) }}>
+        }}"""
+
+
+@pytest.mark.parametrize("graph", [branches, repeated])
+@pytest.mark.parametrize(("factor", "passes"), [(1.5, True), (1.6, False)])
+def test_what_a_body_computes_with_is_judged(
+    graph: Callable[[float], str], factor: float, passes: bool, tmp_path: Path
+) -> None:
+    for name, number in (("reference", 1.5), ("candidate", factor)):
+        onnx.save(onnx.parser.parse_model(graph(number)), tmp_path / f"{name}.onnx")
+    result = fx.verify(tmp_path / "candidate.onnx", str(tmp_path / "reference.onnx"), runtimes=["ort-cpu"])
+    assert result.passed is passes
+    assert not any(case.skipped for case in result.cases)
+    own = max(output.baseline.ulps for case in result.cases for output in case.outputs)
+    assert own < 8  # what is allowed beside it is no wider than of any other graph

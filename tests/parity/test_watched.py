@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
@@ -85,3 +86,11 @@ def test_only_what_is_made_of_weights_alone() -> None:
     watched = watch(source, sweep(source.inputs)[0].feeds(source.inputs))
     assert list(watched.weights) == ["mul(linear.weight)"]
     assert torch.equal(watched.weights["mul(linear.weight)"], module.get_parameter("linear.weight") * 2)
+
+
+def test_a_module_that_is_its_own_inference_mode_is_seen_with_its_defaults() -> None:
+    """There no operator is told what it takes by default, such as the epsilon of a norm."""
+    module = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16)).eval()
+    module.forward = torch.inference_mode()(module.forward)  # type: ignore[method-assign]
+    assert 1e-5 in watch(from_module(module, INPUTS), {"x": np.ones((2, 16), np.float32)}).numbers
+    assert judged(module).passed

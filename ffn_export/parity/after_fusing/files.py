@@ -62,7 +62,7 @@ class ModelFiles:
         for graph in model.graphs():
             for name, value in graph.initializers.items():
                 tensor = value.const_value
-                if tensor is None or not _is_large(tensor):
+                if tensor is None or not _leaves_the_file(tensor):
                     continue
                 if graph is model.graph and tensor.dtype in in_memory:
                     arrays[name] = self._array(tensor)
@@ -115,5 +115,8 @@ def _in_place(tensor: ir.TensorProtocol) -> Array:
     return contiguous(tensor.numpy())
 
 
-def _is_large(tensor: ir.TensorProtocol) -> bool:
+def _leaves_the_file(tensor: ir.TensorProtocol) -> bool:
+    """Whether a weight is not written into the file: it is large, or in a file that does not lie beside this one."""
+    if isinstance(tensor, ir.ExternalTensor):
+        return True
     return tensor.dtype != ir.DataType.STRING and tensor.nbytes > _SMALL

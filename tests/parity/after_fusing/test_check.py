@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import onnx_ir as ir
 import pytest
 
 import ffn_export as fx
+from ffn_export.exporter import onnx_file
 from ffn_export.fusion import pipeline
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.rule import Rule
@@ -72,6 +74,16 @@ def test_what_is_right_passes(target: str) -> None:
     assert statuses(report, "feed_forward") == ["fused"] * 3
     assert ir.to_proto(of).SerializeToString() == before
     assert_same_function(of, fused)
+
+
+def test_small_weights_that_lie_in_another_file_are_found(tmp_path: Path) -> None:
+    """PyTorch's exporter puts a bias of a kilobyte there."""
+    path = tmp_path / "model.onnx"
+    ir.save(three(), path, external_data="model.data", size_threshold_bytes=0)
+    of = onnx_file.load(path)
+    assert any(isinstance(value.const_value, ir.ExternalTensor) for value in of.graph.initializers.values())
+    _, report = fx.fuse(of)
+    assert (report.check.status, report.check.reason) == ("passed", None)
 
 
 @pytest.mark.parametrize(
