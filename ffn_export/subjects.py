@@ -155,7 +155,7 @@ def reference_of(file: OpenModel, against: Against, threads: int) -> Reference:
     """
     subject = against.subject
     if isinstance(subject, Path) or (isinstance(subject, str) and subject.endswith(".onnx")):
-        return OnnxReference(Path(subject), threads)
+        return OnnxReference(Path(subject), threads, against.inputs)
     source, _ = known_source(file, against)
     if source is not None:
         return TorchReference(source, threads)

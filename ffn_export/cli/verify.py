@@ -21,7 +21,7 @@ from ffn_export.cli.verify_options import (
     tolerance_options,
     tolerances_of,
 )
-from ffn_export.errors import UsageError
+from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.reports.streams import say
 
@@ -97,7 +97,7 @@ def command(
     from ffn_export.cli.progress import progress
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
-    from ffn_export.reports.junit import write_junit
+    from ffn_export.reports.junit import write_junit, write_not_verified
     from ffn_export.reports.tables import parity_table
 
     old = read_baseline(baseline)
@@ -112,26 +112,33 @@ def command(
         result = stored.rejudged(tolerances or declared)
     else:
         arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
-        with progress(console, quiet=state.quiet) as report:
-            result = api.verify(
-                model,
-                against,
-                inputs=inputs or None,
-                samples=arrays,
-                input_seed=input_seed,
-                sweep=load_inputs is None,
-                runtimes=runtimes or None,
-                tolerances=tolerances,
-                threads=threads,
-                jobs=jobs,
-                dtype=dtype,
-                keep_io=keep_io,
-                seed=seed,
-                task=task,
-                failures=failures / (model.name if model.is_dir() else model.stem) if failures is not None else None,
-                save_outputs=save_outputs,
-                progress=report,
-            )
+        try:
+            with progress(console, quiet=state.quiet) as report:
+                result = api.verify(
+                    model,
+                    against,
+                    inputs=inputs or None,
+                    samples=arrays,
+                    input_seed=input_seed,
+                    sweep=load_inputs is None,
+                    runtimes=runtimes or None,
+                    tolerances=tolerances,
+                    threads=threads,
+                    jobs=jobs,
+                    dtype=dtype,
+                    keep_io=keep_io,
+                    seed=seed,
+                    task=task,
+                    failures=failures / (model.name if model.is_dir() else model.stem)
+                    if failures is not None
+                    else None,
+                    save_outputs=save_outputs,
+                    progress=report,
+                )
+        except RuntimeUnavailableError as error:
+            if junit_path is not None:
+                write_not_verified(model.name, str(error), junit_path)
+            raise
     console.print(parity_table(result))
     data, found = result.to_dict(), None
     if model is not None and (bisect or reduce_to is not None):
@@ -164,6 +171,8 @@ def _check_use(
 ) -> None:
     if rejudge is not None and model is not None:
         raise UsageError("--rejudge runs nothing and takes no MODEL: leave one of both out")
+    if rejudge is not None and (load_inputs is not None or samples is not None):
+        raise UsageError("--rejudge runs nothing and takes no inputs: leave one of both out")
     if rejudge is None and model is None:
         raise UsageError("name what to verify: an ONNX file or a bundle (or --rejudge a stored result)")
     if load_inputs is not None and samples is not None:

@@ -12,14 +12,16 @@ import click
 from ffn_export.cli.options import Positive, read_npz
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.parity.tolerances import Closeness, Tolerances
+from ffn_export.reports.commands import verify_command
 
 if TYPE_CHECKING:
     from ffn_export.parity.result import ParityResult
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_REJUDGE = "--rejudge"
 # What a replay leaves out: it names inputs of its own, and writes no report.
-_NOT_REPLAYED = ("--inputs", "--load-inputs", "--save-outputs", "--failures", "--jobs", "--json", "--junit",
+_NOT_REPLAYED = (_REJUDGE, "--inputs", "--load-inputs", "--save-outputs", "--failures", "--jobs", "--json", "--junit",
                  "--html", "--markdown", "--baseline")  # fmt: skip
 
 
@@ -99,9 +101,11 @@ def replay_lines(result: ParityResult, arguments: Sequence[str]) -> Iterator[str
 
     Args:
         result: What failed.
-        arguments: The command line that found it.
+        arguments: The command line that found it. One that only judged it again names no model: the result does.
     """
     verb, *others = _replayed(arguments)
+    if _REJUDGE in {argument.partition("=")[0] for argument in arguments}:
+        others = [*shlex.split(verify_command(result))[2:], *others]
     names = {case.saved: case.case for case in result.cases if case.saved is not None}
     for saved, name in names.items():
         # First of the options, since others may end with a bare --.

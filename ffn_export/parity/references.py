@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.errors import RuntimeUnavailableError, UsageError
+from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array, draw_all, fit_sizes
 from ffn_export.exporter.source import Source
-from ffn_export.exporter.tensor_spec import Dim, TensorSpec, merge_dims
+from ffn_export.exporter.tensor_spec import Dim, InputSpecs, TensorSpec, merge_dims, parse_inputs
 from ffn_export.parity.after_fusing.indices import MASK, value_range
 from ffn_export.parity.cases import given
 from ffn_export.parity.float64_graph import GraphOracle
@@ -92,10 +92,10 @@ class OnnxReference:
     The baseline runs in ONNX Runtime, or in the evaluator where that has no kernel, as for bfloat16.
     """
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path, threads: int, inputs: InputSpecs | None = None) -> None:
         self.name = str(path)
         self.source: Source | None = None
-        self.inputs: Sequence[TensorSpec] = graph_inputs(onnx_file.load(path))
+        self.inputs: Sequence[TensorSpec] = graph_inputs(onnx_file.load(path), inputs)
         self.example: Mapping[str, int] = {}
         artifact = Artifact(path, settings=NO_OPTIMIZER)
         try:
@@ -201,18 +201,32 @@ class VectorReference:
         del feeds, rounding_seed
 
 
-def graph_inputs(model: ir.Model) -> tuple[TensorSpec, ...]:
+def graph_inputs(model: ir.Model, declared: InputSpecs | None = None) -> tuple[TensorSpec, ...]:
     """Read input specs off a graph; an axis without a name gets one of its own, integers the bounds of what they index.
 
+    Args:
+        model: The graph.
+        declared: What the caller says of some of them, which is taken in place of what the graph says.
+
     Raises:
-        UsageError: If an input has no known dtype or rank.
+        UsageError: If an input has no known dtype or rank and is not declared, or one is declared that there is not.
     """
+    known = {spec.name: spec for spec in parse_inputs(declared)} if declared else {}
+    names = [str(value.name) for value in model.graph.inputs]
+    for name in known.keys() - set(names):
+        raise UsageError(f"the model has no input {name!r};{did_you_mean(name, names)} it has {', '.join(names)}")
     specs = []
     for value in model.graph.inputs:
+        if value.name in known:
+            specs.append(known[value.name])
+            continue
         if value.name in model.graph.initializers:
             continue  # has a default
         if value.dtype is None or value.shape is None:
-            raise UsageError(f"input {value.name!r} of the model has no dtype or no rank: name it with --input")
+            raise UsageError(
+                f"input {value.name!r} of the model has no dtype or no rank: export it with both, or name it to verify "
+                f"with --input '{value.name}:DTYPE[DIM,...]'"
+            )
         dims = tuple(
             dim if isinstance(dim, int) else Dim(str(dim.value) if dim.value else f"{value.name}_{axis}")
             for axis, dim in enumerate(value.shape)

@@ -88,6 +88,15 @@ def write_junit(result: ParityResult, destination: Path | str) -> None:
     write_text(junit_xml(result), destination)
 
 
+def write_not_verified(model: str, reason: str, destination: Path | str) -> None:
+    """Write that a model was not verified, and why, which is a failure: a run without a file would look green.
+
+    Raises:
+        UsageError: If the path cannot be written to.
+    """
+    write_text(junit_xml_of_many({model: reason}), destination)
+
+
 def _suite(result: ParityResult, name: str, outcomes: Iterable[tuple[str, Outcome]]) -> TestSuite:
     suite = TestSuite(_legal(name))
     tests = []

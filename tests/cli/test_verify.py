@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import ffn_export as fx
 from ffn_export.cli.main import run
 from ffn_export.exporter import onnx_file, vectors
 from ffn_export.latency.result import LatencyResult
+from ffn_export.runtimes.ort_cpu import OrtCpu
 
 Capture = pytest.CaptureFixture[str]
 SPEC = "d2l-ffn-addnorm"
@@ -49,6 +51,23 @@ def test_a_failing_case_is_kept_and_replayed_by_the_command_that_is_printed(brok
     assert str(saved) in [case["saved"] for case in json.loads(Path("r.json").read_text())["cases"]]
     assert run(command[1:]) == 1
     assert "given inputs" in capfd.readouterr().err
+
+
+def test_what_was_judged_again_is_replayed_on_the_model_that_it_is_of(broken: Path, capfd: Capture) -> None:
+    assert verify(broken, "--against", SPEC, "--json", "r.json", "--runtime", "ort-cpu", "--quiet") == 1
+    capfd.readouterr()
+    assert verify("--rejudge", "r.json", "--atol", "1e-9") == 1
+    replays = [line for line in capfd.readouterr().err.splitlines() if line.startswith("replay ")]
+    assert len(replays) == 3
+    command = shlex.split(replays[0].partition(": ")[2])
+    assert "--rejudge" not in command
+    assert command[command.index("--against") + 1] == SPEC
+    assert command[-2:] == ["--atol", "1e-9"]
+    assert run(command[1:]) == 1
+    assert "given inputs" in capfd.readouterr().err
+    assert verify(*command[2:], "--rejudge", "r.json") == 2
+    assert verify("--rejudge", "r.json", "--load-inputs", command[3]) == 2
+    assert "--rejudge runs nothing and takes no inputs: leave one of both out" in capfd.readouterr().err
 
 
 def test_a_directory_that_cannot_be_written_costs_no_verdict(broken: Path, capfd: Capture) -> None:
@@ -152,3 +171,16 @@ def test_wrong_use_is_one_line_and_status_2(
     (line,) = capfd.readouterr().err.strip().splitlines()
     assert line.startswith("ffn-export: ")
     assert said in line
+
+
+def test_a_runtime_that_is_not_here_is_a_failed_test(
+    bundle: Path, capfd: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which runtimes a machine lacks, no test knows: one is taken away."""
+    monkeypatch.setattr(OrtCpu, "unavailable", lambda self, artifact: "it was taken away")
+    junit = tmp_path / "parity.xml"
+    assert verify(bundle / "model.onnx", "--against", SPEC, "--runtime", "ort-cpu", "--junit", junit) == 3
+    assert "it was taken away" in capfd.readouterr().err
+    (suite,) = ET.parse(junit).getroot().iter("testsuite")
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    assert "it was taken away" in junit.read_text()
