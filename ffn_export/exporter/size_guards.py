@@ -245,7 +245,7 @@ class _Trial:
         return max((torch.finfo(each.dtype).eps for each in tensors if each.is_floating_point()), default=0.0)
 
 
-def _close(expected: torch.Tensor, actual: torch.Tensor, epsilon: float) -> bool:
+def _close(expected: torch.Tensor, actual: torch.Tensor, epsilon: float = 0.0) -> bool:
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         return False
     # For float32 7e-5: rounding differs where a convolution became a matrix product, a branch by more.
