@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ffn_export.latency.host import Ticks
@@ -20,6 +22,12 @@ class Busy(PatientHost):
     def stolen(self, since: Ticks | None) -> float:
         del since
         return self._shares.pop(0)
+
+
+def test_where_nobody_counts_nothing_is_waited_for(tmp_path: Path) -> None:
+    host = PatientHost(patience=1.0, stat=tmp_path / "missing")
+    host.wait()
+    assert host.patience == 1.0
 
 
 def test_a_busy_host_is_waited_for_as_long_as_patience_lasts() -> None:
