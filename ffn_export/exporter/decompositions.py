@@ -5,10 +5,13 @@
 - ``logsigmoid`` is the logarithm of ``Sigmoid`` there, which is minus infinity from -104 on; as ``-softplus(-x)`` it is
   right everywhere.
 - ``1.0 - mask`` of an integer mask is a difference in floating point: the translation takes no two dtypes.
+- ``clamp`` with one bound is a ``Clip`` with one, for which ONNX Runtime makes the largest number of an infinity: the
+  other bound is said. And in half precision it is a ``Max`` and a ``Min``; ``hardtanh`` is a ``Clip`` in any.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -82,13 +85,41 @@ def _log_sigmoid(x: Tensor) -> Tensor:
     return -torch.nn.functional.softplus(-x)
 
 
+def _is_clip(x: Tensor, low: float | None = None, high: float | None = None) -> bool:
+    bounds = _bounds(low, high)
+    # A bound that is a size of the input is no number yet.
+    known = x.is_floating_point() and all(isinstance(bound, (int, float)) for bound in bounds)
+    return known and bounds[0] <= bounds[1]
+
+
+def _bounds(low: float | None, high: float | None) -> tuple[float, float]:
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def _clamp(x: Tensor, low: float | None = None, high: float | None = None) -> Tensor:
+    if not _is_clip(x, low, high):
+        result: Tensor = NotImplemented
+        return result
+    return torch.nn.functional.hardtanh(x, *_bounds(low, high))
+
+
+def _clamp_max(x: Tensor, high: float) -> Tensor:
+    return _clamp(x, None, high)
+
+
 # Operator -> whether it is written as others here, asked of its arguments; and what it is written as.
 _FITS: Mapping[Any, Callable[..., bool]] = {
+    _aten.clamp.default: _is_clip,
+    _aten.clamp_max.default: _is_clip,  # whichever bound it is
+    _aten.clamp_min.default: _is_clip,
     _aten.conv1d.default: _is_pointwise,
     _aten.log_sigmoid.default: _has_softplus,
     _aten.rsub.Scalar: _is_mixed,
 }
 _TABLE: Mapping[OpOverload, Callable[..., Any]] = {
+    _aten.clamp.default: _clamp,
+    _aten.clamp_max.default: _clamp_max,
+    _aten.clamp_min.default: _clamp,
     _aten.conv1d.default: _conv1d,
     _aten.log_sigmoid.default: _log_sigmoid,
     _aten.rsub.Scalar: _rsub,

@@ -14,7 +14,9 @@ from onnx_ir import external_data
 from onnx_ir.external_data import convert_tensors_from_external
 
 from ffn_export.errors import UsageError
-from ffn_export.exporter import sparse
+from ffn_export.exporter import sparse, well_formed
+from ffn_export.exporter.one_line import first_line, root_cause
+from ffn_export.exporter.quiet import quiet
 
 # Weights of a model that come from external data are written so again, unless they are as little as this.
 _INLINE_BELOW_BYTES = 2**26
@@ -35,22 +37,21 @@ def load(path: Path | str, in_memory: Collection[str] = ()) -> ir.Model:
         in_memory: Initialisers whose external data is not on disk: it cannot be read.
 
     Raises:
-        UsageError: If the file is missing or is no ONNX model, or its external data is not all there.
+        UsageError: If the file is missing or is no ONNX model, nothing can run its graph, or its external data is not
+            all there.
     """
     path = Path(path)
     if path.is_dir():
         raise UsageError(f"{path} is a directory, not an ONNX file")
     if not path.is_file():
         raise UsageError(f"no such file: {path}")
-    try:
-        model = _read(path)
-    except Exception as error:
-        raise UsageError(f"{path} is no ONNX model: it does not parse as protobuf") from error
+    model = _read(path)
     if not model.opset_imports and not len(model.graph):
         raise UsageError(f"{path} is no ONNX model: it holds no opset and no node")
     for value in _initializers(model):
         if isinstance(value.const_value, ir.ExternalTensor) and value.name not in in_memory:
             _check_present(path, value.const_value)
+    _check_well_formed(path, model)
     return model
 
 
@@ -63,9 +64,26 @@ def from_proto(proto: onnx.ModelProto) -> ir.Model:
 
 def _read(path: Path) -> ir.Model:
     """Read as ``ir.load`` does, but for what is sparse."""
-    model = from_proto(onnx.load(path, load_external_data=False))
+    try:
+        proto = onnx.load(path, load_external_data=False)
+    except Exception as error:
+        raise UsageError(f"{path} is no ONNX model: it does not parse as protobuf") from error
+    try:
+        with quiet():
+            model = from_proto(proto)
+    except Exception as error:  # onnx-ir wraps what it meets in the names of its own functions
+        raise UsageError(f"{path} is no valid ONNX graph: {first_line(root_cause(error))}") from error
     external_data.set_base_dir(model.graph, path.parent)
     return model
+
+
+def _check_well_formed(path: Path, model: ir.Model) -> None:
+    try:
+        well_formed.order(model)
+    except ValueError as error:
+        raise UsageError(f"{path} is no valid ONNX graph: its nodes form a cycle") from error
+    for fault in well_formed.faults(model):
+        raise UsageError(f"{path} is no valid ONNX graph: {fault}")
 
 
 def _check_present(path: Path, tensor: ir.ExternalTensor) -> None:

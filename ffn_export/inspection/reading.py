@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
+from ffn_export.exporter.quiet import quiet
 from ffn_export.inspection import facts
 
 
@@ -54,7 +55,8 @@ def file_bytes(opened: OpenModel) -> int:
 def _without_data(path: Path) -> OpenModel | None:
     """Open a file whose external data is missing; None where that is not what is wrong with it."""
     try:
-        model = ir.load(path)
+        with quiet():
+            model = ir.load(path)
     except Exception:  # noqa: BLE001 - whatever the parser raises: the caller has said it better
         return None
     values = facts.initializers(model)

@@ -69,6 +69,8 @@ class OutputMetrics:
         settled_baseline_ulps: PyTorch's largest error there.
         settled_index: Index of the runtime's largest error there.
         elements: How many were compared, which are finite; None in a result of before that was said.
+        inner_units: One unit in the last place of the dtype that the reference computes it in, in units of its own:
+            8,192 of a float32 output that is cast from float16.
     """
 
     output: str
@@ -86,6 +88,7 @@ class OutputMetrics:
     settled_baseline_ulps: float = 0.0
     settled_index: tuple[int, ...] = ()
     elements: int | None = None
+    inner_units: float = 1.0
 
     @property
     def is_floating(self) -> bool:
@@ -93,9 +96,8 @@ class OutputMetrics:
         return "float" in self.dtype
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data; what an older result did not say is left out again."""
-        data = asdict(self)
-        return data if self.elements is not None else {name: data[name] for name in data if name != "elements"}
+        """Return plain data, without what an older result did not say and what goes without saying."""
+        return _said(asdict(self), elements=None, inner_units=1.0)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> OutputMetrics:
@@ -147,6 +149,7 @@ class PropertyMetrics:
         worst_index: Where the largest difference is.
         exact: Whether the bits must be the same.
         problem: What keeps it from being compared: the runtime raised, or a value is not finite in one setting alone.
+        inner_units: As of the output.
     """
 
     runtime: str
@@ -158,11 +161,20 @@ class PropertyMetrics:
     worst_index: tuple[int, ...] = ()
     exact: bool = False
     problem: str | None = None
+    inner_units: float = 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, as of an output."""
+        return _said(asdict(self), inner_units=1.0)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PropertyMetrics:
         """Read what ``dataclasses.asdict`` gave."""
         return cls(**measured(cls, data))
+
+
+def _said(data: dict[str, Any], **silent: object) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in silent or value != silent[name]}
 
 
 def measured(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ffn_export.exporter.drawing import Array
+from ffn_export.exporter.drawing import Array, numpy_dtype
 from ffn_export.parity.fills import fills
 from ffn_export.parity.measures import UNITS_OF_AN_ELEMENT, Deviation, OutputMetrics
 
@@ -20,7 +20,12 @@ _NARROW = 16
 
 
 def compare(
-    name: str, actual: Array | None, oracle: Array, baseline: Array, conditioning: float = 0.0
+    name: str,
+    actual: Array | None,
+    oracle: Array,
+    baseline: Array,
+    conditioning: float = 0.0,
+    computed_in: str | None = None,
 ) -> OutputMetrics:
     """Compare one output with the oracle, beside the baseline's own distance.
 
@@ -30,6 +35,7 @@ def compare(
         oracle: The float64 (or integer) truth.
         baseline: PyTorch's output in the working dtype; it says which dtype and shape are right.
         conditioning: How far one rounding of the inputs moves the oracle, where the case is ill-conditioned.
+        computed_in: The dtype that the reference computes it in, where that is coarser than the output's own.
     """
     if actual is None:
         return OutputMetrics(name, problem="the runtime has no such output")
@@ -70,6 +76,7 @@ def compare(
         dropped=int(np.count_nonzero(dropped)),
         frontier=frontier(exact_error, np.abs(truth)),
         elements=int(np.count_nonzero(np.isfinite(have) & np.isfinite(truth))),
+        inner_units=1.0 if computed_in is None else unit_in_the_last_place(scale, numpy_dtype(computed_in)) / unit,
     )
 
 

@@ -27,7 +27,7 @@ from ffn_export.exporter.drawing import Array, draw_all
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import Dim, TensorSpec, merge_dims
 from ffn_export.parity.cases import Case
-from ffn_export.parity.measures import PropertyMetrics
+from ffn_export.parity.measures import OutputMetrics, PropertyMetrics
 from ffn_export.parity.metrics import compare
 from ffn_export.parity.references import Reference
 from ffn_export.runtimes.base import Runner
@@ -112,7 +112,7 @@ def questions(reference: Reference, case: Case) -> tuple[Question, ...]:
 
 
 def ask(
-    name: str, runner: Runner, feeds: Feeds, asked: Sequence[Question], own_ulps: Mapping[str, float]
+    name: str, runner: Runner, feeds: Feeds, asked: Sequence[Question], own: Mapping[str, OutputMetrics]
 ) -> list[PropertyMetrics]:
     """Ask a runtime every question, and whether the same inputs give the same bits again at the end.
 
@@ -121,7 +121,7 @@ def ask(
         runner: The loaded model.
         feeds: The original inputs.
         asked: What the reference holds true.
-        own_ulps: Output -> PyTorch's own error on the original inputs.
+        own: Output -> what was measured of it on the original inputs, PyTorch's own error among it.
     """
     try:
         original = runner.run(feeds)
@@ -138,13 +138,13 @@ def ask(
         for output, axis in question.axes.items():
             if output in original and output in other:
                 pair = setting.before(original[output], axis), setting.after(other[output], axis)
-                found.append(_compared(PropertyMetrics(name, setting.name, output), *pair, own_ulps.get(output, 0.0)))
+                found.append(_compared(PropertyMetrics(name, setting.name, output), *pair, own.get(output)))
     try:
         again = runner.run(feeds)
     except Exception as error:  # noqa: BLE001 - as above
         return [*found, PropertyMetrics(name, SAME_BITS, problem=f"the runtime failed: {first_line(error)}")]
     for output, array in original.items():
-        found.append(_compared(PropertyMetrics(name, SAME_BITS, output, exact=True), array, again[output], 0.0))
+        found.append(_compared(PropertyMetrics(name, SAME_BITS, output, exact=True), array, again[output], None))
     return found
 
 
@@ -228,7 +228,7 @@ def _agree(setting: Setting, original: Array, other: Array, axis: int) -> bool:
     return bool(np.allclose(after, before, rtol=0.0, atol=_EQUAL * scale))
 
 
-def _compared(question: PropertyMetrics, before: Array, after: Array, own_ulps: float) -> PropertyMetrics:
+def _compared(question: PropertyMetrics, before: Array, after: Array, own: OutputMetrics | None) -> PropertyMetrics:
     """Compare two results of one runtime, the first of which is taken for the truth."""
     found = compare(question.output, after, before, before)
     if found.problem is not None:
@@ -242,6 +242,7 @@ def _compared(question: PropertyMetrics, before: Array, after: Array, own_ulps: 
         question,
         ulps=found.actual.ulps,
         relative_l2=found.actual.relative_l2,
-        baseline_ulps=own_ulps,
+        baseline_ulps=0.0 if own is None else own.baseline.ulps,
+        inner_units=1.0 if own is None else own.inner_units,
         worst_index=found.actual.worst_index,
     )

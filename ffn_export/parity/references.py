@@ -19,6 +19,7 @@ from ffn_export.exporter.tensor_spec import Dim, InputSpecs, TensorSpec, merge_d
 from ffn_export.parity.after_fusing.indices import MASK, value_range
 from ffn_export.parity.cases import given
 from ffn_export.parity.float64_graph import GraphOracle
+from ffn_export.parity.inner_precision import inner_precisions
 from ffn_export.parity.metrics import relative_l2
 from ffn_export.parity.oracle import TorchOracle
 from ffn_export.runtimes.base import Artifact
@@ -38,6 +39,7 @@ class Reference(Protocol):
     inputs: Sequence[TensorSpec]
     source: Source | None
     example: Mapping[str, int]
+    computed_in: Mapping[str, str]  # output name -> dtype, where what it is computed in is coarser than its own
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
         """Return output name -> (oracle in float64, baseline in the working dtype).
@@ -67,6 +69,7 @@ class TorchReference:
         self.source: Source | None = source
         self.inputs: Sequence[TensorSpec] = source.inputs
         self.example = source.example
+        self.computed_in: Mapping[str, str] = {}  # PyTorch rounds as it says: its own error tells
         self._oracle = TorchOracle(source)
         self._baseline = TorchRunner(source, threads)
 
@@ -95,8 +98,10 @@ class OnnxReference:
     def __init__(self, path: Path, threads: int, inputs: InputSpecs | None = None) -> None:
         self.name = str(path)
         self.source: Source | None = None
-        self.inputs: Sequence[TensorSpec] = graph_inputs(onnx_file.load(path), inputs)
+        model = onnx_file.load(path)
+        self.inputs: Sequence[TensorSpec] = graph_inputs(model, inputs)
         self.example: Mapping[str, int] = {}
+        self.computed_in = inner_precisions(model)
         artifact = Artifact(path, settings=NO_OPTIMIZER)
         try:
             self._baseline = OrtCpu().load(artifact, threads)
@@ -175,6 +180,7 @@ class VectorReference:
         self.name = name
         self.source: Source | None = None
         self.example: Mapping[str, int] = {}
+        self.computed_in: Mapping[str, str] = {}
         self.inputs: Sequence[TensorSpec] = tuple(
             TensorSpec.parse_tensor(t["name"], f"{t['dtype']}[{','.join(map(str, t['shape']))}]") for t in tensors
         )

@@ -220,6 +220,7 @@ class ParityResult:
         data["failures"] = list(self.failures)
         data["warnings"] = list(self.warnings)
         data["cases"] = [case.to_dict(self.tolerances) for case in self.cases]
+        data["properties"] = [each.to_dict() for each in self.properties]
         return data
 
     @classmethod

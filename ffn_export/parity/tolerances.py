@@ -96,10 +96,15 @@ def check_budget(budget: float) -> None:
         raise UsageError(f"an error budget of {budget:g} is none: take a finite number above 0")
 
 
-def allowed_ulps(baseline_ulps: float, tolerances: Tolerances, conditioning_ulps: float = 0.0) -> float:
-    """Return the largest error allowed where PyTorch's own is ``baseline_ulps``; NaN counts as none."""
+def allowed_ulps(
+    baseline_ulps: float, tolerances: Tolerances, conditioning_ulps: float = 0.0, inner_units: float = 1.0
+) -> float:
+    """Return the largest error allowed where PyTorch's own is ``baseline_ulps``; NaN counts as none.
+
+    The floor is in units of the dtype that the output is computed in, one of which is ``inner_units`` of its own.
+    """
     return max(
-        tolerances.floor_ulps,
+        tolerances.floor_ulps * inner_units,
         _known(tolerances.baseline_factor * baseline_ulps),
         _known(tolerances.conditioning_factor * conditioning_ulps),
     )

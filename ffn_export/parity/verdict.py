@@ -38,7 +38,7 @@ def errors(metrics: OutputMetrics, tolerances: Tolerances) -> tuple[Error, Error
         (metrics.settled_ulps, metrics.settled_baseline_ulps, metrics.settled_index),
     )
     whole, settled = (
-        Error(ulps, own, allowed_ulps(own, tolerances, metrics.conditioning_ulps), index)
+        Error(ulps, own, allowed_ulps(own, tolerances, metrics.conditioning_ulps, metrics.inner_units), index)
         for ulps, own, index in measured
     )
     return whole, settled
@@ -158,7 +158,7 @@ def property_failure(metrics: PropertyMetrics, tolerances: Tolerances) -> str | 
 
 def property_limit(metrics: PropertyMetrics, tolerances: Tolerances) -> float:
     """Return how far two settings may differ that should agree: each may be off by what is allowed, on either side."""
-    return 2 * allowed_ulps(metrics.baseline_ulps, tolerances)
+    return 2 * allowed_ulps(metrics.baseline_ulps, tolerances, inner_units=metrics.inner_units)
 
 
 def _ratio(error: float, limit: float) -> float:

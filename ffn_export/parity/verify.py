@@ -199,7 +199,8 @@ def _evaluated(
             results.append(result(name, error=f"the runtime failed: {first_line(error)}"))
             continue
         metrics = tuple(
-            compare(o, outputs[name].get(o), truth, own, moved.get(o, 0.0)) for o, (truth, own) in expected.items()
+            compare(o, outputs[name].get(o), truth, own, moved.get(o, 0.0), reference.computed_in.get(o))
+            for o, (truth, own) in expected.items()
         )
         known = {"imprecise_operators": imprecise[name], "caveats": caveats(name, case.values, of_graph)}
         results.append(result(name, outputs=metrics, **known))
@@ -244,6 +245,6 @@ def _properties(
     asked = properties.questions(reference, case)
     feeds = case.feeds(reference.inputs)
     on_case = [result for result in ran if result.case == case.name]
-    own = {output.output: output.baseline.ulps for result in on_case for output in result.outputs}
+    own = {output.output: output for result in on_case for output in result.outputs}
     runners = {result.runtime: loaded[result.runtime] for result in on_case}
     return tuple(each for name, runner in runners.items() for each in properties.ask(name, runner, feeds, asked, own))

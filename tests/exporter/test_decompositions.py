@@ -99,3 +99,18 @@ def test_it_stays_as_it_is_where_there_is_no_kernel() -> None:
     model = export_source(source)
     assert ops(model) == ["Sigmoid", "Log"]
     assert_same_function(source, model, {"b": 5}, tolerance=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_clamp_with_one_bound_keeps_infinity(dtype: str) -> None:
+    def clamped(self: nn.Module | None, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        whole = x.clamp(min=0.5), x.clamp(max=0.5), x.clamp(-1, 1), torch.clamp_min(x, 0.1), torch.clamp_max(x, 0.1)
+        return *whole, x.to(torch.int64).clamp(min=2)
+
+    source = from_module(module_of(clamped), {"x": f"{dtype}[n]"})
+    model = export_source(source)
+    x = np.array([np.inf, -np.inf, np.nan, 0.3, 7.0], dtype)
+    expected = [each.numpy() for each in clamped(None, torch.from_numpy(x))]
+    for found, right in zip(run(model, {"x": x})[:-1], expected[:-1], strict=True):
+        np.testing.assert_array_equal(found, right)
+    assert_same_function(source, model, {"n": 0}, {"n": 5})

@@ -43,6 +43,21 @@ def test_what_does_nothing_is_taken_away() -> None:
     assert ops(model) == ["MatMul", "Add"]
 
 
+def test_two_pairs_of_bounds_of_one_input_and_a_value_called_as_a_bound() -> None:
+    """onnxscript's rules for them give two initialisers one name, and the graph reads one that is not there."""
+    bounds = {name: nn.Buffer(torch.tensor(value)) for name, value in zip("abcd", (-1.0, 1.0, -2.0, 2.0), strict=True)}
+
+    def clipped(self: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        narrow = torch.minimum(torch.maximum(x, self.a), self.b)
+        return narrow + self.x_min, torch.minimum(torch.maximum(x, self.c), self.d)
+
+    module = module_of(clipped, **bounds, x_min=nn.Buffer(torch.full((4,), 10.0)))
+    x = np.array([[[-3, -1.5, 1.5, 3]]], np.float32)
+    narrow, wide = run(export_source(from_module(module, X)), {"x": x})
+    assert narrow.ravel().tolist() == [9, 9, 11, 11]
+    assert wide.ravel().tolist() == [-2, -1.5, 1.5, 2]
+
+
 def test_the_rules_are_as_before_afterwards() -> None:
     constants = _constants()
     before = [vars(constant).copy() for constant in constants]

@@ -112,6 +112,13 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError):
             inspect(tmp_path / name)
     ir.save(ir.Model(ir.Graph([], [], nodes=[], opset_imports={"": 20}), ir_version=10), tmp_path / "empty.onnx")
-    assert inspect(tmp_path / "empty.onnx").operators == {}
+    with pytest.raises(UsageError, match="it has no outputs"):
+        inspect(tmp_path / "empty.onnx")
+
+
+def test_a_model_without_nodes_and_a_target_that_is_none(tmp_path: Path) -> None:
+    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(["n"]))
+    ir.save(ir.Model(ir.Graph([x], [x], nodes=[], opset_imports={"": 20}), ir_version=10), tmp_path / "same.onnx")
+    assert inspect(tmp_path / "same.onnx").operators == {}
     with pytest.raises(UsageError, match="did you mean 'ort-cpu'"):
-        inspect(tmp_path / "empty.onnx", "ort-cup")
+        inspect(tmp_path / "same.onnx", "ort-cup")

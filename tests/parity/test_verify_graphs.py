@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx.parser
 import onnx_ir as ir
@@ -68,3 +69,29 @@ def test_what_a_body_computes_with_is_judged(
     assert not any(case.skipped for case in result.cases)
     own = max(output.baseline.ulps for case in result.cases for output in case.outputs)
     assert own < 8  # what is allowed beside it is no wider than of any other graph
+
+
+# An RMS norm in pieces and a gate, in float16 between casts of float32: as converters write them.
+HALF = """
+    h = Cast<to = 10>(x) tiny = Cast<to = 10>(eps)
+    square = Mul(h, h) mean = ReduceMean<keepdims = 1>(square, axes) shifted = Add(mean, tiny) root = Sqrt(shifted)
+    normed = Div(h, root) gate = MatMul(normed, w) s = Sigmoid(gate) silu = Mul(gate, s) half = Mul(silu, normed)
+"""
+
+
+@pytest.mark.parametrize(("scale", "passes"), [(1.0, True), (1.02, False)])
+def test_what_is_computed_in_float16_is_judged_in_units_of_float16(scale: float, passes: bool, tmp_path: Path) -> None:
+    """ONNX Runtime leaves out the casts between nodes of one of these graphs, and not of the other."""
+    weight = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float16)
+    for name, factor in (("reference", 1.0), ("candidate", scale)):
+        of = onnx.parser.parse_model(
+            f"""<ir_version: 10, opset_import: ["" : 20]> g (float[batch,seq,16] x) => (float[batch,seq,16] y)
+            <int64[1] axes = {{-1}}, float eps = {{0.00001}}> {{ {HALF} y = Cast<to = 1>(half) }}"""
+        )
+        of.graph.initializer.append(onnx.numpy_helper.from_array((weight * factor).astype(np.float16), "w"))
+        onnx.save(of, tmp_path / f"{name}.onnx")
+    fused, report = fx.fuse(onnx_file.load(tmp_path / "candidate.onnx"))
+    assert [site.status for site in report.sites] == ["fused"]
+    onnx_file.save(fused, tmp_path / "fused.onnx")
+    result = fx.verify(tmp_path / "fused.onnx", str(tmp_path / "reference.onnx"), runtimes=["ort-cpu"])
+    assert result.passed is passes

@@ -1,0 +1,37 @@
+"""The precision that an output is computed in, where a graph casts at its border: float16 between float32 inputs.
+
+What is computed in float16 is no better for being cast to float32 at the end. ONNX Runtime's CPU provider has few
+kernels in float16 and leaves out casts between nodes, so it may be as exact as float32 on one graph and not on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx_ir as ir
+
+_HALVES = {ir.DataType.BFLOAT16: "bfloat16", ir.DataType.FLOAT16: "float16"}  # the coarsest first
+
+
+def inner_precisions(model: ir.Model) -> Mapping[str, str]:
+    """Return output name -> dtype: the coarsest half precision that something computed of an input on its way is in.
+
+    Weights that are only stored in half precision do not count. Nodes are in the order of the data.
+    """
+    on_the_way = {value: {value.dtype} & _HALVES.keys() for value in model.graph.inputs}
+    for node in model.graph:
+        inside = list(_with_bodies(node))
+        before = [on_the_way[value] for each in inside for value in each.inputs if value in on_the_way]
+        if before:
+            casts = {ir.DataType(each.attributes.get_int("to", 0)) for each in inside if each.op_type == "Cast"}
+            on_the_way.update(dict.fromkeys(node.outputs, set().union(*before, casts & _HALVES.keys())))
+    met = {str(output.name): on_the_way.get(output, set()) for output in model.graph.outputs}
+    return {name: next(_HALVES[half] for half in _HALVES if half in halves) for name, halves in met.items() if halves}
+
+
+def _with_bodies(node: ir.Node) -> Iterator[ir.Node]:
+    """Yield a node and, of a Loop or If, the nodes of its bodies."""
+    yield node
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield from ir.traversal.RecursiveGraphIterator(attribute.as_graph())
