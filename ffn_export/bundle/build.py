@@ -16,7 +16,7 @@ from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
-from ffn_export.fusion.decisions import PADDED, default_forms
+from ffn_export.fusion.decisions import default_forms, for_few_bits
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import fusion_failures
 from ffn_export.fusion.report import FusionReport, SiteKind
@@ -266,7 +266,7 @@ def _choose(
     if options.tuning is None:
         forms = default_forms(get_target(options.target)) if options.forms is None else options.forms
         if options.quantization is not None:
-            forms = forms.without(PADDED)  # which quantising takes back
+            forms = for_few_bits(forms)
         return Choice(forms, SessionSettings(), options.quantization), None
     tuned = tune(
         exported,
@@ -274,6 +274,7 @@ def _choose(
         options.tuning,
         specs=source.inputs,
         gate=gate,
+        outline=options.outline,
         threads=threads,
         progress=progress,
     )

@@ -76,6 +76,11 @@ def default_forms(target: Target) -> Forms:
     return Forms(frozenset(name for name, decision in decisions(target).items() if decision.used))
 
 
+def for_few_bits(forms: Forms) -> Forms:
+    """Return the forms without those of weights that quantising takes back: its kernel packs what it reads."""
+    return forms.without(PADDED).whole()
+
+
 def check(forms: Forms, target: Target) -> None:
     """Refuse forms that the target does not leave open.
 
@@ -89,8 +94,9 @@ def check(forms: Forms, target: Target) -> None:
     for rule in open_rules(target):
         if rule.undoes is not None and {rule().name, rule.undoes} <= forms.rules:
             raise UsageError(f"{rule().name} and {rule.undoes} undo each other: take one of them")
-    if forms.chunk is not None and not target.by_rows:
-        raise UsageError(f"{target.name} has no form in chunks: take --target ort-cpu")
+    if not target.by_rows and (forms.chunk is not None or forms.pieces):
+        what = "pieces" if forms.pieces else "chunks"
+        raise UsageError(f"{target.name} has no form in {what}: take --target ort-cpu")
 
 
 def _decision(rule: type[Rule], table: Costs | None, *, unmeasured: bool) -> Decision:

@@ -19,6 +19,7 @@ class Forms:
         chunk: The fewest rows of a chunk where a feed-forward is computed in a loop over chunks; None for no loop.
         long_only: Whether the loop is for inputs of two chunks and more, and the plain nodes stand beside it in a
             branch of an ``If`` for others. ONNX Runtime then packs the weights for each, which takes more memory.
+        pieces: Whether hidden layers are computed a quarter at a time.
 
     Raises:
         UsageError: If a chunk holds no row, or there is none to be for long inputs only.
@@ -27,6 +28,7 @@ class Forms:
     rules: frozenset[str] = frozenset()
     chunk: int | None = None
     long_only: bool = False
+    pieces: bool = False
 
     def __post_init__(self) -> None:
         if self.chunk is not None and self.chunk < 1:
@@ -38,11 +40,20 @@ class Forms:
         """Return them without a rule."""
         return replace(self, rules=self.rules - {rule})
 
+    def whole(self) -> Forms:
+        """Return them without pieces."""
+        return replace(self, pieces=False)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {"rules": sorted(self.rules), "chunk": self.chunk, "long_only": self.long_only}
+        return {
+            "rules": sorted(self.rules),
+            "chunk": self.chunk,
+            "long_only": self.long_only,
+            "pieces": self.pieces,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Forms:
         """Read what :meth:`to_dict` wrote."""
-        return cls(frozenset(data["rules"]), data["chunk"], data["long_only"])
+        return cls(frozenset(data["rules"]), data["chunk"], data["long_only"], data.get("pieces", False))

@@ -55,6 +55,8 @@ def read(model: ir.Model, site: FoundSite, places: Mapping[ir.Node, int]) -> Rea
     """
     if any(node.op_type == QUANTIZED for node in site.nodes):
         return "its weights are quantized"
+    if site.parts > 1:
+        return f"its hidden layer is computed in {site.parts} pieces"
     found = roles(site)
     reason = "it reads more than its input and weights"
     for x in _sources(found):

@@ -134,7 +134,7 @@ def _in_use(target: Target, forms: Forms) -> tuple[type[Rule], ...]:
 
 
 def _by_rows(model: ir.Model, forms: Forms, log: Log, excluded: Collection[str]) -> dict[str, str]:
-    if GEMM not in forms.rules and forms.chunk is None:
+    if GEMM not in forms.rules and forms.chunk is None and not forms.pieces:
         return {}
     inference.fill_types(model)
     return by_rows(model, log, forms, excluded)

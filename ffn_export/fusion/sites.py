@@ -7,8 +7,8 @@ element-wise until one product with a constant matrix, or two of the same input,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -18,7 +18,7 @@ from ffn_export.fusion.padded_widths.units import plain_shape
 from ffn_export.fusion.region import LARGEST, LAYOUT, Region, through
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import input_at, int_of, is_one_of, producer
+from ffn_export.fusion.views import input_at, int_of, is_one_of, producer, readers
 
 SKIP_NORMS = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
@@ -38,7 +38,8 @@ class FoundSite:
         d_model: Width of the residual stream.
         d_ff: Width of the hidden layer.
         in_pieces: Why it is not in the form of one operator each, or None where it is.
-        between: Computing nodes between the two products of a feed-forward.
+        between: Computing nodes between the two products of a feed-forward; of one part of it where there are several.
+        parts: As many parts of its hidden layer are computed one after the other, each added to those before it.
     """
 
     kind: SiteKind
@@ -49,6 +50,7 @@ class FoundSite:
     d_ff: int | None = None
     in_pieces: str | None = None
     between: tuple[ir.Node, ...] = ()
+    parts: int = 1
 
     @property
     def is_tight(self) -> bool:
@@ -59,7 +61,41 @@ class FoundSite:
 def find(model: ir.Model) -> list[FoundSite]:
     """Return all sites of the model's graphs, in graph order of the nodes that end them."""
     graphs = (model.graph, *model.graph.subgraphs(), *model.functions.values())
-    return [site for graph in graphs for node in graph for site in _sites_ending_at(node)]
+    return _joined(site for graph in graphs for node in graph for site in _sites_ending_at(node))
+
+
+def _joined(found: Iterable[FoundSite]) -> list[FoundSite]:
+    """Join feed-forwards of one input of which each adds to the one before it: they are parts of one hidden layer."""
+    sites: list[FoundSite] = []
+    ending: dict[ir.Value, FoundSite] = {}
+    for site in found:
+        before = _added_to(site, ending) if site.kind == "feed_forward" else None
+        if before is not None:
+            sites.remove(before)
+            site = replace(  # noqa: PLW2901 - what is found is the whole
+                site,
+                nodes=(*before.nodes, *site.nodes),
+                d_ff=(before.d_ff or 0) + (site.d_ff or 0),
+                parts=before.parts + 1,
+            )
+        sites.append(site)
+        ending[site.nodes[-1].outputs[0]] = site
+    return sites
+
+
+def _added_to(site: FoundSite, ending: Mapping[ir.Value, FoundSite]) -> FoundSite | None:
+    """Return the feed-forward to whose result this one adds its own, if it is of the same input and kind."""
+    second = next(node for node in reversed(site.nodes) if _weight_sizes(node) is not None)
+    total = input_at(second, 2) if is_one_of(second, "Gemm") else None
+    before = None if total is None or len(readers(total)) != 1 else ending.get(total)
+    alike = before is not None and before.kind == site.kind and _kind_of(before) == _kind_of(site)
+    return before if alike else None
+
+
+def _kind_of(site: FoundSite) -> tuple[object, ...]:
+    first = next(node for node in site.nodes if _data_of(node) is not None)
+    source = _data_of(first)
+    return (site.activation, site.gated, site.d_model, None if source is None else through(source, LAYOUT))
 
 
 def _sites_ending_at(node: ir.Node) -> Iterator[FoundSite]:

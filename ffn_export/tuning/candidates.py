@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ffn_export.exporter import onnx_file
-from ffn_export.fusion.by_rows.apply import CHUNK_RULE
+from ffn_export.fusion.by_rows.apply import CHUNK_RULE, PIECES_RULE
 from ffn_export.fusion.padded_widths.units import RULE as PADDED_RULE
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.provenance import rules_of
@@ -96,6 +96,7 @@ def _fingerprint(model: ir.Model, choice: Choice) -> str:
         "operators": [f"{node.domain}::{node.op_type}" for node in nodes],
         "chunk": (choice.forms.chunk, choice.forms.long_only) if CHUNK_RULE in used else None,
         "padded": PADDED_RULE in used,
+        "pieces": PIECES_RULE in used,
         "session_options": choice.settings.to_dict(),
     }
     return json.dumps(told, sort_keys=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ffn_export.fusion.forms import Forms
@@ -24,6 +24,10 @@ class Choice:
     forms: Forms = field(default_factory=Forms)
     settings: SessionSettings = field(default_factory=SessionSettings)
     quantization: QuantizationOptions | None = None
+
+    def whole(self) -> Choice:
+        """Return it without pieces."""
+        return replace(self, forms=self.forms.whole())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ffn_export.fusion.decisions import PADDED, open_names, open_rules
-from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.decisions import for_few_bits, open_names, open_rules
 from ffn_export.fusion.targets import Target
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.runtimes.session_options import STOP_REFUSING, SessionSettings
@@ -30,7 +29,14 @@ class Move:
 
 
 def moves(
-    target: Target, default: Choice, tokens: Sequence[int], threads: int, *, on_cpu: bool, few_bits: bool
+    target: Target,
+    default: Choice,
+    tokens: Sequence[int],
+    threads: int,
+    *,
+    on_cpu: bool,
+    few_bits: bool,
+    outline: bool = False,
 ) -> Iterator[Move]:
     """Yield what is tried, in this order.
 
@@ -41,11 +47,14 @@ def moves(
         threads: Intra-op threads; options of a thread pool are tried where there is one.
         on_cpu: Whether the runtime is the processor's.
         few_bits: Whether 8-bit weights are allowed.
+        outline: Whether each feed-forward will be one node, which has no pieces.
     """
     undoes = {rule().name: rule.undoes for rule in open_rules(target)}
     for name in open_names(target):
         used = name in default.forms.rules
         yield Move(f"{'without' if used else 'with'} {name}", _toggled(name, undoes.get(name), on=not used))
+    if target.by_rows and not outline:
+        yield Move("hidden layers in pieces", _in_pieces)
     for chunk in CHUNKS if target.by_rows else ():
         if max(tokens, default=0) >= 2 * chunk:
             yield Move(f"chunks of {chunk} tokens", _with_chunk(chunk))
@@ -82,7 +91,11 @@ def _toggled(name: str, undoes: str | None, *, on: bool) -> Callable[[Choice], C
 
 
 def _with_chunk(chunk: int, *, long_only: bool = False) -> Callable[[Choice], Choice]:
-    return lambda choice: replace(choice, forms=Forms(choice.forms.rules, chunk, long_only))
+    return lambda choice: replace(choice, forms=replace(choice.forms, chunk=chunk, long_only=long_only))
+
+
+def _in_pieces(choice: Choice) -> Choice:
+    return replace(choice, forms=replace(choice.forms, pieces=True))
 
 
 def _with_settings(change: Callable[[SessionSettings], SessionSettings]) -> Callable[[Choice], Choice]:
@@ -90,5 +103,4 @@ def _with_settings(change: Callable[[SessionSettings], SessionSettings]) -> Call
 
 
 def _with_bits(choice: Choice) -> Choice:
-    # Its kernel packs what it reads.
-    return replace(choice, forms=choice.forms.without(PADDED), quantization=QuantizationOptions())
+    return replace(choice, forms=for_few_bits(choice.forms), quantization=QuantizationOptions())

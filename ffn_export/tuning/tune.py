@@ -46,6 +46,7 @@ def tune(
     *,
     specs: Sequence[TensorSpec] | None = None,
     gate: Gate | None = None,
+    outline: bool = False,
     threads: int | None = None,
     progress: Progress = lambda line: None,
 ) -> TuningResult:
@@ -57,6 +58,7 @@ def tune(
         options: How; None means the defaults.
         specs: Its inputs, with bounds of axes and ranges of integers; None reads them off the graph.
         gate: What the result has to pass; None means the model's own outputs as it was exported.
+        outline: Whether each feed-forward of the result will be one node, which has no pieces.
         threads: Intra-op threads; None means the processors that this process may run on.
         progress: Called with a line for each thing that is tried.
 
@@ -73,7 +75,8 @@ def tune(
     sizes = [size for place, size in enumerate(asked) if size not in asked[:place]]
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         candidates = Candidates(model, target, Path(scratch))
-        default = candidates.make(Choice(default_forms(chosen_target)))
+        start = Choice(default_forms(chosen_target))
+        default = candidates.make(start.whole() if outline else start)
         contest = Contest(specs, sizes, options.load or loader(target, threads), options.seconds)
         contest, refused = contest.without_refused(default)
         if not contest.sizes:
@@ -91,6 +94,7 @@ def tune(
             threads,
             on_cpu=target == "ort-cpu",
             few_bits=options.budget is not None,
+            outline=outline,
         ):
             search.attempt(move)
         return search.result()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
-from ffn_export.fusion.decisions import default_forms
+from ffn_export.fusion.decisions import default_forms, for_few_bits
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.targets import get_target
 from ffn_export.parity.after_fusing.check import fuse
@@ -60,9 +60,11 @@ def tuned(subject: Subject, threads: int) -> Made:
 
 def quantized(subject: Subject, threads: int) -> Made:
     """Store the products of the fused model in 8 bits: blocks of 32, accuracy level 4."""
+    forms = for_few_bits(default_forms(get_target(TARGET)))
 
     def make(path: Path) -> None:
-        model, _ = quantize_some(onnx_file.load(fused(subject, threads)[0]), EIGHT_BITS)
+        whole = _in_form(subject, "ours-whole", forms, threads)
+        model, _ = quantize_some(onnx_file.load(whole), EIGHT_BITS)
         onnx_file.save(model, path)
 
     return subject.file("ours-8bit", make), SessionSettings()

@@ -110,6 +110,9 @@ def test_a_misspelt_form() -> None:
 
 
 def test_forms_are_plain_data() -> None:
-    forms = Forms(frozenset({"b", "a"}), 384)
-    assert forms.to_dict() == {"rules": ["a", "b"], "chunk": 384, "long_only": False}
-    assert Forms.from_dict(forms.to_dict()) == forms
+    forms = Forms(frozenset({"b", "a"}), 384, pieces=True)
+    plain = {"rules": ["a", "b"], "chunk": 384, "long_only": False, "pieces": True}
+    assert forms.to_dict() == plain
+    assert Forms.from_dict(plain) == forms
+    del plain["pieces"]  # as before there were any
+    assert Forms.from_dict(plain) == Forms(frozenset({"b", "a"}), 384)

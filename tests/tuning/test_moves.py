@@ -48,6 +48,18 @@ def test_few_bits_have_kernels_that_no_padding_helps() -> None:
     assert tried[f"without {PADDED}"].forms.rules == frozenset()
 
 
+def test_hidden_layers_are_tried_in_pieces_where_they_will_not_be_one_node() -> None:
+    def tried(start: Choice, *, outline: bool = False) -> dict[str, bool]:
+        found = moves(CPU, start, (16,), 1, on_cpu=True, few_bits=True, outline=outline)
+        return {move.name: move.apply(start).forms.pieces for move in found}
+
+    assert tried(DEFAULT)["hidden layers in pieces"]
+    assert "hidden layers in pieces" not in tried(DEFAULT, outline=True)
+    then = tried(Choice(Forms(pieces=True)))
+    assert then["with gemm-by-rows"]
+    assert not then["8-bit weights"]  # whose kernel packs what it reads
+
+
 def test_each_open_form_is_turned_round() -> None:
     turned = {move.name: move.apply(DEFAULT) for move in moves(CPU, DEFAULT, (16,), 1, on_cpu=True, few_bits=False)}
     for name, choice in turned.items():

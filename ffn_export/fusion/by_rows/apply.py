@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from ffn_export.fusion import sites
 from ffn_export.fusion.builder import Builder, Names
-from ffn_export.fusion.by_rows import loop
+from ffn_export.fusion.by_rows import loop, pieces
 from ffn_export.fusion.by_rows.reading import read
 from ffn_export.fusion.by_rows.write import biased_products, write
 from ffn_export.fusion.engine import Log, scoped_name
@@ -19,7 +20,7 @@ from ffn_export.fusion.provenance import note, rules_of
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import rank
 
-GEMM_RULE, CHUNK_RULE = BY_ROWS = "gemm-by-rows", "chunks-of-rows"
+GEMM_RULE, PIECES_RULE, CHUNK_RULE = BY_ROWS = "gemm-by-rows", "hidden-in-pieces", "chunks-of-rows"
 
 
 def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] = ()) -> dict[str, str]:
@@ -28,7 +29,8 @@ def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] =
     Args:
         model: A fused model whose values have types.
         log: Learns what was written.
-        forms: Whether products and their biases become one ``Gemm``, and whether there is a loop over chunks.
+        forms: Whether products and their biases become one ``Gemm``, whether the hidden layer is computed in pieces,
+            and whether there is a loop over chunks.
         excluded: Names of values whose computation stays as it is.
 
     Returns:
@@ -47,28 +49,46 @@ def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] =
         if isinstance(reading, str) or not taken.isdisjoint(reading.nodes):
             left[scoped_name(site.nodes[-1])] = reading if isinstance(reading, str) else "it shares nodes with another"
             continue
-        with_gemm = GEMM_RULE in forms.rules and bool(biased_products(reading))
-        if reading.end.name in excluded or not (with_gemm or forms.chunk):
+        compute, rules, why_whole = _computed(site, reading, forms)
+        if why_whole is not None:
+            left[scoped_name(site.nodes[-1])] = why_whole
+        if reading.end.name in excluded or not rules:
             continue
         taken.update(reading.nodes)
-        rules = [*([GEMM_RULE] if with_gemm else []), *([CHUNK_RULE] if forms.chunk else [])]
         x = reading.inputs["x"]
         op = Builder()
-        result = _write(op, reading, written.get(x, x), forms, gemm=with_gemm)
+        result = _write(op, reading, written.get(x, x), forms, compute)
         log.applied.update(rules)
         log.values.append(str(reading.end.name))
         written[reading.end] = _put(op, reading, result, rules, names)
     return left
 
 
-def _write(op: Builder, reading: Reading, x: ir.Value, forms: Forms, *, gemm: bool) -> ir.Value:
+def _computed(site: sites.FoundSite, reading: Reading, forms: Forms) -> tuple[loop.Compute, Sequence[str], str | None]:
+    """Return what writes the feed-forward for rows, the rules that it follows, and why it is not in pieces if asked."""
+    in_chunks = [CHUNK_RULE] if forms.chunk else []
+    why_whole = None
+    if forms.pieces:
+        found = pieces.read(site, reading)
+        if isinstance(found, pieces.Pieces):
+            return partial(_write_pieces, reading, found), [PIECES_RULE, *in_chunks], None
+        why_whole = found
+    gemm = GEMM_RULE in forms.rules and bool(biased_products(reading))
+    return partial(_write_whole, reading, gemm), [*([GEMM_RULE] if gemm else []), *in_chunks], why_whole
+
+
+def _write_pieces(reading: Reading, found: pieces.Pieces, op: Builder, rows: ir.Value) -> ir.Value:
+    return pieces.write(op, reading, found, rows)
+
+
+def _write_whole(reading: Reading, gemm: bool, op: Builder, rows: ir.Value) -> ir.Value:
+    return write(op, reading, rows, gemm=gemm)
+
+
+def _write(op: Builder, reading: Reading, x: ir.Value, forms: Forms, compute: loop.Compute) -> ir.Value:
     d_in, d_out = last_size(reading.inputs["x"]), last_size(reading.end)
     assert d_in is not None
     assert d_out is not None
-
-    def compute(op: Builder, rows: ir.Value) -> ir.Value:
-        return write(op, reading, rows, gemm=gemm)
-
     is_matrix = rank(reading.inputs["x"]) == 2
     rows = x if is_matrix else op.Reshape(x, op.constant(np.asarray([-1, d_in], np.int64)))
     if forms.chunk is None:

@@ -53,7 +53,7 @@ def write(op: Builder, reading: Reading, x: ir.Value, *, gemm: bool) -> ir.Value
         elif node in layers:
             values[node.outputs[0]] = _gemm(op, layers[node], values)
         else:
-            values.update(zip(node.outputs, _again(op, node, inputs), strict=True))
+            values.update(zip(node.outputs, again(op, node, inputs), strict=True))
     y = values[reading.end]
     y.type, y.shape = reading.end.type, ir.Shape([None, last_size(reading.end)])
     return y
@@ -63,11 +63,11 @@ def _gemm(op: Builder, layer: linear.Linear, values: Mapping[ir.Value, ir.Value]
     assert layer.bias is not None
     bias = rows.of(op, layer.bias, [layer.sizes[1]])
     y: ir.Value = op.Gemm(values.get(layer.x, layer.x), layer.weight, bias, **layer.attributes)
-    _hand_on(layer.product, y)
+    hand_on(layer.product, y)
     return y
 
 
-def _again(op: Builder, node: ir.Node, inputs: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
+def again(op: Builder, node: ir.Node, inputs: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
     """Write a node again for two axes; what runs along the last one says so."""
     attributes = {name: attribute.value for name, attribute in node.attributes.items()}
     if is_standard(node, "Split"):
@@ -76,11 +76,11 @@ def _again(op: Builder, node: ir.Node, inputs: Sequence[ir.Value | None]) -> Seq
         inputs = [*inputs[:3], op.Constant(value_ints=[-1]), *inputs[4:]]
     made = getattr(op, node.op_type)(*inputs, _domain=node.domain, _outputs=len(node.outputs), **attributes)
     made = [made] if isinstance(made, ir.Value) else list(made)
-    _hand_on(node, made[0])
+    hand_on(node, made[0])
     return made
 
 
-def _hand_on(node: ir.Node, value: ir.Value) -> None:
+def hand_on(node: ir.Node, value: ir.Value) -> None:
     """Keep what is noted of the node that stood here: its PyTorch module, and the rules that made it."""
     written = value.producer()
     assert written is not None

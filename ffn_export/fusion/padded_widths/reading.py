@@ -82,6 +82,18 @@ def read_back(site: sites.FoundSite) -> Plan | None:
     return None if isinstance(plan, str) else plan
 
 
+def hidden_layer(site: sites.FoundSite) -> Plan | str:
+    """Return where the units of a hidden layer lie, as if each constant of them grew, or why they are not apart."""
+    products = _products(site)
+    if not products or any(_weight(node).dtype != ir.DataType.FLOAT for node in products):
+        return "its weights are not in float32"
+    if not all(map(constants.is_constant, map(_weight, products))):
+        return "its weights can be overridden or are computed"
+    if any(paddings_of(_weight(node)) for node in products):
+        return "its widths are padded"
+    return _planned(site, (), widens=True)
+
+
 def together(plans: Iterable[Plan]) -> dict[Place, tuple[Padding, ...]]:
     """Return what is added at each place: the second product of one feed-forward may be the first of the next."""
     asked: dict[Place, dict[Padding, None]] = {}
@@ -192,8 +204,11 @@ class _Hidden:
 
 
 def _products(site: sites.FoundSite) -> list[ir.Node]:
-    """Return the products, the second one last; none where they are quantised, whose kernel packs what it reads."""
-    if any(node.op_type == sites.QUANTIZED for node in site.nodes):
+    """Return the products, the second one last; none where there are several of each.
+
+    None of quantised ones either, whose kernel packs what it reads.
+    """
+    if site.parts > 1 or any(node.op_type == sites.QUANTIZED for node in site.nodes):
         return []
     return [node for node in site.nodes if node.op_type in sites.PRODUCTS]
 

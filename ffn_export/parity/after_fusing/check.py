@@ -20,6 +20,7 @@ import onnx_ir as ir
 from ffn_export.exporter.garbage import collected_seldom
 from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion.decisions import check as check_forms
+from ffn_export.fusion.decisions import default_forms
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import Fusion, rewrite, sorted_copy, unchanged
@@ -55,7 +56,7 @@ def fuse(
         model: Any ONNX model; it is left unchanged, and the result shares its weights.
         target: A name in ``targets.TARGETS``.
         check: Whether to run both graphs on drawn inputs and compare.
-        outline: Make each feed-forward one node, of a model-local function.
+        outline: Make each feed-forward one node, of a model-local function; then none is computed in pieces.
         portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
         forms: Which of the forms that the target leaves open are used; None means what the table of costs says.
         limits: Time and memory that the check may take.
@@ -69,6 +70,8 @@ def fuse(
         UsageError: No target has this name, or it does not leave these forms open.
     """
     check_forms(forms or Forms(), get_target(target))
+    if outline:  # one node holds the whole of it
+        forms = (forms or default_forms(get_target(target))).whole()
     fused, report = _checked(model, target, forms, check, limits or Limits(), chosen_threads(threads), clock)
     return finish(fused, report, outline=outline, portable_functions=portable_functions)
 

@@ -1,0 +1,184 @@
+"""Feed-forwards as a sum over pieces of the hidden layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from ffn_export.errors import UsageError
+from ffn_export.exporter import onnx_file
+from ffn_export.fusion.by_rows.pieces import PIECES
+from ffn_export.fusion.decisions import PADDED
+from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.pipeline import fuse
+from ffn_export.parity.after_fusing.check import fuse as checked_fuse
+from ffn_export.quantization.quantize import quantize
+from ffn_export.runtimes.executed import executed_kernels
+from ffn_export.runtimes.session_options import SessionSettings
+from tests.fusion.feed_forwards import GATED, PACKED, PLAIN, feed_forward
+from tests.fusion.graphs import assert_interface_kept, assert_same_function, feeds, operators, run
+
+FORMS = Forms(pieces=True)
+RULE = "hidden-in-pieces"
+WIDTHS = (8, 64)
+BACK = ["Shape", "Concat", "Reshape"]
+
+
+def pieces_of(fused: ir.Model) -> list[str]:
+    found = operators(fused)
+    assert (found[0], found[-3:]) == ("Reshape", BACK)
+    return found[1:-3]
+
+
+@pytest.mark.parametrize(
+    ("written", "piece"),
+    [
+        (PLAIN, ["Gemm", "Gelu"]),
+        (PLAIN.replace("Gelu", "Relu"), ["Gemm", "Relu"]),
+        (GATED, ["MatMul", "MatMul", "Relu", "Mul"]),
+        (PACKED, ["MatMul", "Split", "Relu", "Mul"]),
+    ],
+    ids=["plain", "relu", "gated", "packed"],
+)
+def test_each_piece_is_added_to_those_before_it(written: str, piece: list[str]) -> None:
+    of = feed_forward(written, widths=WIDTHS)
+    fused, report = fuse(of, "ort-cpu", forms=FORMS)
+    assert pieces_of(fused) == [*piece * PIECES, *["Gemm"] * PIECES]
+    # One site, of the whole width, whatever its nodes are.
+    assert [(s.kind, s.status, s.rule, s.d_ff) for s in report.sites] == [("feed_forward", "fused", RULE, 64)]
+    assert report.rules[RULE] == 1
+    onnx.checker.check_model(ir.to_proto(fused), full_check=True)
+    assert_interface_kept(of, fused)
+    assert_same_function(of, fused)
+
+
+def test_the_runtime_computes_one_piece_after_the_other(tmp_path: Path) -> None:
+    fused, _ = fuse(feed_forward(PLAIN, widths=WIDTHS), "ort-cpu", forms=FORMS)
+    onnx_file.save(fused, tmp_path / "m.onnx")
+    ran = [kernel.operator for kernel in executed_kernels(tmp_path / "m.onnx", SessionSettings(), feeds(fused))]
+    assert [each for each in ran if each in ("Gemm", "Gelu")] == ["Gemm", "Gelu", "Gemm"] * PIECES
+
+
+def test_the_weights_are_divided_and_none_is_there_twice() -> None:
+    of = feed_forward(PLAIN, widths=(8, 96))
+    fused, _ = fuse(of, "ort-cpu", forms=FORMS)
+    stored = [value.const_value for value in fused.graph.initializers.values() if value.dtype == ir.DataType.FLOAT]
+    shapes = sorted(tuple(tensor.shape.numpy()) for tensor in stored if tensor is not None)
+    # Whole cache lines: 32 units, and none for a fourth piece.
+    assert shapes == sorted([(8, 32), (32,), (32, 8)] * 3 + [(8,)])
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (2, 0), (1, 1), (2, 7)])
+@pytest.mark.parametrize("d_ff", [32, 80, 100])
+def test_any_number_of_tokens_and_units(sizes: tuple[int, int], d_ff: int) -> None:
+    of = feed_forward(PLAIN, widths=(8, d_ff))
+    x = feeds(of)["x"][:1, :1].repeat(sizes[0], 0).repeat(sizes[1], 1)
+    fused, _ = fuse(of, "ort-cpu", forms=FORMS)
+    assert operators(fused).count("Gelu") > 1
+    assert_same_function(of, fused, {"x": x})
+
+
+@pytest.mark.parametrize(("written", "opset"), [(PACKED.replace(", num_outputs = 2", ""), 17), (PACKED, 20)])
+def test_a_packed_gate_with_a_bias(written: str, opset: int) -> None:
+    with_bias = written.replace("p = MatMul(x, w13)", "q = MatMul(x, w13) p = Add(b13, q)")
+    of = feed_forward(with_bias, widths=WIDTHS, opset=opset)
+    fused, _ = fuse(of, "ort-cpu", forms=FORMS)
+    assert pieces_of(fused) == [*["Gemm", "Split", "Relu", "Mul"] * PIECES, *["Gemm"] * PIECES]
+    assert_same_function(of, fused)
+
+
+def test_a_matrix_and_products_with_their_biases() -> None:
+    body = "h = Gemm<transB = 1>(x, t1, b1) g = Gelu(h) y = Gemm(g, w2, b2)"
+    of = feed_forward(body, inputs="float[tokens,8] x", outputs="float[tokens,8] y", widths=WIDTHS)
+    fused, _ = fuse(of, "ort-cpu", forms=FORMS)
+    assert operators(fused) == [*["Gemm", "Gelu"] * PIECES, *["Gemm"] * PIECES]
+    assert_same_function(of, fused)
+
+
+def test_in_chunks_too() -> None:
+    of = feed_forward(PLAIN, widths=WIDTHS)
+    for long_only in (False, True):
+        fused, report = fuse(of, "ort-cpu", forms=Forms(chunk=2, long_only=long_only, pieces=True))
+        assert {(s.rule, s.d_ff) for s in report.sites} == {(f"{RULE}+chunks-of-rows", 64)}
+        assert_same_function(of, fused)
+
+
+def test_padded_widths_leave_pieces_alone() -> None:
+    of = feed_forward(PLAIN, widths=(8, 4096))
+    fused, report = fuse(of, "ort-cpu", forms=Forms(frozenset({PADDED}), pieces=True))
+    assert report.rules == {RULE: 1}
+    assert_same_function(of, fused)
+
+
+@pytest.mark.parametrize("target", ["portable", "ort", "ort-cpu"])
+@pytest.mark.parametrize("written", [PLAIN, PACKED], ids=["plain", "packed"])
+def test_fused_again_it_stays_and_is_one_site(written: str, target: str) -> None:
+    fused, _ = fuse(feed_forward(written, widths=WIDTHS), "ort-cpu", forms=FORMS)
+    again, report = fuse(fused, target, forms=FORMS if target == "ort-cpu" else None)
+    assert operators(again) == operators(fused)
+    assert [(site.kind, site.status, site.d_ff) for site in report.sites] == [("feed_forward", "fused", 64)]
+
+
+def test_two_feed_forwards_in_a_row_and_one_added_to_another() -> None:
+    second = "h2 = MatMul(y1, t2) g2 = Gelu(h2) y = MatMul(g2, t1)"
+    of = feed_forward(f"{PLAIN.replace('y = Add', 'y1 = Add')} {second}", widths=WIDTHS)
+    fused, report = fuse(of, "ort-cpu", forms=FORMS)
+    assert [site.d_ff for site in report.sites] == [64, 64]
+    assert_same_function(of, fused)
+
+
+@pytest.mark.parametrize(
+    ("written", "widths", "reason"),
+    [
+        (PLAIN, (8, 16), "a hidden layer of 16 units is too small"),
+        (f"{PLAIN} z = MatMul(x, w1)", (8, 64), "a weight of it is read elsewhere too"),
+    ],
+)  # fmt: skip
+def test_what_is_whole_says_why(written: str, widths: tuple[int, int], reason: str) -> None:
+    z = f", float[batch,seq,{widths[1]}] z" if "z =" in written else ""
+    of = feed_forward(written, widths=widths, outputs=f"float[batch,seq,8] y{z}")
+    fused, report = fuse(of, "ort-cpu", forms=FORMS)
+    assert operators(fused).count("Gelu") == 1
+    assert reason in str(report.sites[0].reason)
+    assert_same_function(of, fused)
+
+
+def test_half_precision_and_quantized_weights_stay_whole() -> None:
+    few_bits, _ = quantize(feed_forward(PLAIN, widths=WIDTHS))
+    assert operators(fuse(few_bits, "ort-cpu", forms=FORMS)[0]) == operators(few_bits)
+
+
+def test_a_row_that_is_not_finite_stays_in_its_row() -> None:
+    of = feed_forward(PLAIN, widths=WIDTHS)
+    x = np.random.default_rng(0).standard_normal((1, 5, 8)).astype(np.float32)
+    x[0, 4] = np.nan
+    (expected,), (actual,) = run(of, {"x": x}), run(fuse(of, "ort-cpu", forms=FORMS)[0], {"x": x})
+    assert np.isnan(actual[0, 4]).all()
+    np.testing.assert_allclose(actual[0, :4], expected[0, :4], rtol=1e-5, atol=1e-6)
+
+
+def test_a_feed_forward_that_is_one_node_is_whole() -> None:
+    of = feed_forward(PLAIN, widths=WIDTHS)
+    fused, _ = checked_fuse(of, "ort-cpu", outline=True, forms=FORMS)
+    assert operators(fused) == ["FeedForward"]
+    assert_same_function(of, fused)
+
+
+def test_it_is_compared_after_fusing_and_undone_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ffn_export.fusion.by_rows import pieces
+
+    whole = pieces._of_units
+    monkeypatch.setattr(pieces, "_of_units", lambda tensor, along, units: 2 * whole(tensor, along, units))
+    of = feed_forward(PLAIN, widths=WIDTHS)
+    fused, report = checked_fuse(of, "ort-cpu", forms=FORMS)
+    assert [site.status for site in report.sites] == ["rolled_back"]
+    assert_same_function(of, fused)
+
+
+def test_targets_without_pieces() -> None:
+    with pytest.raises(UsageError, match="portable has no form in pieces: take --target ort-cpu"):
+        fuse(feed_forward(PLAIN), "portable", forms=FORMS)
