@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator
@@ -87,7 +88,12 @@ def _check_well_formed(path: Path, model: ir.Model) -> None:
 
 
 def _check_present(path: Path, tensor: ir.ExternalTensor) -> None:
-    data = Path(tensor.path)
+    data, location = Path(tensor.path), Path(os.path.normpath(tensor.location))
+    # By its name alone: a model in a cache may be a link to where its files lie.
+    if location.is_absolute() or location.parts[0] == os.pardir:
+        raise UsageError(
+            f"{path} keeps its weights in {str(location)!r}, outside of its directory: copy them beside it"
+        )
     if not data.is_file():
         raise UsageError(f"{path} keeps its weights in {data.name!r}, which is not beside it: copy both files")
     if data.stat().st_size < (tensor.offset or 0) + (tensor.length or 0):

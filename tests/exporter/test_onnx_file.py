@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
@@ -167,3 +168,28 @@ def test_what_ties_a_model_to_a_machine_is_removed() -> None:
     node.metadata_props["pkg.torch.onnx.stack_trace"] = "/home/me/model.py"
     onnx_file.strip_machine_metadata(model)
     assert "/home/me/model.py" not in node.metadata_props.values()
+
+
+@pytest.mark.parametrize("where", ["../data.bin", "weights/../../data.bin", "absolute"])
+def test_weights_outside_of_the_models_directory_are_not_read(model: ir.Model, where: str, tmp_path: Path) -> None:
+    """As onnx and ONNX Runtime hold it: a file from elsewhere must not name what it likes."""
+    path = tmp_path / "models" / "m.onnx"
+    onnx_file.save(model, path, external_above=0)
+    data = shutil.move(path.with_name("m.onnx.data"), tmp_path / "data.bin")
+    proto = onnx.load(path, load_external_data=False)
+    for tensor in proto.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = str(data) if where == "absolute" else where
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(UsageError, match="outside of its directory: copy them beside it"):
+        onnx_file.load(path)
+
+
+def test_weights_behind_a_link_and_in_a_directory_below_are_read(model: ir.Model, tmp_path: Path) -> None:
+    blobs, path = tmp_path / "blobs", tmp_path / "snapshot" / "m.onnx"
+    blobs.mkdir()
+    onnx_file.save(model, path, external_above=0)
+    shutil.move(path.with_name("m.onnx.data"), blobs / "data")
+    path.with_name("m.onnx.data").symlink_to(blobs / "data")
+    assert onnx_file.weight_bytes(onnx_file.load(path)) == onnx_file.weight_bytes(model)
