@@ -85,8 +85,17 @@ def check_sizes(program: torch.export.ExportedProgram, source: Source) -> None:
                 where = ", ".join(f"{name}={sizes[name]}" for name in guard.dims)
                 raise TracedSizeError(
                     f"forward takes another branch at {where} than the graph, which holds only where {guard.text}: "
-                    "write one function for all sizes, or bounds in --input that keep to one branch"
+                    f"{_way_out(source.module)}"
                 )
+
+
+def _way_out(module: torch.nn.Module) -> str:
+    if any(getattr(each, "use_nested_tensor", False) for each in module.modules()):
+        return (
+            "nn.TransformerEncoder drops padded tokens where it is given a mask: make it with "
+            "enable_nested_tensor=False, which gives them numbers of their own instead of zeros"
+        )
+    return "write one function for all sizes, or bounds in --input that keep to one branch"
 
 
 def _is_free(dim: Dim, guards: Sequence[Guard], traced: Sizes) -> bool:

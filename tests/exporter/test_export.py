@@ -249,6 +249,20 @@ def test_layers_that_pytorch_has_quantized_are_named() -> None:
     assert "`ffn-export quantize`" in message
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_an_encoder_that_drops_padded_tokens_is_told_how_not_to() -> None:
+    def encoder(*, nested: bool) -> nn.Module:
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        return module_of(
+            lambda self, x, mask: self.encoder(x, src_key_padding_mask=mask),
+            encoder=nn.TransformerEncoder(layer, 1, enable_nested_tensor=nested),
+        ).eval()
+
+    inputs = {"x": "float32[batch,seq,16]", "mask": "bool[batch,seq]"}
+    assert "make it with enable_nested_tensor=False" in refused(encoder(nested=True), inputs)
+    assert "Softmax" in ops(exported(encoder(nested=False), inputs))
+
+
 def test_a_wrong_dtype_or_width() -> None:
     assert "forward failed on x:float64[2, 4]: RuntimeError" in refused(nn.Linear(4, 4), {"x": "float64[n,4]"})
     assert "forward failed on x:float32[2, 5]: RuntimeError" in refused(nn.Linear(4, 4), {"x": "float32[n,5]"})
