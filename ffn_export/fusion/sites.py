@@ -68,19 +68,23 @@ def _joined(found: Iterable[FoundSite]) -> list[FoundSite]:
     """Join feed-forwards of one input of which each adds to the one before it: they are parts of one hidden layer."""
     sites: list[FoundSite] = []
     ending: dict[ir.Value, FoundSite] = {}
-    for site in found:
-        before = _added_to(site, ending) if site.kind == "feed_forward" else None
+    for part in found:
+        before = _added_to(part, ending) if part.kind == "feed_forward" else None
+        site = part if before is None else _with(part, before)
         if before is not None:
             sites.remove(before)
-            site = replace(  # noqa: PLW2901 - what is found is the whole
-                site,
-                nodes=(*before.nodes, *site.nodes),
-                d_ff=(before.d_ff or 0) + (site.d_ff or 0),
-                parts=before.parts + 1,
-            )
         sites.append(site)
         ending[site.nodes[-1].outputs[0]] = site
     return sites
+
+
+def _with(part: FoundSite, before: FoundSite) -> FoundSite:
+    return replace(
+        part,
+        nodes=(*before.nodes, *part.nodes),
+        d_ff=(before.d_ff or 0) + (part.d_ff or 0),
+        parts=before.parts + 1,
+    )
 
 
 def _added_to(site: FoundSite, ending: Mapping[ir.Value, FoundSite]) -> FoundSite | None:
