@@ -182,8 +182,11 @@ class Results:
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def with_cells(self, cells: Iterable[Cell]) -> Results:
-        """Return the results with more cells of blocks."""
-        return replace(self, cells=(*self.cells, *cells))
+        """Return the results with more cells of blocks, in order: an earlier command may have left out some."""
+        together = (*self.cells, *cells)
+        models = list(dict.fromkeys(cell.model for cell in together))
+        ordered = sorted(together, key=lambda c: (models.index(c.model), c.widths or (), c.threads, c.tokens))
+        return replace(self, cells=tuple(ordered))
 
     def with_whole(self, cells: Iterable[Cell]) -> Results:
         """Return the results with more cells of whole models."""

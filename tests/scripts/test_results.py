@@ -120,6 +120,15 @@ def test_what_the_host_took_is_told() -> None:
     assert "over 5% in 1 of 3 cells that were watched)" in page
 
 
+def test_cells_that_are_measured_later_stand_in_their_place() -> None:
+    first = results(replace(cell(64), widths=(1024, 4096)), replace(cell(1), model="gpt2-ffn"))
+    found = first.with_cells([cell(512), cell(16), replace(cell(64), widths=(512, 2048))]).cells
+    assert [(each.model, each.widths, each.tokens) for each in found] == [
+        ("bert-ffn", (512, 2048), 64), ("bert-ffn", (768, 3072), 16), ("bert-ffn", (768, 3072), 512),
+        ("bert-ffn", (1024, 4096), 64), ("gpt2-ffn", (768, 3072), 1),
+    ]  # fmt: skip
+
+
 def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
     of = results(cell(), replace(cell(4), operators={"ours": {"MatMul": 1e-3}}, errors={"ort": 1e-7}, limit=1e-4))
     store.write(of, tmp_path / "times.json")
