@@ -90,7 +90,7 @@ def _check_well_formed(path: Path, model: ir.Model) -> None:
 def _check_present(path: Path, tensor: ir.ExternalTensor) -> None:
     data, location = Path(tensor.path), Path(os.path.normpath(tensor.location))
     # By its name alone: a model in a cache may be a link to where its files lie.
-    if location.is_absolute() or location.parts[0] == os.pardir:
+    if location.is_absolute() or os.pardir in location.parts[:1]:
         raise UsageError(
             f"{path} keeps its weights in {str(location)!r}, outside of its directory: copy them beside it"
         )
