@@ -5,7 +5,9 @@ what stands between two products at 3072. A number is the mean of the two number
 passes. A Gemm's or FusedGemm's is what it costs more than a bare MatMul of the same matrices, 256 to 3072; what adds a
 bias (Add, BiasGelu, FastGelu:bias) is measured behind such a MatMul, in the same way. MatMul:aliased and MatMul:padded
 are whole products, from 3072 and from 3088 to 768: rows that lie a multiple of 4096 bytes apart, and rows that are
-longer by a cache line. The table goes to standard error.
+longer by a cache line. FeedForward:gelu and the like are whole feed-forwards of 768 and 3072 with 512 and 2048 rows,
+and FeedForward:gelu:pieces is what they cost more with their hidden layer in pieces; below 0, what they cost less. The
+table goes to standard error.
 Exit status: 0 all were measured; 2 bad usage; 130 interrupted.
 """
 
@@ -26,10 +28,9 @@ from ffn_export.fusion.cost_tables import TABLES, Table, read_tables, stored
 from ffn_export.processor import instruction_set, processor_name, vendor
 from ffn_export.reports.json_report import write_json
 from ffn_export.runtimes.ort_cpu import PROVIDER
+from kernels.feed_forwards import FEED_FORWARDS
 from kernels.graphs import KERNELS
 from kernels.timing import Cost, measure
-
-TOKENS = (64, 512)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,8 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.write and options.threads != 1:
             raise UsageError("the package's tables are of one thread: leave --threads or --write out")
         found, lacking = measure(
-            KERNELS,
-            TOKENS,
+            [*KERNELS, *FEED_FORWARDS],
             threads=options.threads,
             passes=options.passes,
             seconds=options.seconds,
@@ -84,13 +84,12 @@ def _command(options: argparse.Namespace) -> str:
 def _lines(found: Sequence[Cost]) -> list[str]:
     """Return the table: both numbers of rows, their mean, and between what the middle half of the passes lay."""
     width = max(len(cost.kernel.name) for cost in found)
-    head = f"{'ns per element':{width}}" + "".join(f"{f'{tokens} rows':>24}" for tokens in TOKENS) + f"{'mean':>9}"
-    lines = [head]
+    lines = [f"{'ns per element':{width}}{'rows: median (middle half of the passes)':>58}{'mean':>9}"]
     for cost in found:
         cells = []
         for tokens, each in cost.by_tokens.items():
             low, high = np.percentile(each, [25, 75])
-            cells.append(f"{cost.medians[tokens]:8.3f} ({low:.3f} to {high:.3f})".rjust(24))
+            cells.append(f"{tokens}: {cost.medians[tokens]:.3f} ({low:.3f} to {high:.3f})".rjust(29))
         lines.append(f"{cost.kernel.name:{width}}{''.join(cells)}{cost.ns_per_element:9.3f}")
     return lines
 

@@ -4,7 +4,8 @@ A cost is in nanoseconds for an element of the kernel's first output: the mean o
 rows. Norms and residual sums are 768 wide, what stands between two products is 3072 wide. Of a product it is what it
 costs more than a bare MatMul of the same matrices: ``Gemm`` is to be compared with ``Add``. ``MatMul:aliased`` and
 ``MatMul:padded`` are whole products to 768 columns, of rows of 3072 numbers, which lie a multiple of 4096 bytes apart,
-and of rows that are longer by a cache line.
+and of rows that are longer by a cache line. ``FeedForward:gelu`` is a whole feed-forward of 768 and 3072, with 512 and
+with 2048 rows, and ``FeedForward:gelu:pieces`` what it costs more with its hidden layer in pieces: below 0, less.
 
 An operator is named as in a graph, ``Add`` or ``com.microsoft::BiasGelu``, with a colon and a word where the same
 operator is used in another way: ``Add`` adds a row, ``Add:residual`` a tensor of the same shape.

@@ -19,6 +19,8 @@ from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.targets import Target
 
 GEMM, PADDED = GEMM_RULE, PADDED_RULE
+# Activations of the feed-forwards that are measured, whole and in pieces.
+MEASURED_IN_PIECES = ("gelu", "gelu_tanh", "relu", "silu")
 # A table is measured once, and a kernel's cost varies from run to run by about so much.
 _LEAD = 0.10
 # A bias may cost less within the product, but the table does not hold what the reshapes around that cost.
@@ -73,12 +75,46 @@ def decisions(target: Target) -> Mapping[str, Decision]:
 
 def default_forms(target: Target) -> Forms:
     """Return the forms that are used where nobody chooses."""
-    return Forms(frozenset(name for name, decision in decisions(target).items() if decision.used))
+    rules = frozenset(name for name, decision in decisions(target).items() if decision.used)
+    return Forms(rules, pieces=_pieces(target))
+
+
+def in_use(forms: Forms | None, target: Target, *, outline: bool = False) -> Forms:
+    """Return the forms to fuse with.
+
+    Args:
+        forms: Those that somebody chose; None means what the table of costs says.
+        target: What is fused for.
+        outline: Whether each feed-forward will be one node, which holds the whole of it: then there are no pieces.
+
+    Raises:
+        UsageError: If the target does not leave these forms open.
+    """
+    if forms is None:
+        forms = default_forms(target)
+    check(forms, target)
+    return forms.whole() if outline else forms
 
 
 def for_few_bits(forms: Forms) -> Forms:
     """Return the forms without those of weights that quantising takes back: its kernel packs what it reads."""
     return forms.without(PADDED).whole()
+
+
+def _pieces(target: Target) -> frozenset[str]:
+    """Return the activations whose feed-forwards were measured to be faster in pieces."""
+    table = costs(target.provider) if target.provider is not None and target.by_rows else None
+    # It is the caches that tell, and another processor has others.
+    if table is None or not table.is_same_processor:
+        return frozenset()
+    measured = {
+        name: (table.of(f"FeedForward:{name}"), table.of(f"FeedForward:{name}:pieces")) for name in MEASURED_IN_PIECES
+    }
+    return frozenset(
+        name
+        for name, (whole, more) in measured.items()
+        if whole is not None and more is not None and more < -_LEAD_OF_PRODUCT * whole
+    )
 
 
 def check(forms: Forms, target: Target) -> None:

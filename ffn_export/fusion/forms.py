@@ -8,6 +8,11 @@ from typing import Any
 
 from ffn_export.errors import UsageError
 
+ANY = "*"
+# What a call of a kernel costs for each piece shows at few tokens, the more the narrower the hidden layer: from here on
+# it is one or two per cent of one token.
+WIDE = 2048
+
 
 @dataclass(frozen=True)
 class Forms:
@@ -19,7 +24,8 @@ class Forms:
         chunk: The fewest rows of a chunk where a feed-forward is computed in a loop over chunks; None for no loop.
         long_only: Whether the loop is for inputs of two chunks and more, and the plain nodes stand beside it in a
             branch of an ``If`` for others. ONNX Runtime then packs the weights for each, which takes more memory.
-        pieces: Whether hidden layers are computed a quarter at a time.
+        pieces: Activations of feed-forwards whose hidden layer, of :data:`WIDE` units or more, is computed a quarter at
+            a time, by their names in a report; :data:`ANY` for all and of any width, none for no pieces.
 
     Raises:
         UsageError: If a chunk holds no row, or there is none to be for long inputs only.
@@ -28,7 +34,7 @@ class Forms:
     rules: frozenset[str] = frozenset()
     chunk: int | None = None
     long_only: bool = False
-    pieces: bool = False
+    pieces: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.chunk is not None and self.chunk < 1:
@@ -42,7 +48,15 @@ class Forms:
 
     def whole(self) -> Forms:
         """Return them without pieces."""
-        return replace(self, pieces=False)
+        return replace(self, pieces=frozenset())
+
+    def in_chunks(self, chunk: int, *, long_only: bool = False) -> Forms:
+        """Return them with a loop over chunks, and with pieces in it: few rows of few units are what stays in cache."""
+        return replace(self, chunk=chunk, long_only=long_only, pieces=frozenset({ANY}))
+
+    def in_pieces(self, activation: str | None, d_ff: int) -> bool:
+        """Whether a feed-forward with this activation and so many hidden units is computed in pieces."""
+        return ANY in self.pieces or (activation in self.pieces and d_ff >= WIDE)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -50,10 +64,10 @@ class Forms:
             "rules": sorted(self.rules),
             "chunk": self.chunk,
             "long_only": self.long_only,
-            "pieces": self.pieces,
+            "pieces": sorted(self.pieces),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Forms:
         """Read what :meth:`to_dict` wrote."""
-        return cls(frozenset(data["rules"]), data["chunk"], data["long_only"], data.get("pieces", False))
+        return cls(frozenset(data["rules"]), data["chunk"], data["long_only"], frozenset(data.get("pieces", ())))

@@ -11,7 +11,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 from ffn_export.exporter import weight_layout
 from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes
 from ffn_export.fusion.by_rows.apply import by_rows
-from ffn_export.fusion.decisions import GEMM, PADDED, check, default_forms, open_rules
+from ffn_export.fusion.decisions import GEMM, PADDED, in_use, open_rules
 from ffn_export.fusion.engine import Log, Sweep
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
@@ -70,7 +70,7 @@ def fuse(
     Raises:
         UsageError: No target has this name, or it does not leave these forms open.
     """
-    fusion = rewrite(model, target, forms=forms)
+    fusion = rewrite(model, target, forms=in_use(forms, get_target(target), outline=outline))
     return finish(fusion.model, fusion.report, outline=outline, portable_functions=portable_functions)
 
 
@@ -89,8 +89,7 @@ def rewrite(
         UsageError: No target has this name, or it does not leave these forms open.
     """
     chosen = get_target(target)
-    used = default_forms(chosen) if forms is None else forms
-    check(used, chosen)
+    used = in_use(forms, chosen)
     fused = sorted_copy(model)
     if fused is None:
         return Fusion(ir.from_proto(ir.to_proto(model)), unchanged(model, target), forms=used)

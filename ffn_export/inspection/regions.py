@@ -34,6 +34,33 @@ class Regions:
         """Whether there was a value of this name: one that a rule made for itself has a new one."""
         return value.name in self._producer_of or value.name in self._given
 
+    def grown(self, site: Sequence[ir.Node]) -> list[ir.Node]:
+        """Return a site of the fused graph with the nodes around it that a rule wrote, up to values that were there.
+
+        Args:
+            site: Its nodes; the last one ends it. What turns its input to rows, and its result back, is not among them.
+
+        Returns:
+            What stands before it, the site, what stands behind it.
+        """
+        inside = set(site)
+        before: list[ir.Node] = []
+        pending = list(site)
+        while pending:
+            made_by = [v.producer() for v in pending.pop().inputs if v is not None and not self.has(v)]
+            new = dict.fromkeys(node for node in made_by if node is not None and node.op_type != "Constant")
+            found = [node for node in new if node not in inside]
+            inside.update(found)
+            before += found
+            pending += found
+        behind = [site[-1]]
+        while not self.has(behind[-1].outputs[0]):
+            users = [node for node, _ in behind[-1].outputs[0].uses()]
+            if len(users) != 1 or users[0] in inside:
+                break
+            behind.append(users[0])
+        return [*before, *site, *behind[1:]]
+
     def before(self, site: Sequence[ir.Node]) -> list[ir.Node]:
         """Return the nodes that a site of the fused graph had before, in graph order and without constants.
 
@@ -43,6 +70,7 @@ class Regions:
         Returns:
             None of them where the site had other borders.
         """
+        site = self.grown(site)
         borders = {v.name for n in site for v in n.inputs if v is not None and _comes_from_outside(v, site)}
         last = self._producer_of.get(str(site[-1].outputs[0].name))
         found: set[ir.Node] = set()

@@ -43,11 +43,11 @@ def site_graphs(model: ir.Model, fused: ir.Model, report: FusionReport) -> tuple
 
 
 def _whole(nodes: Sequence[ir.Node], regions: Regions) -> set[ir.Node]:
-    """Return a site's nodes, those between them, and those before them that make values that were not there before.
+    """Return a site's nodes, those between them, and those around them that make values that were not there before.
 
     A site lists what computes; what moves the numbers along, or computes their sizes, belongs to its drawing.
     """
-    whole = set(nodes)
+    whole = dict.fromkeys(nodes)
     for value in (value for node in nodes for value in node.inputs):
         path: list[ir.Node] = []
         producer = _made_by(value)
@@ -55,14 +55,8 @@ def _whole(nodes: Sequence[ir.Node], regions: Regions) -> set[ir.Node]:
             path.append(producer)
             producer = _made_by(producer.inputs[0]) if producer.inputs else None
         if producer in whole:
-            whole.update(path)
-    pending = list(whole)
-    while pending:
-        new = {_made_by(v) for v in pending.pop().inputs if v is not None and not regions.has(v)} - whole - {None}
-        found = [node for node in new if node is not None and node.op_type != "Constant"]
-        whole.update(found)
-        pending += found
-    return whole
+            whole = dict.fromkeys([*path, *whole])
+    return set(regions.grown(list(whole))) if whole else set()
 
 
 def _made_by(value: ir.Value | None) -> ir.Node | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ffn_export.fusion.decisions import for_few_bits, open_names, open_rules
+from ffn_export.fusion.forms import ANY
 from ffn_export.fusion.targets import Target
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.runtimes.session_options import STOP_REFUSING, SessionSettings
@@ -54,15 +55,16 @@ def moves(
         used = name in default.forms.rules
         yield Move(f"{'without' if used else 'with'} {name}", _toggled(name, undoes.get(name), on=not used))
     if target.by_rows and not outline:
-        yield Move("hidden layers in pieces", _in_pieces)
+        yield Move("hidden layers in pieces", _with_pieces(frozenset({ANY})))
+        if default.forms.pieces:
+            yield Move("hidden layers whole", _with_pieces(frozenset()))
     for chunk in CHUNKS if target.by_rows else ():
         if max(tokens, default=0) >= 2 * chunk:
-            yield Move(f"chunks of {chunk} tokens", _with_chunk(chunk))
+            yield Move(f"chunks of {chunk} tokens", _with_chunk(chunk, outline=outline))
     # Where short inputs are timed too, which a loop costs more than it gives them.
     if target.by_rows and min(tokens, default=0) < 2 * DEFAULT_CHUNK <= max(tokens, default=0):
-        yield Move(
-            f"chunks of {DEFAULT_CHUNK} tokens, for long inputs only", _with_chunk(DEFAULT_CHUNK, long_only=True)
-        )
+        longer = _with_chunk(DEFAULT_CHUNK, long_only=True, outline=outline)
+        yield Move(f"chunks of {DEFAULT_CHUNK} tokens, for long inputs only", longer)
     for name, settings in _settings(threads) if on_cpu else ():
         yield Move(name, _with_settings(settings))
     if few_bits:
@@ -90,12 +92,16 @@ def _toggled(name: str, undoes: str | None, *, on: bool) -> Callable[[Choice], C
     return apply
 
 
-def _with_chunk(chunk: int, *, long_only: bool = False) -> Callable[[Choice], Choice]:
-    return lambda choice: replace(choice, forms=replace(choice.forms, chunk=chunk, long_only=long_only))
+def _with_chunk(chunk: int, *, long_only: bool = False, outline: bool) -> Callable[[Choice], Choice]:
+    def apply(choice: Choice) -> Choice:
+        chunked = replace(choice, forms=choice.forms.in_chunks(chunk, long_only=long_only))
+        return chunked.whole() if outline else chunked
+
+    return apply
 
 
-def _in_pieces(choice: Choice) -> Choice:
-    return replace(choice, forms=replace(choice.forms, pieces=True))
+def _with_pieces(pieces: frozenset[str]) -> Callable[[Choice], Choice]:
+    return lambda choice: replace(choice, forms=replace(choice.forms, pieces=pieces))
 
 
 def _with_settings(change: Callable[[SessionSettings], SessionSettings]) -> Callable[[Choice], Choice]:

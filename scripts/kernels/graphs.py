@@ -35,6 +35,7 @@ class Kernel:
         product: Whether it is a product itself, or follows one: what adds a bias does, and finds the cache as the
             product left it. What it costs more than a bare product is measured then; of a ``whole`` product, all of it.
         columns: Of the rows that a product reads.
+        tokens: The numbers of rows that it is timed with.
     """
 
     name: str
@@ -43,6 +44,16 @@ class Kernel:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     product: Literal["is", "follows", "whole"] | None = None
     columns: int = COLUMNS
+    tokens: tuple[int, ...] = (64, 512)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether products run too, beside which little is seen of it."""
+        return self.product is not None
+
+    def pair(self, tokens: int, rng: np.random.Generator) -> Pair:
+        """Return the graphs that show its time at a number of tokens."""
+        return pair(self, tokens, rng)
 
     def node(self, data: str, operands: list[str], result: str) -> onnx.NodeProto:
         """Return it as a node."""

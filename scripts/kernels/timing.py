@@ -11,14 +11,14 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ffn_export.errors import FfnExportError
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
-from kernels.graphs import Kernel, Pair, pair
+from kernels.graphs import Pair
 
 MIN_ROUNDS = 3
 _FINE = 1e-6  # seconds
@@ -26,6 +26,25 @@ _PRODUCTS_SHARE = 4  # of the time, beside others' 1: little is to be seen besid
 
 Clock = Callable[[], float]
 Progress = Callable[[str], None]
+
+
+class Measured(Protocol):
+    """What is timed: a kernel, or a whole feed-forward."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the table."""
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The numbers of rows that it is timed with."""
+
+    @property
+    def is_product(self) -> bool:
+        """Whether products run too, beside which little is seen of it."""
+
+    def pair(self, tokens: int, rng: np.random.Generator) -> Pair:
+        """Return the graphs that show its time at a number of tokens."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +56,7 @@ class Cost:
         by_tokens: Number of tokens -> nanoseconds for an element, one number a pass.
     """
 
-    kernel: Kernel
+    kernel: Measured
     by_tokens: Mapping[int, Sequence[float]]
 
     @property
@@ -52,8 +71,7 @@ class Cost:
 
 
 def measure(
-    kernels: Sequence[Kernel],
-    tokens: Sequence[int],
+    kernels: Sequence[Measured],
     *,
     threads: int,
     passes: int,
@@ -66,7 +84,6 @@ def measure(
 
     Args:
         kernels: What to time.
-        tokens: Numbers of rows.
         threads: Intra-op threads.
         passes: How many.
         seconds: Of runs that are timed, for everything together; each kernel has a few runs in any case.
@@ -76,14 +93,14 @@ def measure(
         The costs, and name -> reason for what the runtime does not know, or has no kernel for.
     """
     lacking: dict[str, str] = {}
-    found: dict[str, dict[int, list[float]]] = {kernel.name: {count: [] for count in tokens} for kernel in kernels}
-    shares = {kernel.name: 1 if kernel.product is None else _PRODUCTS_SHARE for kernel in kernels}
-    share = seconds / (passes * len(tokens) * sum(shares.values()))
+    found: dict[str, dict[int, list[float]]] = {each.name: {count: [] for count in each.tokens} for each in kernels}
+    shares = {kernel.name: _PRODUCTS_SHARE if kernel.is_product else 1 for kernel in kernels}
+    share = seconds / (passes * sum(len(kernel.tokens) * shares[kernel.name] for kernel in kernels))
     for turn in range(passes):
         progress(f"pass {turn + 1} of {passes}")
         for kernel in kernels:
-            for count in tokens if kernel.name not in lacking else ():
-                graphs = pair(kernel, count, np.random.default_rng(turn))
+            for count in kernel.tokens if kernel.name not in lacking else ():
+                graphs = kernel.pair(count, np.random.default_rng(turn))
                 try:
                     found[kernel.name][count].append(_nanoseconds(graphs, threads, share * shares[kernel.name]))
                 except FfnExportError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from ffn_export.errors import UsageError
@@ -40,8 +39,8 @@ def again(subject: Subject, threads: int) -> Made:
 
 
 def in_chunks(subject: Subject, threads: int) -> Made:
-    """Fuse with feed-forwards in a loop over chunks where the input holds two of them."""
-    forms = replace(default_forms(get_target(TARGET)), chunk=DEFAULT_CHUNK, long_only=True)
+    """Fuse with feed-forwards in a loop over chunks where the input holds two of them, and in pieces within."""
+    forms = default_forms(get_target(TARGET)).in_chunks(DEFAULT_CHUNK, long_only=True)
     return _in_form(subject, "ours-chunked", forms, threads), SessionSettings()
 
 

@@ -13,8 +13,11 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
+from ffn_export.fusion.decisions import default_forms
+from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport
+from ffn_export.fusion.targets import get_target
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
 
 Array = NDArray[Any]
@@ -51,6 +54,11 @@ def cast(of: ir.Model, dtype: ir.DataType) -> ir.Model:
         if value.const_value is not None:
             value.const_value = ir.tensor(value.const_value.numpy().astype(dtype.numpy()), name=value.name)
     return of
+
+
+def whole(target: str) -> Forms:
+    """Return the default forms without pieces, which are in use where this processor was measured to gain by them."""
+    return default_forms(get_target(target)).whole()
 
 
 class Writer:

@@ -140,7 +140,8 @@ def test_the_table_of_the_package_has_what_forms_are_made_of() -> None:
     for each in read_tables():
         lacking = [name for name in NEEDED if name not in each.ns_per_element]
         assert not lacking, f"{each.key} lacks {lacking}"
-        kernels = {name: cost for name, cost in each.ns_per_element.items() if "Gemm" not in name}
+        # What is measured beside another form may cost less than it.
+        kernels = {n: cost for n, cost in each.ns_per_element.items() if "Gemm" not in n and not n.endswith(":pieces")}
         assert min(kernels.values()) > 0
         assert each.command.startswith("python scripts/measure_kernels.py")
     assert costs(CPU) is not None

@@ -97,6 +97,23 @@ def test_what_was_measured_and_not_chosen_says_so(table: dict[str, float]) -> No
     assert report.sites[1].reason == "skip-layer-norm was measured here and not chosen"
 
 
+def test_hidden_layers_are_in_pieces_where_that_was_measured_to_be_faster(table: dict[str, float]) -> None:
+    assert default_forms(CPU).pieces == frozenset()
+    table |= {"FeedForward:gelu": 80.0, "FeedForward:gelu:pieces": -2.5, "FeedForward:relu": 80.0}
+    table |= {"FeedForward:relu:pieces": -2.3, "FeedForward:silu:pieces": -9.0}  # a lead of 3 % is asked for
+    assert default_forms(CPU).pieces == {"gelu"}
+    assert default_forms(CUDA).pieces == default_forms(get_target("ort")).pieces == frozenset()
+
+
+def test_what_was_measured_on_another_processor_says_nothing_of_pieces(
+    table: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table |= {"FeedForward:gelu": 80.0, "FeedForward:gelu:pieces": -9.0}
+    made = Costs("1", "abacus", "CPUExecutionProvider", table, is_exact=True, is_same_processor=False)
+    monkeypatch.setattr(decisions, "costs", lambda provider: made)
+    assert default_forms(CPU).pieces == frozenset()
+
+
 @pytest.mark.parametrize("target", ["portable", "ort"])
 def test_other_targets_leave_nothing_open(target: str) -> None:
     assert open_names(get_target(target)) == ()
@@ -110,8 +127,8 @@ def test_a_misspelt_form() -> None:
 
 
 def test_forms_are_plain_data() -> None:
-    forms = Forms(frozenset({"b", "a"}), 384, pieces=True)
-    plain = {"rules": ["a", "b"], "chunk": 384, "long_only": False, "pieces": True}
+    forms = Forms(frozenset({"b", "a"}), 384, pieces=frozenset({"silu", "gelu"}))
+    plain = {"rules": ["a", "b"], "chunk": 384, "long_only": False, "pieces": ["gelu", "silu"]}
     assert forms.to_dict() == plain
     assert Forms.from_dict(plain) == forms
     del plain["pieces"]  # as before there were any

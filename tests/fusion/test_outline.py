@@ -16,7 +16,7 @@ from ffn_export.fusion.functions import DOMAIN, written_out
 from ffn_export.fusion.outline import outline, outlined
 from ffn_export.fusion.pipeline import fuse
 from tests.fusion.conftest import SOME_EXPORTS, Exported
-from tests.fusion.graphs import Array, assert_interface_kept, feeds, model, operators, run
+from tests.fusion.graphs import Array, assert_interface_kept, feeds, model, operators, run, whole
 from tests.fusion.test_presets import EXPECTED
 
 LEVELS = [
@@ -66,7 +66,7 @@ def assert_bit_equal(one: ir.Model, other: ir.Model, inputs: Mapping[str, Array]
 
 def assert_outlines(of: ir.Model, target: str = "ort", count: int = 1) -> ir.Model:
     """Fuse with and without outlining, and compare: graph, checker, ONNX Runtime, reference evaluator."""
-    apart, _ = fuse(of, target)
+    apart, _ = fuse(of, target, forms=whole(target))
     one, report = fuse(of, target, outline=True)
     assert operators(one).count("FeedForward") == count
     assert report.count("feed_forward") == count
@@ -74,7 +74,7 @@ def assert_outlines(of: ir.Model, target: str = "ort", count: int = 1) -> ir.Mod
     onnx.checker.check_model(ir.to_proto(one))
     assert {node.domain for f in one.functions.values() for node in f} <= {""}
     assert_bit_equal(apart, one)
-    again, _ = fuse(one, target)
+    again, _ = fuse(one, target, forms=whole(target))
     assert operators(again) == operators(apart)
     assert again.functions == {}
     assert operators(outline(one)) == operators(one)

@@ -16,7 +16,7 @@ from ffn_export.modules.presets import PRESETS
 from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import SessionSettings
 from tests.fusion.conftest import Exported
-from tests.fusion.graphs import assert_interface_kept, assert_same_function, feeds
+from tests.fusion.graphs import assert_interface_kept, assert_same_function, feeds, whole
 
 RELU = "MatMul Add Relu MatMul Add"
 GELU = "MatMul Add Gelu MatMul Add"
@@ -97,7 +97,7 @@ def test_the_table_is_complete() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_as_written(exported: Exported, target: str) -> None:
-    fused, report = fuse(exported.model, target)
+    fused, report = fuse(exported.model, target, forms=whole(target))
     assert " ".join(node.op_type for node in fused.graph) == EXPECTED[target][exported.preset]
     assert fused.opset_imports[""] == max(exported.opset, NEEDED[target][exported.preset])
     assert_interface_kept(exported.model, fused)
@@ -128,7 +128,7 @@ def assert_report(report: FusionReport, form: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_as_executed(exported: Exported, target: str, tmp_path: Path) -> None:
-    fused, _ = fuse(exported.model, target)
+    fused, _ = fuse(exported.model, target, forms=whole(target))
     onnx_file.save(fused, tmp_path / "m.onnx")
     kernels = executed_kernels(tmp_path / "m.onnx", SessionSettings(), feeds(fused))
     assert " ".join(kernel.operator for kernel in kernels) == EXECUTED[target][exported.preset]

@@ -35,7 +35,7 @@ def exported(source: GetSource, tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_sites_are_shown_before_and_after(exported: Callable[..., Path]) -> None:
-    found = inspect(exported("llama-ffn"))
+    found = inspect(exported("llama-ffn"), "ort")
     norm, feed_forward = sorted(found.sites, key=lambda site: site.kind, reverse=True)
     assert (norm.kind, norm.form_now, norm.form_after, norm.rule) == (
         "norm", "Pow ReduceMean Add Sqrt Reciprocal Mul Mul", "RMSNormalization", "rms-norm+norm-scale",

@@ -9,19 +9,22 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
 import measure_kernels
+from ffn_export.fusion.by_rows.pieces import PIECES
 from ffn_export.fusion.cost_tables import read_tables
 from ffn_export.fusion.costs import costs
 from ffn_export.processor import instruction_set, vendor
 from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
+from kernels.feed_forwards import FEED_FORWARDS, FeedForward
 from kernels.graphs import FEW, KERNELS, MANY, Kernel, pair
 from kernels.timing import measure
 
-NAMES = {kernel.name for kernel in KERNELS}
+NAMES = {kernel.name for kernel in KERNELS} | {block.name for block in FEED_FORWARDS}
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
@@ -44,6 +47,24 @@ def test_both_graphs_of_a_kernel_differ_in_that_kernel_alone(kernel: Kernel, tmp
         assert graphs.elements == (MANY - FEW) * 3 * kernel.width
 
 
+@pytest.mark.parametrize("block", FEED_FORWARDS, ids=lambda block: block.name)
+def test_a_feed_forward_is_compared_with_none_and_pieces_with_the_whole(block: FeedForward) -> None:
+    graphs = block.pair(3, np.random.default_rng(0))
+    (less, y), (more, z) = (
+        (
+            [node.op_type for node in onnx.load_from_string(model).graph.node],
+            onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, graphs.feeds)[0],
+        )
+        for model in (graphs.less, graphs.more)
+    )
+    if block.in_pieces:
+        assert (less.count("MatMul"), more.count("Gemm") >= PIECES) == (3 if block.activation == "silu" else 2, True)
+        np.testing.assert_allclose(z, y, rtol=1e-4, atol=1e-4)
+    else:
+        assert less == ["Gather"]
+        assert more.count("MatMul") == (3 if block.activation == "silu" else 2)
+
+
 def test_numbers_stay_normal_along_a_chain() -> None:
     for kernel in KERNELS:
         graphs = pair(kernel, 64, np.random.default_rng(0))
@@ -56,9 +77,9 @@ def test_numbers_stay_normal_along_a_chain() -> None:
 
 
 def test_what_the_runtime_does_not_know_is_left_out_and_said() -> None:
-    unknown = Kernel("Relu", 8), Kernel("com.microsoft::NoSuchOperator", 8)
+    unknown = Kernel("Relu", 8, tokens=(2, 3)), Kernel("com.microsoft::NoSuchOperator", 8)
     lines: list[str] = []
-    found, lacking = measure(unknown, (2, 3), threads=1, passes=2, seconds=0, progress=lines.append)
+    found, lacking = measure(unknown, threads=1, passes=2, seconds=0, progress=lines.append)
     assert [cost.kernel.name for cost in found] == ["Relu"]
     assert {tokens: len(each) for tokens, each in found[0].by_tokens.items()} == {2: 2, 3: 2}
     assert list(lacking) == ["com.microsoft::NoSuchOperator"]

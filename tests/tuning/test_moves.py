@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ffn_export.fusion.decisions import PADDED, default_forms
-from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.forms import ANY, Forms
 from ffn_export.fusion.targets import get_target
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.moves import moves
@@ -48,16 +48,32 @@ def test_few_bits_have_kernels_that_no_padding_helps() -> None:
     assert tried[f"without {PADDED}"].forms.rules == frozenset()
 
 
-def test_hidden_layers_are_tried_in_pieces_where_they_will_not_be_one_node() -> None:
-    def tried(start: Choice, *, outline: bool = False) -> dict[str, bool]:
+def test_hidden_layers_are_tried_in_pieces_and_whole_where_they_are_not() -> None:
+    def tried(pieces: frozenset[str], *, outline: bool = False) -> dict[str, frozenset[str]]:
+        start = Choice(Forms(pieces=pieces))
         found = moves(CPU, start, (16,), 1, on_cpu=True, few_bits=True, outline=outline)
         return {move.name: move.apply(start).forms.pieces for move in found}
 
-    assert tried(DEFAULT)["hidden layers in pieces"]
-    assert "hidden layers in pieces" not in tried(DEFAULT, outline=True)
-    then = tried(Choice(Forms(pieces=True)))
-    assert then["with gemm-by-rows"]
-    assert not then["8-bit weights"]  # whose kernel packs what it reads
+    none = tried(frozenset())
+    assert none["hidden layers in pieces"] == {ANY}
+    assert "hidden layers whole" not in none
+    some = tried(frozenset({"gelu"}))
+    assert some["hidden layers whole"] == frozenset()
+    assert some["hidden layers in pieces"] == {ANY}
+    assert some["8-bit weights"] == frozenset()  # whose kernel packs what it reads
+    assert some["with gemm-by-rows"] == {"gelu"}
+    assert not any("hidden" in name for name in tried(frozenset({"gelu"}), outline=True))
+
+
+def test_chunks_are_computed_in_pieces_where_they_will_not_be_one_node() -> None:
+    def tried(*, outline: bool) -> dict[str, Forms]:
+        found = moves(CPU, DEFAULT, (1, 768), 1, on_cpu=True, few_bits=False, outline=outline)
+        return {move.name: move.apply(DEFAULT).forms for move in found if "chunks" in move.name}
+
+    assert set(tried(outline=False)) == set(tried(outline=True))
+    assert {forms.pieces for forms in tried(outline=False).values()} == {frozenset({ANY})}
+    assert {forms.pieces for forms in tried(outline=True).values()} == {frozenset()}
+    assert {forms.chunk for forms in tried(outline=True).values()} == {256, 384}
 
 
 def test_each_open_form_is_turned_round() -> None:

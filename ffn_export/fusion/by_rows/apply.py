@@ -68,7 +68,7 @@ def _computed(site: sites.FoundSite, reading: Reading, forms: Forms) -> tuple[lo
     """Return what writes the feed-forward for rows, the rules that it follows, and why it is not in pieces if asked."""
     in_chunks = [CHUNK_RULE] if forms.chunk else []
     why_whole = None
-    if forms.pieces:
+    if forms.in_pieces(site.activation, site.d_ff or 0):
         found = pieces.read(site, reading)
         if isinstance(found, pieces.Pieces):
             return partial(_write_pieces, reading, found), [PIECES_RULE, *in_chunks], None

@@ -19,8 +19,7 @@ import onnx_ir as ir
 
 from ffn_export.exporter.garbage import collected_seldom
 from ffn_export.exporter.one_line import first_line
-from ffn_export.fusion.decisions import check as check_forms
-from ffn_export.fusion.decisions import default_forms
+from ffn_export.fusion.decisions import in_use
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import Fusion, rewrite, sorted_copy, unchanged
@@ -69,17 +68,15 @@ def fuse(
     Raises:
         UsageError: No target has this name, or it does not leave these forms open.
     """
-    check_forms(forms or Forms(), get_target(target))
-    if outline:  # one node holds the whole of it
-        forms = (forms or default_forms(get_target(target))).whole()
-    fused, report = _checked(model, target, forms, check, limits or Limits(), chosen_threads(threads), clock)
+    used = in_use(forms, get_target(target), outline=outline)
+    fused, report = _checked(model, target, used, check, limits or Limits(), chosen_threads(threads), clock)
     return finish(fused, report, outline=outline, portable_functions=portable_functions)
 
 
 def _checked(
     model: ir.Model,
     target: str,
-    forms: Forms | None,
+    forms: Forms,
     check: bool,
     limits: Limits,
     threads: int,

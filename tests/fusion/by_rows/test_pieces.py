@@ -13,7 +13,7 @@ from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.fusion.by_rows.pieces import PIECES
 from ffn_export.fusion.decisions import PADDED
-from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.forms import ANY, Forms
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.parity.after_fusing.check import fuse as checked_fuse
 from ffn_export.quantization.quantize import quantize
@@ -22,7 +22,7 @@ from ffn_export.runtimes.session_options import SessionSettings
 from tests.fusion.feed_forwards import GATED, PACKED, PLAIN, feed_forward
 from tests.fusion.graphs import assert_interface_kept, assert_same_function, cast, feeds, operators, run
 
-FORMS = Forms(pieces=True)
+FORMS = Forms(pieces=frozenset({ANY}))
 RULE = "hidden-in-pieces"
 WIDTHS = (8, 64)
 BACK = ["Shape", "Concat", "Reshape"]
@@ -102,14 +102,14 @@ def test_a_matrix_and_products_with_their_biases() -> None:
 def test_in_chunks_too() -> None:
     of = feed_forward(PLAIN, widths=WIDTHS)
     for long_only in (False, True):
-        fused, report = fuse(of, "ort-cpu", forms=Forms(chunk=2, long_only=long_only, pieces=True))
+        fused, report = fuse(of, "ort-cpu", forms=Forms(chunk=2, long_only=long_only, pieces=FORMS.pieces))
         assert {(s.rule, s.d_ff) for s in report.sites} == {(f"{RULE}+chunks-of-rows", 64)}
         assert_same_function(of, fused)
 
 
 def test_padded_widths_leave_pieces_alone() -> None:
     of = feed_forward(PLAIN, widths=(8, 4096))
-    fused, report = fuse(of, "ort-cpu", forms=Forms(frozenset({PADDED}), pieces=True))
+    fused, report = fuse(of, "ort-cpu", forms=Forms(frozenset({PADDED}), pieces=FORMS.pieces))
     assert report.rules == {RULE: 1}
     assert_same_function(of, fused)
 
