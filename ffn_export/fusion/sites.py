@@ -69,8 +69,9 @@ def _joined(found: Iterable[FoundSite]) -> list[FoundSite]:
     sites: list[FoundSite] = []
     ending: dict[ir.Value, FoundSite] = {}
     for part in found:
-        before = _added_to(part, ending) if part.kind == "feed_forward" else None
-        site = part if before is None else _with(part, before)
+        total, adding = _added_to(part) if part.kind == "feed_forward" else (None, ())
+        before = None if total is None else _of_same_layer(part, total, ending)
+        site = part if before is None else _with(part, before, adding)
         if before is not None:
             sites.remove(before)
         sites.append(site)
@@ -78,20 +79,29 @@ def _joined(found: Iterable[FoundSite]) -> list[FoundSite]:
     return sites
 
 
-def _with(part: FoundSite, before: FoundSite) -> FoundSite:
+def _with(part: FoundSite, before: FoundSite, adding: Sequence[ir.Node]) -> FoundSite:
     return replace(
         part,
-        nodes=(*before.nodes, *part.nodes),
+        nodes=(*before.nodes, *part.nodes, *adding),
         d_ff=(before.d_ff or 0) + (part.d_ff or 0),
         parts=before.parts + 1,
     )
 
 
-def _added_to(site: FoundSite, ending: Mapping[ir.Value, FoundSite]) -> FoundSite | None:
-    """Return the feed-forward to whose result this one adds its own, if it is of the same input and kind."""
+def _added_to(site: FoundSite) -> tuple[ir.Value | None, Sequence[ir.Node]]:
+    """Return what a feed-forward adds its result to, and the node that does so beside its second product."""
     second = next(node for node in reversed(site.nodes) if _weight_sizes(node) is not None)
-    total = input_at(second, 2) if is_one_of(second, "Gemm") else None
-    before = None if total is None or len(readers(total)) != 1 else ending.get(total)
+    if is_one_of(second, "Gemm"):
+        return input_at(second, 2), ()
+    users = readers(second.outputs[0])
+    if second.op_type != QUANTIZED or len(users) != 1 or not is_one_of(users[0], "Add"):
+        return None, ()
+    return next((v for v in users[0].inputs if v is not second.outputs[0]), None), users
+
+
+def _of_same_layer(site: FoundSite, total: ir.Value, ending: Mapping[ir.Value, FoundSite]) -> FoundSite | None:
+    """Return the feed-forward that a value is the result of and nothing else reads, of the same input and kind."""
+    before = None if len(readers(total)) != 1 else ending.get(total)
     alike = before is not None and before.kind == site.kind and _kind_of(before) == _kind_of(site)
     return before if alike else None
 

@@ -25,12 +25,14 @@ class Product:
         weight: The initialiser, ``[d_in, d_out]``, or ``[d_out, d_in]`` where it is turned.
         turned: Whether the product reads it transposed.
         bias: The row that a ``Gemm`` adds; None without one.
+        adds: Whether a ``Gemm`` adds what is no such row, as a sum of others' products is.
     """
 
     node: ir.Node
     weight: ir.Value
     turned: bool = False
     bias: ir.Value | None = None
+    adds: bool = False
 
 
 def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
@@ -70,7 +72,7 @@ def _gemm(node: ir.Node, weight: ir.Value) -> Product | str:
     bias = input_at(node, 2)
     assert weight.shape is not None
     if bias is not None and (bias.shape is None or list(bias.shape) != [weight.shape[0 if turned else 1]]):
-        return "what the Gemm adds is no row of its width"
+        return Product(node, weight, turned, adds=True)
     return Product(node, weight, turned, bias)
 
 

@@ -101,7 +101,11 @@ def _rewrite(products: list[Product], options: QuantizationOptions, names: Names
     if options.accuracy_level:
         attributes["accuracy_level"] = options.accuracy_level
     for product in products:
+        # As it is now: the value may be one of a product before, which has its sum from a node of its own by now.
+        added = product.node.inputs[2] if product.adds else None
         _become(product, stored, attributes)
+        if added is not None:
+            _add(product.node, added, names)
     goes = not weight.uses() and not weight.is_graph_output()
     found = QuantizedWeight(
         name=str(weight.name),
@@ -131,6 +135,19 @@ def _become(product: Product, stored: list[ir.Value], attributes: Mapping[str, i
         node.replace_input_with(place, value)
     node.attributes.clear()
     node.attributes.update({name: ir.AttrInt64(name, number) for name, number in attributes.items()})
+
+
+def _add(node: ir.Node, added: ir.Value, names: Names) -> None:
+    """Add what the operator itself does not, in a node behind it that makes the value of this name."""
+    graph, product = node.graph, node.outputs[0]
+    assert isinstance(graph, ir.Graph)
+    add = ir.node("Add", [product, added], name=names.node(f"{node.name or 'product'}_Add"))
+    total = add.outputs[0]
+    total.type, total.shape = product.type, product.shape
+    graph.insert_after(node, add)
+    ir.convenience.replace_all_uses_with(product, total, replace_graph_outputs=True)
+    add.replace_input_with(0, product)
+    total.name, product.name = product.name, names.value(f"{product.name}_product")
 
 
 def _relative_change(blocks: Blocks, matrix: Array) -> float:

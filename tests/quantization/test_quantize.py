@@ -12,8 +12,11 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
+import ffn_export as fx
 from ffn_export.errors import UsageError
+from ffn_export.fusion.forms import ANY, Forms
 from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.sites import find
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize, quantize_some
 from ffn_export.quantization.result import QuantizationReport
@@ -161,10 +164,37 @@ def test_a_gemm_with_its_bias_and_a_turned_matrix() -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "m = Gemm(x, w, wide) h = Relu(m) y = MatMul(h, v)",
+        "m = Gemm(x, w, b) h = Relu(m) y = Gemm(h, v, x)",  # which is the output of the graph
+    ],
+)
+def test_what_a_gemm_adds_that_is_no_row_is_added_by_a_node_of_its_own(body: str) -> None:
+    model = graph(body, rows="batch")
+    quantized, report = quantize(model)
+    assert sorted(operators(quantized)) == ["Add", "MatMulNBits", "MatMulNBits", "Relu"]
+    assert report.kept == {}
+    assert [value.name for value in quantized.graph.outputs] == ["y"]
+    x = DRAW.standard_normal((5, 40)).astype(np.float32)
+    assert relative(run(quantized, x), run(model, x)) < 0.02
+
+
+@pytest.mark.parametrize(("preset", "d_ff"), [("bert-ffn", 3072), ("llama-ffn", 2048)])
+def test_pieces_of_a_hidden_layer_are_quantised_each(preset: str, d_ff: int) -> None:
+    model, _ = fuse(fx.export(preset), "ort-cpu", forms=Forms(pieces=frozenset({ANY})))
+    quantized, report = quantize(model)
+    assert report.kept == {}
+    assert not {"MatMul", "Gemm"} & set(operators(quantized))
+    assert [(site.d_ff, site.parts) for site in find(quantized) if site.kind == "feed_forward"] == [(d_ff, 4)]
+    x = DRAW.standard_normal((1, 3, 768)).astype(np.float32)
+    assert relative(run(quantized, x), run(model, x)) < 0.02
+
+
+@pytest.mark.parametrize(
     ("body", "reason"),
     [
         ("m = Gemm <alpha = 0.5> (x, w, b) h = Relu(m) y = MatMul(h, v)", "scales its product"),
-        ("m = Gemm(x, w, wide) h = Relu(m) y = MatMul(h, v)", "no row of its width"),
         (
             'h = com.microsoft.FusedGemm <activation = "Relu"> (x, w, b) y = MatMul(h, v)',
             "FusedGemm holds its activation",
