@@ -16,7 +16,7 @@ _ROWS, _COLUMNS = 256, 64
 
 def contiguous(array: Array) -> Array:
     """Return the array itself where its rows lie so already, else a copy: of the same shape, dtype and numbers."""
-    if array.flags.c_contiguous or array.ndim < 2 or not array.swapaxes(-1, -2).flags.c_contiguous:
+    if array.flags.c_contiguous or array.ndim < 2 or abs(array.strides[-2]) >= abs(array.strides[-1]):
         return np.ascontiguousarray(array)
     copied = np.empty(array.shape, array.dtype)
     rows, columns = array.shape[-2:]

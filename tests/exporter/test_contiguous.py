@@ -28,8 +28,17 @@ def test_what_lies_in_rows_is_not_copied() -> None:
     assert contiguous(array) is array
 
 
-@pytest.mark.parametrize("view", [np.arange(24.0)[::2], np.arange(24.0).reshape(2, 3, 4).transpose(2, 1, 0)])
-def test_other_views_are_copied_by_numpy(view: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
+@pytest.mark.parametrize(
+    "view",
+    [
+        np.arange(24.0)[::2],
+        np.arange(24.0).reshape(2, 3, 4).transpose(2, 1, 0),
+        np.arange(700.0 * 90).reshape(700, 90).T[5:80],  # some rows of a transposed matrix, and some columns
+        np.arange(700.0 * 90).reshape(700, 90).T[:, 5:680],
+        np.arange(700.0 * 90).reshape(700, 90).T[::-1, ::3],
+    ],
+)
+def test_other_views_have_the_same_numbers(view: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
     copied = contiguous(view)
     assert copied.flags.c_contiguous
     np.testing.assert_array_equal(copied, view)

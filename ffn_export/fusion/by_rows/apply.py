@@ -43,7 +43,7 @@ def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] =
     # The result of one feed-forward may be the input of the next.
     written: dict[ir.Value, ir.Value] = {}
     for site in sites.find(model):
-        if site.kind != "feed_forward":
+        if site.kind != "feed_forward" or not _is_asked(site, forms):
             continue
         reading = read(model, site, places)
         if isinstance(reading, str) or not taken.isdisjoint(reading.nodes):
@@ -62,6 +62,12 @@ def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] =
         log.values.append(str(reading.end.name))
         written[reading.end] = _put(op, reading, result, rules, names)
     return left
+
+
+def _is_asked(site: sites.FoundSite, forms: Forms) -> bool:
+    """Whether any of the forms is for this feed-forward: one in pieces already is in pieces."""
+    in_pieces = forms.in_pieces(site.activation, site.d_ff or 0) and site.parts == 1
+    return in_pieces or GEMM_RULE in forms.rules or forms.chunk is not None
 
 
 def _computed(site: sites.FoundSite, reading: Reading, forms: Forms) -> tuple[loop.Compute, Sequence[str], str | None]:

@@ -197,8 +197,11 @@ class _Piece:
 
 def _of_units(tensor: ir.TensorProtocol, along: Padding, units: tuple[int, int]) -> Array:
     """Return the part of a constant that belongs to some units, of each of the parts that lie side by side."""
-    parts = np.split(tensor.numpy(), along.parts, axis=along.axis)
-    return np.concatenate([part.take(range(*units), axis=along.axis) for part in parts], axis=along.axis)
+    whole = tensor.numpy()
+    axis = along.axis % whole.ndim
+    size, before = whole.shape[axis] // along.parts, (slice(None),) * axis
+    views = [whole[(*before, slice(n * size + units[0], n * size + units[1]))] for n in range(along.parts)]
+    return views[0] if len(views) == 1 else np.concatenate(views, axis=axis)
 
 
 def _known(value: ir.Value | None) -> ir.Value:

@@ -13,7 +13,7 @@ from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.fusion.by_rows.pieces import PIECES
 from ffn_export.fusion.decisions import PADDED
-from ffn_export.fusion.forms import ANY, Forms
+from ffn_export.fusion.forms import ANY, WIDE, Forms
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.parity.after_fusing.check import fuse as checked_fuse
 from ffn_export.quantization.quantize import quantize
@@ -144,6 +144,18 @@ def test_what_is_whole_says_why(written: str, widths: tuple[int, int], reason: s
     fused, report = fuse(of, "ort-cpu", forms=FORMS)
     assert operators(fused).count("Gelu") == 1
     assert reason in str(report.sites[0].reason)
+    assert_same_function(of, fused)
+
+
+@pytest.mark.parametrize(
+    ("written", "d_ff", "count"),
+    [(PLAIN, WIDE, PIECES), (PLAIN, WIDE // 2, 1), (PLAIN.replace("Gelu", "Relu"), WIDE, 1)],
+)
+def test_of_one_activation_those_are_in_pieces_that_are_wide(written: str, d_ff: int, count: int) -> None:
+    of = feed_forward(written, widths=(8, d_ff))
+    fused, report = fuse(of, "ort-cpu", forms=Forms(pieces=frozenset({"gelu"})))
+    assert operators(fused).count("Gelu") + operators(fused).count("Relu") == count
+    assert report.sites[0].reason == (None if count > 1 else "came in this form")  # nobody asked why it is whole
     assert_same_function(of, fused)
 
 
