@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ffn_export.errors import FfnExportError
+from ffn_export.errors import ExportError, FfnExportError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.export import export_source
@@ -83,3 +83,8 @@ def refusal(expected: type[FfnExportError], call: Callable[..., Any], *args: Any
     assert message
     assert message.splitlines() == [message]
     return message
+
+
+def refused(module: nn.Module, inputs: Any = None, opset: int = 20) -> str:
+    """The message with which a module cannot be exported."""
+    return refusal(ExportError, exported, module, inputs or X, opset)

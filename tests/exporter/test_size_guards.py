@@ -1,4 +1,4 @@
-"""The conditions on sizes by themselves; test_export.py has the modules that they come from."""
+"""The conditions on sizes by themselves; test_refusals.py has the modules that they come from."""
 
 from __future__ import annotations
 
