@@ -12,7 +12,7 @@ from ffn_export.exporter.drawing import Array, is_floating
 from ffn_export.fusion.pipeline import Fusion, sorted_copy
 from ffn_export.parity import cutting
 from ffn_export.parity.after_fusing import inputs as drawn
-from ffn_export.parity.after_fusing import probes
+from ffn_export.parity.after_fusing import probes, random_nodes
 from ffn_export.parity.after_fusing.difference import (
     MOST,
     WHOLE_GRAPH,
@@ -79,6 +79,9 @@ class Trial:
         if weights > self._limits.weight_bytes:
             bound = self._limits.weight_bytes / 1e9
             raise CannotCompareError(f"its weights take {weights / 1e9:.1f} GB, models of up to {bound:.1f} GB are run")
+        draws = random_nodes.first_of(model)
+        if draws is not None:
+            raise CannotCompareError(f"{draws} draws random numbers, so that no two runs of the model are the same")
         copied = sorted_copy(model)
         if copied is None:
             raise CannotCompareError("its nodes have no order in which they could be run")

@@ -40,6 +40,27 @@ def test_models_that_do_not_run(body: str, inputs: str, reason: str | None) -> N
     assert "/tmp" not in (report.check.reason or "")
 
 
+@pytest.mark.parametrize(
+    ("body", "constants", "drawn"),
+    [
+        ("y, m = Dropout(s, ratio, training)", "float ratio = {0.5}, bool training = {1}", "Dropout"),
+        ("y, m = Dropout(s, ratio, training)", "float ratio = {0.5}, bool training = {0}", None),
+        ("y, m = Dropout(s, ratio)", "float ratio = {0.5}", None),
+        ("n = RandomNormalLike(x) y = Add(s, n)", "", "RandomNormalLike"),
+        ("b = Bernoulli <seed = 1.0> (h) y = Add(s, b)", "", "Bernoulli"),
+    ],
+)
+def test_a_model_that_draws_is_fused_and_not_compared(body: str, constants: str, drawn: str | None) -> None:
+    fused, report = fuse(model(f"h = Sigmoid(x) s = Mul(x, h) {body}", constants), "portable")
+    assert operators(fused)[0] == "Swish" or drawn == "Bernoulli"
+    if drawn is None:
+        assert report.check.status == "passed"
+    else:
+        assert report.check.status == "not checked"
+        assert f"{drawn} " in (report.check.reason or "")
+        assert "draws random numbers" in (report.check.reason or "")
+
+
 def test_input_of_unknown_rank() -> None:
     of = model(SILU)
     of.graph.inputs[0].shape = None

@@ -1,0 +1,29 @@
+"""Nodes that draw random numbers: two runs of a graph that has one differ, so comparing it tells nothing."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ffn_export.fusion import constants
+from ffn_export.fusion.engine import scoped_name
+from ffn_export.fusion.views import input_at, is_standard
+
+_DRAWS = (
+    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+)  # fmt: skip
+
+
+def first_of(model: ir.Model) -> str | None:
+    """Name the first node that draws random numbers, or may; None where there is none."""
+    nodes = (*model.graph.all_nodes(), *(node for f in model.functions.values() for node in f.all_nodes()))
+    found = next((node for node in nodes if is_standard(node, *_DRAWS) or _drops(node)), None)
+    return None if found is None else f"{found.op_type} {scoped_name(found)!r}"
+
+
+def _drops(node: ir.Node) -> bool:
+    """Whether a Dropout is in training mode, or is told by a value whether it is: by default it is not."""
+    training = input_at(node, 2) if is_standard(node, "Dropout") else None
+    if training is None:
+        return False
+    told = constants.evaluate(training)
+    return told is None or bool(told.any())
