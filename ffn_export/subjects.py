@@ -102,7 +102,7 @@ def opened(model: Model) -> Iterator[OpenModel]:
     """Give a model as a file: a bundle's checked one, a file as it is, a model in memory for the while.
 
     Raises:
-        UsageError: If there is no such file or bundle, or it does not parse.
+        UsageError: If it is none of these, there is no such file or bundle, or it does not parse.
         IntegrityError: If a bundle's files are not those of its manifest.
     """
     if isinstance(model, ir.Model):
@@ -111,6 +111,9 @@ def opened(model: Model) -> Iterator[OpenModel]:
             onnx_file.save(model, path)
             yield OpenModel(path, SessionSettings(), in_memory=model)
         return
+    if not isinstance(model, str | Path):
+        meant = "a module is what it is compared with" if isinstance(model, torch.nn.Module) else "pass one of them"
+        raise UsageError(f"{type(model).__name__} is no ONNX file, bundle or onnx_ir.Model: {meant}")
     path = Path(model)
     if path.is_dir():
         if not (path / MANIFEST).is_file():  # no bundle is no bundle that was changed

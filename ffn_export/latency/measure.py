@@ -22,7 +22,7 @@ from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.latency.work import work
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
-from ffn_export.runtimes.registry import RUNTIMES, get_runtime
+from ffn_export.runtimes.registry import RUNTIMES, get_runtime, get_runtimes
 from ffn_export.runtimes.torch_eager import torch_threads_kept
 from ffn_export.size_label import size_label
 
@@ -142,8 +142,8 @@ def _load(
     """
     loaded: dict[str, list[Runner]] = {}
     unavailable: dict[str, str] = {}
-    wanted = [name for name, runtime in RUNTIMES.items() if runtime.by_default] if names is None else names
-    for name in dict.fromkeys([BASELINE, *wanted]):
+    wanted = [r for r in RUNTIMES.values() if r.by_default] if names is None else get_runtimes(names)
+    for name in dict.fromkeys([BASELINE, *(runtime.name for runtime in wanted)]):
         try:
             loaded[name] = [get_runtime(name).load(artifact, threads)]
         except FfnExportError as error:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
 from ffn_export.parity.result import CaseResult
 from ffn_export.runtimes.base import Artifact, Runner, Runtime
-from ffn_export.runtimes.registry import RUNTIMES, get_runtime
+from ffn_export.runtimes.registry import RUNTIMES, get_runtimes
 
 
 def load(
@@ -32,7 +32,7 @@ def _load_named(artifact: Artifact, names: Sequence[str], threads: int) -> tuple
     """Load what was asked for: a model that one of them refuses has failed, and one that is not here is an error."""
     loaded: dict[str, Runner] = {}
     broken: list[CaseResult] = []
-    for runtime in map(get_runtime, names):
+    for runtime in get_runtimes(names):
         try:
             loaded[runtime.name] = runtime.load(artifact, threads)
         except RuntimeUnavailableError as error:

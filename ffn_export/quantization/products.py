@@ -52,6 +52,8 @@ def read(node: ir.Node, accuracy_level: int) -> Product | str:
     weight = _matrix(node)
     if weight is None:
         return "its matrix is no initializer of two axes"
+    if weight.const_value is not None and weight.const_value.size == 0:
+        return "its matrix has no numbers"
     if weight.is_graph_input():
         return "a caller may override its matrix, which is an input too"
     if weight.dtype not in _DTYPES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.runtimes import openvino_cpu
@@ -30,6 +30,17 @@ _ALL: tuple[Runtime, ...] = (
 )
 
 RUNTIMES: Mapping[str, Runtime] = {runtime.name: runtime for runtime in _ALL}
+
+
+def get_runtimes(names: Sequence[str]) -> list[Runtime]:
+    """Return the runtimes of these names.
+
+    Raises:
+        UsageError: There is none of a name, or one string stands in place of several.
+    """
+    if isinstance(names, str):
+        raise UsageError(f"runtimes are a list of names: take [{names!r}]")
+    return [get_runtime(name) for name in names]
 
 
 def get_runtime(name: str) -> Runtime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import onnx
 import pytest
 import torch
 
+import ffn_export as fx
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter.source import Source, from_module
 from ffn_export.exporter.tensor_spec import parse_inputs
@@ -97,6 +99,20 @@ def test_a_model_that_a_named_runtime_refuses_has_failed(layer: Source, path: Pa
 def test_an_unknown_name_is_bad_usage_and_no_failed_case(layer: Source, path: Path) -> None:
     with pytest.raises(UsageError, match="did you mean 'reference'"):
         verify(path, TorchReference(layer, 1), runtimes=["referense"])
+
+
+def test_one_name_in_place_of_a_list_is_not_read_letter_by_letter(layer: Source, path: Path) -> None:
+    with pytest.raises(UsageError, match=re.escape("runtimes are a list of names: take ['ort-cpu']")):
+        verify(path, TorchReference(layer, 1), runtimes="ort-cpu")
+    with pytest.raises(UsageError, match="take \\['ort-cpu'\\]"):
+        measure(Artifact(path, layer), layer.inputs, [{}], runtimes="ort-cpu")
+
+
+def test_what_is_no_model_is_said_to_be_none(layer: Source, path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Linear is no ONNX file, bundle .* a module is what"):
+        fx.verify(layer.module, path)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="ModelProto is no ONNX file"):
+        fx.verify(onnx.load(path), layer.module)  # type: ignore[arg-type]
 
 
 def test_a_model_without_kernels_is_a_reference_too(path: Path) -> None:

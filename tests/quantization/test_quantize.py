@@ -209,6 +209,15 @@ def test_what_the_operator_does_not_take_is_kept_with_the_reason(body: str, reas
     assert "MatMulNBits" not in operators(quantized)[:1]
 
 
+def test_a_matrix_of_no_numbers_is_kept() -> None:
+    text = '<ir_version: 10, opset_import: ["" : 20]> g (float[batch,4] x) => (float[batch,4] y)'
+    weights, body = "<float[4,0] w = {}, float[0,4] v = {}>", "{ m = MatMul(x, w) h = Relu(m) y = MatMul(h, v) }"
+    empty = onnx.parser.parse_model(f"{text} {weights} {body}")
+    _, report = quantize(ir.from_proto(empty))
+    assert report.weights == ()
+    assert set((report.kept or {}).values()) == {"its matrix has no numbers"}
+
+
 def test_a_matrix_that_a_caller_may_override_is_kept() -> None:
     _, report = quantize(graph(FEED_FORWARD, inputs=", float[40,48] w"), QuantizationOptions(all_products=True))
     assert [weight.name for weight in report.weights] == ["v"]
