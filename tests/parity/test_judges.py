@@ -112,7 +112,7 @@ def test_what_is_no_model_is_said_to_be_none(layer: Source, path: Path) -> None:
     with pytest.raises(UsageError, match=r"Linear is no ONNX file, bundle .* a module is what"):
         fx.verify(layer.module, path)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="ModelProto is no ONNX file"):
-        fx.verify(onnx.load(path), layer.module)  # type: ignore[arg-type]
+        fx.verify(onnx.load(path), layer.module)
 
 
 def test_a_model_without_kernels_is_a_reference_too(path: Path) -> None:
