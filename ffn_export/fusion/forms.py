@@ -9,8 +9,7 @@ from typing import Any
 from ffn_export.errors import UsageError
 
 ANY = "*"
-# What a call of a kernel costs for each piece shows at few tokens, the more the narrower the hidden layer: from here on
-# it is one or two per cent of one token.
+# What a call of a kernel costs for each piece shows at few tokens, the more the narrower the hidden layer.
 WIDE = 2048
 
 
