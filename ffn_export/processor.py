@@ -47,6 +47,17 @@ def vendor(cpuinfo: Path = CPUINFO, described: str | None = None) -> str:
     return _described(cpuinfo, "vendor_id") or (known.rpartition(", ")[2] if ", " in known else "")
 
 
+def family(cpuinfo: Path = CPUINFO, described: str | None = None) -> str:
+    """Return the number of the processor's family, which with AMD is its generation; empty where nobody tells.
+
+    Args:
+        cpuinfo: Where Linux describes the processors.
+        described: What Python knows of the processor, which on Windows has ``Family`` and the number.
+    """
+    known = platform.processor() if described is None else described
+    return _described(cpuinfo, "cpu family") or known.partition(" Family ")[2].partition(" ")[0]
+
+
 def processor_name(cpuinfo: Path = CPUINFO) -> str:
     """Return the model's name as Linux tells it, else what Python knows."""
     return _described(cpuinfo, "model name") or platform.processor() or "unknown"

@@ -81,6 +81,8 @@ def _begun(options: argparse.Namespace, command: str) -> Results:
         return Results(time.strftime("%Y-%m-%d %H:%M"), (command,), here, machine.instruction_sets())
     results = store.read(options.json)
     changed = environment.changes(replace(results.environment, threads=here.threads), here)
+    if machine.instruction_sets() != results.instruction_sets:  # clouds name several generations alike
+        changed = (*changed, f"instruction sets {results.instruction_sets} -> {machine.instruction_sets()}")
     if changed:
         raise UsageError(f"{options.json} was measured elsewhere ({changed[0]}): leave --resume out and begin again")
     return replace(results, commands=tuple(dict.fromkeys((*results.commands, command))))

@@ -25,7 +25,7 @@ import onnxruntime
 from command_line import count, say, seconds
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.fusion.cost_tables import TABLES, Table, read_tables, stored
-from ffn_export.processor import instruction_set, processor_name, vendor
+from ffn_export.processor import family, instruction_set, processor_name, vendor
 from ffn_export.reports.json_report import write_json
 from ffn_export.runtimes.ort_cpu import PROVIDER
 from kernels.feed_forwards import FEED_FORWARDS
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             instruction_set=instruction_set(),
             provider=PROVIDER,
             vendor=vendor(),
+            family=family(),
             processor=processor_name(),
             dtype="float32",
             threads=options.threads,

@@ -50,7 +50,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture(autouse=True, scope="session")
 def costs_of_one_processor() -> Iterator[None]:
     """Let the table of one processor say which forms are used by default, wherever the tests run."""
-    measured = partial(costs, instruction_set="avx512", vendor="GenuineIntel")
+    measured = partial(costs, instruction_set="avx512", vendor="GenuineIntel", family="6")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ffn_export.fusion.decisions.costs", measured)
         yield

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ffn_export.processor import flags, instruction_set, processor_name, vendor
+from ffn_export.processor import family, flags, instruction_set, processor_name, vendor
 
 _AVX2 = "fpu sse2 avx fma avx2"
 
@@ -48,6 +48,14 @@ def test_who_made_it_is_told_by_linux_or_by_what_python_knows(tmp_path: Path) ->
     on_windows = "Intel64 Family 6 Model 106 Stepping 6, GenuineIntel"
     assert vendor(tmp_path / "none", on_windows) == "GenuineIntel"
     assert vendor(tmp_path / "none", "arm") == ""
+
+
+def test_its_family_is_told_by_linux_or_by_what_python_knows(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\ncpu family\t: 26\nmodel\t\t: 2\n")
+    assert family(cpuinfo, "") == "26"
+    assert family(tmp_path / "none", "AMD64 Family 25 Model 17 Stepping 1, AuthenticAMD") == "25"
+    assert family(tmp_path / "none", "arm") == ""
 
 
 def test_arm_names_its_flags_features(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ class Table:
         command: What measured it.
         ns_per_element: Operator -> nanoseconds for an element of its first output.
         vendor: Who made the processor, as it says itself; empty where the table is for any.
+        family: The number of the processor's family; empty where the table is for any of the vendor.
     """
 
     onnxruntime: str
@@ -54,6 +55,7 @@ class Table:
     command: str
     ns_per_element: Mapping[str, float]
     vendor: str = ""
+    family: str = ""
 
     @property
     def version(self) -> Version:
@@ -61,9 +63,9 @@ class Table:
         return Version(self.onnxruntime)
 
     @property
-    def key(self) -> tuple[str, Version, str, str]:
+    def key(self) -> tuple[str, Version, str, str, str]:
         """What there is one table of, in the order in which tables are stored."""
-        return (self.provider, self.version, self.instruction_set, self.vendor)
+        return (self.provider, self.version, self.instruction_set, self.vendor, self.family)
 
 
 def read_tables(path: Path = TABLES) -> tuple[Table, ...]:

@@ -18,6 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from ffn_export.errors import UsageError
 from ffn_export.fusion.cost_tables import TABLES, Table, read_tables
+from ffn_export.processor import family as this_family
 from ffn_export.processor import instruction_set as this_instruction_set
 from ffn_export.processor import vendor as this_vendor
 
@@ -35,8 +36,9 @@ class Costs:
         vendor: Who made that processor, as it says itself.
         provider: The execution provider, by its name in ONNX Runtime.
         ns_per_element: Operator -> nanoseconds for an element of its first output, as ``cost_tables`` says.
-        is_exact: Whether version (major and minor), instruction set and vendor are those that were asked for.
-        is_same_processor: Whether instruction set and vendor are.
+        is_exact: Whether version (major and minor), instruction set, vendor and family are those that were asked for.
+        is_same_processor: Whether instruction set, vendor and family are.
+        family: The number of that processor's family; empty where the table is for any of the vendor.
     """
 
     onnxruntime: str
@@ -46,6 +48,7 @@ class Costs:
     is_exact: bool
     vendor: str = ""
     is_same_processor: bool = True
+    family: str = ""
 
     def of(self, operator: str) -> float | None:
         """Return nanoseconds for an element, or None for an operator that was not measured."""
@@ -60,7 +63,8 @@ class Costs:
     @property
     def words(self) -> str:
         """The table's name in one line."""
-        return ", ".join(filter(None, (f"onnxruntime {self.onnxruntime}", self.instruction_set, self.vendor)))
+        maker = f"{self.vendor} family {self.family}" if self.family else self.vendor
+        return ", ".join(filter(None, (f"onnxruntime {self.onnxruntime}", self.instruction_set, maker)))
 
 
 @cache
@@ -71,12 +75,14 @@ def costs(
     path: Path = TABLES,
     *,
     vendor: str | None = None,
+    family: str | None = None,
 ) -> Costs | None:
     """Return the costs that come nearest to what is asked for, or None where nothing of the provider was measured.
 
-    A table of the same instruction set is taken before any other, and of those one of the same vendor, or for any: of
-    the same version, else of the newest release (major and minor) that is not above it, else of the next one above.
-    Where there is none of the instruction set, the newest table is, of the same vendor if it can be.
+    A table of the same instruction set is taken before any other, of those one of the same vendor, or for any, and of
+    those one of the same family, or for any: of the same version, else of the newest release (major and minor) that is
+    not above it, else of the next one above. Where there is none of the instruction set, the newest table is, of the
+    same vendor if it can be.
 
     Args:
         provider: An execution provider, by its name in ONNX Runtime.
@@ -84,6 +90,7 @@ def costs(
         instruction_set: By default this machine's.
         path: The file of tables.
         vendor: Who made the processor; by default this machine's.
+        family: The number of its family; by default this machine's.
 
     Raises:
         UsageError: If the file is no file of tables, or the version is none.
@@ -93,10 +100,12 @@ def costs(
     ours = [table for table in read_tables(path) if table.provider == provider]
     wanted_vendor = this_vendor() if vendor is None else vendor
     same_set = [table for table in ours if table.instruction_set == wanted_set]
-    same = [t for t in same_set if t.vendor == wanted_vendor] or [t for t in same_set if not t.vendor]
+    wanted_family = this_family() if family is None else family
+    same_vendor = [t for t in same_set if t.vendor == wanted_vendor] or [t for t in same_set if not t.vendor]
+    same = [t for t in same_vendor if t.family == wanted_family] or [t for t in same_vendor if not t.family]
     if not ours:
         return None
-    alike = same or same_set
+    alike = same or same_vendor or same_set
     of_vendor = [t for t in ours if t.vendor == wanted_vendor]
     table = _nearest(alike, asked) if alike else max(of_vendor or ours, key=_BY_VERSION)
     is_exact = bool(same) and asked is not None and _release(table.version) == _release(asked)
@@ -108,6 +117,7 @@ def costs(
         is_exact,
         table.vendor,
         is_same_processor=bool(same),
+        family=table.family,
     )
 
 

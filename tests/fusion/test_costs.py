@@ -85,6 +85,26 @@ def test_a_table_of_the_same_vendor_goes_before_one_for_any(
     assert (f"{found.onnxruntime} {found.vendor}".strip(), found.is_exact) == (expected, is_exact)
 
 
+@pytest.mark.parametrize(
+    ("family", "expected", "is_same"), [("25", 0.25, True), ("26", 0.26, True), ("27", 0.25, False), ("", 0.25, False)]
+)
+def test_a_table_of_the_same_family_is_the_processor_s(
+    family: str, expected: float, *, is_same: bool, tmp_path: Path
+) -> None:
+    tables = [
+        table("1.31.1", "avx512", vendor="AuthenticAMD", family=each, ns_per_element={"Add": float(f"0.{each}")})
+        for each in ("25", "26")
+    ]
+    path = written(tmp_path / "costs.json", *tables, table("1.31.1", "avx512", vendor="GenuineIntel"))
+    found = costs(CPU, "1.31.1", "avx512", path, vendor="AuthenticAMD", family=family)
+    assert found is not None
+    assert (found.of("Add"), found.is_exact, found.is_same_processor) == (expected, is_same, is_same)
+    assert found.words == f"onnxruntime 1.31.1, avx512, AuthenticAMD family {found.family}"
+    any_family = costs(CPU, "1.31.1", "avx512", path, vendor="GenuineIntel", family=family)
+    assert any_family is not None
+    assert any_family.is_same_processor
+
+
 def test_a_table_of_another_vendor_is_the_nearest_and_not_exact(tmp_path: Path) -> None:
     tables = table("1.31.1", "avx512", vendor="AuthenticAMD"), table("1.31.1", "avx2", vendor="GenuineIntel")
     found = costs(CPU, "1.31.1", "avx512", written(tmp_path / "costs.json", *tables), vendor="GenuineIntel")
@@ -145,8 +165,11 @@ def test_the_table_of_the_package_has_what_forms_are_made_of() -> None:
         assert min(kernels.values()) > 0
         assert each.command.startswith("python scripts/measure_kernels.py")
     assert costs(CPU) is not None
-    by_vendor = {each.vendor: each.ns_per_element for each in read_tables()}
-    assert by_vendor["AuthenticAMD"]["MatMul:padded"] < by_vendor["AuthenticAMD"]["MatMul:aliased"]
+    by_processor = {(each.vendor, each.family): each.ns_per_element for each in read_tables()}
+    zen4, zen5 = by_processor["AuthenticAMD", "25"], by_processor["AuthenticAMD", "26"]
+    # Eight lines in a set of its first cache, and twelve.
+    assert zen4["MatMul:padded"] < 0.97 * zen4["MatMul:aliased"]
+    assert zen5["MatMul:padded"] > 0.97 * zen5["MatMul:aliased"]
 
 
 def test_what_is_stored_is_read_again_sorted(several: Path, tmp_path: Path) -> None:

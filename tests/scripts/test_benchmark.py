@@ -122,12 +122,21 @@ def test_the_commit_that_was_measured_is_named(monkeypatch: pytest.MonkeyPatch) 
     assert machine.revision() == f"version {fx.__version__}"
 
 
-def test_results_of_another_place_are_not_gone_on_with(tmp_path: Path) -> None:
-    elsewhere = replace(machine.current(1), processor="a 6502")
-    store.write(Results("2026-01-01 00:00", ("a command",), elsewhere, ""), tmp_path / "times.json")
+@pytest.mark.parametrize(
+    ("processor", "instructions", "reason"),
+    [
+        ("a 6502", machine.instruction_sets(), "processor a 6502 -> "),
+        (machine.current(1).processor, "of an older one", "instruction sets of an older one -> "),
+    ],
+)
+def test_results_of_another_place_are_not_gone_on_with(
+    processor: str, instructions: str, reason: str, tmp_path: Path
+) -> None:
+    elsewhere = replace(machine.current(1), processor=processor)
+    store.write(Results("2026-01-01 00:00", ("a command",), elsewhere, instructions), tmp_path / "times.json")
     status, errors = run(tmp_path, *BLOCKS, "--resume")
     assert status == 2
-    assert "was measured elsewhere (processor a 6502 -> " in errors
+    assert f"was measured elsewhere ({reason}" in errors
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import measure_kernels
 from ffn_export.fusion.by_rows.pieces import PIECES
 from ffn_export.fusion.cost_tables import read_tables
 from ffn_export.fusion.costs import costs
-from ffn_export.processor import instruction_set, vendor
+from ffn_export.processor import family, instruction_set, vendor
 from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
 from kernels.feed_forwards import FEED_FORWARDS, FeedForward
@@ -92,7 +92,7 @@ def test_a_table_is_written_in_its_place_and_the_loader_reads_it(tmp_path: Path)
     stale = {
         "onnxruntime": onnxruntime.__version__, "instruction_set": instruction_set(),
         "provider": "CPUExecutionProvider", "processor": "p", "dtype": "float32", "threads": 1, "command": "c",
-        "ns_per_element": {"Stale": 1.0}, "vendor": vendor(),
+        "ns_per_element": {"Stale": 1.0}, "vendor": vendor(), "family": family(),
     }  # fmt: skip
     path.write_text(json.dumps({"format": 1, "tables": [stale, {**stale, "onnxruntime": "1.5.0"}]}))
     errors = io.StringIO()
