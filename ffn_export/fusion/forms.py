@@ -23,8 +23,8 @@ class Forms:
         chunk: The fewest rows of a chunk where a feed-forward is computed in a loop over chunks; None for no loop.
         long_only: Whether the loop is for inputs of two chunks and more, and the plain nodes stand beside it in a
             branch of an ``If`` for others. ONNX Runtime then packs the weights for each, which takes more memory.
-        pieces: Activations of feed-forwards whose hidden layer, of :data:`WIDE` units or more, is computed a quarter at
-            a time, by their names in a report; :data:`ANY` for all and of any width, none for no pieces.
+        pieces: Activations of feed-forwards in float32 whose hidden layer, of :data:`WIDE` units or more, is computed a
+            quarter at a time, by their names in a report; :data:`ANY` for all, of any width and dtype; none for no pieces.
 
     Raises:
         UsageError: If a chunk holds no row, or there is none to be for long inputs only.
@@ -53,9 +53,10 @@ class Forms:
         """Return them with a loop over chunks, and with pieces in it: few rows of few units are what stays in cache."""
         return replace(self, chunk=chunk, long_only=long_only, pieces=frozenset({ANY}))
 
-    def in_pieces(self, activation: str | None, d_ff: int) -> bool:
+    def in_pieces(self, activation: str | None, d_ff: int, *, in_float32: bool) -> bool:
         """Whether a feed-forward with this activation and so many hidden units is computed in pieces."""
-        return ANY in self.pieces or (activation in self.pieces and d_ff >= WIDE)
+        is_measured = activation in self.pieces and d_ff >= WIDE and in_float32
+        return ANY in self.pieces or is_measured
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -66,29 +66,25 @@ def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] =
 
 def _is_asked(site: sites.FoundSite, forms: Forms) -> bool:
     """Whether any of the forms is for this feed-forward: one in pieces already is in pieces."""
-    in_pieces = forms.in_pieces(site.activation, site.d_ff or 0) and site.parts == 1
-    return in_pieces or GEMM_RULE in forms.rules or forms.chunk is not None
+    return (_in_pieces(site, forms) and site.parts == 1) or GEMM_RULE in forms.rules or forms.chunk is not None
+
+
+def _in_pieces(site: sites.FoundSite, forms: Forms) -> bool:
+    in_float32 = site.nodes[-1].outputs[0].dtype == ir.DataType.FLOAT
+    return forms.in_pieces(site.activation, site.d_ff or 0, in_float32=in_float32)
 
 
 def _computed(site: sites.FoundSite, reading: Reading, forms: Forms) -> tuple[loop.Compute, Sequence[str], str | None]:
     """Return what writes the feed-forward for rows, the rules that it follows, and why it is not in pieces if asked."""
     in_chunks = [CHUNK_RULE] if forms.chunk else []
     why_whole = None
-    if forms.in_pieces(site.activation, site.d_ff or 0):
+    if _in_pieces(site, forms):
         found = pieces.read(site, reading)
         if isinstance(found, pieces.Pieces):
-            return partial(_write_pieces, reading, found), [PIECES_RULE, *in_chunks], None
+            return partial(pieces.write, reading=reading, pieces=found), [PIECES_RULE, *in_chunks], None
         why_whole = found
     gemm = GEMM_RULE in forms.rules and bool(biased_products(reading))
-    return partial(_write_whole, reading, gemm), [*([GEMM_RULE] if gemm else []), *in_chunks], why_whole
-
-
-def _write_pieces(reading: Reading, found: pieces.Pieces, op: Builder, rows: ir.Value) -> ir.Value:
-    return pieces.write(op, reading, found, rows)
-
-
-def _write_whole(reading: Reading, gemm: bool, op: Builder, rows: ir.Value) -> ir.Value:
-    return write(op, reading, rows, gemm=gemm)
+    return partial(write, reading=reading, gemm=gemm), [*([GEMM_RULE] if gemm else []), *in_chunks], why_whole
 
 
 def _write(op: Builder, reading: Reading, x: ir.Value, forms: Forms, compute: loop.Compute) -> ir.Value:

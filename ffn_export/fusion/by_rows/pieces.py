@@ -90,14 +90,14 @@ def _users(place: Place) -> Sequence[ir.Node]:
     return [*readers(value), *([place[0]] if value.is_graph_output() else [])] if matrix else []
 
 
-def write(op: Builder, reading: Reading, pieces: Pieces, x: ir.Value) -> ir.Value:
+def write(op: Builder, x: ir.Value, *, reading: Reading, pieces: Pieces) -> ir.Value:
     """Write the pieces, for rows.
 
     Args:
         op: Takes the nodes; its constants are of the main graph.
+        x: Its input as rows.
         reading: The feed-forward.
         pieces: The same as pieces.
-        x: Its input as rows.
 
     Returns:
         The result as rows.

@@ -28,13 +28,13 @@ def biased_products(reading: Reading) -> Mapping[ir.Node, linear.Linear]:
     return found
 
 
-def write(op: Builder, reading: Reading, x: ir.Value, *, gemm: bool) -> ir.Value:
+def write(op: Builder, x: ir.Value, *, reading: Reading, gemm: bool) -> ir.Value:
     """Write what the nodes compute, for rows.
 
     Args:
         op: Takes the nodes; its constants are of the main graph.
-        reading: The feed-forward.
         x: Its input as rows.
+        reading: The feed-forward.
         gemm: Whether a product and its bias become one ``Gemm``.
 
     Returns:

@@ -165,6 +165,14 @@ def test_half_precision_and_quantized_weights_stay_whole() -> None:
         assert operators(fuse(of, "ort-cpu", forms=FORMS)[0]) == operators(of)
 
 
+@pytest.mark.parametrize("dtype", [ir.DataType.FLOAT16, ir.DataType.DOUBLE])
+def test_what_was_measured_in_float32_says_nothing_of_other_dtypes(dtype: ir.DataType) -> None:
+    of = cast(feed_forward(PLAIN, widths=(8, WIDE)), dtype)
+    fused, report = fuse(of, "ort-cpu", forms=Forms(pieces=frozenset({"gelu"})))
+    assert operators(fused) == operators(of)
+    assert "rows" not in str(report.sites[0].reason)
+
+
 def test_a_row_that_is_not_finite_stays_in_its_row() -> None:
     of = feed_forward(PLAIN, widths=WIDTHS)
     x = np.random.default_rng(0).standard_normal((1, 5, 8)).astype(np.float32)
