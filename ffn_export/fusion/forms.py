@@ -24,7 +24,7 @@ class Forms:
         long_only: Whether the loop is for inputs of two chunks and more, and the plain nodes stand beside it in a
             branch of an ``If`` for others. ONNX Runtime then packs the weights for each, which takes more memory.
         pieces: Activations of feed-forwards in float32 whose hidden layer, of :data:`WIDE` units or more, is computed a
-            quarter at a time, by their names in a report; :data:`ANY` for all, of any width and dtype; none for no pieces.
+            quarter at a time, by their names in a report; :data:`ANY` for all, of any width and dtype; empty for none.
 
     Raises:
         UsageError: If a chunk holds no row, or there is none to be for long inputs only.
