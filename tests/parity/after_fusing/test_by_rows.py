@@ -18,8 +18,8 @@ from tests.fusion.graphs import assert_same_function, operators
 
 @pytest.mark.parametrize("forms", [Forms(frozenset({GEMM})), Forms(chunk=4), Forms(frozenset({GEMM}), 4)])
 def test_a_faulty_form_is_undone(monkeypatch: pytest.MonkeyPatch, forms: Forms) -> None:
-    def wrong(op: Builder, reading: Reading, x: ir.Value, *, gemm: bool) -> ir.Value:
-        y = write(op, reading, x, gemm=gemm)
+    def wrong(op: Builder, x: ir.Value, *, reading: Reading, gemm: bool) -> ir.Value:
+        y = write(op, x, reading=reading, gemm=gemm)
         negated: ir.Value = op.Neg(y)
         negated.type, negated.shape = y.type, y.shape
         return negated
