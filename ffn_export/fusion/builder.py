@@ -41,7 +41,7 @@ class Builder:
 
     def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> ir.Value:
         """Write a constant, stored as the exporter stores its own."""
-        tensor = ir.tensor(np.ascontiguousarray(array), dtype=dtype)
+        tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), dtype=dtype)  # NumPy makes a number a row
         value = ir.Value(type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor)
         self.constants.append(value)
         return value

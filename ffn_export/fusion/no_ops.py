@@ -1,4 +1,4 @@
-"""Nodes that do nothing: ``Identity``, a Cast to the dtype that is there, ``Dropout`` outside of training.
+"""Nodes that do nothing: ``Identity``, a cast to the dtype that is there, ``Dropout`` outside of training.
 
 They are taken away before rules look at a graph, so that no rule has to look through them. One whose result
 is an output of its graph stays: it gives the output its name.
@@ -34,6 +34,9 @@ def _does_nothing(node: ir.Node, source: ir.Value, opset: int) -> bool:
     if is_standard(node, "Cast"):
         to = int_of(node, "to", 0)
         return len(node.inputs) == len(node.outputs) == 1 and source.dtype is not None and source.dtype.value == to
+    if is_standard(node, "CastLike"):
+        like = input_at(node, 1)
+        return source.dtype is not None and like is not None and source.dtype == like.dtype
     if is_standard(node, "Dropout"):
         return not any(map(is_read, node.outputs[1:])) and not _may_train(node, opset)
     return False

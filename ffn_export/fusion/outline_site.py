@@ -7,7 +7,7 @@ gated: the activated projection is always the first. These are the names of Mixt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -45,13 +45,27 @@ class Reading:
     is_known: bool
 
 
-def read(model: ir.Model, site: FoundSite, places: Mapping[ir.Node, int]) -> Reading | str:
+def is_baked(value: ir.Value) -> bool:
+    """Whether a value is a small constant, which becomes one of the body."""
+    if not constants.is_constant(value):
+        return False
+    tensor = constant_tensor(value)
+    return tensor is not None and tensor.size <= _LARGEST_BAKED
+
+
+def read(
+    model: ir.Model,
+    site: FoundSite,
+    places: Mapping[ir.Node, int],
+    is_own: Callable[[ir.Value], bool] = is_baked,
+) -> Reading | str:
     """Read a feed-forward, or return why it cannot be one node.
 
     Args:
         model: The model.
         site: A feed-forward of it.
         places: The place of every node in its graph.
+        is_own: Whether a value beside its input and its weights may be read all the same.
     """
     if any(node.op_type == QUANTIZED for node in site.nodes):
         return "its weights are quantized"
@@ -60,7 +74,7 @@ def read(model: ir.Model, site: FoundSite, places: Mapping[ir.Node, int]) -> Rea
     found = roles(site)
     reason = "it reads more than its input and weights"
     for x in _sources(found):
-        region = _region(site, found, x)
+        region = _region(site, found, x, is_own)
         if isinstance(region, str):
             reason = region
             continue
@@ -96,7 +110,7 @@ def _back(value: ir.Value) -> Iterator[ir.Value]:
         node = node.inputs[0].producer()
 
 
-def _region(site: FoundSite, found: Roles, x: ir.Value) -> list[ir.Node] | str:
+def _region(site: FoundSite, found: Roles, x: ir.Value, is_own: Callable[[ir.Value], bool]) -> list[ir.Node] | str:
     """Return the nodes between the input and the end; the weights' own are outside."""
     own = {*site.nodes, *found.trailing}
     stops = {x, *found.values.values()}
@@ -105,7 +119,7 @@ def _region(site: FoundSite, found: Roles, x: ir.Value) -> list[ir.Node] | str:
     waiting = [found.end]
     while waiting:
         value = waiting.pop()
-        if value in stops or is_baked(value):
+        if value in stops or is_own(value):
             continue
         node = value.producer()
         if node is None or node.graph is not graph:
@@ -116,14 +130,6 @@ def _region(site: FoundSite, found: Roles, x: ir.Value) -> list[ir.Node] | str:
             seen[node] = None
             waiting += [each for each in node.inputs if each is not None]
     return list(seen)
-
-
-def is_baked(value: ir.Value) -> bool:
-    """Whether a value is a small constant, which becomes one of the body."""
-    if not constants.is_constant(value):
-        return False
-    tensor = constant_tensor(value)
-    return tensor is not None and tensor.size <= _LARGEST_BAKED
 
 
 def _has_axes_of(x: ir.Value, end: ir.Value) -> bool | None:

@@ -143,7 +143,8 @@ def _add(node: ir.Node, added: ir.Value, names: Names) -> None:
     assert isinstance(graph, ir.Graph)
     add = ir.node("Add", [product, added], name=names.node(f"{node.name or 'product'}_Add"))
     total = add.outputs[0]
-    total.type, total.shape = product.type, product.shape
+    total.type, total.shape, total.doc_string = product.type, product.shape, product.doc_string
+    total.metadata_props.update(product.metadata_props)
     graph.insert_after(node, add)
     ir.convenience.replace_all_uses_with(product, total, replace_graph_outputs=True)
     add.replace_input_with(0, product)

@@ -172,10 +172,12 @@ def test_a_gemm_with_its_bias_and_a_turned_matrix() -> None:
 )
 def test_what_a_gemm_adds_that_is_no_row_is_added_by_a_node_of_its_own(body: str) -> None:
     model = graph(body, rows="batch")
+    model.graph.outputs[0].metadata_props["noted"] = "of the output"
     quantized, report = quantize(model)
     assert sorted(operators(quantized)) == ["Add", "MatMulNBits", "MatMulNBits", "Relu"]
     assert report.kept == {}
     assert [value.name for value in quantized.graph.outputs] == ["y"]
+    assert quantized.graph.outputs[0].metadata_props["noted"] == "of the output"
     x = DRAW.standard_normal((5, 40)).astype(np.float32)
     assert relative(run(quantized, x), run(model, x)) < 0.02
 

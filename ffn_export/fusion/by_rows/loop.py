@@ -37,7 +37,9 @@ def write(op: Builder, rows: ir.Value, sizes: tuple[int, int], tokens: int, comp
     """
     count = op.Shape(rows, start=0, end=1)
     chunks = op.Max(op.Div(count, _whole(op, tokens)), _whole(op, 1))
-    computed = op.Loop(op.Squeeze(chunks), None, body=_body(op, rows, count, chunks, sizes[0], compute))
+    # A condition may be left out, but ONNX's reference evaluator takes that for false.
+    always = op.constant(np.asarray(True))
+    computed = op.Loop(op.Squeeze(chunks), always, body=_body(op, rows, count, chunks, sizes[0], compute))
     return _together(op, computed, count, chunks, sizes[1])
 
 

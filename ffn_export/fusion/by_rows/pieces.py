@@ -9,7 +9,7 @@ is a ``Gemm``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -43,6 +43,7 @@ class Pieces:
         second: The second product.
         after: The nodes behind it, which run once.
         bounds: The first unit of each piece, and behind them their number.
+        parts: What was written of the constants. A loop and the branch for short inputs read the same.
     """
 
     plan: Plan
@@ -50,6 +51,7 @@ class Pieces:
     second: ir.Node
     after: tuple[ir.Node, ...]
     bounds: tuple[int, ...]
+    parts: dict[tuple[ir.Value, tuple[int, int]], ir.Value] = field(default_factory=dict)
 
 
 def read(site: sites.FoundSite, reading: Reading) -> Pieces | str:
@@ -187,9 +189,16 @@ class _Piece:
         along = self.pieces.plan.constants.get((node, place))
         if value is None or along is None:
             return value if value is None else values.get(value, value)
+        part = self.pieces.parts.get((value, self.units))
+        if part is None:
+            (units,) = along
+            part = self.pieces.parts[value, self.units] = self._part(value, units)
+        return part
+
+    def _part(self, value: ir.Value, units: Padding) -> ir.Value:
+        """Write the part of a constant that belongs to the units of this piece."""
         tensor = constant_tensor(value)
         assert tensor is not None
-        (units,) = along
         sizes = list(tensor.shape.numpy())
         sizes[units.axis] = units.parts * (self.units[1] - self.units[0])
         return self.op.computed(partial(_of_units, tensor, units, self.units), tensor.dtype, sizes)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from ffn_export.fusion import layout, sites
-from ffn_export.fusion.constants import evaluate, integers
-from ffn_export.fusion.outline_site import Reading
+from ffn_export.fusion.constants import evaluate, integers, is_constant
+from ffn_export.fusion.outline_site import Reading, is_baked
 from ffn_export.fusion.outline_site import read as read_site
 from ffn_export.fusion.region import HALVES, LAYOUT
 from ffn_export.fusion.shapes import are_same_axes, last_size
@@ -30,7 +30,7 @@ def read(model: ir.Model, site: sites.FoundSite, places: Mapping[ir.Node, int]) 
         return "it is not in the main graph"
     if model.opset_imports.get("", 0) < OPSET:
         return f"computing it by rows needs opset {OPSET}"
-    reading = read_site(model, site, places)
+    reading = read_site(model, site, places, lambda value: is_baked(value) or _is_fixed_row(value))
     return reading if isinstance(reading, str) else _why_not(reading) or reading
 
 
@@ -69,8 +69,12 @@ def _why_not(reading: Reading) -> str | None:
             if value is None or value is x or is_weight or value.producer() in reading.nodes:
                 continue
             if not _is_of_all_rows(value):
-                return f"{value.name!r} is not known to be the same for every token"
+                return f"{value.name!r} is not known to be a number or a row, the same for every token"
     return None
+
+
+def _is_fixed_row(value: ir.Value) -> bool:
+    return is_constant(value) and _is_of_all_rows(value)
 
 
 def _is_of_all_rows(value: ir.Value) -> bool:

@@ -87,7 +87,7 @@ def test_with_biases_in_the_products() -> None:
         ),
         (
             "h = MatMul(x, w1) p = Constant<value = float[2,1] {1, 2}>() a = Add(h, p) g = Gelu(a) y = MatMul(g, w2)",
-            "'p' is not known to be the same for every token",
+            "'p' is not known to be a number or a row, the same for every token",
         ),
     ],
 )

@@ -69,3 +69,13 @@ def test_the_value_that_is_excluded_stays() -> None:
     of = feed_forward(PLAIN)
     assert operators(rewrite(of, "ort-cpu", ["y"], forms=FORMS).model) == operators(of)
     assert rewrite(of, "ort-cpu", forms=FORMS).values == ("y",)
+
+
+def test_as_a_function_and_fused_again_it_is_still_a_feed_forward() -> None:
+    of = feed_forward(PLAIN.replace("g = Gelu(a)", "s = Sigmoid(a) g = Mul(a, s)"))
+    one_node, _ = fuse(of, "ort-cpu", forms=FORMS, outline=True)
+    # Where the function is written out, it casts to the dtype that is there.
+    again, report = fuse(one_node, "ort-cpu", forms=FORMS)
+    assert [(site.kind, site.activation) for site in report.sites] == [("feed_forward", "silu")]
+    assert "CastLike" not in operators(again)
+    assert_same_function(of, again)

@@ -107,6 +107,23 @@ def test_in_chunks_too() -> None:
         assert_same_function(of, fused)
 
 
+def test_a_loop_and_the_branch_for_short_inputs_read_the_same_pieces() -> None:
+    of = feed_forward(PLAIN, widths=(8, 256))
+    stored = [
+        onnx_file.weight_bytes(fuse(of, "ort-cpu", forms=forms)[0])
+        for forms in (Forms(chunk=2, long_only=True), Forms().in_chunks(2, long_only=True))
+    ]
+    assert stored[1] < 1.1 * stored[0]
+
+
+@pytest.mark.parametrize("d_ff", [64, 80, 1024])  # above 64 it is too large for a constant of a function's body
+def test_rows_that_are_no_bias_are_divided(d_ff: int) -> None:
+    of = feed_forward(PLAIN.replace("g = Gelu(a)", "k = Gelu(a) g = Mul(k, scale1)"), widths=(8, d_ff))
+    fused, report = fuse(of, "ort-cpu", forms=FORMS)
+    assert report.rules == {RULE: 1}
+    assert_same_function(of, fused)
+
+
 def test_padded_widths_leave_pieces_alone() -> None:
     of = feed_forward(PLAIN, widths=(8, 4096))
     fused, report = fuse(of, "ort-cpu", forms=Forms(frozenset({PADDED}), pieces=FORMS.pieces))
