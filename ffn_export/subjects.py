@@ -159,7 +159,7 @@ def reference_of(file: OpenModel, against: Against, threads: int) -> Reference:
     subject = against.subject
     if isinstance(subject, Path) or (isinstance(subject, str) and subject.endswith(".onnx")):
         return OnnxReference(Path(subject), threads, against.inputs)
-    source, _ = known_source(file, against)
+    source, why = known_source(file, against)
     if source is not None:
         return TorchReference(source, threads)
     if file.directory is None or file.manifest is None:
@@ -167,7 +167,7 @@ def reference_of(file: OpenModel, against: Against, threads: int) -> Reference:
             "name what to verify against: --against a preset, package.module:factory, hf:DIR or other.onnx"
         )
     expected = vectors.read(file.directory)
-    return VectorReference(f"{file.directory.name}'s test vectors", file.manifest.inputs, *expected)
+    return VectorReference(f"{file.directory.name}'s test vectors", file.manifest.inputs, *expected, why_alone=why)
 
 
 def source_of(file: OpenModel, against: Against) -> Source | None:

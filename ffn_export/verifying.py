@@ -100,6 +100,8 @@ def verify(
                 keepers=keepers,
                 progress=progress,
             )
+    if isinstance(reference, VectorReference) and reference.why_alone is not None:
+        result = replace(result, notes=(*result.notes, f"judged by the recorded case alone: {reference.why_alone}"))
     if kept is not None and kept.problem is not None:
         result = replace(result, notes=(*result.notes, f"failing inputs are not kept: {kept.problem}"))
     return result

@@ -168,7 +168,11 @@ def _distance(own: Array, truth: Array) -> float:
 
 
 class VectorReference:
-    """A bundle's test vectors: the oracle's values for one set of inputs, rounded to the working dtype."""
+    """A bundle's test vectors: the oracle's values for one set of inputs, rounded to the working dtype.
+
+    Attributes:
+        why_alone: Why the source itself is not asked; None where the bundle names none.
+    """
 
     def __init__(
         self,
@@ -176,8 +180,10 @@ class VectorReference:
         tensors: Sequence[Mapping[str, Any]],
         inputs: Mapping[str, Array],
         outputs: Mapping[str, Array],
+        why_alone: str | None = None,
     ) -> None:
         self.name = name
+        self.why_alone = why_alone
         self.source: Source | None = None
         self.example: Mapping[str, int] = {}
         self.computed_in: Mapping[str, str] = {}

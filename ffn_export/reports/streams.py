@@ -1,10 +1,15 @@
-"""Standard output and error, whose reader may have gone: what is still written goes nowhere, and the verdict counts."""
+"""Standard output and error, whose reader may have gone: what is still written goes nowhere, and the verdict counts.
+
+What was asked for on standard output and cannot be written there, as on a full disk, is an error.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from typing import IO, Any
+
+from ffn_export.errors import UsageError
 
 
 def let_go(stream: IO[str]) -> None:
@@ -21,7 +26,11 @@ def say(line: str) -> None:
 
 
 def put(text: str) -> None:
-    """Write text to standard output as UTF-8, as a file would hold it, whatever a terminal would take."""
+    """Write text to standard output as UTF-8, as a file would hold it, whatever a terminal would take.
+
+    Raises:
+        UsageError: If it cannot be written to.
+    """
     raw: Any = getattr(sys.stdout, "buffer", None)  # which a stream in memory has not
     try:
         sys.stdout.flush()
@@ -32,3 +41,6 @@ def put(text: str) -> None:
             raw.flush()
     except BrokenPipeError:
         let_go(sys.stdout)
+    except OSError as error:
+        let_go(sys.stdout)  # what it still holds
+        raise UsageError(f"cannot write standard output: {error.strerror or error}") from error

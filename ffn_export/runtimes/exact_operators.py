@@ -48,7 +48,7 @@ class GatherElements(OpRun):
         return (np.take_along_axis(data[own], indices, axis),)
 
 
-class Loop(EvaluatorsLoop):  # type: ignore[misc]
+class Loop(EvaluatorsLoop):
     """A loop that runs where no condition is given, and stacks what it gathers, of no iterations too.
 
     The evaluator's own takes a missing condition for false, puts the rows of all iterations under one another, and

@@ -213,7 +213,9 @@ def test_users_modules(factory: Callable[[str], str], tmp_path: Path, capfd: Cap
     (tmp_path / f"{spec.partition(':')[0]}.py").unlink()
     sys.modules.pop(spec.partition(":")[0])
     assert run(["verify", "out/make"]) == 0
-    assert "test vectors" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "test vectors" in said
+    assert "judged by the recorded case alone: cannot import" in said
     # It is timed under its own options too, without the module.
     words = ["bench", "out/make", "--tokens", "8"]
     assert run([*words, "--json", "times.json"]) == 0, capfd.readouterr().err
@@ -294,6 +296,26 @@ def test_ctrl_c_and_a_cancelled_job_say_so_and_leave_nothing(number: signal.Sign
     assert "ffn-export: interrupted" in rest
     assert "Traceback" not in rest
     assert os.listdir(tmp_path) == []
+
+
+def test_ctrl_c_when_all_is_done_changes_nothing() -> None:
+    # What is registered first runs last, so the signal comes while the interpreter clears up.
+    code = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+    code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background ignores it
+    code += "from ffn_export.cli.main import main; main(['list'])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "bert-ffn" in result.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("arguments", ["list", "inspect m.onnx --json -"])
+def test_a_disk_that_is_full_is_one_line(arguments: str, fused_file: Callable[..., Path]) -> None:
+    arguments = arguments.replace("m.onnx", str(fused_file("d2l-ffn")))
+    command = f"{sys.executable} -m ffn_export.cli.main {arguments} > /dev/full"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == "ffn-export: cannot write standard output: No space left on device\n"
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
