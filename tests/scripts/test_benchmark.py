@@ -188,7 +188,9 @@ def test_a_whole_model_is_added_to_what_is_there(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(WHOLE_MODELS, "tiny BERT", TINY_BERT)
     known = Accuracy("a model", 2, 20, (LayerError(0, 0.004, 0.009),), 0.004, 0.009, 0.02, 0.999, 1.0)
     cell = Cell("bert-ffn", (768, 3072), 64, 1, (), ())
-    there = Results("2026-01-01 00:00", ("before",), machine.current(1), "", (cell,), accuracy=known)
+    there = Results(
+        "2026-01-01 00:00", ("before",), machine.current(1), machine.instruction_sets(), (cell,), accuracy=known
+    )
     store.write(there, tmp_path / "times.json")
     status, errors = run(
         tmp_path, "--resume", "--presets", "bert-ffn", "--tokens", "64", "--widths", "768x3072", "--threads", "1",
@@ -216,7 +218,15 @@ def test_what_fails_is_named_and_what_was_measured_is_kept(tmp_path: Path, monke
     monkeypatch.setattr(pretrained, "installed", lambda: True)
     monkeypatch.setattr(end_to_end, "tune_seconds", failing)
     cell, whole = Cell("bert-ffn", (32, 64), 1, 1, (), ()), Cell(MINILM, (384, 1536), 5, 1, (), ())
-    before = Results("2026-01-01 00:00", ("before",), machine.current(1), "", (cell,), (whole,), missing={"x": "gone"})
+    before = Results(
+        "2026-01-01 00:00",
+        ("before",),
+        machine.current(1),
+        machine.instruction_sets(),
+        (cell,),
+        (whole,),
+        missing={"x": "gone"},
+    )
     store.write(before, tmp_path / "times.json")
     status, errors = run(
         tmp_path, *BLOCKS[:2], "--tokens", "1", *TINY, "--resume", "--models", MINILM, "--whole-tokens", "5",
