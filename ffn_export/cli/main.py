@@ -6,7 +6,6 @@ name is not available; 130 interrupted.
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import signal
@@ -18,7 +17,7 @@ import click
 
 from ffn_export.cli.state import State
 from ffn_export.errors import FfnExportError, did_you_mean
-from ffn_export.reports.streams import let_go, say
+from ffn_export.reports.streams import say
 
 # Command -> the module that defines it, in the order of the help.
 COMMANDS = {
@@ -119,15 +118,8 @@ def run(arguments: list[str]) -> int:
     except MemoryError as error:
         return _fail(state, error, f"there is not the memory for this: {error or 'ask for less at once'}", 2)
     except Exception as error:  # noqa: BLE001 - a fault of ours: one line for the user, all of it with --debug
-        return _fail(state, error, _unexpected(error), 2)
+        return _fail(state, error, f"unexpected {type(error).__name__}: {error}; --debug shows where", 2)
     return int(status or 0)
-
-
-def _unexpected(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-        let_go(sys.stdout)  # what it still holds, which could not be written at the end either
-        return f"cannot write standard output: {error.strerror}"
-    return f"unexpected {type(error).__name__}: {error}; --debug shows where"
 
 
 def _fail(state: State, error: BaseException, message: str, status: int) -> int:

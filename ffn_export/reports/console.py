@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import io
 import sys
+from typing import Any
 
 from rich.console import Console
 
-from ffn_export.reports.streams import let_go
+from ffn_export.reports.streams import let_go, refusal
 
 # Rich lays a table out for some width; no name reaches this one.
 _UNBOUNDED = 1_000_000
@@ -24,6 +25,17 @@ class _Console(Console):
         self.quiet = True
         if isinstance(self.file, io.TextIOWrapper):
             let_go(self.file)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print.
+
+        Raises:
+            UsageError: If the stream cannot be written to, as on a full disk.
+        """
+        try:
+            super().print(*objects, **options)
+        except OSError as error:
+            raise refusal(self.file, error) from error
 
 
 def stdout_console() -> Console:

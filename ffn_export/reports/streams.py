@@ -17,6 +17,12 @@ def let_go(stream: IO[str]) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def refusal(stream: IO[str], error: OSError) -> UsageError:
+    """Return the error of a stream that cannot be written to; what it still holds goes nowhere."""
+    let_go(stream)
+    return UsageError(f"cannot write standard {'error' if stream is sys.stderr else 'output'}: {error.strerror}")
+
+
 def say(line: str) -> None:
     """Write a line to standard error."""
     try:
@@ -42,5 +48,4 @@ def put(text: str) -> None:
     except BrokenPipeError:
         let_go(sys.stdout)
     except OSError as error:
-        let_go(sys.stdout)  # what it still holds
-        raise UsageError(f"cannot write standard output: {error.strerror or error}") from error
+        raise refusal(sys.stdout, error) from error
