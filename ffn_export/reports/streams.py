@@ -27,7 +27,7 @@ def say(line: str) -> None:
     """Write a line to standard error."""
     try:
         print(line, file=sys.stderr, flush=True)
-    except BrokenPipeError:
+    except OSError:  # nobody reads it, or its disk is full: the exit status tells all the same
         let_go(sys.stderr)
 
 

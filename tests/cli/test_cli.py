@@ -316,6 +316,8 @@ def test_a_disk_that_is_full_is_one_line(arguments: str, fused_file: Callable[..
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert result.stderr == "ffn-export: cannot write standard output: No space left on device\n"
+    missing = f"{sys.executable} -m ffn_export.cli.main inspect missing.onnx 2> /dev/full"
+    assert subprocess.run(["bash", "-c", missing], check=False).returncode == 2
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
