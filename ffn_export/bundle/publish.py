@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ffn_export.bundle.locked_directory import locked_directory, taken_over
 from ffn_export.bundle.manifest import files_of
+from ffn_export.bundle.swap import move_into_place
 from ffn_export.errors import UsageError
 
+Check = Callable[[Path], None]
+
 _PREFIX = ".building-"
+_NEW, _OLD = "new", "old"  # of a stage: the bundle in the making, and one that was moved aside
+_OF_FILE_MANAGERS = frozenset({".DS_Store", "Thumbs.db"})  # how a window shows the folder: no user wrote it
 _LONGEST_NAME = 200  # bytes: file systems have 255, and a bundle in the making has a longer one
 
 
@@ -42,8 +47,7 @@ def check_destination(destination: Path) -> None:
     """
     if destination.is_symlink() or (destination.exists() and not destination.is_dir()):
         raise UsageError(f"{destination} is in the way and is no bundle: remove it or choose another --name")
-    if destination.is_dir() and any(destination.iterdir()):
-        _check_replaceable(destination)
+    check_replaceable(destination)
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(prefix=_PREFIX, dir=destination.parent):
@@ -52,103 +56,80 @@ def check_destination(destination: Path) -> None:
         raise UsageError(f"cannot write to {destination.parent}: {error.strerror or error}") from error
 
 
-def _check_replaceable(directory: Path) -> None:
-    """Refuse a folder with anything in it that no build of ours has put there: it would be lost."""
+def check_replaceable(directory: Path) -> None:
+    """Refuse a folder with any file in it that no build has put there, hidden or not: it would be lost."""
+    if not directory.is_dir() or not any(directory.iterdir()):
+        return
     own = files_of(directory)
     if own is None:
         raise UsageError(f"{directory} is no bundle and is not replaced: remove it or choose another --name")
-    there = (path.relative_to(directory).as_posix() for path in sorted(directory.rglob("*")) if not path.is_dir())
-    other = next((name for name in there if name not in own and not name.rpartition("/")[2].startswith(".")), None)
+    files = (path for path in sorted(directory.rglob("*")) if path.is_symlink() or not path.is_dir())
+    other = next((p for p in files if p.relative_to(directory).as_posix() not in own | _OF_FILE_MANAGERS), None)
     if other is not None:
-        raise UsageError(f"{directory / other} is not the bundle's and would be lost: move it or choose another --name")
+        raise UsageError(f"{other} is not the bundle's and would be lost: move it or choose another --name")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A directory beside the destination, in which a bundle is made."""
+    """A directory beside the destination, in which a bundle is made.
+
+    Attributes:
+        directory: The bundle in the making.
+        destination: Where it goes.
+        aside: Where the old bundle goes on file systems that cannot exchange two directories.
+        check: Refuses what must not be replaced.
+    """
 
     directory: Path
     destination: Path
+    aside: Path
+    check: Check
 
     def publish(self) -> None:
-        """Take the destination's place."""
-        _swap(self.directory, self.destination)
+        """Take the destination's place; the bundle that was there goes with the stage.
+
+        Raises:
+            UsageError: If the destination has since got a file that would be lost.
+        """
+        self.check(self.destination)
+        move_into_place(self.directory, self.destination, self.aside)
 
 
 @contextmanager
-def staging(destination: Path) -> Iterator[Stage]:
+def staging(destination: Path, check: Check = check_replaceable) -> Iterator[Stage]:
     """Give a stage, gone afterwards unless it was published.
 
     Until then the old bundle stays, whatever happens. What a killed run left behind is cleared away
     by the next one.
+
+    Args:
+        destination: The bundle's directory.
+        check: Raises ``UsageError`` for a directory that must not be replaced.
 
     Raises:
         UsageError: If the file system refuses.
     """
     _clear_leftovers(destination)
     try:
-        directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{destination.name}-{os.getpid()}-", dir=destination.parent))
+        with locked_directory(f"{_PREFIX}{destination.name}-", destination.parent) as own:
+            directory = own / _NEW
+            directory.mkdir()
+            yield Stage(directory, destination, own / _OLD, check)
     except OSError as error:
         raise UsageError(f"cannot write to {destination.parent}: {error.strerror or error}") from error
-    try:
-        yield Stage(directory, destination)
-    except OSError as error:
-        raise UsageError(f"cannot write to {destination.parent}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def _swap(stage: Path, destination: Path) -> None:
-    """Move the old bundle aside and the new one in; between the two there is none for a moment.
-
-    Of several processes that publish into one place each finds what the one before it put there: the last one stays.
-    """
-    mask = os.umask(0)
-    os.umask(mask)
-    stage.chmod(0o777 & ~mask)  # mkdtemp's own permissions shut everybody else out
-    aside: list[Path] = []
-    try:
-        while True:
-            old = stage.with_name(f"{stage.name}_{len(aside)}.old")
-            with suppress(FileNotFoundError):
-                destination.rename(old)
-                aside.append(old)
-            try:
-                stage.rename(destination)
-                return
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise
-    except BaseException:
-        if aside and not destination.exists():
-            aside.pop().rename(destination)
-        raise
-    finally:
-        for old in aside:
-            shutil.rmtree(old, ignore_errors=True)
 
 
 def _clear_leftovers(destination: Path) -> None:
-    """Remove staging directories of this bundle whose process is gone; what one had moved aside is put back."""
-    own = re.compile(rf"{re.escape(_PREFIX + destination.name)}-(?P<pid>\d+)-[^-.]+(?P<old>\.old)?")
+    """Remove the stages of this bundle whose process is gone; a bundle that one had moved aside is put back."""
+    own = re.compile(rf"{re.escape(_PREFIX + destination.name)}-\w+")
     for leftover in sorted(destination.parent.glob(f"{_PREFIX}*")):
-        found = own.fullmatch(leftover.name)  # not that of another bundle, whose name begins with this one's
-        if found is None or _alive(int(found["pid"])):
+        if own.fullmatch(leftover.name) is None:  # that of another bundle, whose name begins with this one's
             continue
-        if found["old"] and not destination.exists():
-            leftover.rename(destination)
-        else:
+        with taken_over(leftover) as is_dead:
+            if not is_dead:
+                continue
+            old = leftover / _OLD
+            if old.is_dir() and not destination.exists():
+                with suppress(OSError):  # another process has published meanwhile
+                    old.rename(destination)
             shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    if pid == os.getpid():
-        return True
-    if os.name == "nt":
-        return True  # signal 0 is Ctrl-C there: a leftover stays for its user to remove
-    with suppress(PermissionError):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-    return True

@@ -40,7 +40,7 @@ def write(reduced: Reduced, directory: Path) -> None:
         UsageError: If it cannot be written.
     """
     check_destination(directory)
-    with staging(directory.absolute()) as stage:
+    with staging(directory.absolute(), check_destination) as stage:
         onnx_file.save(reduced.model, stage.directory / MODEL)
         onnx_file.save(reduced.reference, stage.directory / REFERENCE)
         vectors.write(stage.directory, reduced.inputs, reduced.expected)
