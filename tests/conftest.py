@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from torch.onnx._internal.exporter import _registration
 
+from ffn_export import strict
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
@@ -29,6 +30,9 @@ settings.register_profile(
 settings.register_profile(
     "nightly", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=_SLOW_MACHINES
 )
+# What production turns into a refusal is raised, here and in the processes that tests start.
+os.environ[strict.VARIABLE] = "1"
+
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
@@ -37,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker("no_cover")
+
+
+@pytest.fixture
+def as_in_production(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turn strict mode off, for tests of what a user sees of a fault."""
+    monkeypatch.delenv(strict.VARIABLE)
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.runtimes.torch_eager import torch_threads_kept
+from ffn_export.strict import expose_own
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.gate import Gate
 from ffn_export.tuning.options import TuneOptions
@@ -310,7 +311,8 @@ def _write_vectors(stage: Path, source: Source, reference: TorchReference, parit
         inputs = draw_all(source.inputs, sizes, seed)
         try:
             evaluated = reference.evaluate(inputs)
-        except Exception:  # noqa: BLE001 - a user's module refuses these sizes; it took others
+        except Exception as error:  # noqa: BLE001 - a user's module refuses these sizes; it took others
+            expose_own(error)
             continue
         vectors.write(stage, inputs, {name: truth.astype(own.dtype) for name, (truth, own) in evaluated.items()})
         return

@@ -18,6 +18,7 @@ import click
 from ffn_export.cli.state import State
 from ffn_export.errors import FfnExportError, did_you_mean
 from ffn_export.reports.streams import say
+from ffn_export.strict import expose
 
 # Command -> the module that defines it, in the order of the help.
 COMMANDS = {
@@ -118,6 +119,7 @@ def run(arguments: list[str]) -> int:
     except MemoryError as error:
         return _fail(state, error, f"there is not the memory for this: {error or 'ask for less at once'}", 2)
     except Exception as error:  # noqa: BLE001 - a fault of ours: one line for the user, all of it with --debug
+        expose(error)
         return _fail(state, error, f"unexpected {type(error).__name__}: {error}; --debug shows where", 2)
     return int(status or 0)
 

@@ -24,6 +24,7 @@ from ffn_export.exporter.pieces import PiecesAsSlices
 from ffn_export.exporter.quiet import quiet, silent
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
+from ffn_export.strict import expose_own
 
 DEFAULT_OPSET = 20
 LOWEST_OPSET = 18  # torch's exporter writes 18 when asked for less, with no more than a log line
@@ -64,6 +65,7 @@ def _run(source: Source) -> Any:
     try:
         return source.module(*args, **kwargs)
     except Exception as error:
+        expose_own(error)
         shapes = ", ".join(f"{spec.name}:{spec.dtype}{list(spec.shape(sizes))}" for spec in source.inputs)
         tied = _tied_axes(source, sizes)
         hint = f"; it works where {tied} are equal: give them one name in --input" if tied else ""
@@ -84,7 +86,8 @@ def _runs(source: Source, sizes: Mapping[str, int]) -> bool:
     args, kwargs = source.arguments(sizes)
     try:
         source.module(*args, **kwargs)
-    except Exception:  # noqa: BLE001 - whatever it raises, it does not accept these sizes
+    except Exception as error:  # noqa: BLE001 - whatever it raises, it does not accept these sizes
+        expose_own(error)
         return False
     return True
 
@@ -105,6 +108,7 @@ def _trace(source: Source) -> torch.export.ExportedProgram:
                 source.module, args, kwargs=kwargs, dynamic_shapes=source.call.by_parameter(axes), strict=False
             )
     except Exception as error:
+        expose_own(error)
         raise _explained(error, source) from error
 
 
@@ -157,6 +161,7 @@ def _translate(program: torch.export.ExportedProgram, source: Source, names: tup
                 verbose=False,
             )
     except Exception as error:
+        expose_own(error)
         operator = re.search(r"target=torch\.ops\.([\w.]+)", str(error.__cause__))
         raise ExportError(
             f"torch.onnx cannot translate {operator[1] if operator else 'the module'} to opset {opset}: "

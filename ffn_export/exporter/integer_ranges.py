@@ -13,6 +13,7 @@ from ffn_export.exporter.drawing import trace_sizes
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.signature import CallSignature
 from ffn_export.exporter.tensor_spec import TensorSpec
+from ffn_export.strict import expose_own
 
 _ATEN = torch.ops.aten
 # Words in the names of inputs that are 0 or 1.
@@ -61,7 +62,8 @@ def _taken(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSig
         inputs[spec.name].fill_(count - 1)
         try:
             _run(module, call, inputs)
-        except Exception:  # noqa: BLE001 - a user's module raises whatever it likes on what it does not take
+        except Exception as error:  # noqa: BLE001 - a user's module raises whatever it likes on what it does not take
+            expose_own(error)
             continue
         return count
     return 2
@@ -119,7 +121,8 @@ def _watch(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSig
     watch = _TableWatch(zeros)
     try:
         watch.watch(lambda: _run(module, call, zeros))
-    except Exception:  # noqa: BLE001 - a module that fails here fails again, with its message, in capture
+    except Exception as error:  # noqa: BLE001 - a module that fails here fails again, with its message, in capture
+        expose_own(error)
         watch.rows.clear()
     return watch
 

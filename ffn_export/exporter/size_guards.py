@@ -28,6 +28,7 @@ from ffn_export.exporter.position_tables import position_limits
 from ffn_export.exporter.quiet import quiet
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import Dim, TensorSpec, merge_dims
+from ffn_export.strict import expose_own
 
 _SIZE = re.compile(r"L((?:\['\w+'\]|\[\d+\])+)\.size\(\)\[(\d+)\]")
 _FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "abs": abs, "int": int, "math": math}
@@ -237,12 +238,14 @@ class _Trial:
             try:
                 args, kwargs = self._source.arguments(sizes)
                 expected = tensors_of(self._source.module(*args, **kwargs))
-            except Exception:  # noqa: BLE001 - whatever it raises, it does not accept these sizes
+            except Exception as error:  # noqa: BLE001 - whatever it raises, it does not accept these sizes
+                expose_own(error)
                 return refused
             try:
                 args, kwargs = self._source.arguments(sizes)
                 actual = tensors_of(self._without_guards(*args, **kwargs))
-            except Exception:  # noqa: BLE001 - the module runs and the trace does not
+            except Exception as error:  # noqa: BLE001 - the module runs and the trace does not
+                expose_own(error)
                 return False
         pairs = zip(expected, actual, strict=False)
         return len(expected) == len(actual) and all(_close(*pair, self._epsilon) for pair in pairs)

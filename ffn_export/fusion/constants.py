@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.strict import expose_own
 
 
 def is_constant(value: ir.Value | None) -> bool:
@@ -123,7 +124,8 @@ def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | N
         return None
     try:
         result: np.ndarray[Any, Any] = _computed(node, known)
-    except Exception:  # noqa: BLE001 - a node that cannot be computed is no constant
+    except Exception as error:  # noqa: BLE001 - a node that cannot be computed is no constant
+        expose_own(error)
         return None
     return result if result.size <= _FOLDED_SIZE else None
 

@@ -18,6 +18,7 @@ from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.provenance import note, rules_of
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Match, Operator, Refused, Rule
+from ffn_export.strict import expose
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class Sweep:
             try:
                 found = _proposed(model, rule, node, op, highest)
             except Exception as error:  # noqa: BLE001 - a malformed node costs its own site and no other
+                expose(error)
                 found = Refused(f"reading it raised {first_line(error)}", (node,))
             if isinstance(found, _Proposal) and self._names_one_of(found.match.outputs):
                 op.discard()

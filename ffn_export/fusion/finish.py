@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
+from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion import outline as outlining
 from ffn_export.fusion import portable_functions as bodies
 from ffn_export.fusion.report import FusionReport, Site
+from ffn_export.strict import expose
 
 
 def finish(
@@ -23,13 +25,21 @@ def finish(
         portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
     """
     if outline:
-        made = outlining.outlined(model)
+        made = _outlined(model, report)
         model = made.model
         nodes = {**report.nodes, "after": sum(node.op_type != "Constant" for node in model.graph.all_nodes())}
         report = replace(report, sites=tuple(_explained(site, made.left) for site in report.sites), nodes=nodes)
     if portable_functions:
         model = bodies.add(model)
     return model, report
+
+
+def _outlined(model: ir.Model, report: FusionReport) -> outlining.Outlined:
+    try:
+        return outlining.outlined(model)
+    except Exception as error:  # noqa: BLE001 - a fault of ours costs the one node, not the model
+        expose(error)
+        return outlining.Outlined(model, {site.name: f"outlining raised {first_line(error)}" for site in report.sites})
 
 
 def _explained(site: Site, left: dict[str, str]) -> Site:

@@ -14,6 +14,7 @@ from onnx_ir.passes.common import InlinePass
 
 from ffn_export.exporter.quiet import quiet
 from ffn_export.fusion import portable_functions
+from ffn_export.strict import expose_own
 
 DOMAIN = "ai.ffn_export"
 
@@ -77,7 +78,8 @@ def _tried(model: ir.Model, keys: set[_Key]) -> ir.Model | None:
     try:
         with quiet():
             InlinePass(criteria=lambda function: function.identifier() in keys)(trial)
-    except Exception:  # noqa: BLE001 - whatever the pass raises of a function
+    except Exception as error:  # noqa: BLE001 - whatever the pass raises of a function
+        expose_own(error)
         return None
     return trial
 

@@ -17,6 +17,7 @@ from onnx_ir.passes.common._c_api_utils import call_onnx_api
 
 from ffn_export.exporter.quiet import quiet
 from ffn_export.fusion.shapes import bounded
+from ffn_export.strict import expose_own
 
 _UNNAMED = "unnamed_axis_"
 _LARGEST_INT = 2**31 - 1  # what the symbolic inference takes for "to the end" in a Slice
@@ -58,7 +59,8 @@ def _infer(model: ir.Model) -> bool:
         with quiet():
             # onnx-ir's own pass would call a sequence a tensor.
             inferred = ir.from_proto(call_onnx_api(_shapes, model.clone()))
-    except Exception:  # noqa: BLE001 - inference is a help: a rule that lacks a type refuses
+    except Exception as error:  # noqa: BLE001 - inference is a help: a rule that lacks a type refuses
+        expose_own(error)
         return False
     known = frozenset(_names((*model.graph.inputs, *_computed(model))))
     for value, found in zip(_computed(model), _computed(inferred), strict=True):
@@ -71,7 +73,8 @@ def _infer_symbolically(model: ir.Model) -> bool:
     try:
         with quiet():
             found = call_onnx_api(_symbolic_shapes, model.clone())
-    except Exception:  # noqa: BLE001 - as above
+    except Exception as error:  # noqa: BLE001 - as above
+        expose_own(error)
         return False
     learnt = False
     for value in (value for node in model.graph for value in node.outputs):
@@ -109,7 +112,8 @@ def _symbolic_shapes(proto: onnx.ModelProto) -> Mapping[str, onnx.TypeProto]:
     try:
         while inference.run_:
             inference._infer_impl()
-    except Exception:  # noqa: BLE001 - what it knew by then is as good
+    except Exception as error:  # noqa: BLE001 - what it knew by then is as good
+        expose_own(error)
         pass
     return {info.name: info.type for info in inference.known_vi_.values() if info.type.HasField("tensor_type")}
 

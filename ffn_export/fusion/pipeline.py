@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from ffn_export.exporter import weight_layout
+from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes
 from ffn_export.fusion.by_rows.apply import by_rows
 from ffn_export.fusion.decisions import GEMM, PADDED, in_use, open_rules
@@ -24,6 +25,7 @@ from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.site_report import report_sites
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.fusion.views import is_read
+from ffn_export.strict import expose
 
 # Where onnx-ir keeps a value's quantisation annotation: the names of initialisers that no node need read.
 _ANNOTATION = "quant_parameter_tensor_names"
@@ -90,9 +92,19 @@ def rewrite(
     """
     chosen = get_target(target)
     used = in_use(forms, chosen)
-    fused = sorted_copy(model)
-    if fused is None:
-        return Fusion(ir.from_proto(ir.to_proto(model)), unchanged(model, target), forms=used)
+    try:
+        fused = sorted_copy(model)
+        if fused is not None:
+            return _rewritten(fused, chosen, used, excluded)
+    except Exception as error:  # noqa: BLE001 - a fault of ours costs the fusion, not the model
+        expose(error)
+        problem = f"fusing raised {first_line(error)}: the model is left as it was"
+        return Fusion(as_it_came(model), replace(unchanged(model, target), problem=problem), forms=used)
+    return Fusion(ir.from_proto(ir.to_proto(model)), unchanged(model, target), forms=used)
+
+
+def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collection[str]) -> Fusion:
+    """Rewrite a copy of a model, in place."""
     opset.normalise(fused)
     before = node_count(fused), fused.opset_imports.get("", 0)
     remove_portable_functions(fused)
@@ -118,7 +130,7 @@ def rewrite(
     _allow_constants(fused)
     inference.forget_names(fused, own_names)
     report = FusionReport(
-        target=target,
+        target=chosen.name,
         sites=report_sites(fused, chosen, used, log, {"by rows": left, "padded": unpadded}),
         rules=dict(sorted(log.applied.items())),
         nodes={"before": before[0], "after": node_count(fused)},
@@ -170,6 +182,15 @@ def fusion_failures(report: FusionReport, required: Mapping[SiteKind, int]) -> t
 def node_count(model: ir.Model) -> int:
     """Return the number of nodes, subgraphs included and constants left out."""
     return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
+
+
+def as_it_came(model: ir.Model) -> ir.Model:
+    """Copy a model that nothing has changed; the model itself where it cannot be copied."""
+    try:
+        return sorted_copy(model) or model
+    except Exception as error:  # noqa: BLE001 - what cannot be copied can still be written
+        expose(error)
+        return model
 
 
 def sorted_copy(model: ir.Model) -> ir.Model | None:

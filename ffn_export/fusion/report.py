@@ -90,6 +90,7 @@ class FusionReport:
         nodes: ``{"before": n, "after": n}``.
         opset: ``{"before": n, "after": n}`` of the default domain.
         check: Whether both graphs were run and compared, and how that went.
+        problem: What fusing raised, so that the model is as it came; None where it went through.
     """
 
     target: str
@@ -98,6 +99,7 @@ class FusionReport:
     nodes: Mapping[str, int] = field(default_factory=dict)
     opset: Mapping[str, int] = field(default_factory=dict)
     check: Check = NOT_ASKED_FOR
+    problem: str | None = None
 
     def count(self, kind: SiteKind, status: SiteStatus = "fused") -> int:
         """Return how many sites of a kind have a status."""
@@ -105,7 +107,8 @@ class FusionReport:
 
     def explain(self) -> str:
         """Return one line a site: what it is, what became of it, and why."""
-        lines = [f"{s.id} {s.status}: {s.form}{f' ({s.reason})' if s.reason else ''}" for s in self.sites]
+        lines = [] if self.problem is None else [self.problem]
+        lines += [f"{s.id} {s.status}: {s.form}{f' ({s.reason})' if s.reason else ''}" for s in self.sites]
         return "\n".join(lines) or "no feed-forward, norm or residual + norm was found"
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,4 +128,5 @@ class FusionReport:
             opset=dict(data["opset"]),
             # Reports of earlier versions have none.
             check=Check.from_dict(data["check"]) if "check" in data else Check(reason="it was not recorded"),
+            problem=data.get("problem"),
         )

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from ffn_export.errors import UsageError
-from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion.engine import sorted_nodes
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport, Site
@@ -35,15 +33,12 @@ def inspect(path: Path, target: str = "ort-cpu") -> Inspection:
     notes = [] if opened.note is None else [opened.note]
     notes += [f"operator defined in the model itself: {_function(f)}" for f in model.functions.values()]
     found, nodes = _Sites(model), {}
-    try:
-        fused, report = fuse(model, target)
-    except UsageError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a graph that cannot be fused is inspected all the same
-        notes.append(f"sites are not known: fusing raised {first_line(error)}")
-    else:
+    fused, report = fuse(model, target)
+    if report.problem is None:
         found.add(fused, report)
         nodes = dict(report.nodes)
+    else:
+        notes.append(f"sites are not known: {report.problem}")
     stored = _weights(model, found.part_of)
     return Inspection(
         model=str(path),

@@ -12,6 +12,7 @@ from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.exporter.quiet import quiet
 from ffn_export.inspection import facts
+from ffn_export.strict import expose_own
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ def _without_data(path: Path) -> OpenModel | None:
     try:
         with quiet():
             model = ir.load(path)
-    except Exception:  # noqa: BLE001 - whatever the parser raises: the caller has said it better
+    except Exception as error:  # noqa: BLE001 - whatever the parser raises: the caller has said it better
+        expose_own(error)
         return None
     values = facts.initializers(model)
     missing = {v: t for v in values if isinstance(t := v.const_value, ir.ExternalTensor) and not _is_there(t)}

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ffn_export.exporter.quiet import quiet
 from ffn_export.fusion.inference import fill_types
+from ffn_export.strict import expose_own
 
 
 def at_sizes(model: ir.Model, sizes: Mapping[str, int]) -> ir.Model:
@@ -43,7 +44,8 @@ def worked_out(concrete: ir.Model) -> ir.Model:
     try:
         with quiet():
             fold_constants(folded, onnx_shape_inference=True)
-    except Exception:  # noqa: BLE001 - what is not worked out is not known, which is an answer too
+    except Exception as error:  # noqa: BLE001 - what is not worked out is not known, which is an answer too
+        expose_own(error)
         return concrete
     return folded
 

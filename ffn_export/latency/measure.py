@@ -25,6 +25,7 @@ from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import RUNTIMES, get_runtime, get_runtimes
 from ffn_export.runtimes.torch_eager import torch_threads_kept
 from ffn_export.size_label import size_label
+from ffn_export.strict import expose_own
 
 BASELINE = "torch"
 
@@ -169,6 +170,7 @@ def _ready(
         try:
             prepared = prepare({name: runners}, feeds)
         except Exception as error:  # noqa: BLE001 - whatever a user's module or a runtime raises
+            expose_own(error)
             refusals[Competitor(name)] = first_line(error)
             continue
         for who, each in prepared.items():
@@ -189,5 +191,6 @@ def _refusal(call: Call) -> str | None:
     try:
         call()
     except Exception as error:  # noqa: BLE001 - whatever a user's module or a runtime raises
+        expose_own(error)
         return first_line(error)
     return None

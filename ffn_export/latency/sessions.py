@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ffn_export.runtimes.base import Runner
+from ffn_export.strict import expose_own
 
 SESSIONS = 4
 _HELD = 2  # times its weights is what a session holds: as they are stored, and as the kernels want them
@@ -43,5 +44,6 @@ def add_sessions(
         for name in files:
             try:
                 loaded[name].append(load(name))
-            except Exception:  # noqa: BLE001 - whatever a runtime raises: one session of each is there
+            except Exception as error:  # noqa: BLE001 - whatever a runtime raises: one session of each is there
+                expose_own(error)
                 return

@@ -14,6 +14,7 @@ from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
 from ffn_export.runtimes.reference import name_unused_outputs, unknown_operator
+from ffn_export.strict import expose_own
 
 _WORKING = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 _MOST_BYTES = 2**31
@@ -48,6 +49,7 @@ class GraphOracle:
         try:
             self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
         except Exception as error:  # it raises whatever it meets
+            expose_own(error)
             raise NotImplementedError(f"no float64 evaluation of {path.name}: {first_line(error)}") from error
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from ffn_export.exporter.drawing import Array, numpy_dtype
 from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.tensor_spec import Dim, TensorSpec
+from ffn_export.strict import expose_own
 
 
 def differences(model: ir.Model, specs: Sequence[TensorSpec], outputs: Sequence[str] | None) -> tuple[str, ...]:
@@ -42,6 +43,7 @@ def rejected(path: Path) -> tuple[str, ...]:
     try:
         onnx.checker.check_model(str(path))
     except Exception as error:  # noqa: BLE001 - the checker raises what it likes, and a parser's errors too
+        expose_own(error)
         return (f"the ONNX checker rejects the model: {first_line(error)}",)
     return ()
 

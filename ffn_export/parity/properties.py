@@ -31,6 +31,7 @@ from ffn_export.parity.measures import OutputMetrics, PropertyMetrics
 from ffn_export.parity.metrics import compare
 from ffn_export.parity.references import Reference
 from ffn_export.runtimes.base import Runner
+from ffn_export.strict import expose_own
 
 _PER_TENSOR = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
 
@@ -125,7 +126,8 @@ def ask(
     """
     try:
         original = runner.run(feeds)
-    except Exception:  # noqa: BLE001 - the case itself reports it
+    except Exception as error:  # noqa: BLE001 - the case itself reports it
+        expose_own(error)
         return []
     found = []
     for question in asked:
@@ -133,6 +135,7 @@ def ask(
         try:
             other = runner.run(setting.feeds)
         except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
+            expose_own(error)
             found.append(PropertyMetrics(name, setting.name, problem=f"the runtime failed: {first_line(error)}"))
             continue
         for output, axis in question.axes.items():
@@ -142,6 +145,7 @@ def ask(
     try:
         again = runner.run(feeds)
     except Exception as error:  # noqa: BLE001 - as above
+        expose_own(error)
         return [*found, PropertyMetrics(name, SAME_BITS, problem=f"the runtime failed: {first_line(error)}")]
     for output, array in original.items():
         found.append(_compared(PropertyMetrics(name, SAME_BITS, output, exact=True), array, again[output], None))
@@ -209,7 +213,8 @@ def _drawn(specs: Sequence[TensorSpec], case: Case, further: int) -> dict[str, A
 def _asked(reference: Reference, feeds: Feeds) -> dict[str, Array] | None:
     try:
         answers = reference.oracle(feeds)
-    except Exception:  # noqa: BLE001 - whatever a user's module raises on inputs that it refuses
+    except Exception as error:  # noqa: BLE001 - whatever a user's module raises on inputs that it refuses
+        expose_own(error)
         return None
     return None if answers is None else dict(answers)
 

@@ -27,6 +27,7 @@ from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
 from ffn_export.runtimes.torch_eager import TorchRunner
+from ffn_export.strict import expose_own
 
 _ORDINARY = 5  # of every axis, where its bounds allow it
 _APART = 0.1  # relative L2 distance; rounding in half precision and quantised products stay below
@@ -134,7 +135,8 @@ class OnnxReference:
         feeds = draw_all(self.inputs, fit_sizes(dims, {dim.name: _ORDINARY for dim in dims}), seed=0)
         try:
             baseline, truths = self._baseline.run(feeds), oracle.run(feeds)
-        except Exception:  # noqa: BLE001 - sizes that the model refuses: each case says so of itself
+        except Exception as error:  # noqa: BLE001 - sizes that the model refuses: each case says so of itself
+            expose_own(error)
             return True
         return all(
             truth.shape == own.shape and _distance(own, truth) <= _APART

@@ -40,6 +40,7 @@ from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.torch_eager import torch_threads_kept
+from ffn_export.strict import expose_own
 
 Progress = Callable[[str], None]
 Item = TypeVar("Item")
@@ -185,6 +186,7 @@ def _evaluated(
         moved = conditioning.movement(reference, feeds, truths, case.seed) if case.ill_conditioned else {}
         moved |= conditioning.without_order(feeds, truths)
     except Exception as error:  # noqa: BLE001 - whatever a user's module raises on a size that it refuses
+        expose_own(error)
         reason = f"{reference.name} itself refuses these inputs: {first_line(error)}"
         return Evaluated(case, feeds, {}, {}, tuple(result(name, skipped=reason) for name in loaded))
     outputs: dict[str, Mapping[str, Array]] = {}
@@ -196,6 +198,7 @@ def _evaluated(
             results.append(result(name, skipped=str(error)))
             continue
         except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
+            expose_own(error)
             results.append(result(name, error=f"the runtime failed: {first_line(error)}"))
             continue
         metrics = tuple(

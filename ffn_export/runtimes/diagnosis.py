@@ -17,6 +17,7 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.processor import processor_name
 from ffn_export.runtimes.environment import installed
 from ffn_export.runtimes.threads import available_threads
+from ffn_export.strict import expose_own
 
 Verdict = Literal["ok", "note", "problem"]
 _LOWEST_PYTHON = (3, 11)
@@ -83,6 +84,7 @@ def _runtimes() -> Iterator[Finding]:
         from ffn_export.runtimes.registry import RUNTIMES
         from ffn_export.runtimes.trial import Trial
     except Exception as error:  # noqa: BLE001 - whatever breaks here is the finding
+        expose_own(error)
         yield Finding("runtimes", "problem", first_line(error))
         return
     with tempfile.TemporaryDirectory() as directory:
@@ -93,4 +95,5 @@ def _runtimes() -> Iterator[Finding]:
             except RuntimeUnavailableError as error:
                 yield Finding(name, "problem" if name in _NEEDED else "note", str(error))
             except Exception as error:  # noqa: BLE001 - as above
+                expose_own(error)
                 yield Finding(name, "problem", first_line(error))

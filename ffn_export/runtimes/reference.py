@@ -16,6 +16,7 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion import functions, portable_functions
 from ffn_export.runtimes.base import Array, Artifact, Runner
 from ffn_export.runtimes.precision import described, graph_dtypes
+from ffn_export.strict import expose_own
 
 
 class OnnxEvaluator:
@@ -66,6 +67,7 @@ class EvaluatorRunner:
         try:
             self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
         except Exception as error:  # it raises whatever it meets: NotImplementedError, RuntimeError, KeyError
+            expose_own(error)
             raise RuntimeUnavailableError(f"ONNX's reference evaluator: {first_line(error)}") from error
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:

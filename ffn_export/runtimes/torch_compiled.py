@@ -20,6 +20,7 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Array, Artifact, Runner
 from ffn_export.runtimes.torch_eager import TorchRunner, no_source
+from ffn_export.strict import expose_own
 
 # Sizes are symbols, but 0 and 1 are special, so every axis may ask for two more graphs.
 _MOST_GRAPHS = 256
@@ -156,5 +157,6 @@ def compiler_problem() -> str | None:
 
         get_cpp_compiler()
     except Exception as error:  # noqa: BLE001 - torch's private error; whatever it raises is the reason
+        expose_own(error)
         return f"torch.compile has no C++ compiler: {first_line(error)}"
     return None

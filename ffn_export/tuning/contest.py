@@ -18,6 +18,7 @@ from ffn_export.latency.statistics import paired_ratio
 from ffn_export.runtimes.base import Runner
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.size_label import size_label
+from ffn_export.strict import expose_own
 from ffn_export.tuning.candidates import Candidate
 from ffn_export.tuning.result import Pair, Trial
 
@@ -54,6 +55,7 @@ class Contest:
                 runner.prepare(draw_all(self.specs, sizes, 0))()
                 taken.append(sizes)
             except Exception as error:  # noqa: BLE001 - whatever a runtime raises on these sizes
+                expose_own(error)
                 refused.append(Trial(f"inputs of {size_label(sizes)}", "refused", first_line(error)))
         return replace(self, sizes=taken), tuple(refused)
 

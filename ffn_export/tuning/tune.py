@@ -24,6 +24,7 @@ from ffn_export.latency.sizes import token_count, token_sizes
 from ffn_export.parity.references import graph_inputs
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.threads import chosen_threads
+from ffn_export.strict import expose_own
 from ffn_export.tuning.candidates import Candidate, Candidates
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.contest import Contest, loader
@@ -140,6 +141,7 @@ class _Search:
         try:
             candidate = self._candidates.make(move.apply(self._best.choice))
         except Exception as error:  # noqa: BLE001 - what cannot be made must not end the search
+            expose_own(error)
             self._trials.append(Trial(move.name, "refused", _said(error)))
             return
         trial = self._judged(candidate, move)
@@ -162,6 +164,7 @@ class _Search:
                 return Trial(move.name, "left", f"{mean:.3f} of the time of the best so far{_but(pairs)}", pairs)
             failure = self._failure(candidate)
         except Exception as error:  # noqa: BLE001 - whatever a runtime raises of a candidate
+            expose_own(error)
             return Trial(move.name, "refused", _said(error))
         if failure is not None:
             return Trial(move.name, "refused", failure, pairs)
@@ -185,6 +188,7 @@ class _Search:
                 leads, figures = lead(held_out)
                 undone = self._candidates.undone(self._best) if leads else None
             except Exception as error:  # noqa: BLE001 - as of a candidate: what was found until then is kept
+                expose_own(error)
                 leads, reason = False, f"the best could not be held against the default: {_said(error)}"
             else:
                 reason = f"{'ahead of the default' if leads else 'the lead over the default is too small'}: {figures}"

@@ -135,6 +135,7 @@ class Broken(Rule):
         raise ZeroDivisionError("division by zero")
 
 
+@pytest.mark.usefixtures("as_in_production")
 def test_a_rule_that_raises_costs_its_own_site_and_no_other() -> None:
     of, log = model(SILU), Log()
     Sweep((Broken, *canonicalise.RULES)).apply(of, log)

@@ -11,6 +11,7 @@ from ffn_export.exporter.hugging_face.directory import ModelDirectory
 from ffn_export.exporter.hugging_face.library import class_names, transformers
 from ffn_export.exporter.hugging_face.tasks import Task, supported
 from ffn_export.exporter.quiet import silent
+from ffn_export.strict import expose_own
 
 
 def present(module: Any, missing: Iterable[str], unexpected: Iterable[str]) -> set[str]:
@@ -36,7 +37,8 @@ def _holds(directory: ModelDirectory, config: Any, task: Task, names: set[str]) 
         try:
             with silent(), torch.device("meta"):
                 module = getattr(transformers(), maker).from_config(config)
-        except Exception:  # noqa: BLE001 - a class that cannot be made from this config does nothing here
+        except Exception as error:  # noqa: BLE001 - a class that cannot be made from this config does nothing here
+            expose_own(error)
             continue
         tied = getattr(module, "all_tied_weights_keys", {})
         wanted = {without_prefix(module, name) for name, _ in module.named_parameters() if name not in tied}

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion import sites
 from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.by_rows import loop, pieces
@@ -19,8 +20,10 @@ from ffn_export.fusion.outline_site import Reading
 from ffn_export.fusion.provenance import note, rules_of
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import rank
+from ffn_export.strict import expose
 
 GEMM_RULE, PIECES_RULE, CHUNK_RULE = BY_ROWS = "gemm-by-rows", "hidden-in-pieces", "chunks-of-rows"
+_SHARES = "it shares nodes with another"
 
 
 def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] = ()) -> dict[str, str]:
@@ -45,13 +48,23 @@ def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] =
     for site in sites.find(model):
         if site.kind != "feed_forward" or not _is_asked(site, forms):
             continue
-        reading = read(model, site, places)
-        if isinstance(reading, str) or not taken.isdisjoint(reading.nodes):
-            left[scoped_name(site.nodes[-1])] = reading if isinstance(reading, str) else "it shares nodes with another"
+        name = scoped_name(site.nodes[-1])
+        # Asked before it is read: nodes that were replaced are in no graph.
+        if not taken.isdisjoint(site.nodes):
+            left[name] = _SHARES
             continue
-        compute, rules, why_whole = _computed(site, reading, forms)
+        try:
+            reading = read(model, site, places)
+            found = reading if isinstance(reading, str) else _computed(site, reading, forms)
+        except Exception as error:  # noqa: BLE001 - a site that cannot be read stays as it is
+            expose(error)
+            reading = found = f"reading it raised {first_line(error)}"
+        if isinstance(reading, str) or isinstance(found, str) or not taken.isdisjoint(reading.nodes):
+            left[name] = reading if isinstance(reading, str) else _SHARES
+            continue
+        compute, rules, why_whole = found
         if why_whole is not None:
-            left[scoped_name(site.nodes[-1])] = why_whole
+            left[name] = why_whole
         if reading.end.name in excluded or not rules:
             continue
         taken.update(reading.nodes)

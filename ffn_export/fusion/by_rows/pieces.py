@@ -171,9 +171,8 @@ class _Piece:
         assert layer.bias is not None
         place = next(place for place, value in enumerate(layer.add.inputs) if value is layer.bias)
         bias = self._given(layer.add, place, values)
-        width = self.units[1] - self.units[0]
-        paddings = self.pieces.plan.constants.get((layer.add, place), ())
-        whole = width * (paddings[0].parts if paddings else 1)
+        # A packed product gives several parts side by side, also where its bias is one number for all.
+        whole = self.pieces.plan.wide[layer.product.outputs[0]] * (self.units[1] - self.units[0])
         y: ir.Value = self.op.Gemm(
             self._given(layer.product, 0, values),
             self._given(layer.product, 1, values),

@@ -22,7 +22,7 @@ from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion.decisions import in_use
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
-from ffn_export.fusion.pipeline import Fusion, rewrite, sorted_copy, unchanged
+from ffn_export.fusion.pipeline import Fusion, as_it_came, rewrite, unchanged
 from ffn_export.fusion.report import NOT_ASKED_FOR, Check, CheckStatus, FusionReport
 from ffn_export.fusion.targets import get_target
 from ffn_export.parity.after_fusing.limits import Deadline, Limits, OutOfTimeError
@@ -30,6 +30,7 @@ from ffn_export.parity.after_fusing.rollback import report_of
 from ffn_export.parity.after_fusing.running import runtimes
 from ffn_export.parity.after_fusing.trial import CannotCompareError, Finding, Trial
 from ffn_export.runtimes.threads import chosen_threads
+from ffn_export.strict import expose
 
 _MOST_NAMED = 3
 
@@ -82,11 +83,9 @@ def _checked(
     threads: int,
     clock: Callable[[], float],
 ) -> tuple[ir.Model, FusionReport]:
-    try:
-        fusion = rewrite(model, target, forms=forms)
-    except Exception as error:  # noqa: BLE001 - a fault of ours costs the fusion, not the model
-        reason = f"fusing raised {first_line(error)}: the model is left as it was"
-        return _copy(model), replace(unchanged(model, target), check=Check(reason=reason))
+    fusion = rewrite(model, target, forms=forms)
+    if fusion.report.problem is not None:
+        return fusion.model, replace(fusion.report, check=Check(reason=fusion.report.problem))
     if not check:
         return fusion.model, replace(fusion.report, check=NOT_ASKED_FOR)
     deadline = Deadline(limits, clock)
@@ -96,6 +95,7 @@ def _checked(
     except (CannotCompareError, OutOfTimeError) as error:
         return fusion.model, replace(fusion.report, check=Check(reason=str(error)))
     except Exception as error:  # noqa: BLE001 - the check is a help: what fails in it is no fault of the model
+        expose(error)
         reason = f"comparing raised {first_line(error)}"
         return fusion.model, replace(fusion.report, check=Check(reason=reason))
 
@@ -121,6 +121,7 @@ class _Checking:
         except OutOfTimeError as error:
             return self._as_far_as_cleared(f"{error} before the rest was compared again")
         except Exception as error:  # noqa: BLE001 - what is known to differ does not stay, whatever fails
+            expose(error)
             return self._as_it_came(finding.problem or f"comparing raised {first_line(error)}")
 
     def _without_what_differs(self, finding: Finding) -> tuple[ir.Model, FusionReport]:
@@ -176,7 +177,7 @@ class _Checking:
         return last.model, replace(report, check=self._check("rolled back", None, f"{_named(undone)}; {reason}"))
 
     def _as_it_came(self, reason: str) -> tuple[ir.Model, FusionReport]:
-        model = _copy(self._model)
+        model = as_it_came(self._model)
         before = unchanged(model, self._first.report.target)
         left = replace(self._first.report, rules={}, nodes=before.nodes, opset=before.opset)
         why = f"everything was undone: {reason}"
@@ -193,13 +194,6 @@ class _Checking:
             runtime=self._trial.runtime.name,
             sizes=tuple({tuple(case.sizes.items()): dict(case.sizes) for case in self._trial.cases}.values()),
         )
-
-
-def _copy(model: ir.Model) -> ir.Model:
-    try:
-        return sorted_copy(model) or model
-    except Exception:  # noqa: BLE001 - what cannot be copied can still be written
-        return model
 
 
 def _words(name: str, how: str) -> str:

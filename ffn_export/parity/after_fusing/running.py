@@ -19,6 +19,7 @@ from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+from ffn_export.strict import expose_own
 
 ORT, EVALUATOR = OrtCpu(), OnnxEvaluator()
 
@@ -43,6 +44,7 @@ class Loaded:
             with captured_stderr():
                 return self._runner.run(feeds)
         except Exception as error:  # onnxruntime's own exceptions derive from Exception alone
+            expose_own(error)
             raise RefusedError(first_line(error)) from error
 
 
@@ -78,6 +80,7 @@ class Runtimes:
             with captured_stderr():
                 runner = runtime.load(Artifact(path, settings=settings, weights=weights), self._threads)
         except Exception as error:
+            expose_own(error)
             line = str(error) if isinstance(error, FfnExportError) else first_line(error)
             raise RefusedError(line.replace(f"{self._directory}/", "")) from error
         try:

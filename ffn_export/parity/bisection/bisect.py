@@ -31,6 +31,7 @@ from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 from ffn_export.runtimes.torch_eager import torch_threads_kept
+from ffn_export.strict import expose_own
 
 # What tells most, first.
 _BY_WEIGHT: tuple[Verdict, ...] = ("node", "session", "initializer", "accumulated", "outside", "nothing")
@@ -147,6 +148,7 @@ class _Search:
                 wanted = expected(self.reference, feeds, case.seed, ill_conditioned=case.ill_conditioned)
                 other = reference_side(runs, theirs, _fitting(theirs, feeds), OrtCpu())
             except Exception as error:  # noqa: BLE001 - whatever a user's module raises on a size that it refuses
+                expose_own(error)
                 reason = f"{self.reference.name} itself refuses these inputs: {first_line(error)}"
                 return replace(blank, reason=reason), None
             own = Side(mine, self.suspect.runtime, _by_own_names(mine, inputs, feeds))

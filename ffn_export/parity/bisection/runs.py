@@ -16,6 +16,7 @@ from ffn_export.parity.cutting import SUFFIX, observed, part
 from ffn_export.parity.float64_graph import GraphOracle
 from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+from ffn_export.strict import expose_own
 
 # What the values of one run that are looked at may take together; and the weights of the parts of one run, which
 # the oracle holds in float64.
@@ -117,7 +118,8 @@ class Runs:
         path = self._runtimes.write(cut)
         try:
             return PartOracle(GraphOracle(path), {name: given[name] for name in names})
-        except Exception:  # noqa: BLE001 - the evaluator raises whatever it meets; the working dtype is the truth then
+        except Exception as error:  # noqa: BLE001 - the evaluator raises whatever it meets; the working dtype is the truth then
+            expose_own(error)
             return None
         finally:
             path.unlink()
@@ -146,7 +148,8 @@ class PartOracle:
         """Return value -> array in float64; None where the evaluator fails."""
         try:
             return self.oracle(self.given)
-        except Exception:  # noqa: BLE001 - the evaluator raises whatever it meets; the working dtype is the truth then
+        except Exception as error:  # noqa: BLE001 - the evaluator raises whatever it meets; the working dtype is the truth then
+            expose_own(error)
             return None
 
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array]:

@@ -17,6 +17,7 @@ from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes.base import Artifact, Runtime
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, Level, SessionSettings
+from ffn_export.strict import expose_own
 
 _LEVELS: tuple[Level, ...] = ("disable_all", "basic", "extended", "all")
 
@@ -84,6 +85,7 @@ class WholeGraph:
                 runner = self._runtime.load(Artifact(self._path, settings=settings), self._threads)
                 actual = runner.run(self._feeds)
         except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
+            expose_own(error)
             return 0, _refused(f"the runtime failed: {first_line(error)}")
         found = []
         for place, (name, (truth, own)) in enumerate(self._wanted.outputs.items()):

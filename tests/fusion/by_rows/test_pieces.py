@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
 from ffn_export.fusion.by_rows.pieces import PIECES
-from ffn_export.fusion.decisions import PADDED
+from ffn_export.fusion.decisions import GEMM, PADDED
 from ffn_export.fusion.forms import ANY, WIDE, Forms
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.parity.after_fusing.check import fuse as checked_fuse
@@ -87,6 +88,16 @@ def test_a_packed_gate_with_a_bias(written: str, opset: int) -> None:
     with_bias = written.replace("p = MatMul(x, w13)", "q = MatMul(x, w13) p = Add(b13, q)")
     of = feed_forward(with_bias, widths=WIDTHS, opset=opset)
     fused, _ = fuse(of, "ort-cpu", forms=FORMS)
+    assert pieces_of(fused) == [*["Gemm", "Split", "Relu", "Mul"] * PIECES, *["Gemm"] * PIECES]
+    assert_same_function(of, fused)
+
+
+@pytest.mark.parametrize("forms", [FORMS, replace(FORMS, rules=frozenset({GEMM}))])
+@pytest.mark.parametrize("shape", ["", "[1]", "[1,1]"])
+def test_a_packed_gate_with_one_number_as_its_bias(shape: str, forms: Forms) -> None:
+    one = f"b = Constant<value = float{shape} {{0.5}}>() q = MatMul(x, w13) p = Add(q, b)"
+    of = feed_forward(PACKED.replace("p = MatMul(x, w13)", one), widths=WIDTHS)
+    fused, _ = fuse(of, "ort-cpu", forms=forms)
     assert pieces_of(fused) == [*["Gemm", "Split", "Relu", "Mul"] * PIECES, *["Gemm"] * PIECES]
     assert_same_function(of, fused)
 

@@ -13,7 +13,7 @@ import pytest
 
 import ffn_export as fx
 from ffn_export.exporter import onnx_file
-from ffn_export.fusion import pipeline
+from ffn_export.fusion import no_ops, pipeline
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.rule import Rule
 from ffn_export.parity.after_fusing import check as checking
@@ -173,6 +173,7 @@ def test_what_cannot_be_told_apart_is_undone_altogether(monkeypatch: pytest.Monk
     assert_same_function(of, fused)
 
 
+@pytest.mark.usefixtures("as_in_production")
 def test_rule_that_raises_costs_the_sites_that_it_is_for(plant: Plant) -> None:
     plant(Raising)
     of = three()
@@ -184,11 +185,12 @@ def test_rule_that_raises_costs_the_sites_that_it_is_for(plant: Plant) -> None:
         assert all("raised KeyError: 'a fault of the rule'" in reason for reason in reasons)
 
 
+@pytest.mark.usefixtures("as_in_production")
 def test_fusing_that_raises_leaves_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     def raising(*arguments: object, **forms: object) -> None:
         raise KeyError("a fault")
 
-    monkeypatch.setattr(checking, "rewrite", raising)
+    monkeypatch.setattr(no_ops, "remove", raising)
     of = three()
     for check in (True, False):
         fused, report = fuse(of, "portable", check)
@@ -198,6 +200,7 @@ def test_fusing_that_raises_leaves_the_model_as_it_was(monkeypatch: pytest.Monke
         assert report.sites == ()
 
 
+@pytest.mark.usefixtures("as_in_production")
 def test_check_that_raises_keeps_what_was_fused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "Trial", lambda *arguments: 1 / 0)
     fused, report = fuse(three(), "portable")
