@@ -48,6 +48,7 @@ def export(
     name: str | None = None,
     seed: int | None = None,
     task: str | None = None,
+    trust: bool = False,
 ) -> ir.Model:
     """Export a module, or what a SPEC names, to a checked ONNX model with dynamic axes.
 
@@ -61,12 +62,15 @@ def export(
         name: Name of the graph.
         seed: Seed of the weights of a SPEC; None means the preset's own, else 0.
         task: What a model directory is exported for, such as ``fill-mask``; None means what its configuration says.
+        trust: Whether to open a ``.pt2`` file, which can run code.
 
     Raises:
         UsageError: If the SPEC or the inputs do not parse or do not fit.
         ExportError: If the module cannot be exported as asked.
     """
-    source = as_source(module, inputs, samples, name=name, seed=seed, task=task, dtype=dtype, keep_io=keep_io)
+    source = as_source(
+        module, inputs, samples, name=name, seed=seed, task=task, dtype=dtype, keep_io=keep_io, trust=trust
+    )
     return export_source(source, opset)
 
 
@@ -82,6 +86,7 @@ def bench(
     keep_io: bool = False,
     seed: int | None = None,
     task: str | None = None,
+    trust: bool = False,
     threads: int | None = None,
     progress: Progress = lambda line: None,
 ) -> LatencyResult:
@@ -89,7 +94,8 @@ def bench(
 
     Args:
         model: An ONNX model in memory, an ``.onnx`` file, or a bundle.
-        against: The module or SPEC that it comes from; None for a bundle means its source, where that is here.
+        against: The module or SPEC that it comes from; None for a bundle means its preset, or with ``trust``
+            the source that its manifest names.
         inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
         sizes: Sizes of the symbolic axes, one mapping a measurement; None means three typical ones.
         tokens: In place of sizes, lengths of the one sequence to time, moved into the bounds of its axis; one a
@@ -99,6 +105,7 @@ def bench(
         keep_io: As for :func:`verify`.
         seed: Seed of the weights of a SPEC.
         task: As for :func:`export`.
+        trust: As for :func:`verify`.
         threads: Intra-op threads of every competitor.
         progress: Called with a line for each set of sizes.
 
@@ -107,7 +114,7 @@ def bench(
             is no axis for tokens.
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
-    asked = Against(against, inputs, seed, dtype, keep_io, task)
+    asked = Against(against, inputs, seed, dtype, keep_io, task, trust)
     with opened(model) as file:
         source, why = known_source(file, asked)
         specs = source.inputs if source else graph_inputs(onnx_file.load(file.path))
@@ -142,6 +149,7 @@ def build(
     dtype: str = "float32",
     keep_io: bool = False,
     task: str | None = None,
+    trust: bool = False,
     bench_budget: float = 1.5,
     check: bool = True,
     quantization: QuantizationOptions | None = None,
@@ -170,6 +178,7 @@ def build(
         dtype: As for :func:`export`.
         keep_io: As for :func:`export`.
         task: As for :func:`export`.
+        trust: As for :func:`export`.
         bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 leaves the timing out.
         check: Whether the exported and the fused graph are run and compared, and what differs is undone.
         quantization: How weights are stored in few bits; None leaves them as they are.
@@ -185,7 +194,9 @@ def build(
         ExportError: If the module cannot be exported as asked.
         UsageError: If the destination cannot be written, or something named does not exist.
     """
-    source = as_source(module, inputs, samples, name=name, seed=seed, task=task, dtype=dtype, keep_io=keep_io)
+    source = as_source(
+        module, inputs, samples, name=name, seed=seed, task=task, dtype=dtype, keep_io=keep_io, trust=trust
+    )
     options = BuildOptions(
         target,
         opset,

@@ -104,6 +104,7 @@ def tune_bundle(
     *,
     destination: Path | None = None,
     threads: int | None = None,
+    trust: bool = False,
     progress: Progress = lambda line: None,
 ) -> Build:
     """Build a bundle again from its source, in the form that is fastest here.
@@ -116,17 +117,18 @@ def tune_bundle(
         options: As for :func:`tune`.
         destination: Where the tuned bundle goes; None means in its place.
         threads: As for :func:`tune`.
+        trust: Whether to import the source that the manifest names, where that is no preset.
         progress: Called with a line for each step.
 
     Raises:
-        UsageError: If its source cannot be made again here.
+        UsageError: If its source cannot be made again here, or is not trusted.
         GateError: If the tuned bundle fails a gate; the one that was there stays.
     """
     options = options or TuneOptions()
     with opened(directory) as file:
         assert file.manifest is not None
         manifest = file.manifest
-        source = source_of(file, Against())
+        source = source_of(file, Against(trust=trust))
         made = file.load()
     if source is None:
         raise UsageError(

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ffn_export.plain_text import safe_json
+
 
 def json_text(data: Mapping[str, Any]) -> str:
     """Return a result's ``to_dict()`` as JSON that every parser reads.
@@ -15,7 +17,7 @@ def json_text(data: Mapping[str, Any]) -> str:
     ``"-Infinity"``, as in protobuf's JSON: ``null`` would not tell one from the other, and Python's
     ``float()`` reads them back.
     """
-    return json.dumps(_with_named_nonfinites(data), indent=2, allow_nan=False) + "\n"
+    return safe_json(json.dumps(_with_named_nonfinites(data), indent=2, allow_nan=False)) + "\n"
 
 
 def _with_named_nonfinites(value: Any) -> Any:

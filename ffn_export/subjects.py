@@ -54,7 +54,10 @@ class OpenModel:
 
 @dataclass(frozen=True)
 class Against:
-    """What a model is to be compared with, as the caller named it; None leaves it to the bundle."""
+    """What a model is to be compared with, as the caller named it; None leaves it to the bundle.
+
+    The source that a bundle names is imported with ``trust`` alone, but for a preset.
+    """
 
     subject: Subject | Path | None = None
     inputs: InputSpecs | None = None
@@ -62,6 +65,7 @@ class Against:
     dtype: str = "float32"
     keep_io: bool = False
     task: str | None = None
+    trust: bool = False
 
 
 def as_source(
@@ -74,6 +78,7 @@ def as_source(
     task: str | None = None,
     dtype: str = "float32",
     keep_io: bool = False,
+    trust: bool = False,
 ) -> Source:
     """Resolve a SPEC, or wrap a module that the caller holds.
 
@@ -84,7 +89,7 @@ def as_source(
     if inputs is None and arrays is not None and not (isinstance(subject, str) and knows_its_inputs(subject)):
         inputs = specs_of(arrays)
     if isinstance(subject, str):
-        source = resolve(subject, inputs, seed, task)
+        source = resolve(subject, inputs, seed, task, trust=trust)
         source = source if name is None else replace(source, name=name)
     elif task is not None:
         raise UsageError("a task is for hf:DIR, a model directory, and not for a module: leave it out")
@@ -151,7 +156,7 @@ def known_source(file: OpenModel, against: Against) -> tuple[Source | None, str 
 
 
 def reference_of(file: OpenModel, against: Against, threads: int) -> Reference:
-    """Resolve what a model is verified against; a bundle whose source cannot be imported has its test vectors.
+    """Resolve what a model is verified against; a bundle whose source is not imported has its test vectors.
 
     Raises:
         UsageError: If what was named does not resolve, or nothing was and the model is no bundle.
@@ -183,12 +188,16 @@ def source_of(file: OpenModel, against: Against) -> Source | None:
         recorded = file.manifest.source
         # A bundle has the weights of its own seed. Its inputs are recorded as they were before a conversion to
         # another precision.
-        source = resolve(recorded["spec"], inputs or recorded["inputs"], recorded["seed"], recorded.get("task"))
+        source = resolve(
+            recorded["spec"], inputs or recorded["inputs"], recorded["seed"], recorded.get("task"),
+            trust=against.trust, named_by=f"the manifest of {file.path.parent.name}",
+        )  # fmt: skip
         return convert(source, recorded["dtype"], keep_io=recorded["keep_io"])
     if isinstance(subject, Path):
         raise UsageError(f"{subject} is no PyTorch source")
     if inputs is None and (isinstance(subject, torch.nn.Module) or not knows_its_inputs(subject)):
         inputs = graph_inputs(onnx_file.load(file.path))
     return as_source(
-        subject, inputs, seed=against.seed, task=against.task, dtype=against.dtype, keep_io=against.keep_io
-    )
+        subject, inputs, seed=against.seed, task=against.task, dtype=against.dtype, keep_io=against.keep_io,
+        trust=against.trust,
+    )  # fmt: skip

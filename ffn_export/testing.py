@@ -37,6 +37,7 @@ def assert_parity(
     seed: int | None = None,
     input_seed: int | None = None,
     task: str | None = None,
+    trust: bool = False,
     threads: int | None = None,
     jobs: int = 1,
     failures: Path | str | None = None,
@@ -45,7 +46,7 @@ def assert_parity(
 
     Args:
         reference: A ``torch.nn.Module``, a SPEC such as ``"my.models:encoder"``, another ``.onnx`` file, or None for
-            a bundle, which knows its own.
+            a bundle: its preset, or with ``trust`` the source that it names, else its test vectors.
         model: An ``.onnx`` file, a bundle's directory, or an ``onnx_ir.Model``.
         inputs: Inputs of the module, ``{"x": "float32[batch,seq,768]"}``; None means those of the graph.
         samples: Arrays by input name, verified besides what is drawn.
@@ -58,6 +59,7 @@ def assert_parity(
         seed: Seed of the weights of a SPEC; None means its own.
         input_seed: Seed of the drawn inputs; None means ``seed``, else 0.
         task: What a model directory was exported for.
+        trust: Whether to import the source that a bundle names, or to open a ``.pt2`` file; both run code.
         threads: Intra-op threads; None means the processors that this process may run on.
         jobs: Cases that run at the same time.
         failures: Directory in which the inputs of failing cases are kept, as ONNX test vectors; None keeps none.
@@ -75,7 +77,7 @@ def assert_parity(
     options: dict[str, Any] = {
         "inputs": inputs, "samples": samples, "runtimes": runtimes, "tolerances": tolerances, "atol": atol,
         "rtol": rtol, "dtype": dtype, "keep_io": keep_io, "seed": seed, "input_seed": input_seed, "task": task,
-        "threads": threads, "jobs": jobs, "failures": failures,
+        "trust": trust, "threads": threads, "jobs": jobs, "failures": failures,
     }  # fmt: skip
     result = judge(reference, model, **options)
     require(result, reference, model, **options)
@@ -139,6 +141,7 @@ def replay_command(result: ParityResult, reference: Subject | Path | None, model
             words += [f"--{name.replace('_', '-')}", str(options[name])]
     words += ["--dtype", options["dtype"]] if options.get("dtype", "float32") != "float32" else []
     words += ["--keep-io"] if options.get("keep_io") else []
+    words += ["--trust"] if options.get("trust") else []
     saved = next((case.saved for case in result.cases if case.saved is not None), None)
     words += [] if saved is None else ["--load-inputs", saved]
     return shlex.join(words)

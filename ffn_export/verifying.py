@@ -41,6 +41,7 @@ def verify(
     keep_io: bool = False,
     seed: int | None = None,
     task: str | None = None,
+    trust: bool = False,
     threads: int | None = None,
     jobs: int = 1,
     input_seed: int | None = None,
@@ -53,8 +54,8 @@ def verify(
 
     Args:
         model: An ONNX model in memory, an ``.onnx`` file, or a bundle.
-        against: A module, a SPEC, or another ``.onnx`` file; None for a bundle means its source, or its
-            test vectors where that cannot be imported.
+        against: A module, a SPEC, or another ``.onnx`` file; None for a bundle means the preset that it
+            was built from, or with ``trust`` the source that its manifest names; else its own test vectors.
         inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
         samples: Arrays by input name, verified besides what is drawn.
         runtimes: Names of runtimes that must judge it; None means every one that can run it here.
@@ -63,6 +64,7 @@ def verify(
         keep_io: As for :func:`export`.
         seed: Seed of the weights of a SPEC; a bundle has that of its own.
         task: As for :func:`export`.
+        trust: Whether to import the source that a bundle names, or to open a ``.pt2`` file; both run code.
         threads: Intra-op threads; None means the processors that this process may run on.
         input_seed: Seed of the drawn inputs; None means ``seed``, else 0.
         jobs: Cases that run at the same time, in threads of this process.
@@ -80,7 +82,7 @@ def verify(
     with opened(model) as file:
         if tolerances is None and file.manifest is not None:
             tolerances = Tolerances.from_dict(file.manifest.tolerances).declared()
-        reference = reference_of(file, Against(against, inputs, seed, dtype, keep_io, task), threads)
+        reference = reference_of(file, Against(against, inputs, seed, dtype, keep_io, task, trust), threads)
         drawn_with = seed if input_seed is None else input_seed
         cases = _cases(reference, samples, drawn_with or 0, sweep=sweep)
         kept = None if failures is None else FailingInputs(Path(failures), tolerances or Tolerances())
@@ -133,6 +135,7 @@ def bisect(
     keep_io: bool = False,
     seed: int | None = None,
     task: str | None = None,
+    trust: bool = False,
     threads: int | None = None,
     result: ParityResult | None = None,
     reduce_to: Path | str | None = None,
@@ -154,6 +157,7 @@ def bisect(
         keep_io: As for :func:`verify`.
         seed: As for :func:`verify`.
         task: As for :func:`verify`.
+        trust: As for :func:`verify`.
         threads: As for :func:`verify`.
         result: What :func:`verify` found, with the same arguments: the cases that failed are those to look at. None
             verifies first.
@@ -172,10 +176,10 @@ def bisect(
         result = verify(
             model, against, inputs=inputs, samples=samples, runtimes=None if runtime is None else [runtime],
             tolerances=tolerances, dtype=dtype, keep_io=keep_io, seed=seed, task=task, threads=threads,
-            progress=progress,
+            trust=trust, progress=progress,
         )  # fmt: skip
     with opened(model) as file:
-        reference = reference_of(file, Against(against, inputs, seed, dtype, keep_io, task), threads)
+        reference = reference_of(file, Against(against, inputs, seed, dtype, keep_io, task, trust), threads)
         suspect = suspect_of(file.path, file.settings, result, runtime)
         arrays = None if samples is None else as_feeds(samples)
         with evaluating(reference.source):

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ffn_export.errors import IntegrityError
+from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.runtimes.session_options import SessionSettings
 
 # 2: `source.dtype`, `source.keep_io` and `weights_bytes`; `parity.runtimes` says what was warned.
@@ -109,7 +109,10 @@ def read_manifest(directory: Path) -> Manifest:
     if problem is not None:
         where = "/".join(map(str, problem.path)) or "the manifest"
         raise IntegrityError(f"{path} does not follow the manifest schema: {where}: {problem.message[:200]}")
-    return Manifest.from_dict(data)
+    try:
+        return Manifest.from_dict(data)
+    except (UsageError, TypeError) as error:  # the latter of a field that no version has
+        raise IntegrityError(f"{path} is no manifest of ffn-export: {error}") from error
 
 
 def files_of(directory: Path) -> frozenset[str] | None:

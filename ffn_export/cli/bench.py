@@ -16,6 +16,7 @@ from ffn_export.cli.options import (
     seed_option,
     task_option,
     threads_option,
+    trust_option,
 )
 from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 
 @click.command("bench", short_help="Time a model beside PyTorch.")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--against", metavar="SPEC", help="The PyTorch source to time it beside. A bundle knows its own.")
+@click.option(
+    "--against",
+    metavar="SPEC",
+    help="The PyTorch source to time it beside. Without it, a bundle is timed beside its preset.",
+)
 @click.option(
     "--tokens", multiple=True, type=click.IntRange(0), metavar="N",
     help="Length of the one sequence to time; once for each. [default: three typical sizes]",
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write the result as JSON; - for standard output."
 )
 @task_option
+@trust_option
 @precision_options
 @seed_option
 @max_ratio_option
@@ -57,6 +63,7 @@ def command(
     tokens: tuple[int, ...],
     inputs: tuple[str, ...],
     task: str | None,
+    trust: bool,
     dtype: str,
     keep_io: bool,
     seed: int | None,
@@ -99,6 +106,7 @@ def command(
                 dtype=dtype,
                 keep_io=keep_io,
                 seed=seed,
+                trust=trust,
                 sizes=sizes,
                 tokens=tokens or None,
                 runtimes=runtimes or None,

@@ -64,7 +64,7 @@ def bisect_and_show(
         result: What it found.
         reduce_to: Directory for the smallest part that fails.
         quiet: Show no progress.
-        named: What else names the reference: inputs, samples, dtype, keep_io, seed, task, threads.
+        named: What else names the reference: inputs, samples, dtype, keep_io, seed, task, trust, threads.
     """
     from ffn_export import api
     from ffn_export.cli.progress import progress

@@ -58,7 +58,8 @@ def command(
 ) -> int:
     """Export SPEC, fuse it, verify it, time it, and write the bundle.
 
-    SPEC is a preset, package.module:factory, hf:DIR for a Hugging Face model, or a .pt2 file.
+    SPEC is a preset, package.module:factory, hf:DIR for a Hugging Face model, or a .pt2 file, which can run
+    code when it is opened and needs --trust.
 
     Example: ffn-export build bert-ffn
     """

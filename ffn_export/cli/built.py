@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 # Options of both that are api.build's arguments as they are.
-SHARED = ("target", "opset", "dtype", "keep_io", "seed", "task")
+SHARED = ("target", "opset", "dtype", "keep_io", "seed", "task", "trust")
 
 
 def make(state: State, build: Callable[[Callable[[str], None]], Build]) -> int:

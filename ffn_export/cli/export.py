@@ -35,10 +35,12 @@ def command(
     samples: Path | None,
     seed: int | None,
     task: str | None,
+    trust: bool,
 ) -> int:
     """Export SPEC to an ONNX file with dynamic axes, and check it.
 
-    SPEC is a preset, package.module:factory, hf:DIR for a Hugging Face model, or a .pt2 file.
+    SPEC is a preset, package.module:factory, hf:DIR for a Hugging Face model, or a .pt2 file, which can run
+    code when it is opened and needs --trust.
 
     Example: ffn-export export my.models:encoder --input "ids:int64[batch,seq<=512]" -o encoder.onnx
     """
@@ -63,6 +65,7 @@ def command(
             name=name,
             seed=seed,
             task=task,
+            trust=trust,
         )
         onnx_file.save(model, output)
     console.print(f"wrote {output}: opset {opset}, {_listed([node.op_type for node in model.graph])}")

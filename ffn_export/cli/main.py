@@ -10,14 +10,13 @@ import importlib
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
 
 from ffn_export.cli.state import State
 from ffn_export.errors import FfnExportError, did_you_mean
-from ffn_export.reports.streams import say
+from ffn_export.reports.streams import guard_libraries, say, say_traceback
 from ffn_export.strict import expose
 
 # Command -> the module that defines it, in the order of the help.
@@ -73,12 +72,10 @@ def commands() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
-    # Like `python -m`: a factory in the current directory can be named.
-    if os.getcwd() not in sys.path:  # noqa: PTH109 - sys.path holds strings
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed, as of a daemon
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - for as long as the process lives
+    guard_libraries()
     _end_as_by_ctrl_c()
     status = run(list(sys.argv[1:] if arguments is None else arguments))
     # All is done and said: Ctrl-C while the interpreter clears up would end it in the midst, with a traceback.
@@ -104,7 +101,8 @@ def run(arguments: list[str]) -> int:
     try:
         status = commands.main(arguments, prog_name="ffn-export", standalone_mode=False, obj=state)
     except click.exceptions.NoArgsIsHelpError as error:
-        say(error.format_message())
+        for line in error.format_message().splitlines():
+            say(line)
         return 2
     except click.ClickException as error:
         return _fail(state, error, error.format_message(), 2)
@@ -126,7 +124,7 @@ def run(arguments: list[str]) -> int:
 
 def _fail(state: State, error: BaseException, message: str, status: int) -> int:
     if state.debug:
-        traceback.print_exception(error)
+        say_traceback(error)
     say(f"ffn-export: {' '.join(message.split())}")
     return status
 

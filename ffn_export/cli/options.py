@@ -58,9 +58,18 @@ def seed_option(command: Command) -> Command:
     )(command)
 
 
+def trust_option(command: Command) -> Command:
+    """``--trust``."""
+    return click.option(
+        "--trust", is_flag=True,
+        help="Import the source that a bundle's manifest names, or open a .pt2 file. Both can run any code: trust only "
+        "files of people whom you trust.",
+    )(command)  # fmt: skip
+
+
 def spec_options(command: Command) -> Command:
-    """How a SPEC is made: its inputs, its task and its seed."""
-    command = seed_option(task_option(command))
+    """How a SPEC is made: its inputs, its task and its seed, and whether it is trusted."""
+    command = seed_option(task_option(trust_option(command)))
     command = click.option(
         "--inputs", "samples", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays to verify on as well."
     )(command)

@@ -80,8 +80,8 @@ def command(
     """Choose the forms of a model's sites and its session options by timing them here.
 
     What is faster must lead by 3 % on rounds that had no part in finding it, by 10 % up to 16 tokens. A BUNDLE is
-    built again from its source, a SPEC for the first time; both keep the evidence. Of a MODEL only the graph is
-    written: its session options are printed.
+    built again from its source, which needs --trust unless that is a preset; a SPEC is built for the first time. Both
+    keep the evidence. Of a MODEL only the graph is written: its session options are printed.
 
     Example: ffn-export tune exported/bert-ffn --tokens 128 --tokens 4096
     """
@@ -98,7 +98,9 @@ def command(
 
     def build(report: Any) -> Build:
         if is_bundle:
-            return choosing.tune_bundle(path, options, destination=output, threads=threads, progress=report)
+            return choosing.tune_bundle(
+                path, options, destination=output, threads=threads, trust=spec["trust"], progress=report
+            )
         return api.build(
             what,
             spec["inputs"] or None,

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 
 @click.command("verify")
 @click.argument("model", type=click.Path(path_type=Path), required=False)
-@click.option("--against", metavar="SPEC|other.onnx", help="What it should compute. A bundle knows its own source.")
+@click.option(
+    "--against",
+    metavar="SPEC|other.onnx",
+    help="What it should compute. Without it, a bundle is held against its preset, else its test vectors.",
+)
 @click.option(
     "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write the result as JSON; - for standard output."
 )
@@ -86,10 +90,12 @@ def command(
     samples: Path | None,
     seed: int | None,
     task: str | None,
+    trust: bool,
 ) -> int:
     """Verify that MODEL computes what its source does.
 
-    MODEL is an ONNX file or a bundle.
+    MODEL is an ONNX file or a bundle. The source that a bundle names is imported with --trust alone, since that
+    runs code.
 
     Example: ffn-export verify model.onnx --against bert-ffn --junit parity.xml
 
@@ -131,6 +137,7 @@ def command(
                 keep_io=keep_io,
                 seed=seed,
                 task=task,
+                trust=trust,
                 failures=kept,
                 save_outputs=save_outputs,
                 progress=report,
@@ -139,7 +146,7 @@ def command(
     data, found = result.to_dict(), None
     if model is not None and (bisect or reduce_to is not None):
         named = {"inputs": inputs or None, "samples": arrays, "seed": seed, "task": task, "threads": threads}
-        named |= {"dtype": dtype, "keep_io": keep_io}
+        named |= {"dtype": dtype, "keep_io": keep_io, "trust": trust}
         found = bisect_and_show(console, model, against, result, reduce_to, quiet=state.quiet, **named)
         data["bisection"] = found.to_dict()
     if json_path is not None:
@@ -157,6 +164,7 @@ def command(
         time = None if model is None else partial(
             api.bench, model, None if against is None or against.endswith(".onnx") else against, inputs=inputs or None,
             runtimes=runtimes or None, dtype=dtype, keep_io=keep_io, seed=seed, task=task,
+            trust=trust,
         )  # fmt: skip
         worse = report_regressions(compared(old, result, time, threads), baseline, console)
     return 0 if result.passed and not worse else 1

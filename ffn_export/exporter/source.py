@@ -20,6 +20,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from ffn_export.errors import UsageError, did_you_mean
+from ffn_export.exporter import trust as trusting
 from ffn_export.exporter.drawing import Array, draw_all, trace_sizes
 from ffn_export.exporter.exported_program import load_program, program_inputs
 from ffn_export.exporter.hugging_face.model import PREFIX as HUGGING_FACE
@@ -103,7 +104,15 @@ def knows_its_inputs(spec: str) -> bool:
     return ":" not in spec or spec.startswith(HUGGING_FACE)
 
 
-def resolve(spec: str, inputs: InputSpecs | None = None, seed: int | None = None, task: str | None = None) -> Source:
+def resolve(
+    spec: str,
+    inputs: InputSpecs | None = None,
+    seed: int | None = None,
+    task: str | None = None,
+    *,
+    trust: bool = False,
+    named_by: str | None = None,
+) -> Source:
     """Resolve a SPEC from the command line.
 
     Args:
@@ -111,11 +120,14 @@ def resolve(spec: str, inputs: InputSpecs | None = None, seed: int | None = None
         inputs: Input specs; needed for a factory, optional elsewhere.
         seed: Seed of the weights; None means the preset's own, else 0.
         task: What a model directory is loaded for; None means what its configuration says.
+        trust: Whether the user vouches for a ``.pt2`` file, or for the file that names the SPEC.
+        named_by: The file that names the SPEC; None where the user does.
 
     Raises:
         UsageError: If there is no such preset, file, module, factory or model directory, if it fails or
-            gives no module, or if the inputs do not fit ``forward``.
+            gives no module, if the inputs do not fit ``forward``, or if it is not trusted.
     """
+    trusting.check(spec, trust=trust, named_by=named_by)
     parsed = parse_inputs(inputs) if inputs else None
     if spec.startswith(HUGGING_FACE):
         return _from_hugging_face(spec, parsed, seed or 0, task)
@@ -123,7 +135,7 @@ def resolve(spec: str, inputs: InputSpecs | None = None, seed: int | None = None
         raise UsageError(f"a task is for hf:DIR, a model directory, and not for {spec!r}: leave it out")
     if spec in PRESETS:
         return _from_preset(spec, parsed, seed)
-    if spec.endswith(".pt2"):
+    if spec.endswith(trusting.EXPORTED_PROGRAM):
         return _from_program(Path(spec), parsed, seed or 0)
     if ":" in spec:
         return _from_factory(spec, parsed, seed or 0)
@@ -210,8 +222,9 @@ def _import_factory(spec: str) -> Any:
     module_name, _, attribute = spec.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")) or module_name.endswith(".py"):
         raise UsageError(f"{module_name!r} in {spec!r} is no module: write package.module:factory, without a path")
+    # Now and not when the program starts: where nobody names a module, no file of a downloaded directory is imported.
     here = str(Path.cwd())
-    if here not in sys.path:  # as `python -m` has it, and the console script has not
+    if here not in sys.path:
         sys.path.insert(0, here)
     try:
         target: Any = importlib.import_module(module_name)

@@ -216,6 +216,6 @@ def _scope(reading: Reading, name: str) -> dict[str, str]:
 def _parsed(text: str) -> list[str]:
     try:
         parsed = ast.literal_eval(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the latter two of deep nesting
         return []
     return [str(each) for each in parsed] if isinstance(parsed, list) else []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
+from ffn_export.plain_text import visible, without_commands
 from ffn_export.reports.overview import runtime_rows
 
 MOST_FAILURES = 5
@@ -30,7 +31,7 @@ def assertion_text(result: ParityResult, replay: str) -> str:
         *([f"  … and {more} more"] if more > 0 else []),
         f"replay: {replay}",
     ]
-    return "\n".join(lines)
+    return without_commands("\n".join(map(visible, lines)))
 
 
 def _runtimes(result: ParityResult) -> Iterator[str]:

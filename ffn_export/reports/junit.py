@@ -19,9 +19,10 @@ from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
+from ffn_export.plain_text import visible
 from ffn_export.reports.text_file import write_text
 
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = re.compile("[\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -146,5 +147,5 @@ def _failure(message: str | None) -> Outcome:
 
 
 def _legal(text: str) -> str:
-    """Return text with the characters that XML cannot hold written as escapes."""
-    return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    """Return text with controls, and the characters that XML cannot hold, written as escapes."""
+    return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), visible(text))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.result import ParityResult
+from ffn_export.plain_text import visible
 from ffn_export.reports.bisection import further_rows, how, part_rows
 from ffn_export.reports.commands import verify_command
 from ffn_export.reports.markdown_table import markdown_table
@@ -23,6 +24,8 @@ MOST_LINES = 200
 _ERRORS = ("error (ulp)", "allowed (ulp)", "factor", "PyTorch's own (ulp)")
 # Everything that Markdown or the HTML in it gives a meaning, wherever it stands in a line.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#~&])")
+# What GitHub makes a link of without any markup: a mention, an address. A comment, which shows as nothing, breaks it.
+_LINKED = re.compile(r"@(?=\w)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
 
 
 def write_markdown(
@@ -105,11 +108,11 @@ def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 def _code(commands: Sequence[str]) -> str:
     """Return a fenced block, with a fence that is longer than any in it."""
-    text = "\n".join(commands)
+    text = "\n".join(map(visible, commands))
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}sh\n{text}\n{fence}\n"
 
 
 def _plain(text: str) -> str:
     """Return text on one line that shows as it is."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _LINKED.sub(r"\g<0><!-- -->", _SPECIAL.sub(r"\\\1", visible(" ".join(text.split()))))

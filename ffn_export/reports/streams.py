@@ -5,11 +5,16 @@ What was asked for on standard output and cannot be written there, as on a full 
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import sys
+import traceback
+import warnings
 from typing import IO, Any
 
 from ffn_export.errors import UsageError
+from ffn_export.plain_text import safe_lines, visible, without_commands
 
 
 def let_go(stream: IO[str]) -> None:
@@ -24,11 +29,33 @@ def refusal(stream: IO[str], error: OSError) -> UsageError:
 
 
 def say(line: str) -> None:
-    """Write a line to standard error."""
+    """Write a line to standard error; what a file put into it stays on that line."""
     try:
-        print(line, file=sys.stderr, flush=True)
+        print(without_commands(visible(line)), file=sys.stderr, flush=True)
     except OSError:  # nobody reads it, or its disk is full: the exit status tells all the same
         let_go(sys.stderr)
+
+
+def say_traceback(error: BaseException) -> None:
+    """Write where an error comes from to standard error."""
+    with contextlib.suppress(OSError):
+        print(safe_lines("".join(traceback.format_exception(error))), end="", file=sys.stderr, flush=True)
+
+
+def guard_libraries() -> None:
+    """Make what other libraries warn of and log on standard error safe to show; it may name things from a file."""
+
+    def shown(*warned: Any, **options: Any) -> str:
+        return safe_lines(plain(*warned, **options))
+
+    class Formatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return safe_lines(super().format(record))
+
+    plain = warnings.formatwarning
+    warnings.formatwarning = shown
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(Formatter())
 
 
 def put(text: str) -> None:

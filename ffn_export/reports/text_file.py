@@ -8,13 +8,14 @@ import secrets
 from pathlib import Path
 
 from ffn_export.errors import UsageError
+from ffn_export.plain_text import safe_lines
 from ffn_export.reports.streams import put
 
 STANDARD_OUTPUT = "-"
 
 
 def write_text(text: str, destination: Path | str) -> None:
-    """Write text as UTF-8.
+    """Write text as UTF-8, without anything that controls a terminal or a CI runner.
 
     A file gets its name only when it is complete, and missing directories are made. What exists and
     is no regular file, such as ``/dev/null`` or a named pipe, is written to and never replaced; a
@@ -27,6 +28,7 @@ def write_text(text: str, destination: Path | str) -> None:
     Raises:
         UsageError: If the path cannot be written to.
     """
+    text = safe_lines(text)
     if str(destination) == STANDARD_OUTPUT:
         put(text)
         return

@@ -8,10 +8,12 @@ too, for a program that raises the level and keeps the entries.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from ffn_export.errors import UsageError
 from ffn_export.runtimes.threads import chosen_threads
 
 if TYPE_CHECKING:
@@ -28,6 +30,15 @@ _LEVELS: Mapping[str, str] = {
 
 STOP_REFUSING: Mapping[str, str] = {
     "optimization.disable_specified_optimizers": "SkipLayerNormFusion;BiasGeluFusion;FastGeluFusion;MatMulAddFusion"
+}
+
+# The entries that this package writes, and what each may be. Others write files, read them, or load libraries: they are
+# refused where a file names them.
+_WRITTEN_BY_US: Mapping[str, str] = {
+    "optimization.disable_specified_optimizers": r"[A-Za-z0-9_;]*",
+    "session.disable_prepacking": "[01]",
+    "session.dynamic_block_base": "[0-9]{1,4}",
+    "session.intra_op.allow_spinning": "[01]",
 }
 
 
@@ -54,8 +65,20 @@ class SessionSettings:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionSettings:
-        """Read what :meth:`to_dict` wrote."""
-        return cls(data["graph_optimization_level"], dict(data["config_entries"]))
+        """Read what :meth:`to_dict` wrote.
+
+        Raises:
+            UsageError: If it sets anything that this package does not.
+        """
+        level, entries = data["graph_optimization_level"], dict(data["config_entries"])
+        if level not in _LEVELS:
+            raise UsageError(
+                f"session options ask for the optimisation level {level!r}: known are {', '.join(_LEVELS)}"
+            )
+        for key, value in entries.items():
+            if key not in _WRITTEN_BY_US or not re.fullmatch(_WRITTEN_BY_US[key], value):
+                raise UsageError(f"session options set {key!r} to {value!r}, which ffn-export never writes")
+        return cls(level, entries)
 
     def words(self) -> str:
         """Return them in one line, for somebody who has to set them."""
@@ -73,7 +96,8 @@ class SessionSettings:
             options.add_session_config_entry(key, value)
         options.intra_op_num_threads = chosen_threads(threads)
         options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # errors only: they are raised, and reported in one line
+        # Fatal only: errors are raised, and reported in one line. The log would hold names from the model as they are.
+        options.log_severity_level = 4
         return options
 
 

@@ -208,16 +208,20 @@ def test_users_modules(factory: Callable[[str], str], tmp_path: Path, capfd: Cap
     session = onnx.load("out/make/model.onnx").graph
     assert [v.name for v in session.input] == ["x", "scale"]
     assert [v.name for v in session.output] == ["hidden", "result"]
+    capfd.readouterr()
     assert run(["verify", "out/make"]) == 0
+    assert f"the manifest of make names '{spec}' as its source" in capfd.readouterr().err
+    assert run(["verify", "out/make", "--trust"]) == 0
+    assert "test vectors" not in capfd.readouterr().err
     # The factory is gone: the bundle is still verified, by its test vectors.
     (tmp_path / f"{spec.partition(':')[0]}.py").unlink()
     sys.modules.pop(spec.partition(":")[0])
-    assert run(["verify", "out/make"]) == 0
+    assert run(["verify", "out/make", "--trust"]) == 0
     said = capfd.readouterr().err
     assert "test vectors" in said
     assert "judged by the recorded case alone: cannot import" in said
     # It is timed under its own options too, without the module.
-    words = ["bench", "out/make", "--tokens", "8"]
+    words = ["bench", "out/make", "--tokens", "8", "--trust"]
     assert run([*words, "--json", "times.json"]) == 0, capfd.readouterr().err
     timed = json.loads(Path("times.json").read_text())
     assert timed["baseline"] == ""

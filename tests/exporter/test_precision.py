@@ -188,7 +188,7 @@ def test_unknown_precisions_and_fixed_programs_are_refused(tmp_path: Path) -> No
         fx.export("d2l-ffn", dtype="flaot16")
     torch.export.save(torch.export.export(nn.Linear(4, 4), (torch.ones(2, 4),)), tmp_path / "m.pt2")
     with pytest.raises(UsageError, match="its dtypes are fixed"):
-        fx.export(str(tmp_path / "m.pt2"), dtype="float16")
+        fx.export(str(tmp_path / "m.pt2"), dtype="float16", trust=True)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import importlib
 import random
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -101,7 +102,7 @@ def test_a_factory_a_class_a_method_or_a_module(user: Path, spec: str, name: str
         ("user_models:nothing", "factory 'user_models:nothing' returned NoneType, not a torch.nn.Module"),
         ("user_models:a_class", "factory 'user_models:a_class' returned type, not a torch.nn.Module"),
         ("user_models:with_arguments", "raised TypeError: with_arguments() missing 1 required positional argument"),
-        ("nowhere.pt2", "no such file: nowhere.pt2"),
+        ("nowhere.pt2", "nowhere.pt2 can run code when it is opened, as every .pt2 file can: add --trust"),
     ],
 )
 def test_a_spec_that_names_nothing_to_export(spec: str, words: str) -> None:
@@ -236,6 +237,9 @@ def saved(path: Path, module: nn.Module, args: tuple[Any, ...], shapes: Any = No
     return str(path)
 
 
+program = partial(resolve, trust=True)
+
+
 @pytest.fixture
 def dynamic(tmp_path: Path) -> str:
     axes = {"input": {0: TorchDim("batch"), 1: TorchDim("seq", max=64)}}
@@ -243,7 +247,7 @@ def dynamic(tmp_path: Path) -> str:
 
 
 def test_a_program_brings_its_inputs_and_bounds(dynamic: str) -> None:
-    source = resolve(dynamic)
+    source = program(dynamic)
     assert (source.kind, source.name, source.spec) == ("exported_program", "linear", dynamic)
     (spec,) = source.inputs
     first, second, last = spec.dims
@@ -254,7 +258,7 @@ def test_a_program_brings_its_inputs_and_bounds(dynamic: str) -> None:
 
 
 def test_a_program_takes_the_users_names(dynamic: str) -> None:
-    source = resolve(dynamic, ["hidden:float32[batch,seq<=64,4]"])
+    source = program(dynamic, ["hidden:float32[batch,seq<=64,4]"])
     model = export_source(source)
     assert shapes(model.graph.inputs) == {"hidden": "[batch,seq,4]"}
     assert shapes(model.graph.outputs) == {"y": "[batch,seq,3]"}
@@ -275,20 +279,20 @@ def test_a_program_takes_the_users_names(dynamic: str) -> None:
     ],
 )
 def test_a_program_is_not_what_was_asked_for(dynamic: str, inputs: Any, words: str) -> None:
-    assert words in refusal(UsageError, resolve, dynamic, inputs)
+    assert words in refusal(UsageError, program, dynamic, inputs)
 
 
 def test_a_program_is_bounded_where_it_was_made_so(dynamic: str) -> None:
-    source = resolve(dynamic, ["x:float32[batch,seq,4]"])
+    source = program(dynamic, ["x:float32[batch,seq,4]"])
     assert "bounds axis 'seq': write seq<=64 for it" in refusal(ExportError, export_source, source)
 
 
 def test_static_axes_of_a_program_are_not_dynamic(tmp_path: Path) -> None:
     path = saved(tmp_path / "static.pt2", nn.Linear(4, 4), (torch.zeros(2, 4),))
-    message = refusal(UsageError, resolve, path, ["x:float32[batch,4]"])
+    message = refusal(UsageError, program, path, ["x:float32[batch,4]"])
     assert "asked for as float32[batch,4], but the exported program has float32[2,4]" in message
     assert "export the program again with these axes dynamic" in message
-    assert shapes(export_source(resolve(path)).graph.outputs) == {"y": "[2,4]"}
+    assert shapes(export_source(program(path)).graph.outputs) == {"y": "[2,4]"}
 
 
 def test_inputs_of_a_program_by_keyword_in_lists_and_constant(tmp_path: Path) -> None:
@@ -300,7 +304,7 @@ def test_inputs_of_a_program_by_keyword_in_lists_and_constant(tmp_path: Path) ->
     path = saved(
         tmp_path / "nested.pt2", module_of(forward), (tensors[0], None), pair=[tensors[1], {"b": tensors[2]}], times=3
     )
-    source = resolve(path, ["x:float32[2,4]", "a:float32[2,4]", "b:float32[2,4]"])
+    source = program(path, ["x:float32[2,4]", "a:float32[2,4]", "b:float32[2,4]"])
     model = export_source(source)
     assert shapes(model.graph.inputs) == dict.fromkeys(("x", "a", "b"), "[2,4]")
     assert_same_function(source, model, {})
@@ -310,9 +314,9 @@ def test_inputs_of_a_program_go_by_name_where_all_fit(tmp_path: Path) -> None:
     axis = {0: TorchDim("n")}
     module = module_of(lambda self, x, m: x - 2 * m)
     path = saved(tmp_path / "two.pt2", module, (torch.zeros(2, 4), torch.zeros(2, 4)), {"x": axis, "m": axis})
-    assert [spec.name for spec in resolve(path, ["m:float32[n,4]", "x:float32[n,4]"]).inputs] == ["x", "m"]
-    assert [spec.name for spec in resolve(path, ["p:float32[n,4]", "q:float32[n,4]"]).inputs] == ["p", "q"]
-    untied = resolve(path, ["p:float32[n,4]", "q:float32[k,4]"])
+    assert [spec.name for spec in program(path, ["m:float32[n,4]", "x:float32[n,4]"]).inputs] == ["x", "m"]
+    assert [spec.name for spec in program(path, ["p:float32[n,4]", "q:float32[n,4]"]).inputs] == ["p", "q"]
+    untied = program(path, ["p:float32[n,4]", "q:float32[k,4]"])
     assert "'n' and 'k' are equal: give them one name in --input" in refusal(ExportError, export_source, untied)
 
 
@@ -320,22 +324,22 @@ def test_integer_inputs_of_a_program_stay_below_its_tables(tmp_path: Path) -> No
     path = saved(
         tmp_path / "table.pt2", nn.Embedding(9, 2), (torch.zeros(3, dtype=torch.int64),), {"input": {0: TorchDim("n")}}
     )
-    assert [spec.value_range for spec in resolve(path).inputs] == [(0, 8)]
+    assert [spec.value_range for spec in program(path).inputs] == [(0, 8)]
 
 
 def test_a_program_made_in_training_mode(tmp_path: Path) -> None:
     path = saved(tmp_path / "training.pt2", nn.Dropout(0.5).train(), (torch.zeros(2, 4),))
-    assert "dropout runs in training mode" in refusal(ExportError, export_source, resolve(path))
+    assert "dropout runs in training mode" in refusal(ExportError, export_source, program(path))
 
 
 def test_a_program_with_an_axis_of_even_sizes_only(tmp_path: Path) -> None:
     module = module_of(lambda self, x: x.view(-1, 2))
     path = saved(tmp_path / "even.pt2", module, (torch.zeros(6),), {"x": {0: 2 * TorchDim("half")}})
-    assert "has an axis of size 2*" in refusal(UsageError, resolve, path)
+    assert "has an axis of size 2*" in refusal(UsageError, program, path)
 
 
 def test_a_file_that_is_no_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "text.pt2"
     path.write_text("no zip")
-    assert "is no exported program of torch.export.save" in refusal(UsageError, resolve, str(path))
+    assert "is no exported program of torch.export.save" in refusal(UsageError, program, str(path))
     assert capfd.readouterr() == ("", "")

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ffn_export.plain_text import visible
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -26,6 +28,7 @@ _VARIABLES = {
 
 # A chart is as wide as a phone and is never scaled down, so its text stays as large as the page's.
 WIDTH_PIXELS = 350
+_LONGEST_LABEL = 40
 _PIXELS_PER_INCH = 72.0  # matplotlib's SVG backend counts in points
 
 _STYLE: Any = {
@@ -62,6 +65,12 @@ def figure(height: float) -> Iterator[tuple[Figure, Axes]]:
         axes = drawn.add_subplot()
         axes.patch.set_visible(False)
         yield drawn, axes
+
+
+def label(text: str) -> str:
+    """Return a name as a label: fonts have no control characters, and a chart has no room for more."""
+    shown = visible(text)
+    return shown if len(shown) <= _LONGEST_LABEL else f"{shown[:_LONGEST_LABEL]}…"
 
 
 def to_svg(drawn: Figure, name: str, title: str) -> str:

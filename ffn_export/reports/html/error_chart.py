@@ -95,7 +95,7 @@ def error_svg(shown: ErrorChart, name: str) -> str:
         axes.set_xscale("log")
         axes.set_xlim(least / 1.6, far * 1.6)
         axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_yticks(list(places), [row.case for row in rows])
+        axes.set_yticks(list(places), [chart.label(row.case) for row in rows])
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
         axes.set_axisbelow(True)

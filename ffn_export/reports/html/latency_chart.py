@@ -27,7 +27,7 @@ def latency_svg(result: LatencyResult, name: str) -> str | None:
             upper = [(t.p90 - t.median) * 1e3 for _, t in points]
             axes.errorbar(x, y, yerr=[[0.0] * len(y), upper], color=color, marker=marker, markersize=4.5,
                           linestyle="--" if any_of_it.copies else "-", linewidth=1.6, elinewidth=1, capsize=2,
-                          label=label)  # fmt: skip
+                          label=chart.label(label))  # fmt: skip
         limits = [(m.tokens, limit * 1e3) for m in measured if (limit := result.limit(m)) is not None]
         if limits:
             axes.plot(*zip(*limits, strict=True), color=chart.QUIET, linestyle=":", linewidth=1.6, label="limit")

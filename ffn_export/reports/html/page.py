@@ -13,6 +13,7 @@ from ffn_export.latency.result import LatencyResult
 from ffn_export.parity import verdict
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.result import ParityResult
+from ffn_export.plain_text import visible
 from ffn_export.reports.bisection import how
 from ffn_export.reports.commands import verify_command
 from ffn_export.reports.host import stolen_words
@@ -112,10 +113,18 @@ def _template() -> Template:
         loader=jinja2.PackageLoader("ffn_export.reports.html"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     return environment.get_template("page.html.jinja")
+
+
+def _shown(value: Any) -> Any:
+    """Return a value for a place in the page: text that may come from a file shows its control characters."""
+    from markupsafe import Markup
+
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _markup(svg: str) -> Any:

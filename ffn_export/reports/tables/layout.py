@@ -1,4 +1,7 @@
-"""How every table looks. Cells are ``Text``, which rich never parses for markup, on any console."""
+"""How every table looks. Cells are ``Text``, which rich never parses for markup, on any console.
+
+Control characters are escaped before a table is laid out, so that the columns of names that hold some are aligned.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from collections.abc import Collection
 from rich import box
 from rich.table import Table
 from rich.text import Text
+
+from ffn_export.plain_text import visible
+from ffn_export.reports.console import Lines
 
 GOOD, BAD, UNSURE, QUIET = "green", "bold red", "yellow", "dim"
 
@@ -20,10 +26,10 @@ def new_table(*headers: str, numbers: Collection[str] = ()) -> Table:
     """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for header in headers:
-        table.add_column(Text(header), justify="right" if header in numbers else "left", overflow="fold")
+        table.add_column(Lines(header), justify="right" if header in numbers else "left", overflow="fold")
     return table
 
 
 def add_row(table: Table, *cells: str | Text) -> None:
     """Add a row; a string is taken literally."""
-    table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+    table.add_row(*(Text(visible(cell)) if isinstance(cell, str) else cell for cell in cells))

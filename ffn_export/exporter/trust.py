@@ -1,0 +1,48 @@
+"""Decides whether the thing that a SPEC names may be imported or opened; every verb asks here, before it does either.
+
+A module that is imported runs code, and so does a ``.pt2`` file that is opened: it holds pickled inputs and
+expressions that are evaluated. A user who types ``my.models:encoder`` means their own code. A file that names it may
+come from anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ffn_export.errors import UsageError
+from ffn_export.modules.presets import PRESETS
+from ffn_export.plain_text import visible
+
+EXPORTED_PROGRAM = ".pt2"
+
+_log = logging.getLogger(__name__)
+
+
+def check(spec: str, *, trust: bool, named_by: str | None = None) -> None:
+    """Refuse a SPEC that would run code, or read another directory, on nobody's word.
+
+    A preset is always allowed: it is code of this package, found in a table and never by an import.
+
+    Args:
+        spec: The SPEC.
+        trust: Whether the user vouches for it.
+        named_by: The file that names it; None where the user does. With ``trust`` a warning is logged for it, before
+            anything is imported: it says what will be.
+
+    Raises:
+        UsageError: If trust is needed and not given.
+    """
+    if spec in PRESETS:
+        return
+    if named_by is not None:
+        if not trust:
+            raise UsageError(
+                f"{named_by} names {spec!r} as its source, and nothing that a file names is imported: add --trust "
+                "(trust=True in Python) if you trust it"
+            )
+        _log.warning("trusting %s: importing %s", visible(named_by), visible(spec))
+    elif spec.endswith(EXPORTED_PROGRAM) and not trust:
+        raise UsageError(
+            f"{spec} can run code when it is opened, as every {EXPORTED_PROGRAM} file can: add --trust (trust=True in "
+            "Python) if you trust where it comes from"
+        )
