@@ -80,8 +80,10 @@ def verify(
     """
     threads = chosen_threads(threads)
     with opened(model) as file:
+        by_bundle = False
         if tolerances is None and file.manifest is not None:
             tolerances = Tolerances.from_dict(file.manifest.tolerances).declared()
+            by_bundle = bool(tolerances.declared_words())
         reference = reference_of(file, Against(against, inputs, seed, dtype, keep_io, task, trust), threads)
         drawn_with = seed if input_seed is None else input_seed
         cases = _cases(reference, samples, drawn_with or 0, sweep=sweep)
@@ -102,6 +104,7 @@ def verify(
                 keepers=keepers,
                 progress=progress,
             )
+    result = replace(result, declared_by_bundle=by_bundle)
     if isinstance(reference, VectorReference) and reference.why_alone is not None:
         result = replace(result, notes=(*result.notes, f"judged by the recorded case alone: {reference.why_alone}"))
     if kept is not None and kept.problem is not None:

@@ -117,7 +117,8 @@ def command(
         stored = _stored_parity(Path(str(rejudge)))
         # A bundle was built under its budget; a file is a measurement, to be judged as one asks.
         declared = stored.tolerances.declared() if Path(str(rejudge)).is_dir() else Tolerances()
-        result = stored.rejudged(tolerances or declared)
+        by_bundle = tolerances is None and bool(declared.declared_words())
+        result = stored.rejudged(tolerances or declared, declared_by_bundle=by_bundle)
     else:
         arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         kept = None if failures is None else failures / (model.name if model.is_dir() else model.stem)

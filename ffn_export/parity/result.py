@@ -132,6 +132,7 @@ class ParityResult:
         placement: Runtime -> device or provider -> nodes.
         precision: Runtime -> floating-point dtypes that it computed in.
         environment: Where it ran.
+        declared_by_bundle: Whether the tolerances are those that the bundle under test declares of itself.
     """
 
     model: str
@@ -146,11 +147,27 @@ class ParityResult:
     placement: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     precision: Mapping[str, str] = field(default_factory=dict)
     environment: Environment | None = None
+    declared_by_bundle: bool = False
 
     @property
     def judged(self) -> tuple[str, ...]:
         """The runtimes that compared at least one case."""
         return tuple(dict.fromkeys(case.runtime for case in self.cases if case.skipped is None))
+
+    @property
+    def allowance(self) -> str:
+        """What a reader of the verdict must know of what was declared, in a few words; mostly empty.
+
+        A bundle that declares how far it may be off judges itself. A tolerance under which zeros would pass on most
+        cases judges nothing, whoever declares it.
+        """
+        declared = self.tolerances.declared_words()
+        compared = [output for case in self.cases for output in case.outputs if output.scale > 0]
+        passing = sum(self.tolerances.allows_zeros(output.output, output.scale) for output in compared)
+        if 2 * passing > len(compared):
+            whose = "that the bundle itself declares, " if self.declared_by_bundle else ""
+            return f"under a tolerance {whose}so large that zeros would pass: {declared}"
+        return f"under a tolerance that the bundle itself declares: {declared}" if self.declared_by_bundle else ""
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -205,17 +222,23 @@ class ParityResult:
         return tuple(found)
 
     @property
+    def verdict(self) -> str:
+        """The verdict in one line, with what was declared where a reader must know it."""
+        allowed = f", {self.allowance}" if self.allowance else ""
+        return f"{'passed' if self.passed else 'failed'}{allowed}"
+
+    @property
     def passed(self) -> bool:
         """Whether at least one runtime judged the model and nothing failed; a warning is no failure."""
         return not self.failures
 
-    def rejudged(self, tolerances: Tolerances) -> ParityResult:
+    def rejudged(self, tolerances: Tolerances, *, declared_by_bundle: bool = False) -> ParityResult:
         """Return the same measurements under other tolerances; nothing is run."""
-        return replace(self, tolerances=tolerances)
+        return replace(self, tolerances=tolerances, declared_by_bundle=declared_by_bundle)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with the verdict beside the measurements."""
-        data = {"format": FORMAT, **asdict(self)}
+        data = {"verdict": self.verdict, "format": FORMAT, **asdict(self)}
         data["passed"] = self.passed
         data["failures"] = list(self.failures)
         data["warnings"] = list(self.warnings)
@@ -246,6 +269,7 @@ class ParityResult:
             placement=data["placement"],
             precision=dict(data["precision"]),
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
+            declared_by_bundle=data.get("declared_by_bundle", False),
         )
 
 

@@ -70,6 +70,25 @@ class Tolerances:
         """Whether something declared takes the place of the bound in units of the last place."""
         return self.relative_l2 is not None or self.closeness_of(output) is not None
 
+    def declared_words(self) -> str:
+        """Return what is declared, in a few words; empty where nothing is."""
+        words = [f"{output} atol {test.atol:g}, rtol {test.rtol:g}" for output, test in self.closeness.items()]
+        if self.relative_l2 is not None:
+            words.append(f"a relative L2 error of {self.relative_l2:g}")
+        return "; ".join(words)
+
+    def allows_zeros(self, output: str, scale: float) -> bool:
+        """Whether what is declared for an output is so much that zeros in its place would pass, too.
+
+        Args:
+            output: Its name.
+            scale: Its largest magnitude. The relative L2 error of zeros is 1, whatever that is.
+        """
+        test = self.closeness_of(output)
+        if test is not None:
+            return test.rtol >= 1 or test.atol >= (1 - test.rtol) * scale
+        return self.relative_l2 is not None and self.relative_l2 >= 1
+
     def declared(self) -> Tolerances:
         """Return the same declarations, over the bounds of this release."""
         return Tolerances(relative_l2=self.relative_l2, closeness=self.closeness)

@@ -20,9 +20,10 @@ def assertion_text(result: ParityResult, replay: str) -> str:
         replay: The command that runs it again.
     """
     outcome = "passed" if result.passed else "failed"
+    allowed = f", {result.allowance}" if result.allowance else ""
     more = len(result.failures) - MOST_FAILURES
     lines = [
-        f"parity of {result.model} against {result.against} {outcome}",
+        f"parity of {result.model} against {result.against} {outcome}{allowed}",
         *(f"  {line}" for line in _runtimes(result)),
         *([f"  unavailable here: {', '.join(result.unavailable)}"] if result.unavailable else []),
         f"  weights: {_weights(result)}",

@@ -37,7 +37,8 @@ Outcome = Failure | Skipped | Warned | None
 
 def junit_xml(result: ParityResult) -> str:
     """Return the verification as a JUnit XML document; it holds a failure exactly where the result failed."""
-    return _document(f"{result.model} against {result.against}", _suites(result))
+    allowed = f", {result.allowance}" if result.allowance else ""
+    return _document(f"{result.model} against {result.against}{allowed}", _suites(result))
 
 
 def junit_xml_of_many(results: Mapping[str, ParityResult | str]) -> str:
@@ -53,7 +54,8 @@ def junit_xml_of_many(results: Mapping[str, ParityResult | str]) -> str:
             suites.append(_suite(unread, f"{name}: verification", [("could be verified", _failure(result))]))
             continue
         for suite in _suites(replace(result, model=name)):
-            suite.name = _legal(f"{name}: {suite.name}")
+            allowed = f", {result.allowance}" if result.allowance else ""
+            suite.name = _legal(f"{name}{allowed}: {suite.name}")
             suites.append(suite)
     return _document("parity", suites)
 

@@ -58,7 +58,8 @@ def markdown_page(
 def _blocks(result: ParityResult, commands: Sequence[str], bisection: Bisection | None) -> Iterator[str]:
     verdict = "✅ Passed" if result.passed else "❌ Failed"
     warned = f", ⚠️ {len(result.warnings)} warned" if result.passed and result.warnings else ""
-    yield f"## {verdict}{warned}: parity of {_plain(result.model)} against {_plain(result.against)}\n"
+    allowed = f", {_plain(result.allowance)}" if result.allowance else ""
+    yield f"## {verdict}{warned}{allowed}: parity of {_plain(result.model)} against {_plain(result.against)}\n"
     yield f"{_plain(verdict_sentence(result))}\n"
     if result.cases:
         yield _runtimes(result)

@@ -40,6 +40,8 @@ def test_it_is_verified_loaded_and_compared_like_any_other(built: fx.Build, tmp_
     result = fx.verify(built.directory)
     assert result.passed
     assert result.tolerances.relative_l2 == 0.05
+    assert result.verdict.startswith("passed, under a tolerance that the bundle itself declares")
+    assert fx.verify(built.directory, tolerances=fx.Tolerances(relative_l2=0.05)).verdict == "passed"
     assert run(["verify", str(built.directory), "--quiet", "--runtime", "ort-cpu"]) == 0
     assert run(["verify", "--rejudge", str(built.directory), "--quiet"]) == 0
     assert run(["verify", "--rejudge", str(built.directory), "--quiet", "--budget", "1e-6"]) == 1

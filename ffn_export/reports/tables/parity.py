@@ -39,7 +39,8 @@ def parity_table(result: ParityResult) -> RenderableType:
 def _headline(result: ParityResult) -> Text:
     outcome = Text("passed", GOOD) if result.passed else Text("FAILED", BAD)
     warned = Text(f", {len(result.warnings)} warned" if result.warnings else "", UNSURE)
-    return Text.assemble(f"parity of {result.model} against {result.against}: ", outcome, warned)
+    allowed = Text(f", {result.allowance}" if result.allowance else "", BAD)
+    return Text.assemble(f"parity of {result.model} against {result.against}: ", outcome, warned, allowed)
 
 
 def _runtimes(result: ParityResult) -> Table:

@@ -27,7 +27,7 @@ def parity_summary_table(results: Mapping[str, ParityResult | str]) -> Table:
         judged = [case for case in result.cases if case.skipped is None]
         worst = max((output.actual.ulps for case in judged for output in case.outputs), default=None)
         error = "" if worst is None else f"{worst:,.2f}"
-        found = next(iter((*result.failures, *result.warnings)), "")
+        found = next(iter((*result.failures, *filter(None, [result.allowance]), *result.warnings)), "")
         add_row(table, name, verdict, str(len(judged)), error, ", ".join(result.judged), found)
     return table
 
