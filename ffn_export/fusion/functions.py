@@ -47,6 +47,11 @@ def written_out(model: ir.Model) -> ir.Model:
     )
 
 
+def all_inlined(model: ir.Model) -> ir.Model:
+    """Return the model with every function inlined that can be; it is the model itself where there is none."""
+    return _inlined(model, set(model.functions))
+
+
 def _inlined(model: ir.Model, keys: set[_Key]) -> ir.Model:
     return _most(model, sorted(keys - set(_partial_calls(model)) - set(_of_other_opsets(model))))
 

@@ -28,7 +28,7 @@ MEANING: Mapping[str, str] = {
 }
 _VALUES: Mapping[str, frozenset[str] | None] = {
     SUMS_IN_ORDER: None,
-    DROPS_NAN: frozenset({"nan", "infinite"}),
+    DROPS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
     FLUSHES_DENORMALS: frozenset({"denormal"}),
 }
 _KNOWN: Mapping[str, tuple[str, ...]] = {

@@ -92,6 +92,29 @@ def _infinite(x: Array, spec: TensorSpec) -> Array:
     return _spoiled(x, np.inf, -np.inf)
 
 
+def _nan_parts(x: Array, spec: TensorSpec) -> Array:
+    """NaN in every second token: the first sequence has it in its first features, the last one in its last."""
+    del spec
+    return _spoiled_in_parts(x, np.nan)
+
+
+def _infinite_parts(x: Array, spec: TensorSpec) -> Array:
+    """Infinity and minus infinity by turns, where NaN is in parts."""
+    del spec
+    return _spoiled_in_parts(x, np.inf, -np.inf)
+
+
+def _spoiled_in_parts(x: Array, *numbers: float) -> Array:
+    """Spoil one element of every second token, further back in each, from the first feature to the last."""
+    spoiled = x.copy()
+    if spoiled.size and spoiled.ndim:
+        tokens = spoiled.reshape(-1, spoiled.shape[-1])
+        width, chosen = tokens.shape[1], range(0, len(tokens), 2)
+        for index, token in enumerate(chosen):
+            tokens[token, index * (width - 1) // max(len(chosen) - 1, 1)] = numbers[index % len(numbers)]
+    return spoiled
+
+
 def _spoiled(x: Array, *numbers: float) -> Array:
     spoiled = x.copy()
     if spoiled.size:
@@ -114,5 +137,7 @@ VALUES: Mapping[str, Values] = {
     "denormal": Values(_denormal, ill_conditioned=True),
     "zeros": Values(lambda x, _: np.zeros_like(x), ill_conditioned=True),
     "nan": Values(_nan),
+    "nan in parts": Values(_nan_parts),
     "infinite": Values(_infinite),
+    "infinite in parts": Values(_infinite_parts),
 }

@@ -32,6 +32,7 @@ from ffn_export.parity.measures import PropertyMetrics, WeightMetrics
 from ffn_export.parity.metrics import compare
 from ffn_export.parity.references import Reference
 from ffn_export.parity.result import CaseResult, ParityResult
+from ffn_export.parity.thresholds.aimed import Aimed, aimed
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.watched import Watched, watch
 from ffn_export.runtimes import environment
@@ -88,6 +89,8 @@ def verify(
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads)
     cases = cases if cases is not None else sweep(reference.inputs, reference.example, seed)
+    aim = aimed(model, reference, cases, threads, seed) if loaded else Aimed()
+    cases = [*cases, *aim.cases]
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
     known = of_operators(model.graph.all_nodes())
 
@@ -127,7 +130,7 @@ def verify(
         ),
         weights=_weights(model, reference, watched),
         properties=_properties(reference, loaded, cases, found),
-        notes=(*properties.expected_breaks(model), *_not_run(path.name, loaded)),
+        notes=(*properties.expected_breaks(model), *aim.notes, *_not_run(path.name, loaded)),
         placement={name: runner.placement() for name, runner in loaded.items()},
         precision={name: runner.precision() for name, runner in loaded.items()},
         environment=environment.current(threads),

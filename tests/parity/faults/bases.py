@@ -76,6 +76,7 @@ BASES: Mapping[str, Base] = {
     "encoder": _small("encoder", f"x:float32[batch<=16,1<=seq<=64,{modules.WIDTH}]"),
     "swiglu_exported": _small("swiglu", fused=False),
     "decoder": _small("decoder", *_DECODER),
+    "embedding": _small("embedding", "ids:int64[batch,seq]"),
     **{name: Base(name) for name in PRESETS},
 }
 SMALL = tuple(name for name in BASES if name not in PRESETS)

@@ -73,7 +73,8 @@ class Fault:
         caught_by: What must catch it; other detectors may speak too.
         graph: Plants it into the ONNX model.
         module: Plants it into the module before that is exported.
-        shown: Whether outputs show it; else only what the graph says of itself is wrong.
+        shown: Whether outputs of the sweep show it; else it is in what the graph says of itself, or waits for inputs
+            that no sweep draws.
         missed: Why the verifier does not catch it yet.
     """
 

@@ -19,6 +19,7 @@ from ffn_export.modules.norms import make_norm
 WIDTH = 32
 HEADS = 4
 VOCABULARY = 61
+LARGE_VOCABULARY = 20_000
 LONGEST = 512
 _HIDDEN = 64
 _MASKED = -1e9
@@ -137,6 +138,11 @@ class Decoder(nn.Module):
 def decoder() -> nn.Module:
     """A small GPT."""
     return randomise_norms(Decoder())
+
+
+def embedding() -> nn.Module:
+    """A table of many tokens, of which a sweep draws few."""
+    return nn.Sequential(nn.Embedding(LARGE_VOCABULARY, 8), nn.Linear(8, 4))
 
 
 def encoder() -> nn.Module:

@@ -1,0 +1,215 @@
+"""Where a graph changes its behaviour with a number: comparisons, limits, kinks, casts to fewer numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.fusion import constants
+from ffn_export.fusion.views import float_of, input_at
+
+# Beyond it lies infinity, which is a kind of values of its own.
+_LARGEST = 1e37
+# What tells of sizes alone.
+_OF_SIZES = frozenset({"Shape", "Size"})
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """One place where a value of the graph is held against another.
+
+    Attributes:
+        node: The node, as reports name it.
+        value: Name of the value.
+        limit: The number, or the name of the value that it is held against.
+        inputs: Names of the graph's inputs that the value is computed from.
+        asks_equal: Whether the node asks if both are equal, not which is larger.
+        equal_is_above: Whether the node takes equal numbers for those above; None where they are neither.
+        is_kink: Whether the node is a function that merely bends or turns at the number, or compares two values that
+            are both computed from inputs: sides that are not reached are then no news.
+    """
+
+    node: str
+    value: str
+    limit: float | str
+    inputs: frozenset[str]
+    asks_equal: bool = False
+    equal_is_above: bool | None = None
+    is_kink: bool = False
+
+
+_Found = Iterator[tuple[ir.Value | None, ir.Value | float | None]]
+
+
+def find(model: ir.Model) -> list[Threshold]:
+    """Return the thresholds on values that are computed from what the inputs hold, each once.
+
+    Args:
+        model: A graph without functions and branches; what is inside a loop is not looked into.
+    """
+    data = _data(model)
+    found = dict[Threshold, None]()
+    for node in model.graph:
+        finder = _FINDERS.get(node.op_type) if node.domain == "" else None
+        for first, second in () if finder is None else finder(node):
+            turned = first not in data and isinstance(second, ir.Value)
+            value, limit = (second, first) if turned else (first, second)
+            if limit is None or not isinstance(value, ir.Value) or value.dtype in _WITHOUT_ORDER:
+                continue
+            if value not in data or not _is_met_at(limit):
+                continue
+            of_limit = data.get(limit, frozenset()) if isinstance(limit, ir.Value) else frozenset()
+            above = _EQUAL_IS_ABOVE.get(node.op_type)
+            threshold = Threshold(
+                f"node {node.name!r} ({node.op_type})",
+                str(value.name),
+                _number_or_name(limit),
+                data[value] | of_limit,
+                asks_equal=node.op_type in _ASK_EQUAL or _is_boolean(node),
+                equal_is_above=above if above is None else above != turned,
+                is_kink=bool(of_limit) or node.op_type in _KINKS,
+            )
+            found[threshold] = None
+    return list(found)
+
+
+def _data(model: ir.Model) -> dict[ir.Value, frozenset[str]]:
+    """Return each value that is computed from what inputs hold, not from their sizes alone -> those inputs."""
+    inputs = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
+    found = {value: frozenset({str(value.name)}) for value in inputs}
+    for node in model.graph:
+        if node.domain == "" and node.op_type in _OF_SIZES:
+            continue
+        read = [value for value in node.inputs if value in found]
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                read += [v for inner in attribute.as_graph().all_nodes() for v in inner.inputs if v in found]
+        if read:
+            names = frozenset().union(*(found[value] for value in read if value is not None))
+            found |= dict.fromkeys(node.outputs, names)
+    return found
+
+
+def _number_or_name(limit: ir.Value | float) -> float | str:
+    number = constants.number(limit) if isinstance(limit, ir.Value) else limit
+    return str(limit.name) if number is None and isinstance(limit, ir.Value) else float(number or 0.0)
+
+
+def _is_met_at(limit: ir.Value | float) -> bool:
+    number = constants.number(limit) if isinstance(limit, ir.Value) else limit
+    return number is None or abs(number) < _LARGEST
+
+
+def _compared(node: ir.Node) -> _Found:
+    yield input_at(node, 0), input_at(node, 1)
+
+
+def _against_first(node: ir.Node) -> _Found:
+    """``Max`` and ``Min`` of several."""
+    for other in node.inputs[1:]:
+        yield node.inputs[0], other
+
+
+def _clipped(node: ir.Node) -> _Found:
+    yield from ((input_at(node, 0), input_at(node, place)) for place in (1, 2))
+    yield from ((node.inputs[0], float_of(node, name, np.inf)) for name in ("min", "max"))  # before opset 11
+
+
+def _at(*numbers: float) -> Callable[[ir.Node], _Found]:
+    return lambda node: ((node.inputs[0], number) for number in numbers)
+
+
+def _hard_sigmoid(node: ir.Node) -> _Found:
+    slope, height = float_of(node, "alpha", 0.2), float_of(node, "beta", 0.5)
+    yield from ((node.inputs[0], end) for end in ((-height / slope, (1 - height) / slope) if slope else ()))
+
+
+def _shrunk(node: ir.Node) -> _Found:
+    width = float_of(node, "lambd", 0.5)
+    yield from ((node.inputs[0], end) for end in (-width, width))
+
+
+def _above_alpha(node: ir.Node) -> _Found:
+    yield node.inputs[0], float_of(node, "alpha", 1.0)
+
+
+def _remainder(node: ir.Node) -> _Found:
+    """``Mod`` changes nothing of what is smaller than the divisor."""
+    yield input_at(node, 0), input_at(node, 1)
+    divisor = constants.number(input_at(node, 1))
+    yield input_at(node, 0), None if divisor is None else -divisor
+
+
+def _cast(node: ir.Node) -> _Found:
+    to, value = ir.DataType(node.attributes.get_int("to", ir.DataType.FLOAT.value)), node.inputs[0]
+    if value is None or ir.DataType.STRING in (to, value.dtype):
+        return
+    if to == ir.DataType.BOOL:
+        yield value, 0.0
+    elif to.is_integer():
+        ends = _ends(to) if to.bitwidth <= 16 else ()  # numbers beyond the others are for PyTorch undefined, too
+        is_whole = value.dtype is not None and value.dtype.is_integer()
+        yield from ((value, end) for end in (*ends, *(() if is_whole else (-1.0, 1.0))))
+    elif to.is_floating_point() and to.bitwidth < (32 if value.dtype is None else value.dtype.bitwidth):
+        # What the model takes and gives in this dtype, PyTorch rounds to it as well.
+        graph = node.graph
+        own = () if graph is None else (*graph.inputs, *graph.outputs)
+        if all(each.dtype != to for each in own):
+            yield from ((value, end) for end in _ends(to))
+
+
+def _of_table(node: ir.Node) -> _Found:
+    """A table of integers is held against the indices themselves: which of them it changes."""
+    table = input_at(node, 0)
+    integers = constants.integers(table)
+    if integers is not None and table is not None and table.shape is not None and len(table.shape) == 1:
+        yield node.outputs[0], input_at(node, 1)
+
+
+def _quantized(node: ir.Node) -> _Found:
+    scale, zero = constants.number(input_at(node, 1)), constants.number(input_at(node, 2)) or 0.0
+    dtype = node.outputs[0].dtype
+    if scale is not None and dtype is not None and dtype.is_integer():
+        yield from ((node.inputs[0], scale * (end - zero)) for end in _ends(dtype))
+
+
+def _ends(dtype: ir.DataType) -> tuple[float, float]:
+    info = ml_dtypes.iinfo(dtype.numpy()) if dtype.is_integer() else ml_dtypes.finfo(dtype.numpy())  # type: ignore[no-untyped-call]
+    return float(info.min), float(info.max)
+
+
+def _is_boolean(node: ir.Node) -> bool:
+    return node.op_type == "Cast" and node.attributes.get_int("to", 0) == ir.DataType.BOOL.value
+
+
+_WITHOUT_ORDER = frozenset({ir.DataType.BOOL, ir.DataType.STRING})
+_ASK_EQUAL = frozenset({"Equal", "NonZero"})
+_EQUAL_IS_ABOVE = {"Greater": False, "GreaterOrEqual": True, "Less": True, "LessOrEqual": False}
+_KINKS = frozenset({
+    "Abs", "Celu", "Ceil", "Elu", "Erf", "Floor", "LeakyRelu", "PRelu", "Relu", "Round", "Selu", "Sigmoid", "Sign",
+    "Tanh",
+})  # fmt: skip
+_FINDERS: Mapping[str, Callable[[ir.Node], _Found]] = {
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), _compared),
+    **dict.fromkeys(("Max", "Min"), _against_first),
+    **dict.fromkeys(
+        ("Abs", "Celu", "Elu", "Erf", "LeakyRelu", "NonZero", "PRelu", "Relu", "Selu", "Sigmoid", "Sign", "Tanh"),
+        _at(0.0),
+    ),
+    "Cast": _cast,
+    "Ceil": _at(-1.0, 0.0),
+    "Clip": _clipped,
+    "Floor": _at(0.0, 1.0),
+    "Gather": _of_table,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _at(-3.0, 3.0),
+    "Mod": _remainder,
+    "QuantizeLinear": _quantized,
+    "Round": _at(-0.5, 0.5),
+    "Shrink": _shrunk,
+    "ThresholdedRelu": _above_alpha,
+}

@@ -1,0 +1,45 @@
+"""A graph without functions and branches, so that what is inside them can be observed.
+
+It is only observed: both branches of an ``If`` are computed, whichever is taken.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from onnx_ir.passes.common import NameFixPass
+
+from ffn_export.fusion import functions
+from ffn_export.fusion.views import is_standard
+
+_DEEPEST = 4  # branches within branches
+
+
+def flat(model: ir.Model) -> ir.Model:
+    """Return a copy with functions inlined, and a copy of each branch beside the node that chooses one of them."""
+    result = functions.all_inlined(model.clone())
+    waiting = [node for node in result.graph if is_standard(node, "If")]
+    for _ in range(_DEEPEST):
+        moved = [each for node in waiting for branch in _branches(node) for each in _copied(branch, result.graph, node)]
+        waiting = [node for node in moved if is_standard(node, "If")]
+    NameFixPass()(result)  # two branches may use one name
+    return result
+
+
+def _branches(node: ir.Node) -> list[ir.Graph]:
+    return [each.as_graph() for each in node.attributes.values() if each.type == ir.AttributeType.GRAPH]
+
+
+def _copied(branch: ir.Graph, graph: ir.Graph, node: ir.Node) -> list[ir.Node]:
+    """Put a copy of a branch's nodes and initialisers in front of its ``If``."""
+    copy = branch.clone(allow_outer_scope_values=True)
+    prefix = f"{node.outputs[0].name}/{branch.name}"
+    initializers, nodes = list(copy.initializers.values()), list(copy)
+    copy.outputs.clear()
+    copy.initializers.clear()
+    copy.remove(nodes)
+    for value in (*initializers, *(output for each in nodes for output in each.outputs)):
+        value.name = f"{prefix}/{value.name}"
+    for value in initializers:
+        graph.register_initializer(value)
+    graph.insert_before(node, nodes)
+    return nodes
