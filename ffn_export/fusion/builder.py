@@ -59,10 +59,10 @@ class Builder:
             for place in range(len(node.inputs)):
                 node.replace_input_with(place, None)
 
-    def like(self, node: ir.Node, *inputs: ir.Value | None) -> Any:
-        """Write a node again with other inputs."""
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        return getattr(self, node.op_type)(*inputs, _domain=node.domain, **attributes)
+    def like(self, node: ir.Node, *inputs: ir.Value | None, outputs: int = 1, **changed: Any) -> Any:
+        """Write a node again with other inputs, and other values of some attributes."""
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()} | changed
+        return getattr(self, node.op_type)(*inputs, _domain=node.domain, _outputs=outputs, **attributes)
 
 
 class Names:

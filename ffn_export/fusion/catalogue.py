@@ -48,11 +48,12 @@ def _lines(rule: type[Rule]) -> Iterator[str]:
     # A rule that stands beside another in its file is described there, and has a line of its own.
     own = inspect.getdoc(rule) or ""
     yield f"{own}\n"
-    first = next(each for each in (*canonicalise.RULES, *rules.RULES) if each.__module__ == rule.__module__)
+    every = (*canonicalise.RULES, *rules.RULES)
+    first = next(each for each in every if each.__module__ == rule.__module__)
     yield f"{_described(rule.__module__) if first is rule else f'As `{first().name}` above.'}\n"
     # What several rules have in common is described in the file of their base.
     for base in rule.__bases__:
-        if inspect.isabstract(base) and base is not Rule and base.__module__ != rule.__module__:
+        if issubclass(base, Rule) and base is not Rule and base not in every and base.__module__ != rule.__module__:
             yield f"{_described(base.__module__)}\n"
     yield f"- Site: `{rule.site}`"
     yield f"- Writes: `{rule.writes or 'the operators that are there'}`"

@@ -23,12 +23,17 @@ def is_constant(value: ir.Value | None) -> bool:
 
 
 def integers(value: ir.Value | None) -> tuple[int, ...] | None:
-    """Return a constant of integers, such as axes, flattened; None where it is another thing."""
+    """Return a constant of integers, such as axes, flattened; None where it is another thing.
+
+    A small expression of constants and of known sizes is one too: axes from the rank of a value, for example.
+    """
     tensor = _tensor(value)
-    if tensor is None or not tensor.dtype.is_integer():
+    if tensor is not None and not tensor.dtype.is_integer():
         return None
-    array = _read(tensor)
-    return None if array is None else tuple(int(number) for number in array.reshape(-1))
+    array = evaluate(value) if tensor is None else _read(tensor)
+    if array is None or array.dtype.kind not in "iu":
+        return None
+    return tuple(int(number) for number in array.reshape(-1))
 
 
 def number(value: ir.Value | None) -> float | None:
@@ -71,7 +76,20 @@ def relative_rounding(value: ir.Value | None) -> float:
     """
     dtype = ir.DataType.FLOAT if value is None or value.dtype is None else value.dtype
     own = _epsilon(dtype) / 2 if dtype.is_floating_point() else 0.0
-    return own + _epsilon(ir.DataType.FLOAT)
+    return own * max(1, len(_expression(value))) + _epsilon(ir.DataType.FLOAT)
+
+
+def _expression(value: ir.Value | None) -> set[ir.Node]:
+    """Return the nodes that compute a small expression of constants; each of them rounds."""
+    found: set[ir.Node] = set()
+    waiting = [value]
+    while waiting and len(found) < _LARGEST_EXPRESSION:
+        each = waiting.pop()
+        node = None if each is None or is_constant(each) else each.producer()
+        if node is not None and node not in found:
+            found.add(node)
+            waiting += node.inputs
+    return found
 
 
 def is_exact(expected: float) -> bool:
@@ -98,9 +116,10 @@ def rounding(number: float, dtype: ir.DataType) -> float:
 
 
 _FOLDED = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Cast", "Identity", "Transpose", "Reshape", "Squeeze",
-                     "Unsqueeze", "Flatten", "Expand", "Sqrt", "Reciprocal", "Pow"})  # fmt: skip
+                     "Unsqueeze", "Flatten", "Expand", "Sqrt", "Reciprocal", "Pow", "Range"})  # fmt: skip
 _BROADCAST = frozenset({"Add", "Sub", "Mul", "Div", "Pow"})
 _FOLDED_SIZE = 1 << 20
+_LARGEST_EXPRESSION = 6
 
 
 def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | None:
@@ -112,6 +131,8 @@ def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | N
     if tensor is not None:
         return _read(tensor) if tensor.size <= _FOLDED_SIZE else None
     node = None if value is None else value.producer()
+    if node is not None and node.op_identifier() == ("", "Size", "") and len(node.inputs) == 1:
+        return _size_of(node.inputs[0])
     if node is None or node.domain != "" or node.op_type not in _FOLDED or depth == 0 or not node.inputs:
         return None
     known: list[np.ndarray[Any, Any]] = []
@@ -130,9 +151,19 @@ def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | N
     return result if result.size <= _FOLDED_SIZE else None
 
 
+def _size_of(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
+    """Return the number of elements of a value whose sizes are all known; of a shape it is a rank."""
+    sizes = [None] if value is None or value.shape is None else list(value.shape)
+    known = [size for size in sizes if isinstance(size, int)]
+    return np.asarray(math.prod(known), np.int64) if len(known) == len(sizes) else None
+
+
 def _size(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> int:
     """Return how many elements a folded node gives at the most."""
     shapes = [array.shape for array in inputs]
+    if node.op_type == "Range" and len(inputs) == 3:
+        start, limit, delta = (float(array.reshape(())) for array in inputs)
+        return math.ceil(abs((limit - start) / delta)) if delta else 0
     if node.op_type == "Expand" and len(inputs) > 1:
         shapes[1] = tuple(int(size) for size in inputs[1].reshape(-1))
     elif node.op_type not in _BROADCAST:

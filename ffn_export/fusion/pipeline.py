@@ -10,7 +10,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 
 from ffn_export.exporter import weight_layout
 from ffn_export.exporter.one_line import first_line
-from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes
+from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes, synonyms
 from ffn_export.fusion.by_rows.apply import by_rows
 from ffn_export.fusion.decisions import GEMM, PADDED, in_use, open_rules
 from ffn_export.fusion.engine import Log, Sweep
@@ -115,7 +115,9 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     weight_layout.fold(fused)
     no_ops.remove(fused)  # one that inference stumbles over would leave the whole graph without types
     own_names = inference.fill_types(fused)
+    synonyms.rename(fused)
     no_ops.remove(fused)  # and a Cast is one where the dtypes say so
+    _remove_unused(fused)  # what nobody reads would be a reader of its inputs
     batch_of_one.unwrap(fused)
     log, highest = Log(), opset.ceiling(fused)
     Sweep(chosen.canonical, excluded).apply(fused, log)

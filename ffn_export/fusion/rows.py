@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.views import input_at, is_standard
 
 
 def is_row(value: ir.Value, x_rank: int | None) -> bool:
@@ -30,6 +31,21 @@ def covers(value: ir.Value, sizes: Sequence[int]) -> bool:
     if array is None:
         return value.shape is not None and list(value.shape) == list(sizes)
     return array.size == 1 or _stripped(array.shape, len(sizes)) == tuple(sizes)
+
+
+def fits(value: ir.Value, x_rank: int | None, sizes: Sequence[int]) -> bool:
+    """Whether a value is a row of these axes for an input of this rank."""
+    # One that is computed, or that a caller may override, covers them by having their shape.
+    return covers(value, sizes) and (constants.evaluate(value) is None or is_row(value, x_rank))
+
+
+def unshaped(value: ir.Value, sizes: Sequence[int]) -> ir.Value:
+    """Return the row of these axes that a value is, with axes of size 1 put before it; the value where it is none."""
+    node = value.producer()
+    source = input_at(node, 0) if is_standard(node, "Flatten", "Reshape", "Unsqueeze") and node is not None else None
+    shapes = [None if each is None or each.shape is None else list(each.shape) for each in (value, source)]
+    ends = shapes[0] is not None and shapes[0][-len(sizes) :] == list(sizes) and set(shapes[0][: -len(sizes)]) == {1}
+    return source if source is not None and ends and shapes[1] == list(sizes) else value
 
 
 def of(op: Builder, value: ir.Value, sizes: Sequence[int]) -> ir.Value:

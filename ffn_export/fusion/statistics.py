@@ -9,7 +9,7 @@ from math import prod
 import onnx_ir as ir
 
 from ffn_export.fusion import algebra, constants
-from ffn_export.fusion.algebra import Product
+from ffn_export.fusion.algebra import ONE, Product
 from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import input_at, inputs_of, int_of, ints_of, is_standard, producer, rank, readers
 
@@ -35,13 +35,23 @@ class Mean:
 
 @dataclass(frozen=True)
 class MeanSquare:
-    """``mean(root^2) + epsilon``: the variance, or the square of the root mean square."""
+    """``mean(root^2) + epsilon``: the variance, or the square of the root mean square.
+
+    Attributes:
+        root: What is squared.
+        axes: Over how many trailing axes the mean is taken.
+        epsilon: What is added.
+        nodes: The nodes that compute it.
+        problem: Why it is none that a norm takes, though it looks like one; None where it is.
+        less_mean: Whether ``mean(root)^2`` is taken off, which makes it the variance of ``root``.
+    """
 
     root: ir.Value
     axes: int
     epsilon: float
     nodes: tuple[ir.Node, ...]
     problem: str | None = None
+    less_mean: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,12 +62,14 @@ class Centred:
         x: The value.
         axes: Over how many trailing axes the mean is taken.
         nodes: The nodes that compute it.
+        mean: The mean, as it is taken off.
         widened: The dtype that the difference is cast to, where the mean was taken in half precision.
     """
 
     x: ir.Value
     axes: int
     nodes: tuple[ir.Node, ...]
+    mean: ir.Value
     widened: ir.DataType | None = None
 
 
@@ -166,7 +178,13 @@ def mean_square(value: ir.Value, graph: object) -> MeanSquare | None:
     root = _square_root(found, graph)
     if root is None:
         return None
+    squaring = root[1]
     rest = [each for each in addends if each is not term]
+    taken_off = [(each, own) for each in rest if (own := _square_of_mean(each, root[0], found.axes, graph)) is not None]
+    if len(taken_off) == 1:
+        ((square, own),) = taken_off
+        rest.remove(square)
+        squaring = (*squaring, *own.nodes)
     problem = found.problem
     if any(each.factors for each in rest):
         names = ", ".join(repr(factor.name) for each in rest for factor in each.factors)
@@ -177,9 +195,19 @@ def mean_square(value: ir.Value, graph: object) -> MeanSquare | None:
         problem = problem or "epsilon is no constant scalar: it has more axes than the input"
     elif any(each.coefficient.number < 0 for each in rest):
         return None
-    value_of_root, squaring = root
     epsilon = sum((each.coefficient.number for each in rest), 0.0)
-    return MeanSquare(value_of_root, found.axes, epsilon, (*nodes, *found.nodes, *squaring), problem)
+    every = tuple(dict.fromkeys((*nodes, *found.nodes, *squaring)))
+    return MeanSquare(root[0], found.axes, epsilon, every, problem, less_mean=len(taken_off) == 1)
+
+
+def _square_of_mean(term: Product, root: ir.Value, axes: int, graph: object) -> Mean | None:
+    """Return the mean in ``-mean(root)^2``, of the same axes; None where a term is another thing."""
+    if list(term.factors.values()) != [2.0] or term.coefficient.number != -1.0:
+        return None
+    found = mean(replace(term, coefficient=ONE, factors=dict.fromkeys(term.factors, 1.0)), graph)
+    if found is None or found.squared or found.problem is not None or found.axes != axes:
+        return None
+    return found if are_same(found.source, root) else None
 
 
 def _square_root(found: Mean, graph: object) -> tuple[ir.Value, tuple[ir.Node, ...]] | None:
@@ -213,7 +241,7 @@ def centred(value: ir.Value, graph: object) -> Centred | None:
     for x, other in orders:
         found = mean(algebra.product(other, graph).scaled(sign), graph)
         if found is not None and not found.squared and found.problem is None and are_same(found.source, x):
-            return Centred(x, found.axes, (node, *found.nodes))
+            return Centred(x, found.axes, (node, *found.nodes), other)
     return None
 
 

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import onnx_ir as ir
-
-from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise.norm_in_pieces import NormInPieces
 
 
@@ -18,8 +15,3 @@ class LayerNorm(NormInPieces):
 
     writes: ClassVar[str | None] = "LayerNormalization"
     is_centred: ClassVar[bool] = True
-
-    def operator(self, op: Builder, x: ir.Value, scale: ir.Value, **attributes: float) -> ir.Value:
-        """Write the operator."""
-        y: ir.Value = op.LayerNormalization(x, scale, **attributes)
-        return y

@@ -9,6 +9,8 @@ Not covered: a scale that differs from token to token (adaptive norms).
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -16,7 +18,7 @@ import onnx_ir as ir
 from ffn_export.fusion import rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
 from ffn_export.fusion.statistics import widths
 from ffn_export.fusion.views import input_at, inputs_of, int_of, is_read, is_standard, producer, rank, readers
 
@@ -32,13 +34,15 @@ class NormAffine(Rule):
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the row beside the norm."""
-        for norm, row in _norm_and_row(node, self.norms):
+        for norm, given in _norm_and_row(node, self.norms):
             if not self.has_room(norm):
                 continue
             sizes = _normalised(norm)
-            if sizes is None or not rows.is_row(row, rank(norm.inputs[0])) or not rows.covers(row, sizes):
+            row = given if sizes is None else rows.unshaped(given, sizes)
+            if sizes is None or not rows.fits(row, rank(norm.inputs[0]), sizes) or row.dtype != norm.outputs[0].dtype:
                 return None
-            if row.dtype != norm.outputs[0].dtype or any(map(is_read, norm.outputs[1:])):
+            others = norm.outputs[1:] if any(map(is_read, norm.outputs[1:])) else ()
+            if others and len(readers(norm.outputs[0])) > 1:
                 return None
             if not all(_takes_a_row(user, norm) for user in readers(norm.outputs[0])):
                 return Refused(f"the norm without its {self.part} is also read elsewhere", (norm, node))
@@ -46,16 +50,22 @@ class NormAffine(Rule):
                 return Refused(f"the norm without its {self.part} is a graph output", (norm, node))
             # The norm itself stays for its other readers, each of which takes its own row.
             nodes = (node,) if len(readers(norm.outputs[0])) > 1 else (norm, node)
-            return replacing(nodes, node.outputs[0], self.write, norm, row, sizes)
+            return Match(nodes, (node.outputs[0], *others), partial(self.write, norm, row, sizes))
         return None
 
     @abstractmethod
     def has_room(self, norm: ir.Node) -> bool:
         """Whether the norm still lacks this part."""
 
-    @abstractmethod
-    def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
+    def write(self, norm: ir.Node, row: ir.Value, sizes: list[int], op: Builder) -> Sequence[ir.Value]:
         """Write the norm with the row."""
+        count = len(norm.outputs) if any(map(is_read, norm.outputs[1:])) else 1
+        y = op.like(norm, *self.before(norm), rows.of(op, row, sizes), outputs=count)
+        return [y] if count == 1 else list(y)
+
+    @abstractmethod
+    def before(self, norm: ir.Node) -> Sequence[ir.Value | None]:
+        """Return the inputs of the norm that come before the row."""
 
 
 class NormScale(NormAffine):
@@ -70,10 +80,9 @@ class NormScale(NormAffine):
         """Whether its scale is all ones and it has no bias."""
         return rows.is_ones(input_at(norm, 1)) and input_at(norm, 2) is None
 
-    def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
-        """Write the norm with its scale."""
-        y: ir.Value = op.like(norm, norm.inputs[0], rows.of(op, row, sizes))
-        return y
+    def before(self, norm: ir.Node) -> Sequence[ir.Value | None]:
+        """Return its data."""
+        return norm.inputs[:1]
 
 
 class NormBias(NormAffine):
@@ -88,10 +97,9 @@ class NormBias(NormAffine):
         """Whether it has no bias."""
         return input_at(norm, 2) is None
 
-    def write(self, op: Builder, norm: ir.Node, row: ir.Value, sizes: list[int]) -> ir.Value:
-        """Write the norm with its bias."""
-        y: ir.Value = op.like(norm, *norm.inputs[:2], rows.of(op, row, sizes))
-        return y
+    def before(self, norm: ir.Node) -> Sequence[ir.Value | None]:
+        """Return its data and its scale."""
+        return norm.inputs[:2]
 
 
 def _norm_and_row(node: ir.Node, norms: tuple[str, ...]) -> list[tuple[ir.Node, ir.Value]]:
@@ -112,7 +120,7 @@ def _takes_a_row(user: ir.Node, norm: ir.Node) -> bool:
     if not is_standard(user, "Mul", "Add") or user.graph is not norm.graph or sizes is None:
         return False
     others = [value for value in inputs_of(user) if value is not norm.outputs[0]]
-    return len(others) == 1 and rows.is_row(others[0], rank(norm.inputs[0])) and rows.covers(others[0], sizes)
+    return len(others) == 1 and rows.fits(rows.unshaped(others[0], sizes), rank(norm.inputs[0]), sizes)
 
 
 def _normalised(norm: ir.Node) -> list[int] | None:

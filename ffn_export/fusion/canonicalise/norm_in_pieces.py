@@ -2,18 +2,19 @@
 
 Covers: the square as ``Pow``, ``Mul`` or ``ReduceSumSquare``; the mean as ``ReduceMean`` or as a sum divided by the
 number of its elements, with its axes kept or put back (by ``Unsqueeze``, or by ``Reshape`` and ``Expand`` as
-torch's exporter writes ``var`` and ``var_mean``), and the same mean computed twice in two ways; reciprocal,
+torch's exporter writes ``var`` and ``var_mean``), and the same mean computed twice in two ways; a variance as
+``mean(x^2) - mean(x)^2``, which is the standard's own definition; axes computed from a rank; reciprocal,
 quotient or power, in any order and association; axes as attribute or input, positive or negative, one or several,
-as long as they are the last; constant rows multiplied in, which become the scale. A scale or bias that comes after
+as long as they are the last; constant rows multiplied in, which become the scale; the mean and the inverse deviation
+read by others too, which a ``LayerNormalization`` gives beside its result. A scale or bias that comes after
 it is taken in by ``norm-scale`` and ``norm-bias``.
 Not covered: axes that are not the last (a convolution's channels), an epsilon added to the root or below it as a
-floor, a variance of ``n - 1``, a sum of squares in place of their mean (these say why), a variance as the difference
-of two means, which rounds differently.
+floor, a variance of ``n - 1``, a sum of squares in place of their mean (these say why).
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,7 +28,7 @@ from ffn_export.fusion.canonicalise import near_norm
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
 from ffn_export.fusion.statistics import Centred, MeanSquare, are_same, centred, is_private, mean_square, widths
-from ffn_export.fusion.views import producer, rank, readers
+from ffn_export.fusion.views import is_standard, producer, rank, readers
 
 
 @dataclass(frozen=True)
@@ -66,20 +67,49 @@ class NormInPieces(Rule):
         reason = refusal(pieces)
         if reason is not None:
             return Refused(reason, pieces.nodes, pieces.statistic.nodes[-1])
-        return Match(pieces.nodes, (node.outputs[0],), lambda op: [self.write(op, pieces, node.outputs[0])])
+        y = node.outputs[0]
+        kept = _statistics(pieces, y)
+        return Match(
+            tuple(dict.fromkeys((*pieces.nodes, *kept.nodes))),
+            (y, *kept.values),
+            lambda op: self.write(op, pieces, y, 1 + len(kept.values)),
+        )
 
-    def write(self, op: Builder, pieces: Pieces, y: ir.Value) -> ir.Value:
+    def write(self, op: Builder, pieces: Pieces, y: ir.Value, outputs: int) -> list[ir.Value]:
         """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
         sizes = pieces.sizes
         assert sizes is not None
         wide = pieces.centre.widened if pieces.centre is not None else None
         x = pieces.x if wide is None else op.Cast(pieces.x, to=wide)
         scale = rows.product(op, pieces.rows, pieces.scale.number, sizes, y.dtype)
-        return self.operator(op, x, scale, axis=-len(sizes), epsilon=pieces.statistic.epsilon, stash_type=1)
+        attributes = {"axis": -len(sizes), "epsilon": pieces.statistic.epsilon, "stash_type": 1}
+        assert self.writes is not None
+        written = getattr(op, self.writes)(x, scale, _outputs=outputs, **attributes)
+        return [written] if outputs == 1 else list(written)
 
-    @abstractmethod
-    def operator(self, op: Builder, x: ir.Value, scale: ir.Value, **attributes: float) -> ir.Value:
-        """Write the operator."""
+
+@dataclass(frozen=True)
+class _Statistics:
+    """The mean and the inverse deviation of a norm, where somebody else reads them, and the nodes that they add."""
+
+    values: tuple[ir.Value, ...] = ()
+    nodes: tuple[ir.Node, ...] = ()
+
+
+def _statistics(pieces: Pieces, y: ir.Value) -> _Statistics:
+    """Return what else a ``LayerNormalization`` gives of what its pieces give."""
+    centre = pieces.centre
+    # The operator gives them in float32.
+    if centre is None or centre.widened is not None or y.dtype != ir.DataType.FLOAT:
+        return _Statistics()
+    deviations = [node.outputs[0] for node in pieces.nodes if is_standard(node, "Sqrt")]
+    users = [user for value in deviations for user in readers(value) if user not in pieces.nodes]
+    inverses = tuple(user for user in users if is_standard(user, "Reciprocal") and user.graph is pieces.nodes[0].graph)
+    own = {*pieces.nodes, *inverses}
+    is_mean_read = centre.mean.is_graph_output() or not own.issuperset(readers(centre.mean))
+    if len(inverses) > 1 or not (inverses or is_mean_read):
+        return _Statistics()
+    return _Statistics((centre.mean, *(node.outputs[0] for node in inverses)), inverses)
 
 
 def find(node: ir.Node) -> Pieces | None:
@@ -93,8 +123,11 @@ def find(node: ir.Node) -> Pieces | None:
         factors = dict(whole.factors)
         if factors.pop(value, None) != -0.5:
             continue
-        centre = centred(statistic.root, graph)
-        numerator = next((f for f, power in factors.items() if power == 1 and _is(f, statistic.root, centre)), None)
+        singles = [factor for factor, power in factors.items() if power == 1]
+        centre = _centre(statistic, singles, graph)
+        if statistic.less_mean and centre is None:
+            continue
+        numerator = next((f for f in singles if _is(f, statistic, centre)), None)
         if numerator is None:
             continue
         del factors[numerator]
@@ -108,9 +141,18 @@ def find(node: ir.Node) -> Pieces | None:
     return None
 
 
-def _is(value: ir.Value, root: ir.Value, centre: Centred | None) -> bool:
+def _centre(statistic: MeanSquare, factors: Sequence[ir.Value], graph: object) -> Centred | None:
+    """Return the difference from the mean whose variance it is; None where it is of the value itself."""
+    if not statistic.less_mean:
+        return centred(statistic.root, graph)
+    found = (centred(factor, graph) for factor in factors)
+    return next((c for c in found if c is not None and c.axes == statistic.axes and c.x is statistic.root), None)
+
+
+def _is(value: ir.Value, statistic: MeanSquare, centre: Centred | None) -> bool:
     """Whether a value is the one whose square the statistic is of, computed again in whatever way."""
-    return are_same(value, root) or (centre is not None and _centred_as(centre, value) is not None)
+    is_root = not statistic.less_mean and are_same(value, statistic.root)
+    return is_root or (centre is not None and _centred_as(centre, value) is not None)
 
 
 def _centred_as(centre: Centred, value: ir.Value) -> Centred | None:

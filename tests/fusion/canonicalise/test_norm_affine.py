@@ -118,7 +118,9 @@ def test_a_norm_that_is_an_output(take: str, part: str) -> None:
 
 def test_statistics_that_are_read_stay_with_their_norm() -> None:
     outputs = "float[batch,seq,8] y, float[batch,seq,1] m"
-    assert_refuses(model(f"n, m = {LAYER}(x, o) y = Mul(n, g)", CONSTANTS, outputs=outputs), None)
+    assert_fuses(model(f"n, m = {LAYER}(x, o) y = Mul(n, g)", CONSTANTS, outputs=outputs), [LAYER])
+    read_twice = f"n, m = {LAYER}(x, o) c = Mul(n, g) d = Add(n, g) y = Add(c, d)"
+    assert_refuses(model(read_twice, CONSTANTS, outputs=outputs), None)
 
 
 def test_a_norm_times_itself_has_no_scale() -> None:

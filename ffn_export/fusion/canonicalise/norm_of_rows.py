@@ -1,0 +1,71 @@
+"""``Flatten -> norm -> Reshape back`` -> the norm alone.
+
+The standard's own definition of ``LayerNormalization`` takes its input as rows, and gives the result its shape again.
+A norm over the last axis gives the same numbers either way. Covers: any layout nodes before the norm that leave its
+axis together; its mean and inverse deviation, where they are reshaped as the result is. Not covered: a norm of rows
+that hold several axes, a result of another shape than the input.
+
+Source: ``LayerNormalization`` in the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from ffn_export.fusion import layout
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
+from ffn_export.fusion.shapes import are_alike, are_same_axes
+from ffn_export.fusion.views import input_at, int_of, is_read, is_standard, producer, rank, readers
+
+
+class NormOfRows(Rule):
+    """A norm over the last axis of an input that is reshaped to rows, and back."""
+
+    site: ClassVar[SiteKind] = "norm"
+    writes: ClassVar[str | None] = None
+    ends: ClassVar[frozenset[Operator]] = standard("Reshape")
+
+    def match(self, node: ir.Node) -> Found:
+        """Recognise the reshapes around the norm."""
+        norm = producer(input_at(node, 0), "LayerNormalization", "RMSNormalization")
+        rows = None if norm is None or norm.graph is not node.graph else input_at(norm, 0)
+        if norm is None or rows is None or len(readers(norm.outputs[0])) > 1 or norm.outputs[0].is_graph_output():
+            return None
+        seen = layout.before(rows, node.graph)
+        is_last = int_of(norm, "axis", -1) in (-1, (rank(rows) or 0) - 1)
+        if not seen.nodes or not is_last or not _has_shape_of(node, seen.value):
+            return None
+        others = [_reshaped(value, seen.value) for value in norm.outputs[1:] if is_read(value)]
+        if any(each is None for each in others) or (others and len(others) < len(norm.outputs) - 1):
+            return None
+        reshapes = [node, *(each for each in others if each is not None)]
+        values = tuple(each.outputs[0] for each in reshapes)
+        return Match((norm, *reshapes), values, lambda op: _write(op, norm, seen.value, len(values)))
+
+
+def _write(op: Builder, norm: ir.Node, x: ir.Value, outputs: int) -> Sequence[ir.Value]:
+    y = op.like(norm, x, *norm.inputs[1:], outputs=outputs, axis=-1)
+    return [y] if outputs == 1 else list(y)
+
+
+def _has_shape_of(reshape: ir.Node, x: ir.Value) -> bool:
+    """Whether a value is reshaped to the shape of another."""
+    shape = producer(input_at(reshape, 1), "Shape")
+    if shape is not None and shape.inputs[:1] == (x,) and not shape.attributes:
+        return True
+    return are_alike(reshape.outputs[0], x)
+
+
+def _reshaped(statistic: ir.Value, x: ir.Value) -> ir.Node | None:
+    """Return the one node that gives a statistic of rows the shape of ``x`` with a last axis of size 1."""
+    users = readers(statistic)
+    node = users[0] if len(users) == 1 and not statistic.is_graph_output() else None
+    shape = None if node is None or not is_standard(node, "Reshape") else node.outputs[0].shape
+    if node is None or shape is None or x.shape is None or len(shape) != len(x.shape):
+        return None
+    return node if shape[-1] == 1 and are_same_axes(shape[:-1], x.shape[:-1]) else None
