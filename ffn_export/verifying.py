@@ -17,7 +17,6 @@ from ffn_export.parity.bisection.cases import to_try
 from ffn_export.parity.bisection.reference_model import reference_model
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.cases import Case, as_feeds, given
-from ffn_export.parity.cases import sweep as _sweep
 from ffn_export.parity.evidence import AllOutputs, FailingInputs, Keeper
 from ffn_export.parity.references import Reference, VectorReference
 from ffn_export.parity.result import ParityResult
@@ -86,7 +85,7 @@ def verify(
             by_bundle = bool(tolerances.declared_words())
         reference = reference_of(file, Against(against, inputs, seed, dtype, keep_io, task, trust), threads)
         drawn_with = seed if input_seed is None else input_seed
-        cases = _cases(reference, samples, drawn_with or 0, sweep=sweep)
+        own, further = _cases(reference, samples, sweep=sweep)
         kept = None if failures is None else FailingInputs(Path(failures), tolerances or Tolerances())
         keepers: list[Keeper] = [] if kept is None else [kept]
         if save_outputs is not None:
@@ -97,8 +96,10 @@ def verify(
                 reference,
                 runtimes=runtimes,
                 settings=file.settings,
-                cases=cases,
+                cases=own,
+                further=further,
                 tolerances=tolerances,
+                seed=drawn_with or 0,
                 threads=threads,
                 jobs=jobs,
                 keepers=keepers,
@@ -112,18 +113,17 @@ def verify(
     return result
 
 
-def _cases(reference: Reference, samples: Mapping[str, Any] | None, seed: int, *, sweep: bool) -> list[Case]:
-    """Return the cases: drawn ones, or a bundle's test vectors where they are all there is; and the caller's."""
+def _cases(
+    reference: Reference, samples: Mapping[str, Any] | None, *, sweep: bool
+) -> tuple[list[Case] | None, list[Case]]:
+    """Return the cases, None where they are to be drawn, and the caller's; a bundle's test vectors are all there is."""
     if isinstance(reference, VectorReference):
         if samples is not None and not reference.knows(as_feeds(samples)):
             raise UsageError(f"{reference.name} say nothing of other inputs: name the PyTorch source with --against")
-        return [reference.case]
-    drawn = _sweep(reference.inputs, reference.example, seed) if sweep else []
-    if samples is None:
-        if not sweep:
-            raise UsageError("without a sweep there is nothing to verify on: give samples")
-        return drawn
-    return [*(drawn if sweep else []), given(samples, reference.inputs)]
+        return [reference.case], []
+    if samples is None and not sweep:
+        raise UsageError("without a sweep there is nothing to verify on: give samples")
+    return None if sweep else [], [] if samples is None else [given(samples, reference.inputs)]
 
 
 def bisect(

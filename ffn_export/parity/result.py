@@ -11,6 +11,7 @@ from ffn_export.parity import verdict
 from ffn_export.parity.caveats import MEANING
 from ffn_export.parity.imprecise_operators import IMPRECISE
 from ffn_export.parity.measures import OutputMetrics, PropertyMetrics, WeightMetrics
+from ffn_export.parity.sizes.report import Sizes
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
 
@@ -133,6 +134,7 @@ class ParityResult:
         precision: Runtime -> floating-point dtypes that it computed in.
         environment: Where it ran.
         declared_by_bundle: Whether the tolerances are those that the bundle under test declares of itself.
+        sizes: What sizes do in the graph, and at which it was not judged; None where cases were given.
     """
 
     model: str
@@ -148,6 +150,7 @@ class ParityResult:
     precision: Mapping[str, str] = field(default_factory=dict)
     environment: Environment | None = None
     declared_by_bundle: bool = False
+    sizes: Sizes | None = None
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -270,6 +273,7 @@ class ParityResult:
             precision=dict(data["precision"]),
             environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
             declared_by_bundle=data.get("declared_by_bundle", False),
+            sizes=Sizes.from_dict(data["sizes"]) if data.get("sizes") else None,
         )
 
 

@@ -23,7 +23,7 @@ from ffn_export.parity import (
     repeatable,
     weights,
 )
-from ffn_export.parity.cases import Case, sweep
+from ffn_export.parity.cases import Case
 from ffn_export.parity.caveats import caveats, of_operators
 from ffn_export.parity.evidence import Evaluated, Keeper
 from ffn_export.parity.imprecise_operators import imprecise_operators
@@ -32,6 +32,7 @@ from ffn_export.parity.measures import PropertyMetrics, WeightMetrics
 from ffn_export.parity.metrics import compare
 from ffn_export.parity.references import Reference
 from ffn_export.parity.result import CaseResult, ParityResult
+from ffn_export.parity.sizes.plan import Plan, plan
 from ffn_export.parity.thresholds.aimed import Aimed, aimed
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.watched import Watched, watch
@@ -56,6 +57,7 @@ def verify(
     runtimes: Sequence[str] | None = None,
     settings: SessionSettings | None = None,
     cases: Sequence[Case] | None = None,
+    further: Sequence[Case] = (),
     tolerances: Tolerances | None = None,
     seed: int = 0,
     threads: int = 1,
@@ -71,7 +73,8 @@ def verify(
         runtimes: Names of runtimes that must judge it; None means every one that judges by default and can run
             it here, and where there is none, those of last resort.
         settings: Session options to run under.
-        cases: Inputs; None means the default sweep.
+        cases: Inputs; None means those that the graph asks for.
+        further: Inputs besides.
         tolerances: What is allowed.
         seed: Seed of the drawn inputs.
         threads: Intra-op threads of every runtime.
@@ -88,7 +91,8 @@ def verify(
     _check_declared(tolerances or Tolerances(), model)
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads)
-    cases = cases if cases is not None else sweep(reference.inputs, reference.example, seed)
+    drawn = plan(model, reference.inputs, reference.example, seed) if cases is None else Plan(tuple(cases))
+    cases = [*drawn.cases, *further]
     aim = aimed(model, reference, cases, threads, seed) if loaded else Aimed()
     cases = [*cases, *aim.cases]
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
@@ -130,6 +134,7 @@ def verify(
         ),
         weights=_weights(model, reference, watched),
         properties=_properties(reference, loaded, cases, found),
+        sizes=drawn.sizes,
         notes=(*properties.expected_breaks(model), *aim.notes, *_not_run(path.name, loaded)),
         placement={name: runner.placement() for name, runner in loaded.items()},
         precision={name: runner.precision() for name, runner in loaded.items()},
@@ -185,6 +190,9 @@ def _evaluated(
     feeds = case.feeds(reference.inputs)
     try:
         expected = reference.evaluate(feeds)
+        judged = {
+            o: (case.judged(reference.inputs, t), case.judged(reference.inputs, b)) for o, (t, b) in expected.items()
+        }
         truths = {name: truth for name, (truth, _) in expected.items()}
         moved = conditioning.movement(reference, feeds, truths, case.seed) if case.ill_conditioned else {}
         moved |= conditioning.without_order(feeds, truths)
@@ -204,9 +212,10 @@ def _evaluated(
             expose_own(error)
             results.append(result(name, error=f"the runtime failed: {first_line(error)}"))
             continue
+        gave = {o: case.judged(reference.inputs, array) for o, array in outputs[name].items()}
         metrics = tuple(
-            compare(o, outputs[name].get(o), truth, own, moved.get(o, 0.0), reference.computed_in.get(o))
-            for o, (truth, own) in expected.items()
+            compare(o, gave.get(o), truth, own, moved.get(o, 0.0), reference.computed_in.get(o))
+            for o, (truth, own) in judged.items()
         )
         known = {"imprecise_operators": imprecise[name], "caveats": caveats(name, case.values, of_graph)}
         results.append(result(name, outputs=metrics, **known))

@@ -9,7 +9,7 @@ from ffn_export.parity.cases import given, sweep
 def test_each_axis_is_empty_one_and_large_in_turn() -> None:
     cases = sweep(parse_inputs({"x": "float32[batch,seq,4]"}), {"batch": 8, "seq": 128})
     sizes = [tuple(case.sizes.values()) for case in cases if case.values == "normal"]
-    assert sizes == [(3, 5), (0, 5), (1, 5), (257, 5), (3, 0), (3, 1), (3, 257), (1, 1), (8, 128)]
+    assert sizes == [(3, 5), (0, 5), (1, 5), (257, 3), (3, 0), (3, 1), (2, 257), (1, 1), (8, 128)]
     others = [(case.values, case.ill_conditioned) for case in cases if case.values != "normal"]
     assert [kind for kind, ill in others if not ill] == [
         "large", "nan", "nan in parts", "infinite", "infinite in parts",
@@ -21,7 +21,7 @@ def test_each_axis_is_empty_one_and_large_in_turn() -> None:
 
 def test_the_large_size_is_a_prime_above_the_example() -> None:
     cases = sweep(parse_inputs({"x": "float32[batch,seq,4]"}), {"batch": 8, "seq": 512})
-    assert {"batch": 3, "seq": 521} in [case.sizes for case in cases]
+    assert {"batch": 2, "seq": 521} in [case.sizes for case in cases]
 
 
 def test_an_axis_that_ends_is_tried_at_its_end() -> None:

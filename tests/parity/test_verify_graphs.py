@@ -17,10 +17,10 @@ from tests.fusion.graphs import model
 
 
 def patches(weight: float) -> ir.Model:
-    """Takes whole patches of 8 tokens, or none at all."""
+    """Takes whole patches of 19 tokens, or none at all: no drawn size is a multiple of that."""
     return model(
         "r = Reshape(x, sizes) h = Mul(r, w) y = Reshape(h, back)",
-        f"int64[4] sizes = {{0, -1, 8, 16}}, int64[3] back = {{0, -1, 16}}, float w = {{{weight}}}",
+        f"int64[4] sizes = {{0, -1, 19, 16}}, int64[3] back = {{0, -1, 16}}, float w = {{{weight}}}",
         inputs="float[batch,seq,16] x", outputs="float[batch,rows,16] y", opset=20,
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.parity.cases import Case, given, sweep
+from ffn_export.parity.masks import MASKS
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.values import VALUES
 
@@ -31,7 +32,9 @@ def to_try(
         seed: Seed of the cases that are drawn where none failed.
     """
     failed = [c for c in result.cases if c.runtime == runtime and c.status(result.tolerances) == "failed"]
-    failed = [case for case in failed if case.values in VALUES or (case.values == "given" and samples is not None)]
+    failed = [
+        case for case in failed if case.values in (*VALUES, *MASKS) or (case.values == "given" and samples is not None)
+    ]
     if failed:
         return [_case(case, specs, samples) for case in sorted(failed, key=_telling)[:_MOST]]
     drawn = sweep(specs, seed=seed)
