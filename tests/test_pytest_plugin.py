@@ -105,7 +105,7 @@ def test_a_failure_reads_well(inner: pytest.Pytester) -> None:
             '>       assert_parity(make(), MODELS / "wrong.onnx")',
             "E       AssertionError: parity of wrong.onnx against *Sequential failed",
             "E         ort-cpu: * failed*; worst is batch=*: error * units in the last place, * times *",
-            "E         weights: 4 traced to parameters, 0 differing",
+            "E         weights: initializers traced to parameters: 4, differing: 0",
             "E       first failures:",
             "E         ort-cpu, batch=*",
             "E         … and * more",

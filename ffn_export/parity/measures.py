@@ -109,10 +109,10 @@ class OutputMetrics:
 
 @dataclass(frozen=True)
 class WeightMetrics:
-    """One initialiser, compared with the parameter that it was traced to.
+    """One constant, compared with the parameter that it was traced to.
 
     Attributes:
-        initializer: Its name in the graph.
+        initializer: Its name in the graph, behind that of the function that it is in.
         parameter: The module's parameter or buffer; several joined by ``+`` where they are packed into one.
         how: How it holds the parameter: ``as it is``, ``transposed``, ``packed``, ``times 0.125``, ``1 + it`` …
         differing: Number of elements that are not the parameter's.
@@ -131,6 +131,31 @@ class WeightMetrics:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> WeightMetrics:
+        """Read what ``dataclasses.asdict`` gave."""
+        return cls(**measured(cls, data))
+
+
+@dataclass(frozen=True)
+class UntracedConstant:
+    """A constant that matches no parameter, or a parameter that no constant holds.
+
+    Attributes:
+        name: Its name.
+        type: Its dtype and shape, such as ``float32[32,64]``.
+        resembles: Of a constant, the parameter that it goes with although most of its numbers are others.
+    """
+
+    name: str
+    type: str
+    resembles: str = ""
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Sizes of its axes, in no order and without those of size 1: what a constant and its parameter share."""
+        return tuple(sorted(size for size in self.type.partition("[")[2].rstrip("]").split(",") if size != "1"))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> UntracedConstant:
         """Read what ``dataclasses.asdict`` gave."""
         return cls(**measured(cls, data))
 

@@ -10,7 +10,7 @@ from ffn_export.errors import UsageError
 from ffn_export.parity import verdict
 from ffn_export.parity.caveats import MEANING
 from ffn_export.parity.imprecise_operators import IMPRECISE
-from ffn_export.parity.measures import OutputMetrics, PropertyMetrics, WeightMetrics
+from ffn_export.parity.measures import OutputMetrics, PropertyMetrics, UntracedConstant, WeightMetrics
 from ffn_export.parity.sizes.report import Sizes
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
@@ -127,7 +127,7 @@ class ParityResult:
         cases: Each runtime on each case.
         unavailable: Runtime -> why it could not judge.
         interface: Differences of inputs, outputs and axes between the graph and the spec.
-        weights: Initialisers that were traced to parameters.
+        weights: Constants that were traced to parameters.
         properties: Properties of the reference, asked of each runtime; empty where the reference has none.
         notes: What a reader should know beside the verdict, such as why failing inputs could not be kept.
         placement: Runtime -> device or provider -> nodes.
@@ -135,6 +135,8 @@ class ParityResult:
         environment: Where it ran.
         declared_by_bundle: Whether the tolerances are those that the bundle under test declares of itself.
         sizes: What sizes do in the graph, and at which it was not judged; None where cases were given.
+        untraced: Constants that match no parameter.
+        unheld: Parameters that the module reads and no constant holds.
     """
 
     model: str
@@ -151,6 +153,8 @@ class ParityResult:
     environment: Environment | None = None
     declared_by_bundle: bool = False
     sizes: Sizes | None = None
+    untraced: tuple[UntracedConstant, ...] = ()
+    unheld: tuple[UntracedConstant, ...] = ()
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -182,6 +186,8 @@ class ParityResult:
             for case in self.cases
             if case.skipped is None and (failure := case.failure(self.tolerances)) is not None
         ]
+        if cases and (foreign := verdict.foreign_weights(self.untraced, self.unheld)) is not None:
+            found.append(foreign)
         only_empty = all(0 in case.sizes.values() for case, _ in cases)
         found += [
             f"{case.runtime}, {case.case}: {failure}{_hint(case) if only_empty else ''}" for case, failure in cases
@@ -217,6 +223,9 @@ class ParityResult:
             for case in self.cases
             if (warning := case.warning(self.tolerances)) is not None
         ]
+        foreign = verdict.foreign_weights(self.untraced, self.unheld)
+        if foreign is not None and self.passed:
+            found.append(foreign)
         for runtime in self.judged:
             own = [case for case in self.cases if case.runtime == runtime]
             skipped = [case.skipped for case in own if case.skipped is not None]
@@ -247,7 +256,7 @@ class ParityResult:
         data["warnings"] = list(self.warnings)
         data["cases"] = [case.to_dict(self.tolerances) for case in self.cases]
         data["properties"] = [each.to_dict() for each in self.properties]
-        return data
+        return {name: value for name, value in data.items() if value or name not in ("untraced", "unheld")}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ParityResult:
@@ -267,6 +276,8 @@ class ParityResult:
             unavailable=dict(data["unavailable"]),
             interface=tuple(data["interface"]),
             weights=tuple(map(WeightMetrics.from_dict, data["weights"])),
+            untraced=tuple(map(UntracedConstant.from_dict, data.get("untraced", ()))),
+            unheld=tuple(map(UntracedConstant.from_dict, data.get("unheld", ()))),
             properties=tuple(map(PropertyMetrics.from_dict, data["properties"])),
             notes=tuple(data["notes"]),
             placement=data["placement"],

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ffn_export.parity.caveats import DROPS_NAN, FLUSHES_DENORMALS, SUMS_IN_ORDER
-from ffn_export.parity.measures import UNITS_OF_AN_ELEMENT, OutputMetrics, PropertyMetrics, WeightMetrics
+from ffn_export.parity.measures import (
+    UNITS_OF_AN_ELEMENT,
+    OutputMetrics,
+    PropertyMetrics,
+    UntracedConstant,
+    WeightMetrics,
+)
 from ffn_export.parity.tolerances import Tolerances, allowed_ulps, explained_ulps
 
 # What a flushed input becomes behind a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
 _FLUSHED = 1024
+_LISTED = 3
 _SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}
 
 
@@ -138,6 +145,34 @@ def weight_failure(metrics: WeightMetrics, tolerances: Tolerances) -> str | None
         f"{metrics.differing} elements differ, by up to {metrics.max_relative:.2g} of its largest, "
         f"at {list(metrics.worst_index)}"
     )
+
+
+def foreign_weights(untraced: Sequence[UntracedConstant], unheld: Sequence[UntracedConstant]) -> str | None:
+    """Return a line on constants that match no parameter and parameters of their sizes that no constant holds, or None.
+
+    A constant may be made of parameters in a way that is not known here, so that the outputs decide; where they are
+    wrong, this is the likely cause.
+    """
+    wanted = {each.sizes for each in unheld}
+    foreign = [each for each in untraced if each.sizes in wanted]
+    if not foreign:
+        return None
+    missing = [each for each in unheld if each.sizes in {constant.sizes for constant in foreign}]
+    held = "no constant holds parameter" + ("s " if len(missing) > 1 else " ")
+    return (
+        f"{listed(foreign)} {'match' if len(foreign) > 1 else 'matches'} no parameter, and {held}{listed(missing)}: "
+        "weights of another seed or checkpoint, or changed beyond recognition"
+    )
+
+
+def listed(constants: Sequence[UntracedConstant]) -> str:
+    """Return the first few by name and type, and how many more there are."""
+    words = [
+        f"{each.name!r} {each.type}" + (f" (resembles {each.resembles!r})" if each.resembles else "")
+        for each in constants[:_LISTED]
+    ]
+    more = len(constants) - len(words)
+    return ", ".join(words) + (f" and {more} more" if more else "")
 
 
 def property_failure(metrics: PropertyMetrics, tolerances: Tolerances) -> str | None:

@@ -21,14 +21,13 @@ from ffn_export.parity import (
     interface,
     properties,
     repeatable,
-    weights,
 )
 from ffn_export.parity.cases import Case
 from ffn_export.parity.caveats import caveats, of_operators
 from ffn_export.parity.evidence import Evaluated, Keeper
 from ffn_export.parity.imprecise_operators import imprecise_operators
 from ffn_export.parity.judges import load
-from ffn_export.parity.measures import PropertyMetrics, WeightMetrics
+from ffn_export.parity.measures import PropertyMetrics
 from ffn_export.parity.metrics import compare
 from ffn_export.parity.references import Reference
 from ffn_export.parity.result import CaseResult, ParityResult
@@ -36,6 +35,7 @@ from ffn_export.parity.sizes.plan import Plan, plan
 from ffn_export.parity.thresholds.aimed import Aimed, aimed
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.parity.watched import Watched, watch
+from ffn_export.parity.weights import Weights, compare_weights
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.ort_cpu import OrtCpu
@@ -115,6 +115,7 @@ def verify(
     if loaded:
         progress("verifying properties")
     watched = _watched(reference, cases, found)
+    found_weights = _weights(model, reference, watched)
     # Who declares a bound says how far a model may be from the module: another GELU within it is what was asked for.
     declares_a_bound = tolerances is not None and (tolerances.relative_l2 is not None or bool(tolerances.closeness))
     return ParityResult(
@@ -132,7 +133,9 @@ def verify(
             *(() if watched is None else epsilons.differences(model, watched)),
             *(() if watched is None or declares_a_bound else gelu_kinds.differences(model, watched)),
         ),
-        weights=_weights(model, reference, watched),
+        weights=found_weights.traced,
+        untraced=found_weights.untraced,
+        unheld=found_weights.unheld,
         properties=_properties(reference, loaded, cases, found),
         sizes=drawn.sizes,
         notes=(*properties.expected_breaks(model), *aim.notes, *_not_run(path.name, loaded)),
@@ -237,10 +240,10 @@ def _unrepeatable(reference: Reference, cases: Sequence[Case], found: Sequence[C
     return () if case is None else repeatable.differences(reference, case.feeds(reference.inputs))
 
 
-def _weights(model: ir.Model, reference: Reference, watched: Watched | None) -> tuple[WeightMetrics, ...]:
+def _weights(model: ir.Model, reference: Reference, watched: Watched | None) -> Weights:
     if reference.source is None:
-        return ()
-    return weights.compare_weights(model, reference.source.module, None if watched is None else watched.weights)
+        return Weights()
+    return compare_weights(model, reference.source.module, watched)
 
 
 def _first(cases: Sequence[Case], results: Sequence[CaseResult]) -> Case | None:

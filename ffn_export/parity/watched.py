@@ -44,12 +44,14 @@ class Watched:
         gelus: The kinds of GELU that its operators are, or could be pieces of.
         calls_gelu: Whether one of them is a GELU.
         weights: What was computed of parameters and buffers alone, by a name for it.
+        read: Names of the parameters and buffers that an operator was given.
     """
 
     numbers: set[float] = field(default_factory=set)
     gelus: set[GeluKind] = field(default_factory=set)
     calls_gelu: bool = False
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
 
 
 class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
@@ -61,6 +63,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         self._own = {
             id(tensor): (tensor, name) for name, tensor in (*module.named_parameters(), *module.named_buffers())
         }
+        self._parameters = {name for _, name in self._own.values()}
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Note what it is, the numbers, and what it makes of weights alone."""
@@ -83,6 +86,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
 
     def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any) -> None:
         names = [self._own[id(tensor)][1] for tensor in given if id(tensor) in self._own]
+        self.seen.read.update(self._parameters.intersection(names))
         if not given or len(names) < len(given) or not all(map(_is_plain, (*given, result))) or id(result) in self._own:
             return
         name = f"{packet.__name__}({', '.join(names)})"
@@ -92,7 +96,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
             return
         self._bytes += size
         self._own[id(result)] = result, name
-        if result.is_floating_point() and not is_view:
+        if not is_view:
             self.seen.weights[name] = result
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
 from ffn_export.plain_text import visible, without_commands
-from ffn_export.reports.overview import runtime_rows
+from ffn_export.reports.overview import runtime_rows, weight_words
 
 MOST_FAILURES = 5
 
@@ -26,7 +25,7 @@ def assertion_text(result: ParityResult, replay: str) -> str:
         f"parity of {result.model} against {result.against} {outcome}{allowed}",
         *(f"  {line}" for line in _runtimes(result)),
         *([f"  unavailable here: {', '.join(result.unavailable)}"] if result.unavailable else []),
-        f"  weights: {_weights(result)}",
+        f"  weights: {weight_words(result)}",
         *(["first failures:"] if more > 0 else ["failures:"]),
         *(f"  {failure}" for failure in result.failures[:MOST_FAILURES]),
         *([f"  … and {more} more"] if more > 0 else []),
@@ -44,10 +43,3 @@ def _runtimes(result: ParityResult) -> Iterator[str]:
         else:
             error = row.error
         yield f"{row.runtime}: {said}" + (f"; worst is {row.case}: {error}" if error else "")
-
-
-def _weights(result: ParityResult) -> str:
-    if not result.weights:
-        return "none was traced to a parameter"
-    differing = sum(verdict.weight_failure(weight, result.tolerances) is not None for weight in result.weights)
-    return f"{len(result.weights)} traced to parameters, {differing} differing"

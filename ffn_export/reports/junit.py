@@ -133,7 +133,11 @@ def _interface_outcome(result: ParityResult) -> Outcome:
 def _weight_outcomes(result: ParityResult) -> Iterator[tuple[str, Outcome]]:
     for weight in result.weights:
         yield weight.initializer, _failure(verdict.weight_failure(weight, result.tolerances))
-    if not result.weights:
+    for constant in result.untraced:
+        yield constant.name, Skipped(f"{constant.type}: matches no parameter")
+    for parameter in result.unheld:
+        yield f"parameter {parameter.name}", Skipped(f"{parameter.type}: no constant holds it")
+    if not (result.weights or result.untraced or result.unheld):
         yield "initializers", Skipped("no initializer was traced to a parameter")
 
 

@@ -72,9 +72,10 @@ def check_rows(result: ParityResult) -> Iterator[CheckRow]:
     note = f"differences from the spec: {differences}" if differences else "as the spec says"
     yield CheckRow("interface", "failed" if differences else "passed", note)
     differing = sum(verdict.weight_failure(weight, result.tolerances) is not None for weight in result.weights)
-    outcome: Verdict = "not checked" if not result.weights else "failed" if differing else "passed"
-    found = f"initializers traced to parameters: {len(result.weights)}, differing: {differing}"
-    yield CheckRow("weights", outcome, found)
+    foreign = verdict.foreign_weights(result.untraced, result.unheld) is not None
+    nothing = not (result.weights or foreign)
+    outcome: Verdict = "not checked" if nothing else "failed" if differing else "warned" if foreign else "passed"
+    yield CheckRow("weights", outcome, weight_words(result))
     for runtime in dict.fromkeys(each.runtime for each in result.properties):
         asked = [each for each in result.properties if each.runtime == runtime]
         broken = [each for each in asked if verdict.property_failure(each, result.tolerances) is not None]
@@ -82,6 +83,17 @@ def check_rows(result: ParityResult) -> Iterator[CheckRow]:
         yield CheckRow("properties", "failed" if broken else "passed", found)
     for runtime, reason in result.unavailable.items():
         yield CheckRow(runtime, "unavailable", reason)
+
+
+def weight_words(result: ParityResult) -> str:
+    """Return how many constants were traced to parameters, which were not, and which parameters no constant holds."""
+    differing = sum(verdict.weight_failure(weight, result.tolerances) is not None for weight in result.weights)
+    words = [f"initializers traced to parameters: {len(result.weights)}, differing: {differing}"]
+    if result.untraced:
+        words.append(f"matching no parameter: {len(result.untraced)} ({verdict.listed(result.untraced)})")
+    if result.unheld:
+        words.append(f"parameters in none: {len(result.unheld)} ({verdict.listed(result.unheld)})")
+    return "; ".join(words)
 
 
 def _kinds(properties: Sequence[PropertyMetrics]) -> int:

@@ -19,7 +19,7 @@ import pytest
 import ffn_export as fx
 from ffn_export.errors import UsageError
 from ffn_export.json_text import json_text
-from ffn_export.parity.measures import Deviation, OutputMetrics, PropertyMetrics, WeightMetrics
+from ffn_export.parity.measures import Deviation, OutputMetrics, PropertyMetrics, UntracedConstant, WeightMetrics
 from ffn_export.parity.result import CaseResult, ParityResult
 from ffn_export.parity.tolerances import Closeness, Tolerances
 
@@ -111,6 +111,8 @@ def test_results_made_now_follow_the_schema(validator: Any) -> None:
         {"ort-cpu": {"CPUExecutionProvider": 4}},
         {"ort-cpu": "float32"},
         fx.ParityResult.from_dict(json.loads(STORED.read_text())).environment,
+        (UntracedConstant("w", "float32[6,10]", "fc.weight"),),
+        (UntracedConstant("fc.weight", "float32[10,6]"),),
     )
     for result in (nothing, full):
         data = json.loads(json_text(result.to_dict()))
@@ -147,7 +149,8 @@ def test_the_schema_asks_for_every_part(stored: Any, validator: Any, name: str) 
 
 
 def test_the_schema_lists_every_field_that_is_written() -> None:
-    result = replace(ParityResult.from_dict(json.loads(STORED.read_text())))
+    foreign = (UntracedConstant("w", "float32[6,10]", "fc.weight"),)
+    result = replace(ParityResult.from_dict(json.loads(STORED.read_text())), untraced=foreign, unheld=foreign)
     data = result.to_dict()
     defs = SCHEMA["$defs"]
     case = data["cases"][0]
@@ -157,6 +160,7 @@ def test_the_schema_lists_every_field_that_is_written() -> None:
     for written, schema in (
         (data, SCHEMA), (data["tolerances"], defs["tolerances"]), (case, defs["case"]), (output, defs["output"]),
         (output["actual"], defs["deviation"]), (data["weights"][0], defs["weight"]),
+            (data["untraced"][0], defs["untraced"]),
         (asked, defs["property"]), (data["environment"], defs["environment"]),
     ):  # fmt: skip
         assert set(written) == set(schema["properties"])

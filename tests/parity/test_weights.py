@@ -14,9 +14,16 @@ from torch import nn
 from torch.nn.utils import prune
 
 import ffn_export as fx
-from ffn_export.parity.weights import compare_weights
+from ffn_export.parity import verdict, weights
+from ffn_export.parity.measures import WeightMetrics
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.quantize import quantize
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[Any]
+
+
+def compare_weights(model: ir.Model, module: nn.Module) -> tuple[WeightMetrics, ...]:
+    return weights.compare_weights(model, module).traced
 
 
 def graph(**arrays: Array) -> ir.Model:
@@ -102,7 +109,7 @@ def test_ones_are_no_part_of_the_scale_of_a_norm() -> None:
 
 
 def test_what_may_be_a_part_of_several_is_called_none_of_them() -> None:
-    """As of a packed projection and its copy with some noise, or of a smooth table, cut at no multiple."""
+    """As of a smooth table, cut at no multiple; a copy with some noise has other rows."""
     module = linear((6, 20), (6, 20))
     first, second = (module.get_submodule(str(i)) for i in range(2))
     assert isinstance(first, nn.Linear)
@@ -111,7 +118,7 @@ def test_what_may_be_a_part_of_several_is_called_none_of_them() -> None:
     half = numbers(module, "1.weight")[:10].copy()
     assert found(module, half)[0] == "1.weight"
     half[1, 1] *= 1.001
-    assert compare_weights(graph(stored=half), module) == ()
+    assert found(module, half) == ("1.weight", "rows of it", 1)
     table, grid = nn.Module(), torch.stack([torch.linspace(-1, 1, 64)] * 2, 1)
     table.register_buffer("grid", grid)
     assert compare_weights(graph(stored=grid[1:-1].numpy()), table) == ()
@@ -236,3 +243,115 @@ def test_a_mask_of_infinities_is_compared_like_any_other() -> None:
     wrong[5, 1] = 3.0
     (found,) = compare_weights(graph(mask=wrong), module)
     assert (found.parameter, found.differing) == ("mask", 1)
+
+
+def test_constants_of_every_kind_and_place_are_compared() -> None:
+    module = linear((6, 10), (10, 6))
+    first, second = numbers(module, "0.weight").T.copy(), numbers(module, "1.weight").T.copy()
+    second[3, 2] *= 1.001
+    x = ir.Value(name="x")
+    inner = ir.node("Constant", [], {"value": ir.Tensor(second, name="w")})
+    inner.outputs[0].name = "w"
+    body = ir.Graph([x], inner.outputs, nodes=[inner], opset_imports={"": 20}, name="Body")
+    function = ir.Function("tests", "Body", graph=body, attributes=[])
+    floats = ir.node("Constant", [], {"value_floats": [float(n) for n in numbers(module, "0.bias")]})
+    floats.outputs[0].name = "row"
+    model = graph(first=first)
+    model.graph.append(floats)
+    model.functions[function.identifier()] = function
+    found = {each.initializer: (each.parameter, each.differing) for each in compare_weights(model, module)}
+    assert found == {"first": ("0.weight", 0), "row": ("0.bias", 0), "function Body: w": ("1.weight", 1)}
+
+
+def norm_and_linear() -> nn.Module:
+    module = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 24), nn.Linear(24, 16))
+    torch.manual_seed(1)
+    for parameter in module[0].parameters():
+        parameter.data.normal_(1.0, 0.3)
+    return module
+
+
+def test_what_folding_makes_of_parameters_is_compared() -> None:
+    module = norm_and_linear()
+    scale, shift, w1, b1, w2 = (
+        numbers(module, name) for name in ("0.weight", "0.bias", "1.weight", "1.bias", "2.weight")
+    )
+    made = {
+        "norm's scale in the product": (w1.T * scale[:, None], {"0.weight", "1.weight"}),
+        "and in a product that is stored turned": (w1 * scale, {"0.weight", "1.weight"}),
+        "norm's bias behind the product": (b1 + w1 @ shift, {"0.bias", "1.weight", "1.bias"}),
+        "norm's bias alone": (w1 @ shift, {"0.bias", "1.weight"}),
+        "two products in one": (w1.T @ w2.T, {"1.weight", "2.weight"}),
+        "one row added to all": (w1 + shift, {"0.bias", "1.weight"}),
+        "rows times numbers of their own": (w1 * np.linspace(2, 3, 24, dtype=np.float32)[:, None], {"1.weight"}),
+        "scaled beside another": (np.concatenate([w1.T * 0.125, w2], axis=1), {"1.weight", "2.weight"}),
+        "stacked": (np.stack([w1, w2.T]), {"1.weight", "2.weight"}),
+        "reshaped": (w1.reshape(4, 6, 16), {"1.weight"}),
+        "every second row, then the others": (np.concatenate([w1[::2], w1[1::2]]), {"1.weight"}),
+        "rows three times": (np.tile(w1, (3, 1)), {"1.weight"}),
+    }
+    for what, (array, names) in made.items():
+        (right,) = compare_weights(graph(stored=array), module)
+        assert (set(right.parameter.split("+")), right.differing) == (names, 0), what
+        wrong = array.copy()
+        wrong.reshape(-1)[wrong.size // 2] += np.abs(array).max() * 0.01
+        (found,) = compare_weights(graph(stored=wrong), module)
+        assert found.differing == 1, what
+
+
+class Tables(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        grid = np.random.default_rng(0).integers(0, 225, (49, 49))
+        self.register_buffer("relative_position_index", torch.from_numpy(grid))
+        self.register_buffer("causal", torch.tril(torch.ones(24, 24, dtype=torch.bool))[None, None])
+        self.register_buffer("position_ids", torch.arange(64)[None])
+
+
+def test_integers_and_masks_are_compared_exactly() -> None:
+    module = Tables()
+    buffers = {name: buffer.numpy() for name, buffer in module.named_buffers()}
+    index, causal = buffers["relative_position_index"], buffers["causal"]
+    right = {"index": index.reshape(-1), "mask": np.where(causal, 0, -np.inf).astype(np.float32), "turned": ~causal}
+    found = compare_weights(graph(**right, ids=buffers["position_ids"]), module)
+    assert [each.differing for each in found] == [0, 0, 0, 0]
+    swapped, off_by_one = index[[1, 0, *range(2, 49)]], np.tril(np.ones((24, 24), bool), 1)
+    found = compare_weights(graph(index=swapped, mask=off_by_one), module)
+    assert [(each.parameter, each.differing > 10) for each in found] == [
+        ("relative_position_index", True), ("causal", True),
+    ]  # fmt: skip
+    window = causal & ~np.tril(np.ones((24, 24), bool), -6)
+    axes = np.array([0, 2, 1, 3])
+    assert compare_weights(graph(window=window, axes=axes), module) == ()
+
+
+def test_constants_and_parameters_without_a_counterpart_are_named() -> None:
+    module, other = linear((6, 10), (10, 6)), linear((6, 10), (10, 6))
+    for parameter in other.parameters():
+        parameter.data.normal_()
+    stored = {"a": numbers(module, "0.weight"), "b": numbers(other, "1.weight"), "axes": np.array([0, 1])}
+    found = weights.compare_weights(graph(**stored, ones=np.ones(16, np.float32)), module)
+    assert [each.parameter for each in found.traced] == ["0.weight"]
+    assert [(each.name, each.type) for each in found.untraced] == [("b", "float32[6,10]")]
+    assert [each.name for each in found.unheld] == ["0.bias", "1.weight", "1.bias"]
+    line = verdict.foreign_weights(found.untraced, found.unheld)
+    assert line is not None
+    assert line.startswith("'b' float32[6,10] matches no parameter, and no constant holds parameter '1.weight'")
+    assert verdict.foreign_weights(found.untraced, ()) is None
+
+
+def test_weights_in_few_bits_are_compared_block_by_block() -> None:
+    module = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)).eval()
+    exported = fx.export(module, {"x": "float32[n,64]"})
+    for bits in (8, 4):
+        model, _ = quantize(exported, QuantizationOptions(bits=bits))
+        found = compare_weights(model, module)
+        assert {each.parameter: each.differing for each in found} == {
+            f"{layer}.{kind}": 0 for layer in (0, 2) for kind in ("weight", "bias")
+        }
+        scales = next(value for name, value in model.graph.initializers.items() if name.endswith("scales"))
+        assert scales.const_value is not None
+        wrong = scales.const_value.numpy().copy()
+        wrong[3] *= 2  # of one channel
+        scales.const_value = ir.Tensor(wrong, name=scales.name)
+        assert [each.differing for each in compare_weights(model, module) if each.differing] == [64]

@@ -111,7 +111,14 @@ def weights_table(result: ParityResult) -> Table:
         )
         for w in result.weights
     )  # fmt: skip
-    return table("Weights traced to parameters", headers, rows, numbers=headers[4:], verdicts=("verdict",))
+    untraced = (
+        (c.name, "warned", c.resembles and f"resembles {c.resembles}", "matches no parameter", c.type, "", "")
+        for c in result.untraced
+    )
+    unheld = (("", "warned", p.name, "in no constant", p.type, "", "") for p in result.unheld)
+    return table(
+        "Weights traced to parameters", headers, (*rows, *untraced, *unheld), numbers=headers[4:], verdicts=("verdict",)
+    )
 
 
 def properties_table(result: ParityResult) -> Table:

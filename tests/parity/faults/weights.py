@@ -118,6 +118,58 @@ def _untied(model: ir.Model) -> None:
     matrix(model, lambda a: (a * (1 + 1e-3 * noise.standard_normal(a.shape))).astype(a.dtype), -1)
 
 
+def _as_constants(model: ir.Model) -> None:
+    """Write every initialiser as a ``Constant`` node."""
+    for value in list(model.graph.initializers.values()):
+        node = ir.node("Constant", [], {"value": ir.Tensor(array_of(value), name=value.name)})
+        model.graph.insert_before(model.graph[0], node)
+        del model.graph.initializers[str(value.name)]
+        node.outputs[0].name = value.name
+        node.outputs[0].shape, node.outputs[0].type = value.shape, value.type
+        ir.convenience.replace_all_uses_with(value, node.outputs[0])
+
+
+def _in_constant(name: str, change: Callable[[Array], Array]) -> Callable[[ir.Model], None]:
+    """Change a constant that is a ``Constant`` node and no initialiser."""
+
+    def plant(model: ir.Model) -> None:
+        named(model, name, change)
+        _as_constants(model)
+
+    return plant
+
+
+def _in_a_body(model: ir.Model) -> None:
+    """Put a product and its weight, off by 0.1 %, into a function."""
+    scaled_weight(1.001)(model)
+    weight = largest(model)
+    product = next(node for node, _ in weight.uses())
+    x = ir.Value(name="x")
+    constant = ir.node("Constant", [], {"value": ir.Tensor(array_of(weight), name="w")})
+    inner = ir.node("MatMul", [x, constant.outputs[0]])
+    graph = ir.Graph([x], inner.outputs, nodes=[constant, inner], opset_imports={"": 20}, name="Product")
+    function = ir.Function("tests", "Product", graph=graph, attributes=[])
+    model.functions[function.identifier()] = function
+    model.opset_imports["tests"] = 1
+    product.domain, product.op_type = "tests", "Product"
+    product.resize_inputs(1)
+    del model.graph.initializers[str(weight.name)]
+
+
+def _folded_norm(model: ir.Model) -> None:
+    """Fold a norm's scale into the matrices behind it, with one element off by 0.1 %."""
+    scale = model.graph.initializers["norm.weight"]
+    for index in (0, 1):
+        matrix(model, lambda array: (array_of(scale)[:, None] * array).astype(array.dtype), index)
+    stored(scale, np.ones_like(array_of(scale)))
+    scaled_weight(1.001)(model)
+
+
+def _row_doubled(array: Array) -> Array:
+    array[7] *= 2
+    return array
+
+
 FAULTS = (
     Fault("weight-0.1%", "one weight off by 0.1 %", ("swiglu", "decoder", *PRESETS), (weights(),), scaled_weight(1.001)),
     Fault("weight-1%", "one weight off by 1 %", ("post_norm", *PRESETS), (weights(),), scaled_weight(1.01)),
@@ -131,7 +183,7 @@ FAULTS = (
     Fault("unit-pruned", "one hidden unit pruned", ("swiglu",), (weights(), bound()), _last_unit_pruned),
     Fault("square-transposed", "a square matrix transposed", ("square",), (bound(),), partial(matrix, change=lambda a: a.T.copy())),
     Fault("norm-scale-0.1%", "one element of a norm's scale off by 0.1 %", ("post_norm", "swiglu"), (weights(),), partial(named, name="norm.weight", change=_fourth_off)),
-    Fault("folded-norm-scale-0.1%", "one element of a folded 1 + weight off by 0.1 %", ("offset_geglu",), (bound(),), partial(named, name="add", change=_fourth_off)),
+    Fault("folded-norm-scale-0.1%", "one element of a folded 1 + weight off by 0.1 %", ("offset_geglu",), (weights(), bound()), partial(named, name="add", change=_fourth_off)),
     Fault("norms-exchanged", "the scales of two norms exchanged", ("decoder",), (bound(),), exchanged("layers.0.attention_norm.weight", "layers.1.attention_norm.weight")),
     Fault("bias-zero", "a bias set to zero", ("relu",), (bound(),), _bias_zero),
     Fault("bias-doubled", "a bias that is twice its parameter", ("relu", "transformer-base"), (bound(),), _bias_doubled),
@@ -142,4 +194,8 @@ FAULTS = (
     Fault("head-zero", "one head's values zeroed", ("decoder",), (bound(),), partial(matrix, change=lambda a: np.where(np.arange(a.shape[1]) < 8, 0, a).astype(a.dtype), index=2)),
     Fault("untied", "an output matrix that is no longer the table of tokens", ("decoder",), (bound(),), _untied),
     Fault("positions-shifted", "a table of positions that begins one row late", ("decoder",), (bound(),), partial(named, name="positions.weight", change=lambda a: np.roll(a, -1, axis=0))),
+    Fault("table-row-doubled", "a row of a table of tokens doubled, all weights being Constant nodes", ("decoder",), (weights(),), _in_constant("tokens.weight", _row_doubled)),
+    Fault("position-doubled", "a row of a table of positions doubled, all weights being Constant nodes", ("decoder",), (weights(),), _in_constant("positions.weight", _row_doubled)),
+    Fault("body-weight-0.1%", "one weight within a function body off by 0.1 %", ("swiglu", "relu"), (weights(),), _in_a_body),
+    Fault("folded-norm-0.1%", "a norm folded into the matrices behind it, one element off by 0.1 %", ("swiglu",), (weights(),), _folded_norm),
 )  # fmt: skip
