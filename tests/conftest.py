@@ -20,6 +20,7 @@ from ffn_export.fusion.costs import costs
 from ffn_export.fusion.decisions import default_forms
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import get_target
+from ffn_export.latency.host import Lost
 from tests.tuning.planted import Clock
 
 # Property tests: the same examples in every usual run, 2,000 others each night (`make nightly`).
@@ -54,6 +55,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that shows what candidates were planted to take, and no other time."""
     planted = Clock()
     monkeypatch.setattr("ffn_export.latency.interleaving.time", planted)
+    monkeypatch.setattr("ffn_export.latency.host.Host.lost", lambda *_: Lost())  # a clock of its own waits for nobody
     return planted
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.report import KINDS, FusionReport
-from ffn_export.latency.result import LatencyResult
+from ffn_export.latency.result import LatencyResult, Ratio
 from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
 from ffn_export.quantization.result import QuantizationReport
@@ -93,15 +93,24 @@ def summarise_tuning(result: TuningResult) -> dict[str, Any]:
     }
 
 
+def _ratio(ratio: Ratio) -> dict[str, Any]:
+    if ratio.verdict == "inconclusive":
+        return {"verdict": ratio.verdict, "reason": ratio.doubt}
+    return {"value": ratio.value, "low": ratio.low, "high": ratio.high, "verdict": ratio.verdict}
+
+
 def summarise_latency(result: LatencyResult) -> dict[str, Any]:
-    """Median milliseconds and ratios for each set of sizes; what was timed with copies is named so."""
+    """Median milliseconds and ratios for each set of sizes; what was timed with copies is named so.
+
+    Of an inconclusive ratio there is the reason and no number.
+    """
     return {
         "baseline": result.baseline,
         "measurements": [
             {
                 "sizes": dict(m.sizes),
                 "median_ms": {t.label: t.median * 1e3 for t in m.timings},
-                "ratio": {r.label: {"value": r.value, "low": r.low, "high": r.high} for r in m.ratios},
+                "ratio": {r.label: _ratio(r) for r in m.ratios},
             }
             for m in result.measurements
         ],

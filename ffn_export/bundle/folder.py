@@ -120,7 +120,7 @@ def _warnings(build: Build) -> tuple[str, ...]:
         f"{ratio.runtime} takes {ratio.value:.2f} x {ratio.baseline} at {measurement.label}"
         for measurement in (build.latency.measurements if build.latency else ())
         for ratio in measurement.ratios
-        if ratio.low > 1 and not ratio.copies
+        if ratio.verdict == "slower" and not ratio.copies
     ]
     return (*sites, *(build.parity.warnings if build.parity else ()), *slower)
 
@@ -128,6 +128,6 @@ def _warnings(build: Build) -> tuple[str, ...]:
 def _ratios(build: Build) -> dict[str, dict[str, float]]:
     ratios: dict[str, dict[str, float]] = {}
     for measurement in build.latency.measurements if build.latency else ():
-        for ratio in measurement.ratios:
+        for ratio in (each for each in measurement.ratios if each.verdict != "inconclusive"):
             ratios.setdefault(ratio.label, {})[measurement.label] = ratio.value
     return ratios

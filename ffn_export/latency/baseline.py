@@ -19,7 +19,8 @@ def compare(old: LatencyResult, new: LatencyResult) -> Comparison:
     """Hold a timing against an earlier one of the same model.
 
     A ratio has regressed where its 95 % confidence interval lies wholly above the earlier one. One that was timed
-    then and is unavailable or left out now is a regression too, unless its runtime was not asked.
+    then and is unavailable, left out or inconclusive now is a regression too, unless its runtime was not asked. One
+    that was inconclusive then is not judged.
 
     Ratios with copies are held against those with copies alone, and what is worse in them is noted: nothing fails on
     the way to a device. One that only the old or the new timing has, as where an earlier version timed no copies, is
@@ -40,7 +41,13 @@ def compare(old: LatencyResult, new: LatencyResult) -> Comparison:
     for measurement, ratio in _ratios(old, copies=False):
         where = f"{ratio.runtime} at {measurement.label}"
         there = now.get((ratio.runtime, measurement.label))
-        if there is not None:
+        if ratio.verdict == "inconclusive":
+            notes.append(f"{where} was inconclusive in the baseline: {ratio.doubt}")
+        elif there is not None and there.verdict == "inconclusive":
+            regressions.append(
+                Regression("missing", where, f"was timed in the baseline and is inconclusive now: {there.doubt}")
+            )
+        elif there is not None:
             compared += 1
             regressions += _slower(where, ratio, there)
         elif (reason := new.unavailable.get(ratio.runtime, new.unavailable.get(where))) is not None:
@@ -53,7 +60,7 @@ def compare(old: LatencyResult, new: LatencyResult) -> Comparison:
 
 
 def compare_twice(old: LatencyResult, new: LatencyResult, again: Callable[[], LatencyResult]) -> Comparison:
-    """Compare, and time again what seems slower: it has regressed where both timings say so.
+    """Compare, and time again what seems slower or is inconclusive: it has regressed where both timings say so.
 
     An interval holds what varied within one run. What lasts as long as a run, such as a neighbour on the machine,
     is not in it.
@@ -64,10 +71,11 @@ def compare_twice(old: LatencyResult, new: LatencyResult, again: Callable[[], La
         again: Times the same thing once more; called only where something seems slower.
     """
     first = compare(old, new)
-    if not any(regression.kind == "latency" for regression in first.regressions):
+    unsure = {f"{ratio.runtime} at {m.label}" for m, ratio in _ratios(new, copies=False) if ratio.doubt}
+    if not any(regression.kind == "latency" or regression.where in unsure for regression in first.regressions):
         return first
     confirmed = {r.where for r in compare(old, again()).regressions}
-    kept = tuple(r for r in first.regressions if r.kind != "latency" or r.where in confirmed)
+    kept = tuple(r for r in first.regressions if r.where in confirmed or not (r.kind == "latency" or r.where in unsure))
     return replace(first, regressions=kept)
 
 
@@ -82,7 +90,7 @@ def _slower_with_copies(old: LatencyResult, new: LatencyResult) -> Iterator[str]
 
 
 def _slower(where: str, old: Ratio, new: Ratio) -> Iterator[Regression]:
-    if new.low > old.high:
+    if new.low > old.high and "inconclusive" not in (old.verdict, new.verdict):
         reason = (
             f"takes {new.value:.3g} x {new.baseline} ({new.low:.3g} to {new.high:.3g}), "
             f"was {old.value:.3g} ({old.low:.3g} to {old.high:.3g})"

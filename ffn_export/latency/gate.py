@@ -42,7 +42,8 @@ def latency_failures(result: LatencyResult, max_ratio: float | None) -> tuple[st
     """Return a line for each measurement that is slower than allowed, beyond its confidence interval.
 
     Times with copies are shown and not judged: they are as much those of the way to the device as of the model.
-    Where nothing was compared, or not all sizes, there is a line too: a gate that nobody asked has not been passed.
+    Where nothing was compared, or not all sizes, there is a line too: a gate that nobody asked has not been passed. An
+    inconclusive ratio is one that was not measured.
     """
     if max_ratio is None:
         return ()
@@ -61,6 +62,12 @@ def latency_failures(result: LatencyResult, max_ratio: float | None) -> tuple[st
         *(
             f"{ratio.runtime} takes {ratio.value:.2f} x {ratio.baseline} at {m.label}, allowed {max_ratio:g}"
             for m, ratio in ratios
-            if ratio.low > max_ratio
+            if ratio.low > max_ratio and ratio.verdict != "inconclusive"
+        ),
+        *(
+            f"{ratio.runtime} at {m.label} was not measured, its ratio is inconclusive: {ratio.doubt}; measure again "
+            "when nothing else runs"
+            for m, ratio in ratios
+            if ratio.verdict == "inconclusive"
         ),
     )

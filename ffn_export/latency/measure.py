@@ -78,8 +78,9 @@ def measure(
         if not calls:
             continue
         progress(f"timing {', '.join(competitor.label for competitor in calls)} at {label}")
-        since = host.ticks()
+        since = host.read()
         runs = interleave(calls, budget)
+        lost, stolen = host.lost(since), host.stolen(since.ticks)
         measurements.append(
             Measurement(
                 one,
@@ -87,10 +88,10 @@ def measure(
                     summarise(who, times, accelerated=_is_accelerated(loaded[who.runtime][0]))
                     for who, times in runs.items()
                 ),
-                ratios(runs, baseline),
+                ratios(runs, baseline, lost),
                 None if model is None else work(model, _graph_sizes(model, feeds)),
                 token_count(specs, one),
-                host.stolen(since),
+                stolen,
             )
         )
     return LatencyResult(

@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+from ffn_export.latency.host import STOLEN
 from ffn_export.runtimes.environment import Environment
 from ffn_export.size_label import size_label
 
 T = TypeVar("T", bound="Timing | Ratio")
+
+RatioVerdict = Literal["faster", "slower", "tie", "inconclusive"]
+
+# Ends of an interval that are further apart than this factor say nothing of a ratio: it may be twice or half of what is
+# stated. Four sessions that differ by 10 % each, as where pages lie differently, stay below it in 99 of 100 timings.
+MOST_SPREAD = 4.0
+# A competitor that had no processor for a quarter of the time that it wanted one takes a third longer, and nothing
+# says that all competitors lost as much.
+MOST_LOST = 0.25
 
 # Where the pages of its weights came to lie moves a session by up to 15 % at so few tokens.
 FEW_TOKENS = 16
@@ -64,6 +74,8 @@ class Ratio:
         high: Upper end.
         copies: Whether the runtime was timed with copies. No gate judges such a ratio: it is as much that of the way to
             the device as of the model.
+        lost: Share of the time that others took from both while they were timed.
+        lost_to: To whom, in words.
     """
 
     runtime: str
@@ -72,11 +84,30 @@ class Ratio:
     low: float
     high: float
     copies: bool = False
+    lost: float = 0.0
+    lost_to: str = ""
 
     @property
     def label(self) -> str:
         """What reports call the runtime, as in :class:`Timing`."""
         return label(self.runtime, copies=self.copies)
+
+    @property
+    def doubt(self) -> str:
+        """Why the ratio says nothing, in words; empty where it says something."""
+        spread = self.high / self.low if self.low > 0 else math.inf
+        is_wide = not spread <= MOST_SPREAD
+        reasons = [f"the ends of its 95 % interval are a factor of {spread:.3g} apart"] if is_wide else []
+        if self.lost > (STOLEN if is_wide else MOST_LOST):
+            reasons.append(self.lost_to)
+        return "; ".join(reasons)
+
+    @property
+    def verdict(self) -> RatioVerdict:
+        """What the interval says: a tie holds 1, the difference being inside the noise."""
+        if self.doubt:
+            return "inconclusive"
+        return "tie" if self.is_tie else "faster" if self.high < 1 else "slower"
 
     @property
     def is_tie(self) -> bool:
@@ -201,8 +232,8 @@ class LatencyResult:
         return Speed(tokens, operations / 1e9, operations / limits.operations, moved / limits.bytes)
 
     def worst_ratio(self) -> Ratio | None:
-        """Return the largest ratio of those without copies, or None where nothing was compared."""
-        ratios = [ratio for m in self.measurements for ratio in m.ratios if not ratio.copies]
+        """Return the largest ratio of those without copies that say something, or None where there is none."""
+        ratios = [r for m in self.measurements for r in m.ratios if not r.copies and r.verdict != "inconclusive"]
         return max(ratios, key=lambda ratio: ratio.value, default=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -213,7 +244,7 @@ class LatencyResult:
             for timing, cells in zip(measurement.timings, shown["timings"], strict=True):
                 cells.update(asdict(self.speed(measurement, timing)))
             for ratio, cells in zip(measurement.ratios, shown["ratios"], strict=True):
-                cells["is_tie"] = ratio.is_tie
+                cells.update(is_tie=ratio.is_tie, verdict=ratio.verdict, doubt=ratio.doubt)
         return data
 
     @classmethod

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import special
 
 from ffn_export.latency.competitors import Competitor
+from ffn_export.latency.host import Lost
 from ffn_export.latency.interleaving import Runs
 from ffn_export.latency.result import Ratio, Timing
 
@@ -25,7 +26,7 @@ def summarise(competitor: Competitor, runs: Runs, *, accelerated: bool = False) 
     return Timing(competitor.runtime, p50, p90, p99, len(runs.seconds), accelerated, competitor.copies, runs.sessions)
 
 
-def ratios(runs: Mapping[Competitor, Runs], baseline: str) -> tuple[Ratio, ...]:
+def ratios(runs: Mapping[Competitor, Runs], baseline: str, lost: Lost | None = None) -> tuple[Ratio, ...]:
     """Return the ratio of every other competitor over the baseline; none where the baseline was not timed.
 
     One with copies is held against the baseline with copies where that has any, else against the baseline as it is:
@@ -40,11 +41,13 @@ def ratios(runs: Mapping[Competitor, Runs], baseline: str) -> tuple[Ratio, ...]:
     for competitor, its_runs in runs.items():
         if competitor.runtime != baseline:
             reference = of_copies if competitor.copies else plain
-            found.append(paired_ratio(competitor, its_runs, reference, runs[reference]))
+            found.append(paired_ratio(competitor, its_runs, reference, runs[reference], lost))
     return tuple(found)
 
 
-def paired_ratio(competitor: Competitor, runs: Runs, baseline: Competitor, reference: Runs) -> Ratio:
+def paired_ratio(
+    competitor: Competitor, runs: Runs, baseline: Competitor, reference: Runs, lost: Lost | None = None
+) -> Ratio:
     """Return the ratio of medians with its 95 % confidence interval: percentile bootstrap, seeded.
 
     Runs are not independent: those of a session share where its pages lie, those of a round what else the machine did.
@@ -61,7 +64,9 @@ def paired_ratio(competitor: Competitor, runs: Runs, baseline: Competitor, refer
     apart = np.log(np.percentile(medians[0] / medians[1], _LEVELS) / value)
     of_rounds = np.log(np.median(times, axis=1) / np.median(references, axis=1))
     low, high = value * np.exp(apart * _widening(of_rounds, sessions))
-    return Ratio(competitor.runtime, baseline.label, value, float(low), float(high), competitor.copies)
+    lost = lost or Lost()
+    interval = float(low), float(high)
+    return Ratio(competitor.runtime, baseline.label, value, *interval, competitor.copies, lost.share, lost.cause)
 
 
 def _resampled(rounds: int, sessions: int) -> npt.NDArray[np.intp]:

@@ -24,7 +24,7 @@ class Row(NamedTuple):
         ratio: Time over the baseline's.
         interval: Of the ratio, 95 %.
         rounds: How many runs were timed.
-        verdict: ``baseline``, ``tie``, ``faster`` or ``slower``.
+        verdict: ``baseline``, ``tie``, ``faster``, ``slower`` or ``inconclusive``.
     """
 
     sizes: str
@@ -76,7 +76,7 @@ def _row(result: LatencyResult, measurement: Measurement, timing: Timing, ratio:
         products="" if speed.gflops is None else f"{speed.gflops:,.1f}",
         gemm="" if speed.gemm_share is None else f"{speed.gemm_share:.2f}",
         memory="" if speed.memory_share is None else f"{speed.memory_share:.2f}",
-        ratio="" if ratio is None else f"{ratio.value:.3f}",
+        ratio="" if ratio is None or ratio.doubt else f"{ratio.value:.3f}",
         interval="" if ratio is None else f"{ratio.low:.3f} to {ratio.high:.3f}",
         rounds=str(timing.rounds),
         verdict=_verdict(ratio, is_baseline=timing.label == result.baseline),
@@ -90,7 +90,18 @@ def _milliseconds(seconds: float) -> str:
 def _verdict(ratio: Ratio | None, *, is_baseline: bool) -> str:
     if ratio is None:
         return "baseline" if is_baseline else ""
-    return "tie" if ratio.is_tie else "faster" if ratio.high < 1 else "slower"
+    return ratio.verdict
+
+
+def doubt_words(result: LatencyResult) -> str:
+    """Return why ratios are inconclusive, in one line; empty where none is."""
+    doubts = [
+        f"{ratio.label} at {measurement.label}: {ratio.doubt}"
+        for measurement in result.measurements
+        for ratio in measurement.ratios
+        if ratio.doubt
+    ]
+    return f"inconclusive, measure again when nothing else runs: {', '.join(doubts)}" if doubts else ""
 
 
 def limit_words(result: LatencyResult) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ffn_export.latency.result import Ratio
 from ffn_export.tuning.result import Pair, TuningResult
 
 CAPTION = "time over the best so far (ratio)"
@@ -54,5 +55,11 @@ def chosen_words(result: TuningResult) -> str:
 
 
 def _cells(pairs: Iterable[Pair], labels: Iterable[str]) -> list[str]:
-    ratios = {pair.label: f"{pair.ratio.value:.3f}{' (tie)' if pair.ratio.is_tie else ''}" for pair in pairs}
+    ratios = {pair.label: _ratio_words(pair.ratio) for pair in pairs}
     return [ratios.get(label, "") for label in labels]
+
+
+def _ratio_words(ratio: Ratio) -> str:
+    if ratio.verdict == "inconclusive":
+        return "inconclusive"
+    return f"{ratio.value:.3f}{' (tie)' if ratio.is_tie else ''}"

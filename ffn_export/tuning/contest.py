@@ -81,10 +81,11 @@ class Contest:
             tokens = token_count(self.specs, sizes)
             feeds = draw_all(self.specs, sizes, seed)
             calls = {name: [runner.prepare(feeds) for runner in each] for name, each in runners.items()}
-            since = host.ticks()
+            since = host.read()
             runs = interleave(calls, self.budget if budget is None else budget)
-            ratio = paired_ratio(Competitor("candidate"), runs["candidate"], Competitor("other"), runs["other"])
-            pairs.append(Pair(size_label(sizes), tokens, ratio, host.stolen(since)))
+            lost, stolen = host.lost(since), host.stolen(since.ticks)
+            ratio = paired_ratio(Competitor("candidate"), runs["candidate"], Competitor("other"), runs["other"], lost)
+            pairs.append(Pair(size_label(sizes), tokens, ratio, stolen))
         return tuple(reversed(pairs))
 
 

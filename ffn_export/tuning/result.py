@@ -130,7 +130,7 @@ def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
     """Say whether a candidate is faster by the margin at few tokens or at many, and slower nowhere.
 
     Where it is faster, one of its intervals is wholly below 1; where an interval is wholly above what is called noise,
-    it is slower.
+    it is slower. Where a ratio is inconclusive, nobody knows.
 
     Returns:
         That, and the figures in words.
@@ -141,12 +141,18 @@ def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
     where = {MARGIN_FEW: f"up to {FEW_TOKENS} tokens", MARGIN: f"above {FEW_TOKENS}"}
     figures = [f"{mean:.3f} of its time {where[margin]} (needed {1 - margin:.2f})" for margin, mean in means.items()]
     enough = [margin for margin in means if means[margin] <= 1 - margin]
-    is_ahead = any(pair.ratio.high < 1 for margin in enough for pair in groups[margin])
+    is_ahead = any(pair.ratio.verdict == "faster" for margin in enough for pair in groups[margin])
     words = " and ".join(figures)
     if enough and not is_ahead:
         words += ", but no interval below 1 there"
     is_behind = any(mean > 1 + NOISE for mean in means.values()) or any(pair.ratio.low > 1 + NOISE for pair in pairs)
-    return is_ahead and not is_behind, words
+    unsure = unmeasured(pairs)
+    return is_ahead and not is_behind and not unsure, words + (f"; {unsure}" if unsure else "")
+
+
+def unmeasured(pairs: Iterable[Pair]) -> str:
+    """Name the sizes whose ratios are inconclusive, and why, in words; empty where there are none."""
+    return "; ".join(f"inconclusive at {pair.label}: {pair.ratio.doubt}" for pair in pairs if pair.ratio.doubt)
 
 
 def _pairs(data: Iterable[Mapping[str, Any]]) -> tuple[Pair, ...]:

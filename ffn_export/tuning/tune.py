@@ -31,7 +31,7 @@ from ffn_export.tuning.contest import Contest, loader
 from ffn_export.tuning.gate import Gate, own_gate
 from ffn_export.tuning.moves import Move, moves
 from ffn_export.tuning.options import TuneOptions
-from ffn_export.tuning.result import Pair, Trial, TuningResult, lead, mean_ratio
+from ffn_export.tuning.result import Pair, Trial, TuningResult, lead, mean_ratio, unmeasured
 
 # A candidate that is slower than this is nothing to go on from; what is faster has yet to prove it.
 _STEP = 0.99
@@ -220,11 +220,13 @@ def _said(error: Exception) -> str:
 
 
 def _but(pairs: Sequence[Pair]) -> str:
-    """Name where a candidate is slower beyond the noise."""
-    slower = [pair.label for pair in pairs if pair.ratio.low > 1]
-    return f", slower at {' and '.join(slower)}" if slower else ""
+    """Name where a candidate is slower beyond the noise, and where nothing was learnt."""
+    slower = [pair.label for pair in pairs if pair.ratio.verdict == "slower"]
+    unsure = unmeasured(pairs)
+    return (f", slower at {' and '.join(slower)}" if slower else "") + (f", {unsure}" if unsure else "")
 
 
 def _is_ahead(pairs: Sequence[Pair]) -> bool:
-    """Whether a candidate is faster somewhere beyond the noise of its rounds, and slower nowhere."""
-    return any(pair.ratio.high < 1 for pair in pairs) and not any(pair.ratio.low > 1 for pair in pairs)
+    """Whether a candidate is faster somewhere beyond the noise of its rounds, and slower or inconclusive nowhere."""
+    verdicts = {pair.ratio.verdict for pair in pairs}
+    return "faster" in verdicts and not verdicts & {"slower", "inconclusive"}

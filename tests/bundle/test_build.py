@@ -175,7 +175,7 @@ def test_a_failed_gate_leaves_the_old_bundle(bundle: Path, tmp_path: Path) -> No
     with pytest.raises(GateError, match=r"1 of 1 feed_forward sites are fused, 2 required") as caught:
         fx.build("d2l-ffn-addnorm", directory=tmp_path, require_fusion={"feed_forward": 2})
     assert isinstance(caught.value.result, fx.Build)
-    with pytest.raises(GateError, match=r"takes .* x torch"):
+    with pytest.raises(GateError, match=r"takes .* x torch|was not measured"):
         fx.build("d2l-ffn-addnorm", directory=tmp_path, max_ratio=1e-6, bench_budget=0.001)
     assert (copy / "manifest.json").read_bytes() == before
     assert os.listdir(tmp_path) == ["d2l-ffn-addnorm"]

@@ -13,7 +13,7 @@ from ffn_export.exporter.source import Source, from_module
 from ffn_export.exporter.tensor_spec import parse_inputs
 from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
-from ffn_export.latency.result import LatencyResult, Ratio
+from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes
 from ffn_export.runtimes.base import Artifact
 
@@ -40,9 +40,9 @@ def test_measurement_has_both_competitors_equal_threads_and_survives_json(
     assert result.environment is not None
     assert result.environment.threads == 1
     assert LatencyResult.from_dict(result.to_dict()) == result
+    told = [r.value for m in result.measurements for r in m.ratios if r.verdict != "inconclusive"]
     worst = result.worst_ratio()
-    assert isinstance(worst, Ratio)
-    assert worst.value == max(r.value for m in result.measurements for r in m.ratios)
+    assert (None if worst is None else worst.value) == max(told, default=None)
 
 
 def test_an_axis_that_is_not_there(fused_file: Callable[..., Path]) -> None:
@@ -78,7 +78,7 @@ def test_who_refuses_a_size_is_left_out_there_and_nobody_else(fused_file: Callab
     ]
     (where,) = (name for name in result.unavailable if name.startswith("torch"))
     assert where == "torch at batch=1,seq=5"
-    (failure,) = latency_failures(result, max_ratio=1e6)
+    failure, *_ = latency_failures(result, max_ratio=1e6)
     assert failure.startswith("torch at batch=1,seq=5 was not timed: ")
     assert latency_failures(result, max_ratio=None) == ()
 

@@ -111,8 +111,8 @@ def test_results_made_now_follow_the_schema(validator: Any) -> None:
         {"ort-cpu": {"CPUExecutionProvider": 4}},
         {"ort-cpu": "float32"},
         fx.ParityResult.from_dict(json.loads(STORED.read_text())).environment,
-        (UntracedConstant("w", "float32[6,10]", "fc.weight"),),
-        (UntracedConstant("fc.weight", "float32[10,6]"),),
+        untraced=(UntracedConstant("w", "float32[6,10]", "fc.weight"),),
+        unheld=(UntracedConstant("fc.weight", "float32[10,6]"),),
     )
     for result in (nothing, full):
         data = json.loads(json_text(result.to_dict()))

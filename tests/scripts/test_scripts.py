@@ -105,7 +105,8 @@ def test_a_build_that_fails_is_reported_and_the_others_go_on(folder: Path, tmp_p
     assert set(entries) == NAMES | {in_the_way.name, "d2l-addnorm-portable-float32"}
     assert "is in the way" in entries[in_the_way.name]["error"]
     assert done.stderr.splitlines()[-1].startswith("1 built, 1 failed")
-    assert entries["d2l-addnorm-portable-float32"]["ratio"]["ort-cpu"]["batch=1"] > 0
+    told = entries["d2l-addnorm-portable-float32"]["ratio"].get("ort-cpu", {})  # nothing where it is inconclusive
+    assert all(ratio > 0 for ratio in told.values())
 
 
 def test_a_misspelt_preset_is_bad_usage() -> None:

@@ -21,7 +21,7 @@ from ffn_export.reports.html import other_tables, parity_tables
 from ffn_export.reports.html.error_chart import error_charts, error_svg
 from ffn_export.reports.html.latency_chart import latency_svg
 from ffn_export.reports.html.site_drawing import drawing
-from ffn_export.reports.latency import copies_words, limit_words
+from ffn_export.reports.latency import copies_words, doubt_words, limit_words
 from ffn_export.reports.overview import legend, other_failures, verdict_sentence
 from ffn_export.reports.text_file import write_text
 from ffn_export.reports.tuning import chosen_words, same_words
@@ -92,7 +92,9 @@ def html_page(
         environment=None if result.environment is None else other_tables.environment_table(result.environment),
         latency=None if latency is None else other_tables.latency_table(latency),
         latency_of=latency,
-        latency_notes=[] if latency is None else [copies_words(latency), limit_words(latency), stolen_words(latency)],
+        latency_notes=[]
+        if latency is None
+        else [doubt_words(latency), copies_words(latency), limit_words(latency), stolen_words(latency)],
         latency_chart=None if latency is None else _markup(latency_svg(latency, "latency") or ""),
         tuning=tuning,
         tuned=None if tuning is None else other_tables.tuning_table(tuning),

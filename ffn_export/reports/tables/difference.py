@@ -110,6 +110,7 @@ def _times(latency: Mapping[str, Any]) -> dict[str, str]:
         sizes = size_label(measurement["sizes"])
         for runtime, median in measurement["median_ms"].items():
             ratio = measurement["ratio"].get(runtime)
-            times = f" ({ratio['value']:.3f} x {latency['baseline']})" if ratio else ""
+            told = ratio and (f"{ratio['value']:.3f} x {latency['baseline']}" if "value" in ratio else ratio["verdict"])
+            times = f" ({told})" if told else ""
             rows[f"median, {runtime} at {sizes} (ms)"] = f"{median:,.3f}{times}"
     return rows

@@ -11,13 +11,14 @@ from ffn_export.reports.host import stolen_words
 from ffn_export.reports.tables.environment import environment_line
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
 
-_STYLES = {"baseline": QUIET, "tie": UNSURE, "faster": GOOD, "slower": BAD}
+_STYLES = {"baseline": QUIET, "tie": UNSURE, "faster": GOOD, "slower": BAD, "inconclusive": UNSURE}
 
 
 def latency_table(result: LatencyResult) -> RenderableType:
     """Return one row for each set of sizes and runtime, and what they were measured on.
 
-    A ratio below 1 is faster than the baseline; where its interval holds 1 the row says ``tie``. What was timed with
+    A ratio below 1 is faster than the baseline; where its interval holds 1 the row says ``tie``, and one that says
+    nothing is ``inconclusive`` and not shown. What was timed with
     copies has a row of its own.
     """
     numbers = latency.headers(result, "\n")
@@ -25,6 +26,11 @@ def latency_table(result: LatencyResult) -> RenderableType:
     for *cells, verdict in latency.rows(result):
         add_row(table, *cells, Text(verdict, _STYLES.get(verdict, "")))
     missing = [Text(f"{runtime} unavailable: {reason}", UNSURE) for runtime, reason in result.unavailable.items()]
-    said = ((stolen_words(result), UNSURE), (latency.copies_words(result), QUIET), (latency.limit_words(result), QUIET))
+    said = (
+        (latency.doubt_words(result), UNSURE),
+        (stolen_words(result), UNSURE),
+        (latency.copies_words(result), QUIET),
+        (latency.limit_words(result), QUIET),
+    )
     noted = [Text(words, style) for words, style in said if words]
     return Group(Text(f"latency of {result.model}"), table, *missing, *noted, environment_line(result.environment))
