@@ -1,179 +1,126 @@
-"""Gives values the types that the graph does not state, for as long as rules ask for them.
+"""Gives values proven shapes, for as long as rules ask for them.
 
-ONNX's inference comes first. Where it does not know an axis, ONNX Runtime's symbolic one does what it can:
-it carries ``batch`` and ``seq`` through the Shape, Gather, Concat and Reshape of an exporter that writes no
-types. Axes that no name is given to get one here, so that two values can be seen to share them, and lose it
-again in :func:`forget_names`.
+While a graph is rewritten, the shape of a value is what :mod:`ffn_export.fusion.shape_proofs` proves, and no more:
+sizes that hold for some inputs only, as a tool that guesses may have written into the file, are set aside. Sizes that
+are not numbers have names, so that two values can be seen to share them. :meth:`Stated.restore` gives every value
+back what the model itself states of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import count
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common._c_api_utils import call_onnx_api
 
-from ffn_export.exporter.quiet import quiet
-from ffn_export.fusion.shapes import bounded
-from ffn_export.strict import expose_own
-
-_UNNAMED = "unnamed_axis_"
-_LARGEST_INT = 2**31 - 1  # what the symbolic inference takes for "to the end" in a Slice
+from ffn_export.fusion.shape_proofs.facts import Shape
+from ffn_export.fusion.shape_proofs.prove import Proof
+from ffn_export.fusion.shape_proofs.size import Size
 
 
-def fill_types(model: ir.Model) -> frozenset[str]:
-    """Infer the missing dtypes and shapes of values inside the model's graphs, in place.
+class PartnerDim(ir.SymbolicDim):
+    """The size of an axis that is another one wherever an element-wise operator reads both.
 
-    The interface of the model stays as it is, but for names that axes of inputs lack.
+    Attributes:
+        partner: Name of the other size.
+    """
+
+    __slots__ = ("partner",)
+
+    def __init__(self, name: str, partner: str) -> None:
+        super().__init__(name)
+        self.partner = partner
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a model states of its values: of each value, and of each name where several nodes could take its place."""
+
+    shapes: Mapping[ir.Value, ir.Shape | None]
+    types: Mapping[ir.Value, ir.TypeProtocol | None]
+    _by_name: Mapping[str, ir.Shape | None]
+    _axes: frozenset[str]
+
+    @classmethod
+    def of(cls, model: ir.Model) -> Stated:
+        """Read the statements off a model."""
+        values = list(_values(model))
+        dims = (dim for value in values for dim in value.shape or ())
+        return cls(
+            {value: value.shape for value in values},
+            {value: value.type for value in values},
+            {str(value.name): value.shape for value in values if value.name},
+            frozenset(dim.value for dim in dims if isinstance(dim, ir.SymbolicDim) and dim.value),
+        )
+
+    def restore(self, model: ir.Model) -> None:
+        """Give each value of a model its stated shape back.
+
+        Of a value that the model did not have, such as one within a loop that a rule wrote, what is proven stays, with
+        the names of the model's own axes alone.
+        """
+        for value in _values(model):
+            if value in self.shapes:
+                value.shape, value.type = self.shapes[value], self.types[value]
+            elif (name := str(value.name)) in self._by_name:
+                value.shape = self._by_name[name]
+            elif value.shape is not None:
+                value.shape = ir.Shape([dim if self._is_own(dim) else None for dim in value.shape])
+
+    def _is_own(self, dim: int | ir.SymbolicDim) -> bool:
+        return isinstance(dim, int) or dim.value in self._axes
+
+
+def prove_shapes(model: ir.Model, stated: Stated | None = None) -> Stated:
+    """Set the shape of each computed value to what is proven of it, and the dtypes that are missing.
+
+    Sizes of inputs that lack a name get one. A shape that is not proven is None, and a size of it has no name.
+
+    Args:
+        model: The model; its values are changed in place, to be restored by what is returned.
+        stated: What an earlier call returned for the same model.
 
     Returns:
-        The names of axes that the model has itself, for :func:`forget_names`.
+        What the model states itself.
     """
-    own = frozenset(_names((*model.graph.inputs, *model.graph.outputs, *_computed(model))))
-    if _is_complete(model):
-        return own
-    _name_axes(model.graph.inputs, own)
-    if _infer(model) and not _is_complete(model) and _infer_symbolically(model) and not _is_complete(model):
-        _infer(model)  # from what was found outside of bodies into them
-    return own
+    stated = Stated.of(model) if stated is None else stated
+    proof = Proof(model, stated.shapes)
+    names = _Names(proof)
+    for value in _values(model):
+        value.shape = names.shape(proof.facts.shapes.get(value))
+    return stated
 
 
-def forget_names(model: ir.Model, own: frozenset[str]) -> None:
-    """Take back every name of an axis that the model did not come with."""
-    given = [value for graph in (model.graph, *model.graph.subgraphs()) for value in graph.inputs]
-    for value in (*given, *_computed(model)):
-        if value.shape is None or not any(_is_invented(dim, own) for dim in value.shape):
-            continue
-        value.shape = ir.Shape(None if _is_invented(dim, own) else dim for dim in value.shape)
+class _Names:
+    """Names of sizes: those of symbols as they are, and of other sizes their polynomials."""
+
+    def __init__(self, proof: Proof) -> None:
+        self._facts = proof.facts
+        self._dims: dict[Size, int | ir.SymbolicDim] = {}
+
+    def shape(self, shape: Shape | None) -> ir.Shape | None:
+        return None if shape is None else ir.Shape([self._dim(size) for size in shape])
+
+    def _dim(self, size: Size) -> int | ir.SymbolicDim:
+        if size not in self._dims:
+            self._dims[size] = self._new(size)
+        return self._dims[size]
+
+    def _new(self, size: Size) -> int | ir.SymbolicDim:
+        if size.constant is not None:
+            return size.constant
+        name = str(size)
+        partner = self._facts.partners.get(name)
+        if partner is not None and not partner.unless_zero:
+            return PartnerDim(name, str(self._dim(partner.size)))
+        if size != Size.of(name) and name in self._facts.taken:
+            name = f"({name})"  # an axis of the model has this very name and may be another size
+        return ir.SymbolicDim(name)
 
 
-def _is_complete(model: ir.Model) -> bool:
-    return all(_is_known(value) for value in _computed(model))
-
-
-def _infer(model: ir.Model) -> bool:
-    """Take what ONNX's inference finds; return False where it fails."""
-    try:
-        with quiet():
-            # onnx-ir's own pass would call a sequence a tensor.
-            inferred = ir.from_proto(call_onnx_api(_shapes, model.clone()))
-    except Exception as error:  # noqa: BLE001 - inference is a help: a rule that lacks a type refuses
-        expose_own(error)
-        return False
-    known = frozenset(_names((*model.graph.inputs, *_computed(model))))
-    for value, found in zip(_computed(model), _computed(inferred), strict=True):
-        _take(value, found.type, _shape_of(found, known))
-    return True
-
-
-def _infer_symbolically(model: ir.Model) -> bool:
-    """Take the shapes of the main graph's values that ONNX Runtime's symbolic inference finds; whether any is new."""
-    try:
-        with quiet():
-            found = call_onnx_api(_symbolic_shapes, model.clone())
-    except Exception as error:  # noqa: BLE001 - as above
-        expose_own(error)
-        return False
-    learnt = False
-    for value in (value for node in model.graph for value in node.outputs):
-        proto = found.get(str(value.name))
-        if proto is None or not proto.tensor_type.HasField("shape"):
-            continue
-        dims = [
-            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in proto.tensor_type.shape.dim
-        ]
-        dtype = ir.TensorType(ir.DataType(proto.tensor_type.elem_type))
-        learnt = _take(value, dtype, ir.Shape(dims)) or learnt
-    return learnt
-
-
-def _shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
-    return onnx.shape_inference.infer_shapes(proto, data_prop=True)
-
-
-def _symbolic_shapes(proto: onnx.ModelProto) -> Mapping[str, onnx.TypeProto]:
-    from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
-
-    class Inference(SymbolicShapeInference):  # type: ignore[misc]
-        """Merges two axes only where one operator on both proves that they are one."""
-
-        def _merge_symbols(self, dims: list[object]) -> object:
-            return super()._merge_symbols(dims) if all(isinstance(dim, str) for dim in dims) else None
-
-        def _add_suggested_merge(self, symbols: list[object], apply: bool = False) -> None:
-            if len({bounded(str(symbol)) for symbol in symbols}) > 1:
-                raise ValueError(f"{symbols} may be different sizes")
-            super()._add_suggested_merge(symbols, apply)
-
-    inference = Inference(_LARGEST_INT, auto_merge=True, guess_output_rank=False, verbose=0)
-    inference._preprocess(proto)
-    try:
-        while inference.run_:
-            inference._infer_impl()
-    except Exception as error:  # noqa: BLE001 - what it knew by then is as good
-        expose_own(error)
-        pass
-    return {info.name: info.type for info in inference.known_vi_.values() if info.type.HasField("tensor_type")}
-
-
-def _take(value: ir.Value, dtype: ir.TypeProtocol | None, shape: ir.Shape | None) -> bool:
-    """Give a value what it lacks, and return whether it got anything.
-
-    The shape of an output is the model's interface, an unknown one too.
-    """
-    before = value.type, value.shape
-    if value.type is None:
-        value.type = dtype
-    if shape is not None and not value.is_graph_output():
-        value.shape = _completed(value.shape, shape)
-    return (value.type, value.shape) != before
-
-
-def _completed(own: ir.Shape | None, found: ir.Shape) -> ir.Shape:
-    if own is None or len(own) != len(found):
-        return found if own is None else own
-    return ir.Shape(
-        new if isinstance(old, ir.SymbolicDim) and old.value is None else old
-        for old, new in zip(own, found, strict=True)
-    )
-
-
-def _shape_of(found: ir.Value, known: frozenset[str]) -> ir.Shape | None:
-    """Return what ONNX's inference found, without the names that it made up: one may stand for two axes."""
-    if found.shape is None:
-        return None
-    return ir.Shape(None if _is_invented(dim, known) else dim for dim in found.shape)
-
-
-def _is_invented(dim: int | ir.SymbolicDim, own: frozenset[str]) -> bool:
-    return isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.value not in own
-
-
-def _is_known(value: ir.Value) -> bool:
-    if value.type is None or value.shape is None:
-        return False
-    return not any(isinstance(dim, ir.SymbolicDim) and dim.value is None for dim in value.shape)
-
-
-def _name_axes(values: Iterable[ir.Value], taken: frozenset[str]) -> None:
-    free = (name for number in count() if (name := f"{_UNNAMED}{number}") not in taken)
-    for value in values:
-        dims = []
-        for dim in value.shape or ():
-            is_unnamed = isinstance(dim, ir.SymbolicDim) and dim.value is None
-            dims.append(next(free) if is_unnamed else dim)
-        if value.shape is not None:
-            value.shape = ir.Shape(dims)
-
-
-def _names(values: Iterable[ir.Value]) -> Iterator[str]:
-    for value in values:
-        for dim in value.shape or ():
-            if isinstance(dim, ir.SymbolicDim) and dim.value is not None:
-                yield dim.value
-
-
-def _computed(model: ir.Model) -> Iterator[ir.Value]:
-    return (value for node in model.graph.all_nodes() for value in node.outputs)
+def _values(model: ir.Model) -> Iterator[ir.Value]:
+    yield from model.graph.inputs
+    for graph in model.graph.subgraphs():
+        yield from graph.inputs
+    for node in model.graph.all_nodes():
+        yield from node.outputs

@@ -54,8 +54,10 @@ def outline(model: ir.Model) -> ir.Model:
         model: Any model, fused or not; it is left unchanged, and the result shares its weights.
     """
     model = model.clone()
-    inference.fill_types(model)
-    return outlined(model).model
+    stated = inference.prove_shapes(model)
+    result = outlined(model).model
+    stated.restore(result)
+    return result
 
 
 def is_outlined(model: ir.Model) -> bool:

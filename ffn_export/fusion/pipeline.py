@@ -114,23 +114,22 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     opset.tell_subgraphs(fused)
     weight_layout.fold(fused)
     no_ops.remove(fused)  # one that inference stumbles over would leave the whole graph without types
-    own_names = inference.fill_types(fused)
+    stated = inference.prove_shapes(fused)
     synonyms.rename(fused)
     no_ops.remove(fused)  # and a Cast is one where the dtypes say so
     _remove_unused(fused)  # what nobody reads would be a reader of its inputs
     batch_of_one.unwrap(fused)
     log, highest = Log(), opset.ceiling(fused)
     Sweep(chosen.canonical, excluded).apply(fused, log)
-    inference.fill_types(fused)  # what a rule wrote has no types yet
+    inference.prove_shapes(fused, stated)  # what a rule wrote has no types yet
     # Forms are made of canonical operators, so the first sweep has ended.
     Sweep(_in_use(chosen, used), excluded).apply(fused, log)
-    left = _by_rows(fused, used, log, excluded)
-    unpadded = _padded(fused, used, log, excluded)
+    left = _by_rows(fused, stated, used, log, excluded)
+    unpadded = _padded(fused, stated, used, log, excluded)
     _remove_unused(fused)
     # A rule that writes no operator notes its work on a norm that may stand, by a runtime's leave, in an older graph.
     opset.raise_to(fused, min(_opset_of_written(fused), highest))
     _allow_constants(fused)
-    inference.forget_names(fused, own_names)
     report = FusionReport(
         target=chosen.name,
         sites=report_sites(fused, chosen, used, log, {"by rows": left, "padded": unpadded}),
@@ -138,6 +137,7 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
         nodes={"before": before[0], "after": node_count(fused)},
         opset={"before": before[1], "after": fused.opset_imports.get("", 0)},
     )
+    stated.restore(fused)
     return Fusion(fused, report, tuple(dict.fromkeys(log.values)), used)
 
 
@@ -146,17 +146,21 @@ def _in_use(target: Target, forms: Forms) -> tuple[type[Rule], ...]:
     return tuple(rule for rule in target.forms if rule not in left)
 
 
-def _by_rows(model: ir.Model, forms: Forms, log: Log, excluded: Collection[str]) -> dict[str, str]:
+def _by_rows(
+    model: ir.Model, stated: inference.Stated, forms: Forms, log: Log, excluded: Collection[str]
+) -> dict[str, str]:
     if GEMM not in forms.rules and forms.chunk is None and not forms.pieces:
         return {}
-    inference.fill_types(model)
+    inference.prove_shapes(model, stated)
     return by_rows(model, log, forms, excluded)
 
 
-def _padded(model: ir.Model, forms: Forms, log: Log, excluded: Collection[str]) -> dict[str, str]:
+def _padded(
+    model: ir.Model, stated: inference.Stated, forms: Forms, log: Log, excluded: Collection[str]
+) -> dict[str, str]:
     if PADDED not in forms.rules:
         return {}
-    inference.fill_types(model)  # also of what was written by rows
+    inference.prove_shapes(model, stated)  # also of what was written by rows
     return pad_widths(model, log, excluded)
 
 

@@ -1,13 +1,12 @@
-"""What shapes a fused kernel takes, asked of what the graph says of its values."""
+"""What shapes a fused kernel takes, asked of what is proven of its values."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import onnx_ir as ir
 
-_BOUND = re.compile(r"Min\((?P<rows>\d+), (?P<dim>\w+)\)")
+from ffn_export.fusion.inference import PartnerDim
 
 
 def is_row_of(row: ir.Value | None, x: ir.Value | None) -> bool:
@@ -22,10 +21,10 @@ def is_row_of(row: ir.Value | None, x: ir.Value | None) -> bool:
 
 
 def are_alike(a: ir.Value | None, b: ir.Value | None) -> bool:
-    """Whether two values have one shape, symbol by symbol, so that nothing is broadcast between them."""
+    """Whether the two operands of an element-wise operator have one shape, so that nothing is broadcast."""
     if a is None or b is None or a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
         return False
-    return are_same_axes(a.shape, b.shape)
+    return are_same_operand_axes(a.shape, b.shape)
 
 
 def are_same_axes(a: Iterable[int | ir.SymbolicDim], b: Iterable[int | ir.SymbolicDim]) -> bool:
@@ -33,20 +32,23 @@ def are_same_axes(a: Iterable[int | ir.SymbolicDim], b: Iterable[int | ir.Symbol
     return all(_same(x, y) for x, y in zip(a, b, strict=True))
 
 
+def are_same_operand_axes(a: Iterable[int | ir.SymbolicDim], b: Iterable[int | ir.SymbolicDim]) -> bool:
+    """Whether axes of two operands of one element-wise operator are the same wherever it has a result."""
+    return all(_same(x, y) or _are_partners(x, y) or _are_partners(y, x) for x, y in zip(a, b, strict=True))
+
+
 def _same(a: int | ir.SymbolicDim, b: int | ir.SymbolicDim) -> bool:
     if isinstance(a, int) or isinstance(b, int):
         return a == b
-    return a.value is not None and b.value is not None and bounded(a.value) == bounded(b.value)
+    return a.value is not None and a.value == b.value
 
 
-def bounded(dim: str) -> str:
-    """Return ``s`` for ``Min(64, s)``: a slice of a table of 64 rows.
-
-    Beside an axis of size ``s`` it must have that size too, or be 1, which it cannot be: an element-wise
-    operator on both refuses every longer ``s`` itself.
-    """
-    match = _BOUND.fullmatch(dim)
-    return match["dim"] if match is not None and int(match["rows"]) > 1 else dim
+def _are_partners(a: int | ir.SymbolicDim, b: int | ir.SymbolicDim) -> bool:
+    if not isinstance(a, PartnerDim):
+        return False
+    return a.partner == (str(b) if isinstance(b, int) else b.value) or (
+        isinstance(b, PartnerDim) and a.partner == b.partner
+    )
 
 
 def last_size(x: ir.Value | None) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from ffn_export.exporter.quiet import quiet
-from ffn_export.fusion.inference import fill_types
+from ffn_export.fusion.inference import prove_shapes
 from ffn_export.strict import expose_own
 
 
@@ -28,7 +28,10 @@ def at_sizes(model: ir.Model, sizes: Mapping[str, int]) -> ir.Model:
         shape = _in_numbers(value.shape, sizes)
         if shape is not None or value not in interface:
             value.shape = shape
-    fill_types(concrete)
+    stated = prove_shapes(concrete)
+    for value, shape in stated.shapes.items():
+        if shape_of(value) is None:
+            value.shape = shape  # work is counted where the model alone says how much there is
     return concrete
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ffn_export.fusion import layout
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.inference import fill_types
+from ffn_export.fusion.inference import prove_shapes
 from tests.fusion.graphs import model
 
 SHAPES = """int64[2] rows = {-1,8}, int64[3] cut = {2,3,8}, int64[2] other = {-1,4}, int64[1] first = {0},
@@ -16,7 +16,7 @@ SHAPES = """int64[2] rows = {-1,8}, int64[3] cut = {2,3,8}, int64[2] other = {-1
 
 def seen(body: str, outputs: str = "float[] y") -> layout.Seen:
     of = model(body, SHAPES, inputs="float[2,3,8] x, float[1,3,8] o", outputs=outputs)
-    fill_types(of)
+    prove_shapes(of)
     value = next(value for node in of.graph for value in node.outputs if value.name == "r")
     return layout.before(value, of.graph)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ffn_export.fusion import linear
-from ffn_export.fusion.inference import fill_types
+from ffn_export.fusion.inference import prove_shapes
 from ffn_export.fusion.linear import Linear
 from tests.fusion.graphs import model
 
@@ -16,7 +16,7 @@ CONSTANTS = """float[8,2] w = {1,-2,3,-4,5,-6,7,-8,8,7,-6,5,-4,3,-2,1}, float[2]
 
 def read(body: str, x: str = "float[3,4,8] x") -> Linear | None:
     of = model(body, CONSTANTS, inputs=f"{x}, float[8,2] v", outputs="float[] y")
-    fill_types(of)
+    prove_shapes(of)
     return linear.read(of.graph.outputs[0], of.graph)
 
 

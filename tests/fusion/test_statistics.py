@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.fusion import algebra, statistics
-from ffn_export.fusion.inference import fill_types
+from ffn_export.fusion.inference import prove_shapes
 from tests.fusion.graphs import model
 
 CONSTANTS = """int64[1] axes = {-1}, int64[1] first = {0}, int64[2] both = {1,2}, float eight = {8},
@@ -16,7 +16,7 @@ CONSTANTS = """int64[1] axes = {-1}, int64[1] first = {0}, int64[2] both = {1,2}
 
 def graph(body: str, x: str = "float[3,2,8] x") -> ir.Graph:
     of = model(body, CONSTANTS, inputs=f"{x}, {x.replace(' x', ' z')}", outputs="float[] y")
-    fill_types(of)
+    prove_shapes(of)
     return of.graph
 
 

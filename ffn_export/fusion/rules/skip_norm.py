@@ -23,7 +23,7 @@ from ffn_export.fusion.linear import RESHAPE_WITH_ZERO
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
 from ffn_export.fusion.rules.bias_gelu import CUDA, ORT
-from ffn_export.fusion.shapes import are_alike, are_same_axes, is_row_of
+from ffn_export.fusion.shapes import are_alike, are_same_operand_axes, is_row_of
 from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, producer, rank, readers
 
 _FLOAT32 = ir.DataType.FLOAT.value
@@ -186,7 +186,7 @@ def _fit(x: ir.Value, skip: ir.Value) -> bool:
     if x.shape is None or skip.shape is None or len(x.shape) != 3:
         return False
     is_for_all = len(skip.shape) == 2 or (len(skip.shape) == 3 and skip.shape[0] == 1)
-    return is_for_all and are_same_axes(x.shape[-2:], skip.shape[-2:])
+    return is_for_all and are_same_operand_axes(x.shape[-2:], skip.shape[-2:])
 
 
 def _is_constant(value: ir.Value) -> bool:

@@ -1,0 +1,1 @@
+"""Shapes of values, proven from the inputs and weights of a graph."""

@@ -1,0 +1,188 @@
+"""Elements of small tensors of integers: sizes on their way from a Shape to the Reshape that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import onnx_ir as ir
+
+from ffn_export.fusion.shape_proofs.facts import MOST_ELEMENTS, Contents, View, at, product
+from ffn_export.fusion.shape_proofs.moving import slices, span
+from ffn_export.fusion.shape_proofs.size import ONE, ZERO, Size
+
+
+def _same(view: View) -> Contents | None:
+    return view.contents()
+
+
+def _shape(view: View) -> Contents | None:
+    x = view.shape()
+    if x is None:
+        return None
+    first, last = span(view, len(x))
+    return x[first:last]
+
+
+def _size(view: View) -> Contents | None:
+    x = view.shape()
+    return None if x is None else (product(x),)
+
+
+def _cast(view: View) -> Contents | None:
+    to = view.integer("to", 0)
+    return view.contents() if to in (ir.DataType.INT64, ir.DataType.INT32) else None
+
+
+def _gathered(view: View) -> Contents | None:
+    data, picked = view.contents(0), view.integers(1)
+    if data is None or picked is None or len(view.shape(0) or ()) != 1:
+        return None
+    return tuple(data[at(index, len(data))] for index in picked)
+
+
+def _sliced(view: View) -> Contents | None:
+    data, (starts, ends, _, steps) = view.contents(), slices(view)
+    numbers = [None if not each or each[0] is None else each[0].constant for each in (starts, ends, steps)]
+    if data is None or len(view.shape() or ()) != 1 or None in numbers or numbers[2] == 0:
+        return None
+    return data[slice(*numbers)]
+
+
+def _joined(view: View) -> Contents | None:
+    parts = [view.contents(index) for index in range(len(view.node.inputs))]
+    if any(part is None for part in parts):
+        return None
+    joined = tuple(each for part in parts if part is not None for each in part)
+    return joined if len(joined) <= MOST_ELEMENTS else None
+
+
+def _split(view: View, place: int) -> Contents | None:
+    data, sizes = view.contents(), view.integers(1, "split")
+    if data is None or not sizes or len(view.shape() or ()) != 1:
+        return None
+    start = sum(sizes[:place])
+    return data[start : start + sizes[place]]
+
+
+def _filled(view: View) -> Contents | None:
+    target, value = view.contents(0), view.node.attributes.get("value")
+    count = None if target is None or None in target else product([each for each in target if each is not None])
+    if count is None or count.constant is None or not 0 <= count.constant <= MOST_ELEMENTS:
+        return None
+    if value is None:
+        return None  # of floats
+    tensor = value.as_tensor()
+    return (Size.of(int(tensor.numpy().reshape(-1)[0])),) * count.constant if tensor.dtype.is_integer() else None
+
+
+def _pairwise(
+    compute: Callable[[Size, Size], Size | None],
+) -> Callable[[View], Contents | None]:
+    def rule(view: View) -> Contents | None:
+        a, b = view.contents(0), view.contents(1)
+        if a is None or b is None or (len(a) != len(b) and 1 not in (len(a), len(b))):
+            return None
+        count = max(len(a), len(b)) if a and b else 0
+        pairs = zip(a * count if len(a) == 1 else a, b * count if len(b) == 1 else b, strict=True)
+        return tuple(None if x is None or y is None else compute(x, y) for x, y in pairs)
+
+    return rule
+
+
+def _quotient(a: Size, b: Size) -> Size | None:
+    """Return ``a / b`` where it is exact for every size, or both are numbers; the standard cuts off towards zero."""
+    if a.constant is not None and b.constant is not None:
+        return Size.of(a.constant // b.constant) if a.constant >= 0 and b.constant > 0 else None
+    return a.over(b)
+
+
+def _remainder(a: Size, b: Size) -> Size | None:
+    if a.constant is not None and b.constant is not None and a.constant >= 0 and b.constant > 0:
+        return Size.of(a.constant % b.constant)
+    return None
+
+
+def _larger(a: Size, b: Size) -> Size | None:
+    return a if (a - b).is_at_least(0) else b if (b - a).is_at_least(0) else None
+
+
+def _smaller(a: Size, b: Size) -> Size | None:
+    return b if (a - b).is_at_least(0) else a if (b - a).is_at_least(0) else None
+
+
+def _is_equal(a: Size, b: Size) -> Size | None:
+    if a == b:
+        return ONE
+    return ZERO if (a - b).is_at_least(1) or (b - a).is_at_least(1) else None
+
+
+def _is_less(a: Size, b: Size) -> Size | None:
+    return ONE if (b - a).is_at_least(1) else ZERO if (a - b).is_at_least(0) else None
+
+
+def _not(view: View) -> Contents | None:
+    x = view.contents()
+    return None if x is None else tuple(None if each is None else ONE - each for each in x)
+
+
+def _chosen(view: View) -> Contents | None:
+    parts = [view.contents(index) for index in range(3)]
+    counts = {len(part) for part in parts if part is not None}
+    if None in parts or len(counts - {1}) > 1:
+        return None
+    count = max(counts)
+    condition, yes, no = (part * count if len(part) == 1 else part for part in parts if part is not None)
+    return tuple(None if c is None else y if c == ONE else n for c, y, n in zip(condition, yes, no, strict=True))
+
+
+def _product_of_all(view: View) -> Contents | None:
+    x = view.contents()
+    if x is None or None in x or len(view.shape() or ()) > 1:
+        return None
+    return (product([each for each in x if each is not None]),)
+
+
+def _range(view: View) -> Contents | None:
+    numbers = [view.integers(index) for index in range(3)]
+    if any(each is None or len(each) != 1 for each in numbers):
+        return None
+    start, limit, step = (each[0] for each in numbers if each is not None)
+    found = range(start, limit, step)
+    return tuple(map(Size.of, found)) if len(found) <= MOST_ELEMENTS else None
+
+
+CONTENTS: Mapping[str, Callable[[View], Contents | None]] = {
+    **dict.fromkeys(("Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "CastLike"), _same),
+    "Shape": _shape,
+    "Size": _size,
+    "Cast": _cast,
+    "Gather": _gathered,
+    "Slice": _sliced,
+    "Concat": _joined,
+    "ConstantOfShape": _filled,
+    "Add": _pairwise(lambda a, b: a + b),
+    "Sub": _pairwise(lambda a, b: a - b),
+    "Mul": _pairwise(lambda a, b: a * b),
+    "Div": _pairwise(_quotient),
+    "Mod": _pairwise(_remainder),
+    "Max": _pairwise(_larger),
+    "Min": _pairwise(_smaller),
+    "Equal": _pairwise(_is_equal),
+    "Less": _pairwise(_is_less),
+    "Not": _not,
+    "Where": _chosen,
+    "ReduceProd": _product_of_all,
+    "Range": _range,
+}
+
+
+def contents_of(view: View, place: int) -> Contents | None:
+    """Return the elements of an output of a standard operator, or None where they are not known.
+
+    Sizes stay far below the largest int64, so none of these operations wraps around.
+    """
+    if view.node.op_type == "Split":
+        return _split(view, place)
+    rule = CONTENTS.get(view.node.op_type)
+    found = None if rule is None else rule(view)
+    return None if found is None or len(found) > MOST_ELEMENTS else found

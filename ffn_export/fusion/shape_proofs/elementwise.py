@@ -1,0 +1,57 @@
+"""Rules of operators whose result has the shape of an input, or that to which all inputs are broadcast."""
+
+from __future__ import annotations
+
+from ffn_export.fusion.shape_proofs.facts import Shape, View
+
+# Of the first input: what each element becomes, by itself or beside others, in the place where it was.
+_LIKE_FIRST = """
+    Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumSum DequantizeLinear Elu
+    Erf Exp EyeLike Floor Gelu GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf
+    IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Not PRelu QuantizeLinear
+    RMSNormalization Reciprocal Relu Round RotaryEmbedding ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh
+    Softmax Softplus Softsign Sqrt Swish Tan Tanh TensorScatter ThresholdedRelu Trilu
+"""
+_LIKE_FIRST_OF_ORT = """
+    BiasAdd BiasGelu BiasSoftmax FastGelu Gelu QuickGelu RotaryEmbedding
+"""
+_BROADCAST = """
+    Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod
+    Mul Or Pow Sub Sum Where Xor
+"""
+
+
+def like_first(view: View) -> list[Shape | None]:
+    """Return the shape of the first input."""
+    return [view.shape()]
+
+
+def broadcast(view: View) -> list[Shape | None]:
+    """Return the shape to which all inputs are broadcast (NumPy's rule, from opset 7 on)."""
+    if view.opset < 7:
+        return [None]
+    return [view.broadcast(view.shape(index) for index in range(len(view.node.inputs)))]
+
+
+def _with_mask(view: View) -> list[Shape | None]:
+    """Dropout: the result and its mask."""
+    return [view.shape(), view.shape()]
+
+
+def _batch_norm(view: View) -> list[Shape | None]:
+    return [view.shape(), view.shape(3), view.shape(4)]
+
+
+def _quantized(view: View) -> list[Shape | None]:
+    """DynamicQuantizeLinear: the numbers, their scale and their zero point."""
+    return [view.shape(), (), ()]
+
+
+ELEMENTWISE = {
+    **dict.fromkeys((("", name) for name in _LIKE_FIRST.split()), like_first),
+    **dict.fromkeys((("com.microsoft", name) for name in _LIKE_FIRST_OF_ORT.split()), like_first),
+    **dict.fromkeys((("", name) for name in _BROADCAST.split()), broadcast),
+    ("", "Dropout"): _with_mask,
+    ("", "BatchNormalization"): _batch_norm,
+    ("", "DynamicQuantizeLinear"): _quantized,
+}

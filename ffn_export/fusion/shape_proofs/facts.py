@@ -1,0 +1,188 @@
+"""What is known of the values of a graph, and the questions that the rules of operators ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import onnx_ir as ir
+
+from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.fusion import constants
+from ffn_export.fusion.shape_proofs.size import ONE, ZERO, Size
+from ffn_export.fusion.views import int_of, ints_of
+
+Shape = tuple[Size, ...]
+Contents = tuple[Size | None, ...]
+"""The elements of a small tensor of integers, flattened; None where one is not known."""
+
+MOST_ELEMENTS = 64
+
+
+@dataclass(frozen=True)
+class Partner:
+    """What is known of a symbol ``v``: it is equal to a size, or an axis of ``v`` cannot widen one of that size.
+
+    Attributes:
+        size: The size ``s``.
+        unless_zero: False: ``v == s``, or ``v >= 2`` and ``s != 1``. An element-wise operator that reads both fails
+            unless they are equal, for neither can be broadcast to the other. True: ``v == s``, or ``s == 0``. Such an
+            operator gives ``s``, since only 1 can be broadcast to 0.
+    """
+
+    size: Size
+    unless_zero: bool
+
+
+@dataclass
+class Facts:
+    """Shapes and small integer contents of values; what is not in here is unknown.
+
+    Attributes:
+        shapes: Value -> its shape.
+        contents: Value -> its elements; 1 and 0 for True and False.
+        partners: A symbol -> the size that an element-wise operator gives which reads both (:class:`Partner`).
+        taken: Names of axes that the model has itself.
+    """
+
+    shapes: dict[ir.Value, Shape] = field(default_factory=dict)
+    contents: dict[ir.Value, Contents] = field(default_factory=dict)
+    partners: dict[str, Partner] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def unknown(self) -> Size:
+        """Return a symbol that stands for nothing else."""
+        name = next(name for number in self._numbers if (name := f"unknown_{number}") not in self.taken)
+        return Size.of(name)
+
+    def partner(self, size: Size, *, unless_zero: bool = False) -> Size:
+        """Return a new symbol that is a partner of a size."""
+        symbol = self.unknown()
+        self.partners[str(symbol)] = Partner(size, unless_zero)
+        return symbol
+
+    def is_own(self, size: Size) -> bool:
+        """Whether a size is made of axes that the model names itself."""
+        return all(symbol in self.taken for monomial, _ in size.terms for symbol in monomial)
+
+    def of(self, node: ir.Node, opset: int) -> View:
+        """Return the view of a node that its rules get."""
+        return View(node, self, opset)
+
+
+@dataclass(frozen=True)
+class View:
+    """A node with what is known of its inputs.
+
+    Attributes:
+        node: The node.
+        facts: What is known.
+        opset: The version of the standard's operators.
+    """
+
+    node: ir.Node
+    facts: Facts
+    opset: int
+
+    def value(self, index: int) -> ir.Value | None:
+        """Return an input, or None where it is left out."""
+        return self.node.inputs[index] if index < len(self.node.inputs) else None
+
+    def has(self, index: int) -> bool:
+        """Whether an input is given."""
+        return self.value(index) is not None
+
+    def shape(self, index: int = 0) -> Shape | None:
+        """Return the shape of an input."""
+        value = self.value(index)
+        return None if value is None else self.facts.shapes.get(value)
+
+    def contents(self, index: int = 0) -> Contents | None:
+        """Return the elements of an input of integers, or None where not even their number is known."""
+        value = self.value(index)
+        if value is None:
+            return None
+        if (found := self.facts.contents.get(value)) is not None:
+            return found
+        shape = self.facts.shapes.get(value)
+        size = shape[0].constant if shape is not None and len(shape) == 1 else None
+        return (None,) * size if size is not None and size <= MOST_ELEMENTS else None
+
+    def integers(self, index: int, attribute: str = "") -> tuple[int, ...] | None:
+        """Return integers that an input or, in earlier opsets, an attribute holds; None where one is not known.
+
+        Where both are absent there are none: an empty tuple.
+        """
+        if self.has(index):
+            found = [None if each is None else each.constant for each in self.contents(index) or (None,)]
+            return None if None in found else tuple(each for each in found if each is not None)
+        return ints_of(self.node, attribute) if attribute else ()
+
+    def integer(self, attribute: str, default: int) -> int:
+        """Return an attribute; an attribute of another type ends the rule."""
+        found = int_of(self.node, attribute, default)
+        if found is None:
+            raise ValueError(attribute)
+        return found
+
+    def unknown(self, rank: int) -> Shape:
+        """Return a shape of which the rank alone is known."""
+        return tuple(self.facts.unknown() for _ in range(rank))
+
+    def broadcast(self, shapes: Iterable[Shape | None]) -> Shape | None:
+        """Return the shape of an element-wise result."""
+        result: Shape = ()
+        for shape in shapes:
+            if shape is None:
+                return None
+            rank = max(len(result), len(shape))
+            padded = [(ONE,) * (rank - len(each)) + each for each in (result, shape)]
+            result = tuple(self.broadcast_size(a, b) for a, b in zip(*padded, strict=True))
+        return result
+
+    def broadcast_size(self, a: Size, b: Size) -> Size:
+        """Return the size of an axis that two operands share by broadcasting."""
+        if b in (a, ONE):
+            return a
+        if a == ONE:
+            return b
+        for one in (a, b):
+            if one.is_at_least(2) or one == ZERO:
+                return one  # the other one is as large, or 1
+        partners = [self.facts.partners.get(str(each)) for each in (a, b)]
+        for partner, other in zip(partners, (b, a), strict=True):
+            if partner is not None and partner.size == other:
+                return other
+        first, second = partners
+        if first is None or second is None or first.size != second.size:
+            return self.facts.unknown()
+        if first.unless_zero or second.unless_zero:
+            return self.facts.partner(first.size, unless_zero=True)
+        return a  # each is this size or 2 and more: unlike ones fail
+
+
+def at(axis: int, rank: int) -> int:
+    """Return an axis counted from the front; one that is not there ends the rule."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} of {rank}")
+    return axis % rank
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    """Return the product of sizes, 1 of none."""
+    result = ONE
+    for size in sizes:
+        result = result * size
+    return result
+
+
+def contents_of_constant(value: ir.Value) -> Contents | None:
+    """Return the elements of a small constant of integers or booleans."""
+    tensor = constant_tensor(value) if constants.is_constant(value) else None
+    if tensor is None or tensor.size > MOST_ELEMENTS:
+        return None
+    if not (tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL):
+        return None
+    return tuple(Size.of(int(each)) for each in tensor.numpy().reshape(-1))

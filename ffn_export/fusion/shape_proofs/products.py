@@ -1,0 +1,185 @@
+"""Rules of matrix products, norms with statistics, reductions, convolutions and attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ffn_export.fusion.shape_proofs.facts import Shape, View, at
+from ffn_export.fusion.shape_proofs.size import ONE, Size
+from ffn_export.fusion.views import ints_of, string_of
+
+
+def _matmul(view: View, first: int = 0, second: int = 1) -> list[Shape | None]:
+    a, b = view.shape(first), view.shape(second)
+    if not a or not b:
+        return [None]
+    rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else ()
+    batch = view.broadcast((a[:-2], b[:-2]))
+    return [None if batch is None else (*batch, *rows, *columns)]
+
+
+def _quantized_matmul(view: View) -> list[Shape | None]:
+    return _matmul(view, 0, 3)
+
+
+def _fused_matmul(view: View) -> list[Shape | None]:
+    a, b = view.shape(0), view.shape(1)
+    if not a or not b or len(a) < 2 or len(b) < 2:
+        return [None]
+    if view.integer("transBatchA", 0) or view.integer("transBatchB", 0):
+        return [None]
+    batch = view.broadcast((a[:-2], b[:-2]))
+    row = a[-1] if view.integer("transA", 0) else a[-2]
+    column = b[-2] if view.integer("transB", 0) else b[-1]
+    return [None if batch is None else (*batch, row, column)]
+
+
+def _gemm(view: View) -> list[Shape | None]:
+    a, b = view.shape(0), view.shape(1)
+    if a is None or b is None or len(a) != 2 or len(b) != 2:
+        return [view.unknown(2)]
+    return [(a[1] if view.integer("transA", 0) else a[0], b[0] if view.integer("transB", 0) else b[1])]
+
+
+def _columns_by_attribute(view: View) -> list[Shape | None]:
+    """MatMulNBits: the weight is packed, its columns are counted by ``N``."""
+    x = view.shape()
+    return [None if not x else (*x[:-1], Size.of(view.integer("N", -1)))]
+
+
+def _einsum(view: View) -> list[Shape | None]:
+    """A letter is the size to which all axes of that letter are broadcast: an axis of 1 sums like any other."""
+    equation = (string_of(view.node, "equation", "") or "").replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if not arrow or "." in equation or len(terms) != len(view.node.inputs):
+        return [None]
+    sizes: dict[str, Size] = {}
+    for index, term in enumerate(terms):
+        shape = view.shape(index)
+        if shape is None or len(shape) != len(term):
+            return [None]
+        for letter, size in zip(term, shape, strict=True):
+            sizes[letter] = view.broadcast_size(sizes[letter], size) if letter in sizes else size
+    return [tuple(sizes[letter] for letter in right)]
+
+
+def _layer_norm(view: View) -> list[Shape | None]:
+    """The result, and the mean and inverse deviation with 1 for the axes that were normalised."""
+    x = view.shape()
+    if x is None:
+        return [None, None, None]
+    axis = at(view.integer("axis", -1), len(x))
+    statistics = (*x[:axis], *(ONE,) * (len(x) - axis))
+    return [x, statistics, statistics]
+
+
+def _skip_norm(view: View) -> list[Shape | None]:
+    """The result, two statistics that no kernel computes, and the sum."""
+    return [view.shape(), None, None, view.shape()]
+
+
+def _reduced(view: View) -> list[Shape | None]:
+    x, axes = view.shape(), view.integers(1, "axes")
+    keeps = bool(view.integer("keepdims", 1))
+    if x is None:
+        return [None]
+    if axes is None:
+        return [view.unknown(len(x)) if keeps else None]
+    if not axes and view.integer("noop_with_empty_axes", 0):
+        return [x]
+    dropped = {at(axis, len(x)) for axis in axes} if axes else set(range(len(x)))
+    return [_without(x, dropped, keeps=keeps)]
+
+
+def _without(x: Shape, dropped: set[int], *, keeps: bool) -> Shape:
+    return tuple(ONE if axis in dropped else size for axis, size in enumerate(x) if keeps or axis not in dropped)
+
+
+def _arg_reduced(view: View) -> list[Shape | None]:
+    x = view.shape()
+    if x is None:
+        return [None]
+    return [_without(x, {at(view.integer("axis", 0), len(x))}, keeps=bool(view.integer("keepdims", 1)))]
+
+
+def _convolved(view: View) -> list[Shape | None]:
+    """A convolution with a known kernel: each spatial axis is ``(x + pads - dilation * (k - 1) - 1) / stride + 1``."""
+    x, weight = view.shape(), view.shape(1)
+    if x is None or weight is None or len(x) != len(weight) or len(x) < 3:
+        return [None]
+    rank = len(x) - 2
+    strides = ints_of(view.node, "strides") or (1,) * rank
+    dilations = ints_of(view.node, "dilations") or (1,) * rank
+    pads = ints_of(view.node, "pads") or (0,) * (2 * rank)
+    named = string_of(view.node, "auto_pad", "NOTSET")
+    spatial = []
+    for axis in range(rank):
+        size, kernel = x[2 + axis], weight[2 + axis].constant
+        if named not in ("NOTSET", "VALID") or kernel is None or not kernel:
+            spatial.append(view.facts.unknown())
+            continue
+        padded = 0 if named == "VALID" else pads[axis] + pads[axis + rank]
+        last = size + Size.of(padded - dilations[axis] * (kernel - 1) - 1)
+        steps = last if strides[axis] == 1 else _floored(last, strides[axis])
+        spatial.append(view.facts.unknown() if steps is None else steps + ONE)
+    return [(x[0], weight[0], *spatial)]
+
+
+def _floored(size: Size, by: int) -> Size | None:
+    return None if size.constant is None or size.constant < 0 else Size.of(size.constant // by)
+
+
+def _attention(view: View) -> list[Shape | None]:
+    """The standard's: ``[batch, heads, seq, size]``, or ``[batch, seq, heads * size]``; then key, value and scores."""
+    query, value = view.shape(0), view.shape(2)
+    rest: list[Shape | None] = [None] * 3
+    if query is None or value is None or len(query) != len(value) or len(query) not in (3, 4):
+        return [None, *rest]
+    if len(query) == 4:
+        return [(*query[:3], value[3]), *rest]
+    heads = Size.of(view.integer("kv_num_heads", 0))
+    size = value[2].over(heads)
+    return [None if size is None else (*query[:2], size * Size.of(view.integer("q_num_heads", 0))), *rest]
+
+
+def _ort_attention(view: View) -> list[Shape | None]:
+    """``com.microsoft`` MultiHeadAttention: the width is that of the value, or of the query where they are alike."""
+    query, value = view.shape(0), view.shape(2)
+    none: list[Shape | None] = [None] * max(len(view.node.outputs) - 1, 0)
+    if query is None or value is None or len(query) != 3 or len(value) != 3:
+        return [None, *none]
+    return [(*query[:2], value[2]), *none]
+
+
+def _like_query(view: View) -> list[Shape | None]:
+    """GroupQueryAttention on separate inputs."""
+    none: list[Shape | None] = [None] * max(len(view.node.outputs) - 1, 0)
+    return [view.shape() if view.has(1) and view.has(2) else None, *none]
+
+
+_REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"
+
+PRODUCTS: Mapping[tuple[str, str], object] = {
+    ("", "MatMul"): _matmul,
+    ("", "MatMulInteger"): _matmul,
+    ("", "QLinearMatMul"): _quantized_matmul,
+    ("", "Gemm"): _gemm,
+    ("", "Einsum"): _einsum,
+    ("", "LayerNormalization"): _layer_norm,
+    ("", "SimplifiedLayerNormalization"): _layer_norm,  # ONNX Runtime's, in the standard domain by its mistake
+    **{("", f"Reduce{name}"): _reduced for name in _REDUCTIONS.split()},
+    ("", "ArgMax"): _arg_reduced,
+    ("", "ArgMin"): _arg_reduced,
+    ("", "Conv"): _convolved,
+    ("", "Attention"): _attention,
+    ("com.microsoft", "FusedMatMul"): _fused_matmul,
+    ("com.microsoft", "FusedGemm"): _gemm,
+    ("com.microsoft", "MatMulNBits"): _columns_by_attribute,
+    ("com.microsoft", "DynamicQuantizeMatMul"): _matmul,
+    ("com.microsoft", "MatMulIntegerToFloat"): _matmul,
+    ("com.microsoft", "SkipLayerNormalization"): _skip_norm,
+    ("com.microsoft", "SkipSimplifiedLayerNormalization"): _skip_norm,
+    ("com.microsoft", "MultiHeadAttention"): _ort_attention,
+    ("com.microsoft", "GroupQueryAttention"): _like_query,
+}
