@@ -53,11 +53,7 @@ def outline(model: ir.Model) -> ir.Model:
     Args:
         model: Any model, fused or not; it is left unchanged, and the result shares its weights.
     """
-    model = model.clone()
-    stated = inference.prove_shapes(model)
-    result = outlined(model).model
-    stated.restore(result)
-    return result
+    return outlined(model).model
 
 
 def is_outlined(model: ir.Model) -> bool:
@@ -68,6 +64,7 @@ def is_outlined(model: ir.Model) -> bool:
 def outlined(model: ir.Model) -> Outlined:
     """Make each feed-forward one node, in a copy, and say which could not be and why."""
     model = model.clone()
+    stated = inference.prove_shapes(model)
     left: dict[str, str] = {}
     readings: list[Reading] = []
     in_functions = {node for function in model.functions.values() for node in function.all_nodes()}
@@ -84,6 +81,7 @@ def outlined(model: ir.Model) -> Outlined:
             left[scoped_name(site.nodes[-1])] = reading if isinstance(reading, str) else "it shares nodes with another"
     if readings:
         _write(model, readings)
+    stated.restore(model)
     return Outlined(model, left)
 
 
