@@ -11,6 +11,7 @@ from ffn_export.fusion.canonicalise.layer_norm_expanded import LayerNormExpanded
 from ffn_export.fusion.canonicalise.mish import Mish
 from ffn_export.fusion.canonicalise.norm_affine import NormBias, NormScale
 from ffn_export.fusion.canonicalise.norm_of_rows import NormOfRows
+from ffn_export.fusion.canonicalise.norm_of_sum import NormOfSum
 from ffn_export.fusion.canonicalise.rms_norm import RmsNorm
 from ffn_export.fusion.canonicalise.softplus import Softplus
 from ffn_export.fusion.canonicalise.swish import Swish
@@ -19,6 +20,6 @@ from ffn_export.fusion.rule import Rule
 
 RULES: tuple[type[Rule], ...] = (
     Gelu, Swish, Softplus, Mish, HardSwish,
-    LayerNorm, LayerNormExpanded, RmsNorm, NormScale, NormBias, HalfNorm, NormOfRows,
+    LayerNorm, LayerNormExpanded, RmsNorm, NormScale, NormBias, HalfNorm, NormOfRows, NormOfSum,
     EinsumProduct, TransposedActivation,
 )  # fmt: skip

@@ -37,6 +37,10 @@ class Difference:
     relative: float
     problem: str | None = None
 
+    def words(self) -> str:
+        """Say it in words."""
+        return self.problem or f"it differs by {self.relative:.1e} of its largest number"
+
 
 def tolerance_of(model: ir.Model) -> float:
     """Return what a site of the model may be off by, wherever it is."""

@@ -18,6 +18,7 @@ Sizes = Mapping[str, int]
 
 # Powers of two for what is split or folded by a number that the graph does not state.
 _EQUAL_SIZES = (8, 1, 16, 32, 64)
+_IN_TURN = (1, 2, 3, 4, 5, 17)
 _LARGEST_GUESS = 1024
 _LARGEST_INPUT = 2**26
 
@@ -91,13 +92,18 @@ def base_sizes(inputs: tuple[Input, ...]) -> Iterator[Sizes]:
 
 
 def further_sizes(inputs: tuple[Input, ...], base: Sizes) -> Iterator[Sizes]:
-    """Yield other sizes to compare on where the model runs with them too: one of 1 first."""
+    """Yield other sizes to compare on where the model runs with them too.
+
+    All axes at 1 and the first alone, larger sizes, and then each axis by itself at every small size and a larger one:
+    a graph that is wrong where a slice is empty or two axes are equal is right at most sizes.
+    """
     names = _names(inputs)
     ones = dict.fromkeys(names, 1)
     first_one = {**base, **dict.fromkeys(names[:1], 1)}
     others = {name: size + 4 for name, size in base.items()}
+    in_turn = ({**base, name: size} for name in names for size in _IN_TURN)
     seen = [dict(base)]
-    for sizes in (ones, first_one, others):
+    for sizes in (ones, first_one, others, *in_turn):
         if sizes not in seen:
             seen.append(sizes)
             yield sizes

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
 from ffn_export.exporter import onnx_file
-from ffn_export.exporter.drawing import Array, is_floating
+from ffn_export.exporter.drawing import is_floating
 from ffn_export.fusion.pipeline import Fusion, sorted_copy
 from ffn_export.parity import cutting
+from ffn_export.parity.after_fusing import default_level, probes, random_nodes
 from ffn_export.parity.after_fusing import inputs as drawn
-from ffn_export.parity.after_fusing import probes, random_nodes
+from ffn_export.parity.after_fusing.case import Case
 from ffn_export.parity.after_fusing.difference import (
     MOST,
     WHOLE_GRAPH,
-    Difference,
     difference,
     tolerance_of,
     tolerances_at,
@@ -29,15 +29,6 @@ from ffn_export.runtimes.session_options import UNPACKED
 
 class CannotCompareError(Exception):
     """There is nothing to compare with, or nothing to run it; the message says why."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """Inputs, and what the model gave for them."""
-
-    sizes: drawn.Sizes
-    feeds: Mapping[str, Array] = field(repr=False)
-    expected: Mapping[str, Array] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -122,6 +113,12 @@ class Trial:
                 self._deadline.require()
                 with self._runtimes.loaded(fusion.model.clone(), self.runtime, UNPACKED) as loaded:
                     finding = self._compare_whole(loaded, finding)
+            if not finding.differs and self.runtime is ORT:
+                self._deadline.require()
+                problem = default_level.problem(
+                    self._runtimes, self._model, fusion.model, self.cases, self._outputs, self._whole_bound
+                )
+                finding = replace(finding, problem=problem)
         except RefusedError as refused:
             if self.runtime is EVALUATOR or (self._target == "ort-cuda" and "lacks a kernel" in str(refused)):
                 raise CannotCompareError(str(refused)) from refused
@@ -176,9 +173,9 @@ class Trial:
                 if found.relative <= tolerances.get(name, self.tolerance):
                     worst = max(worst, found.relative)
                 elif name in fusion.values:
-                    guilty.setdefault(name, self._words(found))
+                    guilty.setdefault(name, found.words())
                 else:
-                    problem = problem or f"value {name!r}: {self._words(found)}"
+                    problem = problem or f"value {name!r}: {found.words()}"
         return Finding(worst, guilty, problem)
 
     def _compare_whole(self, loaded: Loaded, finding: Finding) -> Finding:
@@ -187,9 +184,10 @@ class Trial:
             actual = loaded.run(case.feeds)
             for name in self._outputs:
                 found = difference(case.expected[name], actual[name])
-                if found.relative > min(WHOLE_GRAPH * self.tolerance, MOST):
-                    return Finding(finding.worst, problem=f"output {name!r} of the whole graph: {self._words(found)}")
+                if found.relative > self._whole_bound:
+                    return Finding(finding.worst, problem=f"output {name!r} of the whole graph: {found.words()}")
         return finding
 
-    def _words(self, found: Difference) -> str:
-        return found.problem or f"it differs by {found.relative:.1e} of its largest number"
+    @property
+    def _whole_bound(self) -> float:
+        return min(WHOLE_GRAPH * self.tolerance, MOST)

@@ -11,6 +11,7 @@ import pytest
 
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise.gelu import Gelu
+from ffn_export.fusion.canonicalise.norm_in_pieces import Pieces
 from ffn_export.fusion.canonicalise.rms_norm import RmsNorm
 from ffn_export.fusion.rule import Found, Match, Rule
 from ffn_export.fusion.targets import TARGETS, Target
@@ -33,9 +34,12 @@ class WrongEpsilon(RmsNorm):
 
     instead_of: ClassVar[type[Rule] | None] = RmsNorm
 
-    def operator(self, op: Builder, x: ir.Value, scale: ir.Value, **attributes: float) -> ir.Value:
-        y: ir.Value = op.RMSNormalization(x, scale, **{**attributes, "epsilon": 100 * attributes["epsilon"]})
-        return y
+    def write(self, op: Builder, pieces: Pieces, y: ir.Value, outputs: int) -> list[ir.Value]:
+        written = super().write(op, pieces, y, outputs)
+        for node in op.nodes:
+            if node.op_type == "RMSNormalization":
+                node.attributes["epsilon"] = ir.AttrFloat32("epsilon", 100 * node.attributes.get_float("epsilon", 0.0))
+        return written
 
 
 class Unloadable(Gelu):

@@ -1,0 +1,75 @@
+"""``Add -> LayerNormalization`` that ONNX Runtime's optimiser breaks -> the same function in a form that it keeps.
+
+At its default level ONNX Runtime makes one ``SkipLayerNormalization`` of the two where the sum has three axes. It does
+so also where that operator is another function: the norm runs over more than the last axis (wrong numbers), or its
+scale or bias is a single number of shape ``[1]`` (the session fails). Covers: a constant of shape ``[1]``, which is
+written out to one number for each feature; anything else of the kind by ``Sum`` in place of ``Add``, which the
+optimiser leaves alone. Not covered: a sum of other than three axes, which it leaves alone, too.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from ffn_export.fusion import constants, rows
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
+from ffn_export.fusion.shapes import last_size
+from ffn_export.fusion.views import input_at, int_of, is_read, producer, rank, readers
+
+_FUSED_RANK = 3
+
+
+class NormOfSum(Rule):
+    """LayerNormalization of a sum, so that it stays the same function in a session of ONNX Runtime."""
+
+    site: ClassVar[SiteKind] = "norm"
+    writes: ClassVar[str | None] = None
+    ends: ClassVar[frozenset[Operator]] = standard("LayerNormalization")
+
+    def match(self, node: ir.Node) -> Found:
+        """Recognise a norm that would be broken."""
+        x = input_at(node, 0)
+        add = producer(x, "Add")
+        if x is None or add is None or add.graph is not node.graph or len(add.inputs) != 2:
+            return None
+        if rank(x) not in (None, _FUSED_RANK):
+            return None
+        over_last = int_of(node, "axis", -1) in (-1, _FUSED_RANK - 1 if rank(x) is not None else -1)
+        single = [row for row in node.inputs[1:] if row is not None and _is_single(row)]
+        if last_size(x) == 1 or (over_last and not single):
+            return None
+        width = last_size(x)
+        if over_last and width is not None and all(map(constants.is_constant, single)):
+            return Match((node,), _read(node), lambda op: _written_out(op, node, width))
+        is_shared = x.is_graph_output() or any(reader is not node for reader in readers(x))
+        outputs = (*_read(node), *((x,) if is_shared else ()))
+        return Match((add, node), outputs, lambda op: _summed(op, node, add, keeps_sum=is_shared))
+
+
+def _is_single(row: ir.Value) -> bool:
+    return row.shape is not None and list(row.shape) == [1]
+
+
+def _read(node: ir.Node) -> tuple[ir.Value, ...]:
+    return tuple(value for place, value in enumerate(node.outputs) if place == 0 or is_read(value))
+
+
+def _norm(op: Builder, node: ir.Node, inputs: list[ir.Value | None]) -> list[ir.Value]:
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    outputs = op.LayerNormalization(*inputs, **attributes, _outputs=len(node.outputs))
+    written = [outputs] if isinstance(outputs, ir.Value) else list(outputs)
+    return [value for value, old in zip(written, node.outputs, strict=True) if old in _read(node)]
+
+
+def _written_out(op: Builder, node: ir.Node, width: int) -> list[ir.Value]:
+    given = (None if row is None else rows.of(op, row, [width]) for row in node.inputs[1:])
+    return _norm(op, node, [node.inputs[0], *given])
+
+
+def _summed(op: Builder, node: ir.Node, add: ir.Node, *, keeps_sum: bool) -> list[ir.Value]:
+    total = op.Sum(*add.inputs)
+    return [*_norm(op, node, [total, *node.inputs[1:]]), *([total] if keeps_sum else [])]
