@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -57,13 +58,18 @@ def summarise_parity(result: ParityResult) -> dict[str, Any]:
         decisive = verdict.worst(worst, result.tolerances) if worst else None
         runtimes[name] = {
             "cases": len(cases),
-            "worst_ulps": decisive.ulps if decisive else None,
-            "allowed_ulps": decisive.allowed if decisive else None,
-            "baseline_ulps": decisive.baseline_ulps if decisive else None,
+            "worst_ulps": _finite(decisive.ulps if decisive else None),
+            "allowed_ulps": _finite(decisive.allowed if decisive else None),
+            "baseline_ulps": _finite(decisive.baseline_ulps if decisive else None),
             "warned": len(warned),
-            "warned_factor": max(factors, default=None),
+            "warned_factor": _finite(max(factors, default=None)),
         }
     return {"passed": result.passed, "runtimes": runtimes, "weights_traced": len(result.weights)}
+
+
+def _finite(number: float | None) -> float | None:
+    """Return a number as JSON has them: it knows no NaN and no infinity."""
+    return number if number is not None and math.isfinite(number) else None
 
 
 def provider(target: str, result: ParityResult) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ffn_export import plain_file
 from ffn_export.bundle.build import Build
 from ffn_export.bundle.describe import summarise_parity
 from ffn_export.bundle.manifest import MANIFEST
+from ffn_export.errors import UsageError
 from ffn_export.parity.result import ParityResult
 
 INDEX = "index.json"
@@ -95,9 +96,9 @@ def index(entries: Iterable[IndexEntry], path: Path) -> dict[str, Any]:
 def _listed(path: Path) -> list[dict[str, Any]]:
     """Return the entries of an index whose bundles are still there."""
     try:
-        entries = json.loads(path.read_text())["bundles"]
+        entries = plain_file.read_json(path)["bundles"]
         return [entry for entry in entries if entry["path"] and (path.parent / entry["path"] / MANIFEST).is_file()]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (UsageError, OSError, KeyError, TypeError):
         return []
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
-import onnx_ir as ir
-
+from ffn_export import plain_file
 from ffn_export.bundle.manifest import MANIFEST, MODEL, Manifest
-from ffn_export.errors import IntegrityError
+from ffn_export.errors import IntegrityError, UsageError
+from ffn_export.exporter import external_files, onnx_file, vectors
 
 
 def hash_files(directory: Path) -> dict[str, str]:
@@ -19,39 +18,50 @@ def hash_files(directory: Path) -> dict[str, str]:
 
 
 def check(directory: Path, manifest: Manifest, *, only: tuple[str, ...] | None = None) -> None:
-    """Check files against the manifest, and that the model reads nothing from outside the bundle.
+    """Check files against the manifest, and that the model reads no others.
 
     Args:
         directory: The bundle.
         manifest: Its manifest.
-        only: Files to hash; None means all. The model and its data are always among them.
+        only: Files to hash; None means all. The model, and every file that it names, are always among them.
 
     Raises:
         IntegrityError: On the first difference.
     """
-    for name, expected in manifest.files.items():
-        if only is not None and name not in only and not name.startswith(MODEL):
-            continue
-        path = _inside(directory, name)
-        if not path.is_file():
-            raise IntegrityError(f"{directory}: {name} is missing; build the bundle again")
-        if _sha256(path) != expected:
-            raise IntegrityError(f"{directory}: {name} is not the file that was verified (its sha256 differs)")
-    _check_external_data(directory, manifest.files)
+    _check_hash(directory, manifest, MODEL)
+    named = _named_by_the_model(directory)
+    for name in sorted(named):
+        if name not in manifest.files:
+            _inside(directory, name)
+            raise IntegrityError(f"{directory}: {MODEL} reads {name!r}, which the manifest does not list")
+    for path in sorted((directory / vectors.DIRECTORY).glob("*")) if only is None else ():
+        name = path.relative_to(directory).as_posix()
+        if name not in manifest.files:
+            raise IntegrityError(f"{directory}: the manifest does not list {name!r}, which it would be judged by")
+    for name in manifest.files:
+        if name != MODEL and (only is None or name in only or name in named):
+            _check_hash(directory, manifest, name)
 
 
-def _check_external_data(directory: Path, files: Mapping[str, str]) -> None:
-    for location in _external_locations(ir.load(directory / MODEL)):
-        _inside(directory, location)
-        if Path(location).as_posix() not in files:
-            raise IntegrityError(f"{directory}: {MODEL} reads {location!r}, which the manifest does not list")
+def _check_hash(directory: Path, manifest: Manifest, name: str) -> None:
+    path = _inside(directory, name)
+    if not path.is_file():
+        raise IntegrityError(f"{directory}: {name} is missing; build the bundle again")
+    if _sha256(path) != manifest.files[name]:
+        raise IntegrityError(f"{directory}: {name} is not the file that was verified (its sha256 differs)")
 
 
-def _external_locations(model: ir.Model) -> set[str]:
-    graphs = (model.graph, *model.graph.subgraphs())
-    stored = [value.const_value for graph in graphs for value in graph.initializers.values()]
-    attributes = [a.value for node in model.graph.all_nodes() for a in node.attributes.values()]
-    return {str(tensor.location) for tensor in (*stored, *attributes) if isinstance(tensor, ir.ExternalTensor)}
+def _named_by_the_model(directory: Path) -> set[str]:
+    path = directory / MODEL
+    try:
+        proto = onnx_file.read_proto(path)
+        named = external_files.locations(proto)
+        for name in named:
+            _inside(directory, name)
+        external_files.check(path, proto)
+    except UsageError as error:
+        raise IntegrityError(str(error)) from error
+    return named
 
 
 def _inside(directory: Path, name: str) -> Path:
@@ -60,12 +70,20 @@ def _inside(directory: Path, name: str) -> Path:
     Raises:
         IntegrityError: If it lies outside the bundle.
     """
-    path = (directory / name).resolve()
-    if not path.is_relative_to(directory.resolve()):
+    try:
+        path = (directory / name).resolve()
+        is_inside = path.is_relative_to(directory.resolve())
+        path.is_file()
+    except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, links in a circle
+        raise IntegrityError(f"{directory}: {name[:200]!r} is the path of no file") from error
+    if not is_inside:
         raise IntegrityError(f"{directory}: {name!r} lies outside the bundle")
     return path
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with plain_file.open_file(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except UsageError as error:
+        raise IntegrityError(str(error)) from error

@@ -8,7 +8,8 @@ from typing import Any
 
 from ffn_export.bundle import integrity
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
-from ffn_export.errors import UsageError
+from ffn_export.errors import FfnExportError, UsageError
+from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.samples import as_array
 from ffn_export.runtimes.base import Array, Artifact
 from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
@@ -47,7 +48,7 @@ class Session:
             Output name -> array.
 
         Raises:
-            UsageError: If an input is missing, unknown, or of another dtype or shape.
+            UsageError: If an input is missing, unknown, or of another dtype or shape, or the model refuses it.
         """
         arrays = {name: as_array(value) for name, value in inputs.items()}
         missing = [name for name in self._dtypes if name not in arrays]
@@ -60,11 +61,18 @@ class Session:
             if not _fits(array.shape, self._shapes[name]):
                 takes = ",".join(map(str, self._shapes[name]))
                 raise UsageError(f"input {name!r} has the shape {list(array.shape)}, the model takes [{takes}]")
-        return self._runner.run(arrays)
+        try:
+            return self._runner.run(arrays)
+        except FfnExportError:
+            raise
+        except Exception as error:
+            raise UsageError(f"the model does not run on these inputs: {first_line(error)}") from error
 
 
-def _fits(shape: Sequence[int], taken: Sequence[int | str]) -> bool:
-    """Whether an array has the rank and the fixed sizes of an input."""
+def _fits(shape: Sequence[int], taken: Sequence[int | str] | None) -> bool:
+    """Whether an array has the rank and the fixed sizes of an input; where nothing is said of its shape, any has."""
+    if taken is None:
+        return True
     pairs = zip(shape, taken, strict=False)
     return len(shape) == len(taken) and all(not isinstance(size, int) or size == n for n, size in pairs)
 
@@ -78,7 +86,8 @@ def load(directory: Path | str, *, threads: int | None = None) -> Session:
 
     Raises:
         IntegrityError: If it is no bundle, a file differs, or the model reads from outside of it.
-        UsageError: If there is no such directory, or its provider is none that is known here.
+        UsageError: If there is no such directory, its provider is none that is known here, or ONNX Runtime does not
+            load the model.
         RuntimeUnavailableError: If its provider does not run here: on another it would be another computation.
     """
     directory = Path(directory)

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ffn_export import plain_file
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.runtimes.session_options import SessionSettings
 
@@ -17,6 +18,7 @@ from ffn_export.runtimes.session_options import SessionSettings
 SCHEMA_VERSION = 2
 MANIFEST = "manifest.json"
 MODEL = "model.onnx"
+_MOST_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Manifest:
         """Validate and write ``manifest.json``."""
         data = json.loads(json.dumps(self.to_dict()))
         _validator().validate(data)
-        (directory / MANIFEST).write_text(json.dumps(data, indent=2) + "\n")
+        (directory / MANIFEST).write_text(json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -99,11 +101,9 @@ def read_manifest(directory: Path) -> Manifest:
     """
     path = directory / MANIFEST
     try:
-        data = json.loads(path.read_text())
-    except OSError as error:
-        raise IntegrityError(f"{directory} is no bundle: it has no readable {MANIFEST}") from error
-    except (ValueError, RecursionError) as error:  # the latter of what is nested deeper than any manifest
-        raise IntegrityError(f"{path} is no JSON: {error}") from error
+        data = plain_file.read_json(path, _MOST_BYTES)
+    except UsageError as error:
+        raise IntegrityError(f"{directory} is no bundle: {error}") from error
     _check_version(path, data)
     problem = next(iter(sorted(_validator().iter_errors(data), key=lambda e: list(map(str, e.path)))), None)
     if problem is not None:
@@ -121,8 +121,8 @@ def files_of(directory: Path) -> frozenset[str] | None:
     ``manifest.json`` is a name that web applications use too.
     """
     try:
-        data = json.loads((directory / MANIFEST).read_text())
-    except (OSError, ValueError, RecursionError):
+        data = plain_file.read_json(directory / MANIFEST, _MOST_BYTES)
+    except UsageError:
         return None
     files = data.get("files") if isinstance(data, Mapping) and "schema_version" in data else None
     return frozenset((MANIFEST, *files)) if isinstance(files, Mapping) else None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ffn_export import plain_file
 from ffn_export.bundle.describe import describe_source
-from ffn_export.bundle.stored import LATENCY, PARITY
+from ffn_export.bundle.stored import LATENCY, PARITY, Result, parsed
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
@@ -62,13 +62,17 @@ def write(directory: Path, parity: ParityResult, beside: Companions, commands: S
 
 
 def read(directory: Path) -> Companions:
-    """Read what a bundle holds besides its parity; bundles of earlier versions hold less."""
-    latency, fusion, sites, tuning = (_read(directory / name) for name in (LATENCY, FUSION, SITES, TUNING))
+    """Read what a bundle holds besides its parity; bundles of earlier versions hold less.
+
+    Raises:
+        UsageError: If a file is there and is none that this version reads.
+    """
+    sites = _read(directory / SITES, _Sites)
     return Companions(
-        None if latency is None else LatencyResult.from_dict(latency),
-        None if fusion is None else FusionReport.from_dict(fusion),
-        () if sites is None else tuple(map(SiteGraph.from_dict, sites["sites"])),
-        None if tuning is None else TuningResult.from_dict(tuning),
+        _read(directory / LATENCY, LatencyResult),
+        _read(directory / FUSION, FusionReport),
+        () if sites is None else sites.sites,
+        _read(directory / TUNING, TuningResult),
     )
 
 
@@ -92,5 +96,14 @@ def _inputs(source: Source) -> list[str]:
     return [f"{name}:{spec}" for name, spec in describe_source(source)["inputs"].items()]
 
 
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text()) if path.is_file() else None
+@dataclass(frozen=True)
+class _Sites:
+    sites: tuple[SiteGraph, ...]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> _Sites:
+        return cls(tuple(map(SiteGraph.from_dict, data["sites"])))
+
+
+def _read(path: Path, kind: type[Result]) -> Result | None:
+    return parsed(path, plain_file.read_json(path), kind) if path.exists() else None

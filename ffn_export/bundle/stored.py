@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
+from ffn_export import plain_file, typed
 from ffn_export.errors import UsageError
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.result import ParityResult
 
 PARITY, LATENCY = "parity.json", "latency.json"
-Result = TypeVar("Result")
+
+
+class _Readable(Protocol):
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self: ...
+
+
+Result = TypeVar("Result", bound=_Readable)
 
 
 @dataclass(frozen=True)
@@ -43,23 +50,25 @@ def read(path: Path) -> Stored:
 
 
 def _read_file(path: Path) -> Stored:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # the latter of what is nested deeper than any result
-        raise UsageError(f"{path} is no JSON: {error}") from error
+    data = plain_file.read_json(path)
     if isinstance(data, Mapping) and "cases" in data:
-        return Stored(parity=_parsed(path, data, ParityResult.from_dict))
+        return Stored(parity=parsed(path, data, ParityResult))
     if isinstance(data, Mapping) and "measurements" in data:
-        return Stored(latency=_parsed(path, data, LatencyResult.from_dict))
+        return Stored(latency=parsed(path, data, LatencyResult))
     raise UsageError(f"{path} is no result of `ffn-export verify --json` or `ffn-export bench --json`")
 
 
-def _parsed(path: Path, data: Mapping[str, Any], parse: Callable[[Mapping[str, Any]], Result]) -> Result:
+def parsed(path: Path, data: Any, kind: type[Result]) -> Result:
+    """Return the result of a kind that a file holds as plain data.
+
+    Raises:
+        UsageError: If it is none, or one of another version.
+    """
     try:
-        return parse(data)
+        result = kind.from_dict(data)
+        typed.check(result, kind)
+        return result
     except UsageError as error:
         raise UsageError(f"{path}: {error}; make it anew with this version") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UsageError(f"{path} is damaged: {type(error).__name__}: {error}") from error

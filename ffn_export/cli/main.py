@@ -114,12 +114,20 @@ def run(arguments: list[str]) -> int:
         # The reader of a pipe has gone (`ffn-export list | head`): not our failure.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except MemoryError as error:
-        return _fail(state, error, f"there is not the memory for this: {error or 'ask for less at once'}", 2)
+    except (OSError, MemoryError) as error:
+        return _fail(state, error, _of_the_system(error), 2)
     except Exception as error:  # noqa: BLE001 - a fault of ours: one line for the user, all of it with --debug
         expose(error)
         return _fail(state, error, f"unexpected {type(error).__name__}: {error}; --debug shows where", 2)
     return int(status or 0)
+
+
+def _of_the_system(error: OSError | MemoryError) -> str:
+    """Return an error of the operating system that nothing else has a word for, such as too long a name."""
+    if isinstance(error, MemoryError):
+        return f"there is not the memory for this: {str(error) or 'ask for less at once'}"
+    where = "" if error.filename is None else f"{error.filename}: "
+    return f"{where}{error.strerror or error}"
 
 
 def _fail(state: State, error: BaseException, message: str, status: int) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ffn_export.errors import UsageError
+from ffn_export.errors import FfnExportError, UsageError
 
 if TYPE_CHECKING:
     from ffn_export.parity.bisection.result import Bisection
@@ -89,7 +89,17 @@ def write_reports(
     from ffn_export.reports.markdown import write_markdown
 
     if html_path is not None:
-        beside = read(model) if model is not None and model.is_dir() else Companions()
-        write_html(result, html_path, beside.latency, beside.fusion, beside.sites, commands, bisection, beside.tuning)
+        is_bundle = model is not None and model.is_dir()
+        beside = read(model) if model is not None and is_bundle else Companions()
+        try:
+            write_html(
+                result, html_path, beside.latency, beside.fusion, beside.sites, commands, bisection, beside.tuning
+            )
+        except FfnExportError:
+            raise
+        except Exception as error:
+            if not is_bundle:
+                raise
+            raise UsageError(f"--html: the results that {model} holds cannot be shown: {error}") from error
     if markdown_path is not None:
         write_markdown(result, markdown_path, commands, bisection)

@@ -14,8 +14,9 @@ import onnx_ir as ir
 from onnx_ir import external_data
 from onnx_ir.external_data import convert_tensors_from_external
 
+from ffn_export import plain_file
 from ffn_export.errors import UsageError
-from ffn_export.exporter import sparse, well_formed
+from ffn_export.exporter import external_files, sparse, well_formed
 from ffn_export.exporter.one_line import first_line, root_cause
 from ffn_export.exporter.quiet import quiet
 
@@ -24,6 +25,7 @@ _INLINE_BELOW_BYTES = 2**26
 
 # A protobuf message ends at 2 GiB; the graph itself needs some of that.
 EXTERNAL_ABOVE_BYTES = 2**31 - 2**26
+_MOST_BYTES = 2**31
 
 # torch notes source lines and the traced node: they hold absolute paths, so the same export from
 # another directory would differ. The module scopes stay: they name a node in PyTorch's terms.
@@ -41,34 +43,28 @@ def load(path: Path | str, in_memory: Collection[str] = ()) -> ir.Model:
         UsageError: If the file is missing or is no ONNX model, nothing can run its graph, or its external data is not
             all there.
     """
-    path = Path(path)
-    if path.is_dir():
-        raise UsageError(f"{path} is a directory, not an ONNX file")
-    if not path.is_file():
-        raise UsageError(f"no such file: {path}")
-    model = _read(path)
+    model = read(path, in_memory)
     if not model.opset_imports and not len(model.graph):
         raise UsageError(f"{path} is no ONNX model: it holds no opset and no node")
-    for value in _initializers(model):
-        if isinstance(value.const_value, ir.ExternalTensor) and value.name not in in_memory:
-            _check_present(path, value.const_value)
-    _check_well_formed(path, model)
+    _check_well_formed(Path(path), model)
     return model
 
 
-def from_proto(proto: onnx.ModelProto) -> ir.Model:
-    """Take a model over from protobuf, with what it keeps sparsely written out."""
-    if sparse.has_sparse(proto):
-        sparse.densify(proto)
-    return ir.from_proto(proto)
+def read(path: Path | str, in_memory: Collection[str] = (), *, may_lack: bool = False) -> ir.Model:
+    """Read an ONNX model without a look at its graph.
 
+    Args:
+        path: The file.
+        in_memory: As for :func:`load`.
+        may_lack: Whether the files of its initialisers may be missing or cut off.
 
-def _read(path: Path) -> ir.Model:
-    """Read as ``ir.load`` does, but for what is sparse."""
-    try:
-        proto = onnx.load(path, load_external_data=False)
-    except Exception as error:
-        raise UsageError(f"{path} is no ONNX model: it does not parse as protobuf") from error
+    Raises:
+        UsageError: If the file is missing or is no ONNX model, or a file that it names is refused or missing.
+    """
+    path = Path(path)
+    proto = read_proto(path)
+    external_files.check(path, proto, in_memory, may_lack=may_lack)
+    external_files.read_in(path, proto)
     try:
         with quiet():
             model = from_proto(proto)
@@ -78,6 +74,29 @@ def _read(path: Path) -> ir.Model:
     return model
 
 
+def read_proto(path: Path) -> onnx.ModelProto:
+    """Read the file alone, as protobuf.
+
+    Raises:
+        UsageError: If it cannot be read, or does not parse.
+    """
+    if os.path.isdir(path):  # noqa: PTH112 - which never raises
+        raise UsageError(f"{path} is a directory, not an ONNX file")
+    data = plain_file.read_bytes(path, _MOST_BYTES)
+    try:
+        text_format = onnx.serialization.registry.get_format_from_file_extension(path.suffix)
+        return onnx.load_model_from_string(data, text_format or "protobuf")
+    except Exception as error:
+        raise UsageError(f"{path} is no ONNX model: it does not parse as protobuf") from error
+
+
+def from_proto(proto: onnx.ModelProto) -> ir.Model:
+    """Take a model over from protobuf, with what it keeps sparsely written out."""
+    if sparse.has_sparse(proto):
+        sparse.densify(proto)
+    return ir.from_proto(proto)
+
+
 def _check_well_formed(path: Path, model: ir.Model) -> None:
     try:
         well_formed.order(model)
@@ -85,19 +104,6 @@ def _check_well_formed(path: Path, model: ir.Model) -> None:
         raise UsageError(f"{path} is no valid ONNX graph: its nodes form a cycle") from error
     for fault in well_formed.faults(model):
         raise UsageError(f"{path} is no valid ONNX graph: {fault}")
-
-
-def _check_present(path: Path, tensor: ir.ExternalTensor) -> None:
-    data, location = Path(tensor.path), Path(os.path.normpath(tensor.location))
-    # By its name alone: a model in a cache may be a link to where its files lie.
-    if location.is_absolute() or os.pardir in location.parts[:1]:
-        raise UsageError(
-            f"{path} keeps its weights in {str(location)!r}, outside of its directory: copy them beside it"
-        )
-    if not data.is_file():
-        raise UsageError(f"{path} keeps its weights in {data.name!r}, which is not beside it: copy both files")
-    if data.stat().st_size < (tensor.offset or 0) + (tensor.length or 0):
-        raise UsageError(f"{path} keeps its weights in {data.name!r}, which is cut off: copy or export it again")
 
 
 def weight_bytes(model: ir.Model) -> int:

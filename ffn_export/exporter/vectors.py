@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
-from ffn_export.errors import IntegrityError
+from ffn_export import plain_file
+from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.exporter.drawing import Array
 
 DIRECTORY = "test_data_set_0"
+_MOST_BYTES = 2**31
 
 
 def write(directory: Path, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
@@ -47,14 +50,21 @@ def read_inputs(target: Path) -> dict[str, Array]:
 
 def _read(target: Path, prefix: str) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
-    for path in sorted(target.glob(f"{prefix}_*.pb"), key=lambda p: int(p.stem.rpartition("_")[2])):
+    for index in count():  # other names are none of ours, and are not read
+        path = target / f"{prefix}_{index}.pb"
+        if not path.exists():
+            break
         proto = onnx.TensorProto()
         try:
-            proto.ParseFromString(path.read_bytes())
+            proto.ParseFromString(plain_file.read_bytes(path, _MOST_BYTES))
+            if proto.external_data:
+                raise ValueError("its numbers are in another file")
             tensor = ir.serde.deserialize_tensor(proto)
+            arrays[str(tensor.name)] = tensor.numpy()
+        except UsageError as error:
+            raise IntegrityError(str(error)) from error
         except Exception as error:
             raise IntegrityError(f"{path} is no ONNX tensor") from error
-        arrays[str(tensor.name)] = tensor.numpy()
     if not arrays:
         raise IntegrityError(f"{target} holds no {prefix} vectors")
     return arrays

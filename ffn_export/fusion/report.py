@@ -119,7 +119,14 @@ class FusionReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FusionReport:
-        """Read what :meth:`to_dict` wrote."""
+        """Read what :meth:`to_dict` wrote.
+
+        Raises:
+            ValueError: If counts are not of before and after.
+        """
+        for counts in (data["nodes"], data["opset"]):
+            if counts and set(counts) != {"before", "after"}:
+                raise ValueError(f"counts before and after are named {', '.join(counts)}")
         return cls(
             target=data["target"],
             sites=tuple(Site(**site) for site in data["sites"]),

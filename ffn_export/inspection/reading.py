@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from ffn_export.errors import UsageError
 from ffn_export.exporter import onnx_file
-from ffn_export.exporter.quiet import quiet
 from ffn_export.inspection import facts
 from ffn_export.strict import expose_own
 
@@ -56,8 +55,7 @@ def file_bytes(opened: OpenModel) -> int:
 def _without_data(path: Path) -> OpenModel | None:
     """Open a file whose external data is missing; None where that is not what is wrong with it."""
     try:
-        with quiet():
-            model = ir.load(path)
+        model = onnx_file.read(path, may_lack=True)
     except Exception as error:  # noqa: BLE001 - whatever the parser raises: the caller has said it better
         expose_own(error)
         return None
@@ -75,7 +73,7 @@ def _without_data(path: Path) -> OpenModel | None:
 
 def _is_there(tensor: ir.ExternalTensor) -> bool:
     data = Path(tensor.path)
-    return data.is_file() and data.stat().st_size >= (tensor.offset or 0) + (tensor.length or 0)
+    return data.is_file() and data.stat().st_size >= (tensor.offset or 0) + max(tensor.nbytes, tensor.length or 0)
 
 
 def _stand_in(tensor: ir.ExternalTensor) -> ir.TensorProtocol:

@@ -45,7 +45,10 @@ class OperatorGraph:
     def from_dict(cls, data: Mapping[str, Any]) -> OperatorGraph:
         """Read what :meth:`SiteGraph.to_dict` wrote."""
         places = tuple(Place(p["kind"], p["label"], tuple(p["details"])) for p in data["places"])
-        return cls(places, tuple((source, target) for source, target in data["edges"]))
+        edges = tuple((source, target) for source, target in data["edges"])
+        if not all(0 <= source < target < len(places) for source, target in edges):
+            raise ValueError("an edge leads from no box to a later one")
+        return cls(places, edges)
 
 
 @dataclass(frozen=True)

@@ -249,7 +249,16 @@ class LatencyResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LatencyResult:
-        """Read what :meth:`to_dict` wrote."""
+        """Read what :meth:`to_dict` wrote.
+
+        Raises:
+            ValueError: If a time or a speed is none.
+        """
+        speeds = list((data.get("ceilings") or {}).values())
+        if not all(
+            number > 0 for number in (*speeds, *(t["median"] for m in data["measurements"] for t in m["timings"]))
+        ):
+            raise ValueError("a time or a speed is not above 0")
         return cls(
             model=data["model"],
             baseline=data["baseline"],

@@ -190,7 +190,8 @@ class VectorReference:
         self.example: Mapping[str, int] = {}
         self.computed_in: Mapping[str, str] = {}
         self.inputs: Sequence[TensorSpec] = tuple(
-            TensorSpec.parse_tensor(t["name"], f"{t['dtype']}[{','.join(map(str, t['shape']))}]") for t in tensors
+            TensorSpec.parse_tensor(t["name"], f"{t['dtype']}[{','.join(map(str, _shape(t, inputs)))}]")
+            for t in tensors
         )
         self._outputs = outputs
         self.case = given(inputs, self.inputs)
@@ -250,3 +251,10 @@ def graph_inputs(model: ir.Model, declared: InputSpecs | None = None) -> tuple[T
         is_mask = integer and bounds == MASK and "mask" in name.lower()
         specs.append(TensorSpec(name, value.dtype.numpy().name, dims, bounds, is_mask=is_mask))
     return tuple(specs)
+
+
+def _shape(tensor: Mapping[str, Any], inputs: Mapping[str, Array]) -> Sequence[int | str]:
+    """Return the shape that a manifest gives an input; where it gives none, that of the recorded one."""
+    recorded = inputs.get(tensor["name"])
+    shape: Sequence[int | str] | None = tensor["shape"]
+    return shape or () if recorded is None or shape is not None else tuple(recorded.shape)

@@ -192,4 +192,7 @@ def test_weights_behind_a_link_and_in_a_directory_below_are_read(model: ir.Model
     onnx_file.save(model, path, external_above=0)
     shutil.move(path.with_name("m.onnx.data"), blobs / "data")
     path.with_name("m.onnx.data").symlink_to(blobs / "data")
+    assert "outside of its directory" in refusal(UsageError, onnx_file.load, path)
+    shutil.move(path, blobs / "model")
+    path.symlink_to(blobs / "model")  # as in a cache of Hugging Face
     assert onnx_file.weight_bytes(onnx_file.load(path)) == onnx_file.weight_bytes(model)

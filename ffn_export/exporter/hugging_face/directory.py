@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ffn_export import plain_file
 from ffn_export.errors import UsageError
 
 CONFIG = "config.json"
@@ -69,10 +69,7 @@ class ModelDirectory:
         path = self.path / name
         if not path.is_file():
             return {}
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{path} cannot be read as JSON: {error}") from error
+        data = plain_file.read_json(path)
         if not isinstance(data, dict):
             raise UsageError(f"{path} is no JSON object")
         return data
