@@ -21,9 +21,10 @@ exhaustive: $(VENV)/.installed
 corpus: $(VENV)/.installed
 	$(BIN)/python scripts/fusion_corpus.py --jobs $(WORKERS) $(CORPUS)
 
-# What is left out by day, and property tests on 2,000 graphs that are new each night.
+# What is left out by day, property tests on 2,000 graphs and 20,000 damaged files that are new each night.
 nightly: exhaustive
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/fusion/test_properties.py
+	FUZZ_FIRST=$$(date +%s) FUZZ_FILES=20000 $(BIN)/python -m pytest -n $(WORKERS) tests/fuzz/test_fuzz.py
 
 # The edit loop: without the slow tests and without coverage.
 quick: lint

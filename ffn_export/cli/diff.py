@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.model_file import open_argument
 from ffn_export.cli.options import common
+from ffn_export.cli.report_files import REPORT_FILE
+from ffn_export.cli.state import State
 
 if TYPE_CHECKING:
     from ffn_export.inspection.difference import Difference
-from ffn_export.cli.report_files import REPORT_FILE
 
 
 @click.command("diff", short_help="Show how two models differ: weights, nodes, interface.")
@@ -27,8 +29,19 @@ from ffn_export.cli.report_files import REPORT_FILE
     help="Write it as JSON; - for standard output, without the tables.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where the models differ, as git diff does.")
+@limit_options
 @common
-def command(a: Path, b: Path, json_path: str | None, exit_code: bool) -> int:
+@click.pass_obj
+def command(
+    state: State,
+    /,
+    a: Path,
+    b: Path,
+    json_path: str | None,
+    exit_code: bool,
+    max_cpu: float | None,
+    max_memory: float | None,
+) -> int:
     """Show how the models A and B differ.
 
     Each is an ONNX file or a bundle. Weights are matched by content, so a new name or a transposed layout is
@@ -40,6 +53,7 @@ def command(a: Path, b: Path, json_path: str | None, exit_code: bool) -> int:
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import difference_table
 
+    hold(state, [a, b], max_cpu, max_memory)
     difference = _compare(a, b)
     if json_path is not None:
         write_json(difference.to_dict(), json_path)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.options import check_option, common, function_options, require_fusion_option, target_option
 from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @require_fusion_option
 @check_option
 @function_options
+@limit_options
 @common
 @click.pass_obj
 def command(
@@ -43,6 +45,8 @@ def command(
     check: bool,
     outline: bool,
     portable_functions: bool,
+    max_cpu: float | None,
+    max_memory: float | None,
 ) -> int:
     """Fuse the feed-forward and norm nodes of an ONNX model.
 
@@ -59,6 +63,7 @@ def command(
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import fusion_table
 
+    hold(state, [model], max_cpu, max_memory)
     check_output(output)
     fused, report = fuse(
         onnx_file.load(model),

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.model_file import open_argument
 from ffn_export.cli.options import common, target_option
 from ffn_export.cli.report_files import REPORT_FILE
+from ffn_export.cli.state import State
 
 
 @click.command("inspect", short_help="Show what a model holds, and why a site is not fused.")
@@ -21,8 +23,12 @@ from ffn_export.cli.report_files import REPORT_FILE
     help="Write it as JSON; - for standard output, without the tables.",
 )
 @target_option
+@limit_options
 @common
-def command(model: Path, json_path: str | None, target: str) -> int:
+@click.pass_obj
+def command(
+    state: State, /, model: Path, json_path: str | None, target: str, max_cpu: float | None, max_memory: float | None
+) -> int:
     """Show what MODEL holds, and what fusing would make of its sites.
 
     MODEL is an ONNX file or a bundle. It is not run, and it may be without its external data.
@@ -34,6 +40,7 @@ def command(model: Path, json_path: str | None, target: str) -> int:
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import inspection_table
 
+    hold(state, [model], max_cpu, max_memory)
     path, _ = open_argument(model)
     inspection = inspect(path, target)
     if json_path is not None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import click
 
+from ffn_export.cli import supervised
 from ffn_export.cli.state import State
 from ffn_export.errors import FfnExportError, did_you_mean
 from ffn_export.reports.streams import guard_libraries, say, say_traceback
@@ -33,6 +34,8 @@ COMMANDS = {
     "diff": "diff",
     "doctor": "doctor",
 }
+# Those that read files which somebody else may have made.
+SUPERVISED = ("fuse", "inspect", "verify", "diff")
 INTERRUPTED = 130
 
 
@@ -75,9 +78,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed, as of a daemon
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - for as long as the process lives
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    is_supervised = words[:1] != [] and words[0] in SUPERVISED and supervised.is_possible()
+    if is_supervised:
+        ended = supervised.wait_for_command()
+        if ended is not None:
+            if ended < 0:
+                say(f"ffn-export: {supervised.words(-ended)}")
+            sys.exit(2 if ended < 0 else ended)
     guard_libraries()
     _end_as_by_ctrl_c()
-    status = run(list(sys.argv[1:] if arguments is None else arguments))
+    status = run(words, is_supervised=is_supervised)
     # All is done and said: Ctrl-C while the interpreter clears up would end it in the midst, with a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)
@@ -95,9 +106,9 @@ def _end_as_by_ctrl_c() -> None:
             signal.signal(asked, interrupt)
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str], *, is_supervised: bool = False) -> int:
     """Run the command line and return its exit status."""
-    state = State(arguments=tuple(arguments))
+    state = State(supervised=is_supervised, arguments=tuple(arguments))
     try:
         status = commands.main(arguments, prog_name="ffn-export", standalone_mode=False, obj=state)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -13,6 +13,7 @@ import click
 
 from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
 from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_bisection_options
+from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
 from ffn_export.cli.report_files import REPORT_FILE, report_options, write_reports
 from ffn_export.cli.state import State
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Cases that run at the same time.  [default: 1]")
 @precision_options
 @spec_options
+@limit_options
 @common
 @click.pass_obj
 def command(
@@ -91,6 +93,8 @@ def command(
     seed: int | None,
     task: str | None,
     trust: bool,
+    max_cpu: float | None,
+    max_memory: float | None,
 ) -> int:
     """Verify that MODEL computes what its source does.
 
@@ -108,6 +112,10 @@ def command(
     from ffn_export.reports.junit import write_junit
     from ffn_export.reports.tables import parity_table
 
+    onnx_files = [Path(name) for name in (against, rejudge) if name is not None and Path(name).exists()]
+    files = [*onnx_files, *(() if model is None else [model])]
+    runs_module = trust or (against is not None and not against.endswith(".onnx"))
+    hold(state, files, max_cpu, max_memory, module=runs_module)
     old = read_baseline(baseline)
     console = stderr_console(quiet=state.quiet)
     tolerances = tolerances_of(atol, rtol, budget)

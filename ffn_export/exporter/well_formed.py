@@ -6,6 +6,11 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from ffn_export.exporter import function_calls
+
+_MOST_NODES = 200_000  # the largest networks have a tenth of it
+_DEEPEST = 500  # ONNX Runtime's inliner overflows its stack at some thousands, which ends the process
+
 
 def order(model: ir.Model) -> None:
     """Put the nodes of each graph after those whose values they read, as ONNX demands and ONNX Runtime does not.
@@ -24,6 +29,7 @@ def faults(model: ir.Model) -> Iterator[str]:
     """Yield what is wrong with a model, in words: values that nothing makes, no outputs, weights of another size."""
     if not model.graph.outputs:
         yield "it has no outputs"
+    yield from _of_functions(model)
     for graph in model.graphs():
         inside = "" if graph is model.graph else f" in {graph.name or 'a body'}"
         for output in graph.outputs:
@@ -35,6 +41,20 @@ def faults(model: ir.Model) -> Iterator[str]:
                     yield f"{_described(node)} reads {value.name!r}{inside}, which nothing makes"
         for value in graph.initializers.values():
             yield from _of_size(value)
+
+
+def _of_functions(model: ir.Model) -> Iterator[str]:
+    """Functions that call themselves, or that come to more nodes than any runtime could write out."""
+    try:
+        whole = function_calls.graph_written_out(model, function_calls.written_out(model))
+    except ValueError as error:
+        yield str(error)
+    else:
+        if model.functions and whole.nodes > _MOST_NODES:
+            count = f"{whole.nodes:.0e} nodes when their calls are written out"
+            yield f"its functions come to {count}, {_MOST_NODES:,} are read"
+        if whole.depth > _DEEPEST:
+            yield f"its functions call each other {whole.depth} deep, {_DEEPEST} calls are read"
 
 
 def _is_made_by_nothing(value: ir.Value) -> bool:

@@ -120,6 +120,8 @@ _FOLDED = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Cast", "Identity", "Tra
 _BROADCAST = frozenset({"Add", "Sub", "Mul", "Div", "Pow"})
 _FOLDED_SIZE = 1 << 20
 _LARGEST_EXPRESSION = 6
+_REMEMBERED_SIZE = 64
+_MEMORY = "ffn_export.evaluated"  # where a node keeps what it gave last, and for what
 
 
 def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | None:
@@ -127,24 +129,53 @@ def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | N
 
     It is computed by ONNX's reference evaluator, node by node, in the dtypes of the graph.
     """
+    return _evaluate(value, depth, {})
+
+
+def _evaluate(
+    value: ir.Value | None, depth: int, seen: dict[tuple[ir.Value, int], np.ndarray[Any, Any] | None]
+) -> np.ndarray[Any, Any] | None:
+    """Evaluate each value once: an expression may read one many times, and so on for what that one reads."""
     tensor = _tensor(value)
     if tensor is not None:
         return _read(tensor) if tensor.size <= _FOLDED_SIZE else None
     node = None if value is None else value.producer()
     if node is not None and node.op_identifier() == ("", "Size", "") and len(node.inputs) == 1:
         return _size_of(node.inputs[0])
-    if node is None or node.domain != "" or node.op_type not in _FOLDED or depth == 0 or not node.inputs:
+    if value is None or node is None or node.domain != "" or node.op_type not in _FOLDED:
         return None
-    known: list[np.ndarray[Any, Any]] = []
-    for each in node.inputs:
-        computed = evaluate(each, depth - 1)
-        if computed is None:
-            return None
-        known.append(computed)
-    if _size(node, known) > _FOLDED_SIZE:  # asked before it is computed: a mask may take gigabytes
+    if depth == 0 or not node.inputs:
         return None
+    if (value, depth) not in seen:
+        known: list[np.ndarray[Any, Any]] = []
+        for each in node.inputs:
+            computed = _evaluate(each, depth - 1, seen)
+            if computed is None:
+                break
+            known.append(computed)
+        seen[value, depth] = _from_inputs(node, known) if len(known) == len(node.inputs) else None
+    return seen[value, depth]
+
+
+def _from_inputs(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any] | None:
+    """Compute a node, or take what it gave for the same numbers before."""
+    if _size(node, inputs) > _FOLDED_SIZE:  # asked before it is computed: a mask may take gigabytes
+        return None
+    if any(each.size > _REMEMBERED_SIZE or each.dtype.hasobject for each in inputs):
+        return _result(node, inputs)
+    asked = tuple(node.attributes.values()), [(each.dtype, each.shape, each.tobytes()) for each in inputs]
+    if asked == node.meta.get(_MEMORY, (None, None))[0]:
+        remembered: np.ndarray[Any, Any] | None = node.meta[_MEMORY][1]
+        return remembered
+    result = _result(node, inputs)
+    if result is None or result.size <= _REMEMBERED_SIZE:
+        node.meta[_MEMORY] = (asked, result)
+    return result
+
+
+def _result(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any] | None:
     try:
-        result: np.ndarray[Any, Any] = _computed(node, known)
+        result: np.ndarray[Any, Any] = _computed(node, inputs)
     except Exception as error:  # noqa: BLE001 - a node that cannot be computed is no constant
         expose_own(error)
         return None
@@ -155,15 +186,19 @@ def _size_of(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
     """Return the number of elements of a value whose sizes are all known; of a shape it is a rank."""
     sizes = [None] if value is None or value.shape is None else list(value.shape)
     known = [size for size in sizes if isinstance(size, int)]
-    return np.asarray(math.prod(known), np.int64) if len(known) == len(sizes) else None
+    count = math.prod(known)
+    return np.asarray(count, np.int64) if len(known) == len(sizes) and count < 2**63 else None
 
 
 def _size(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> int:
     """Return how many elements a folded node gives at the most."""
     shapes = [array.shape for array in inputs]
     if node.op_type == "Range" and len(inputs) == 3:
-        start, limit, delta = (float(array.reshape(())) for array in inputs)
-        return math.ceil(abs((limit - start) / delta)) if delta else 0
+        try:
+            start, limit, delta = (float(array.reshape(())) for array in inputs)
+            return math.ceil(abs((limit - start) / delta))
+        except (ValueError, TypeError, ArithmeticError):  # no valid node
+            return _FOLDED_SIZE + 1
     if node.op_type == "Expand" and len(inputs) > 1:
         shapes[1] = tuple(int(size) for size in inputs[1].reshape(-1))
     elif node.op_type not in _BROADCAST:

@@ -7,11 +7,13 @@ runtime a body, such as ``com.microsoft::SkipLayerNormalization``, stands for th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
+from ffn_export.exporter import function_calls
 from ffn_export.exporter.quiet import quiet
 from ffn_export.fusion import portable_functions
 from ffn_export.strict import expose_own
@@ -26,15 +28,22 @@ _TELLING = frozenset(
 _TELLING_BESIDE_OTHERS = frozenset(
     {"Tanh", "Softplus", "Clip", "HardSigmoid", "Relu", "Exp", "ReduceSum", "ReduceSumSquare"}
 )
-_Key = tuple[str, str, str]
+# Nodes of a model with its functions written out, at least and for each node of the file; a larger one keeps them.
+_MOST_NODES = 2_000
+_MOST_FOR_EACH = 64
+_DEEPEST = 200  # calls within calls: each lengthens the names of what is inside
+_MOST_TRIALS = 64  # each copies the model
+
+_Key = function_calls.Key
 
 
 def inlined(model: ir.Model) -> ir.Model:
     """Return the model with every function inlined whose body holds what a site is made of.
 
-    It is the model itself where there is none. A function that cannot be inlined stays one.
+    It is the model itself where there is none, and where the calls written out would be more nodes than a model has.
+    A function that cannot be inlined stays one.
     """
-    return _inlined(model, {key for key in model.functions if _may_hold_a_site(model, key)})
+    return _inlined(model, _may_hold_a_site(model))
 
 
 def written_out(model: ir.Model) -> ir.Model:
@@ -53,16 +62,30 @@ def all_inlined(model: ir.Model) -> ir.Model:
 
 
 def _inlined(model: ir.Model, keys: set[_Key]) -> ir.Model:
-    return _most(model, sorted(keys - set(_partial_calls(model)) - set(_of_other_opsets(model))))
+    chosen = keys - set(_partial_calls(model)) - set(_of_other_opsets(model))
+    return _most(model, sorted(chosen), [_MOST_TRIALS]) if chosen and _is_small(model) else model
 
 
-def _most(model: ir.Model, keys: Sequence[_Key]) -> ir.Model:
+def _is_small(model: ir.Model) -> bool:
+    """Whether a model is of a usual size when all functions are written out: a few lines may come to 2^60 nodes."""
+    try:
+        whole = function_calls.graph_written_out(model, function_calls.written_out(model))
+    except ValueError:  # one calls itself
+        return False
+    of_file = len(model.graph) + sum(map(len, model.functions.values()))
+    return whole.nodes <= max(_MOST_NODES, _MOST_FOR_EACH * of_file) and whole.depth <= _DEEPEST
+
+
+def _most(model: ir.Model, keys: Sequence[_Key], left: list[int]) -> ir.Model:
     """Inline functions; where that fails, each half of them, so that one that cannot be inlined stays alone."""
+    if not left[0]:
+        return model
+    left[0] -= 1
     whole = _tried(model, set(keys))
     if whole is not None or len(keys) < 2:
         return whole or model
     half = len(keys) // 2
-    return _most(_most(model, keys[:half]), keys[half:])
+    return _most(_most(model, keys[:half], left), keys[half:], left)
 
 
 def _of_other_opsets(model: ir.Model) -> Iterator[_Key]:
@@ -101,12 +124,23 @@ def _partial_calls(model: ir.Model) -> Iterator[_Key]:
             yield node.op_identifier()
 
 
-def _may_hold_a_site(model: ir.Model, key: _Key, seen: frozenset[_Key] = frozenset()) -> bool:
-    function = model.functions.get(key)
-    if function is None or key in seen or key[0] in _RUNTIME_DOMAINS:
-        return False
-    operators = {node.op_identifier() for node in function.all_nodes()}
-    names = {name for _, name, _ in operators}
-    return bool(names & _TELLING or (names & _TELLING_BESIDE_OTHERS and len(function) > 1)) or any(
-        _may_hold_a_site(model, operator, seen | {key}) for operator in operators
-    )
+def _may_hold_a_site(model: ir.Model) -> set[_Key]:
+    """Return the functions that a site may be inside of: those with a telling operator, and what calls them."""
+    called = function_calls.callees(model)
+    callers: dict[_Key, list[_Key]] = defaultdict(list)
+    for key, calls in called.items():
+        for callee in calls:
+            callers[callee].append(key)
+    waiting = [key for key, function in model.functions.items() if _is_telling(function)]
+    found: set[_Key] = set()
+    while waiting:
+        key = waiting.pop()
+        if key not in found and key[0] not in _RUNTIME_DOMAINS:
+            found.add(key)
+            waiting += callers[key]
+    return found
+
+
+def _is_telling(function: ir.Function) -> bool:
+    names = {node.op_type for node in function.all_nodes()}
+    return bool(names & _TELLING or (names & _TELLING_BESIDE_OTHERS and len(function) > 1))

@@ -30,4 +30,5 @@ class OrtCpu:
         if reason is not None or artifact.model_path is None:
             raise RuntimeUnavailableError(reason)
         session = make_session(artifact.model_path, artifact.settings, threads, weights=artifact.weights)
-        return OrtRunner(session, described(graph_dtypes(onnx_file.load(artifact.model_path, artifact.weights))))
+        dtypes = graph_dtypes(onnx_file.load(artifact.model_path, artifact.weights))
+        return OrtRunner(session, described(dtypes), ends=True)

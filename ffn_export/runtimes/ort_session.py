@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ffn_export.errors import RuntimeUnavailableError, UsageError
+from ffn_export.exporter.size_on_disk import size_on_disk
 from ffn_export.runtimes.base import Array, Artifact
+from ffn_export.runtimes.ended_run import DidNotEndError, allowed_seconds, ended_after
 from ffn_export.runtimes.ort_values import to_array, to_ort_value
 from ffn_export.runtimes.session_options import SessionSettings
 
@@ -41,10 +43,20 @@ _END_ON_NOTHING = frozenset({"GRU", "Einsum", "InstanceNormalization"})
 
 
 class OrtRunner:
-    """A session that takes and gives arrays by name; ``precision`` is that of the graph, which a session keeps."""
+    """A session that takes and gives arrays by name.
 
-    def __init__(self, session: onnxruntime.InferenceSession, precision: str = "as the graph states") -> None:
+    Args:
+        session: The session.
+        precision: That of the graph, which a session keeps.
+        ends: Whether a run is ended that takes more CPU time than a model of its size may.
+    """
+
+    def __init__(
+        self, session: onnxruntime.InferenceSession, precision: str = "as the graph states", *, ends: bool = False
+    ) -> None:
         self.session = session
+        self._ends = ends
+        self._ended: str | None = None
         self._precision = precision
         operators = {name for placed in operators_by_provider(session).values() for name in placed}
         self._ends_on_nothing = sorted(operators & _END_ON_NOTHING)
@@ -56,11 +68,20 @@ class OrtRunner:
 
         Raises:
             RuntimeUnavailableError: If the session's kernels would end the whole process on these inputs.
+            DidNotEndError: If it took more CPU time than a model of its size may, or did so before.
         """
+        if self._ended is not None:
+            raise DidNotEndError(f"it was not run: on other inputs {self._ended}")
         if self._ends_on_nothing and any(array.size == 0 for array in feeds.values()):
             named = " and ".join(self._ends_on_nothing)
             raise RuntimeUnavailableError(f"onnxruntime's {named} may end the whole process on an empty input")
-        results = self._prepare_on_host(feeds)()
+        seconds = allowed_seconds(self.session.bytes_on_disk) if self._ends else None
+        try:
+            with ended_after(seconds) as options:
+                results = self._prepare_on_host(feeds, options)()
+        except DidNotEndError as error:
+            self._ended = str(error)
+            raise
         arrays = map(to_array, results) if self._bfloat16 else map(np.asarray, results)
         return dict(zip(self._outputs, arrays, strict=True))
 
@@ -84,14 +105,16 @@ class OrtRunner:
         binding.synchronize_inputs()
         return binding
 
-    def _prepare_on_host(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
+    def _prepare_on_host(
+        self, feeds: Mapping[str, Array], options: onnxruntime.RunOptions | None = None
+    ) -> Callable[[], Any]:
         """Take plain arrays where all are NumPy's own: that call costs a seventh of the one with OrtValues."""
         names = self._outputs
         if self._bfloat16:
             run_values, values = self.session.run_with_ort_values, {n: to_ort_value(a) for n, a in feeds.items()}
-            return lambda: run_values(names, values)
+            return lambda: run_values(names, values, options)
         run, inputs = self.session.run, dict(feeds)
-        return lambda: run(names, inputs)
+        return lambda: run(names, inputs, options)
 
     def placement(self) -> dict[str, int]:
         """Return provider -> nodes, as the session itself recorded its assignment."""
@@ -167,5 +190,7 @@ def make_session(
             raise RuntimeUnavailableError(f"onnxruntime's {provider.name} lacks a kernel: {what}") from error
         name = "the model" if isinstance(model, bytes) else model.name
         raise UsageError(f"onnxruntime does not load {name}: {reason}") from error
+    shared_bytes = sum(array.nbytes for array in (weights or {}).values())
+    session.bytes_on_disk = shared_bytes + (len(model) if isinstance(model, bytes) else size_on_disk(model))
     session.shared_initializers = shared  # what it reads in place is there as long as it is
     return session

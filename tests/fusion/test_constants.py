@@ -12,6 +12,7 @@ import pytest
 
 from ffn_export.fusion import constants
 from tests.fusion.graphs import model
+from tests.fuzz.hostile import RECIPES
 
 ROOT = math.sqrt(2 / math.pi)
 
@@ -137,3 +138,35 @@ def test_large_weights_are_not_read() -> None:
     lazy = Weights(lambda: ir.tensor([0.0]), dtype=ir.DataType.FLOAT, shape=ir.Shape([4096, 4096]), name="w")
     value = ir.Value(name="w", const_value=lazy)
     assert constants.number(value) is None
+
+
+def test_what_is_read_many_times_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+    compute = constants._computed
+
+    def counted(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        computed.append(node.op_type)
+        return compute(node, inputs)
+
+    monkeypatch.setattr(constants, "_computed", counted)
+    doubled = ir.from_proto(RECIPES["doubled_constant"]())
+    value = next(node for node in doubled.graph if node.outputs[0].name == "v6").outputs[0]
+    assert constants.number(value) == 64
+    assert constants.number(value) == 64
+    assert computed == ["Add"] * 6
+
+
+def test_a_constant_that_is_changed_is_computed_again() -> None:
+    doubled = ir.from_proto(RECIPES["doubled_constant"]())
+    value = next(node for node in doubled.graph if node.outputs[0].name == "v2").outputs[0]
+    assert constants.number(value) == 4
+    doubled.graph.initializers["v0"].const_value = ir.tensor(np.float32(3))
+    assert constants.number(value) == 12
+
+
+def test_a_range_without_an_end_is_no_constant() -> None:
+    nothing = ir.from_proto(RECIPES["huge_range"]())
+    made = next(node for node in nothing.graph if node.op_type == "Range").outputs[0]
+    assert constants.evaluate(made) is None
+    nothing.graph.initializers["c"].const_value = ir.tensor(np.int64(0))
+    assert constants.evaluate(made) is None

@@ -8,6 +8,7 @@ import pytest
 from ffn_export.fusion import functions
 from ffn_export.fusion.pipeline import fuse
 from tests.fusion.graphs import assert_fuses, assert_same_function, model, operators
+from tests.fuzz.hostile import RECIPES, doubling_functions
 
 HEAD = '<domain: "my", opset_import: ["" : 24]> '
 SILU = HEAD + "F (a) => (b) { s = Sigmoid(a) b = Mul(a, s) }"
@@ -109,3 +110,19 @@ def test_what_a_function_of_another_opset_calls_stays_in_it() -> None:
     body = inlined.functions["my", "O", ""]
     assert [node.op_type for node in body] == ["Sigmoid", "G", "Mul"]
     assert_same_function(of, fuse(of, "portable")[0])
+
+
+@pytest.mark.parametrize("depth", [16, 60])
+def test_functions_that_come_to_too_many_nodes_stay(depth: int) -> None:
+    model = ir.from_proto(doubling_functions(depth, "Sigmoid"))
+    assert functions.inlined(model) is model
+
+
+def test_functions_that_come_to_few_nodes_are_inlined() -> None:
+    model = functions.inlined(ir.from_proto(doubling_functions(4, "Sigmoid")))
+    assert [node.op_type for node in model.graph] == ["Sigmoid"] * 16
+
+
+def test_functions_that_call_each_other_stay() -> None:
+    model = ir.from_proto(RECIPES["mutually_recursive_functions"]())
+    assert functions.inlined(model) is model

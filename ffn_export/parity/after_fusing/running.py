@@ -14,8 +14,10 @@ from ffn_export.errors import FfnExportError
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
 from ffn_export.parity.after_fusing.files import ModelFiles
+from ffn_export.parity.after_fusing.limits import OutOfTimeError
 from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.captured_stderr import captured_stderr
+from ffn_export.runtimes.ended_run import DidNotEndError
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
@@ -39,10 +41,13 @@ class Loaded:
 
         Raises:
             RefusedError: It does not run on these inputs.
+            OutOfTimeError: It does not end on them.
         """
         try:
             with captured_stderr():
                 return self._runner.run(feeds)
+        except DidNotEndError as error:
+            raise OutOfTimeError(f"running it was given up: {error}") from error
         except Exception as error:  # onnxruntime's own exceptions derive from Exception alone
             expose_own(error)
             raise RefusedError(first_line(error)) from error

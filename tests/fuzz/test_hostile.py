@@ -1,0 +1,22 @@
+"""Files of a few kilobytes that ask for endless time or memory end within the limits, with a result or one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.hostile import RECIPES
+from tests.fuzz.judging import Worker
+
+COMMANDS = {
+    "inspect": ("inspect", "model.onnx"),
+    "fuse": ("fuse", "model.onnx", "-o", "fused.onnx"),
+    "verify": ("verify", "model.onnx", "--against", "model.onnx", "--threads", "1"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_hostile_file_ends_within_the_limits(worker: Worker, name: str) -> None:
+    (worker.directory / "model.onnx").write_bytes(RECIPES[name]().SerializeToString())
+    outcomes = [worker.ask(*arguments) for arguments in COMMANDS.values()]
+    assert {each.arguments[0]: (each.faults(), each.output[-300:]) for each in outcomes if each.faults()} == {}
