@@ -20,6 +20,7 @@ from ffn_export.parity import verdict
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.plain_text import visible
+from ffn_export.reports.overview import sizes_row
 from ffn_export.reports.text_file import write_text
 
 _FORBIDDEN = re.compile("[\ufffe\uffff]")
@@ -69,6 +70,9 @@ def _suites(result: ParityResult) -> Iterator[TestSuite]:
     yield _suite(result, "weights", _weight_outcomes(result))
     for runtime in dict.fromkeys(each.runtime for each in result.properties):
         yield _suite(result, f"{runtime} properties", _property_outcomes(result, runtime))
+    if result.sizes is not None:
+        found = None if result.sizes.proven else Warned(sizes_row(result.sizes).found)
+        yield _suite(result, "sizes", [("sizes shape data only", found)])
     yield _suite(result, "runtimes", [("at least one runtime judged the model", _failure(result.nothing_judged))])
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 from ffn_export.parity import verdict
 from ffn_export.parity.measures import OutputMetrics, PropertyMetrics
 from ffn_export.parity.result import CaseResult, CaseStatus, ParityResult
+from ffn_export.parity.sizes.report import Sizes
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
 
@@ -81,6 +82,8 @@ def check_rows(result: ParityResult) -> Iterator[CheckRow]:
         broken = [each for each in asked if verdict.property_failure(each, result.tolerances) is not None]
         found = f"{runtime}: {_kinds(asked)} asked of it, {_kinds(broken)} broken"
         yield CheckRow("properties", "failed" if broken else "passed", found)
+    if result.sizes is not None:
+        yield sizes_row(result.sizes)
     for runtime, reason in result.unavailable.items():
         yield CheckRow(runtime, "unavailable", reason)
 
@@ -94,6 +97,20 @@ def weight_words(result: ParityResult) -> str:
     if result.unheld:
         words.append(f"parameters in none: {len(result.unheld)} ({verdict.listed(result.unheld)})")
     return "; ".join(words)
+
+
+def sizes_row(sizes: Sizes) -> CheckRow:
+    """Return what sizes do in the graph; where some that it asks for were not tried, that is worth a look."""
+    left = f"; left out: {len(sizes.left_out)} sizes, as {sizes.left_out[0]}" if sizes.left_out else ""
+    if sizes.unknown is not None:
+        return CheckRow("sizes", "not checked", sizes.unknown + left)
+    if sizes.proven:
+        return CheckRow("sizes", "passed", f"proven to shape data only{left}")
+    more = f", and {len(sizes.uses) - 1} more places" if len(sizes.uses) > 1 else ""
+    found = f"numbers or conditions: {sizes.uses[0]}{more}; met on both sides"
+    if not sizes.asked:
+        return CheckRow("sizes", "passed", found + left)
+    return CheckRow("sizes", "warned", f"{found}, but for {sizes.asked} sizes{left}")
 
 
 def _kinds(properties: Sequence[PropertyMetrics]) -> int:

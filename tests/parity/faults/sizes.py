@@ -70,6 +70,94 @@ def _first_tokens(model: ir.Model) -> None:
     behind(model, softmax.outputs[0], short)
 
 
+def _chosen(condition: Callable[[Editor, ir.Value], ir.Value]) -> Callable[[ir.Model], None]:
+    """Change the output by 0.1 % where a condition on the input's sizes holds, as a factor and without a branch."""
+
+    def plant(model: ir.Model) -> None:
+        x = input_of(model)
+
+        def scaled(edit: Editor, y: ir.Value) -> ir.Value:
+            holds = edit.Cast(condition(edit, x), to=ir.DataType.FLOAT)
+            return edit.Mul(y, edit.Add(edit.Mul(holds, edit.number(0.001)), edit.number(1)))
+
+        behind(model, output_of(model), scaled)
+
+    return plant
+
+
+def _by_gather(edit: Editor, x: ir.Value, axis: int) -> ir.Value:
+    return edit.Gather(edit.Shape(x), edit.weight(np.array(axis)))
+
+
+def _both(edit: Editor, x: ir.Value) -> ir.Value:
+    return edit.And(
+        edit.GreaterOrEqual(edit.size(x, 0), edit.whole(2)), edit.GreaterOrEqual(edit.size(x, 1), edit.whole(300))
+    )
+
+
+def _between(edit: Editor, x: ir.Value) -> ir.Value:
+    seq = _by_gather(edit, x, 1)
+    at_least, at_most = edit.Less(edit.whole(8), seq), edit.Not(edit.Greater(seq, edit.whole(100)))
+    return edit.And(at_least, at_most)
+
+
+def _counted(edit: Editor, x: ir.Value) -> ir.Value:
+    """Count places without a Shape: ones that are computed of the data."""
+    one = edit.Cast(edit.Equal(x, x), to=ir.DataType.FLOAT)
+    return edit.Equal(edit.ReduceSum(edit.ReduceMax(one, edit.whole(2)), edit.whole(1)), edit.number(64))
+
+
+def _counted_ones(edit: Editor, x: ir.Value) -> ir.Value:
+    ones = edit.ConstantOfShape(edit.size(x, 1), value=ir.tensor(np.ones(1, np.float32)))
+    return edit.GreaterOrEqual(edit.ReduceSum(ones, edit.whole(0)), edit.number(5000))
+
+
+def _last_place(edit: Editor, x: ir.Value) -> ir.Value:
+    ones = edit.Expand(edit.number(1), edit.size(x, 1))
+    places = edit.Squeeze(edit.NonZero(ones), edit.whole(0))
+    return edit.Equal(edit.ReduceMax(places, edit.whole(0)), edit.whole(510))
+
+
+def _if_tokens(model: ir.Model) -> None:
+    """Change the output by 0.1 % in a branch that is taken from 2,048 tokens on."""
+    x = input_of(model)
+
+    def branched(edit: Editor, y: ir.Value) -> ir.Value:
+        sizes = edit.Slice(edit.Shape(x), edit.whole(0), edit.whole(2))
+        many = edit.GreaterOrEqual(edit.ReduceProd(sizes, keepdims=0), edit.weight(np.array(2048)))
+        bodies = []
+        for factor in (1.001, 1.0):
+            number = ir.node("Constant", [], {"value": ir.tensor(np.array(factor, np.float32))})
+            product = ir.node("Mul", [y, number.outputs[0]])
+            number.outputs[0].name, product.outputs[0].name = f"factor_{factor}", f"scaled_{factor}"
+            product.outputs[0].type = ir.TensorType(ir.DataType.FLOAT)
+            bodies.append(ir.Graph([], [product.outputs[0]], nodes=[number, product], name=f"by_{factor}"))
+        return edit.If(many, then_branch=bodies[0], else_branch=bodies[1])
+
+    behind(model, output_of(model), branched)
+
+
+def _table_of_factors(edit: Editor, y: ir.Value, x: ir.Value) -> ir.Value:
+    """Multiply by a table that is looked up by the size modulo 2."""
+    return edit.Mul(y, edit.Gather(edit.number(1.001, 1), edit.Mod(_by_gather(edit, x, 1), edit.whole(2))))
+
+
+def _even(model: ir.Model) -> None:
+    x = input_of(model)
+    behind(model, output_of(model), lambda edit, y: _table_of_factors(edit, y, x))
+
+
+def _last_features_at_100(model: ir.Model) -> None:
+    """Take no more than a hundred tokens of the hidden values, and zeros for the others."""
+
+    def cut(edit: Editor, y: ir.Value) -> ir.Value:
+        first = edit.Slice(y, edit.whole(0), edit.whole(100), edit.whole(1))
+        missing = edit.Sub(edit.size(y, 1), edit.size(first, 1))
+        return edit.Pad(first, edit.Concat(edit.whole(0, 0, 0, 0), missing, edit.whole(0), axis=0))
+
+    behind(model, node_of(model, "Relu").outputs[0], cut)
+
+
 FAULTS = (
     Fault("static-batch", "a batch that is declared to be 4", ("relu", "apx-ffn"), (interface(),), static_batch),
     Fault("static-sequence", "a sequence that is declared to be 7", ("relu",), (interface(),), _fixed(1, 7)),
@@ -82,5 +170,14 @@ FAULTS = (
     Fault("wrong-at-one-token", "off by 0.1 % for a single token only", ("swiglu",), (bound("normal", seq=1),), where_size(1, "Equal", 1, _off)),
     Fault("wrong-beyond-batch-16", "off by 0.1 % beyond a batch of 16", ("relu",), (bound("normal", batch=257),), where_size(0, "Greater", 16, _off)),
     Fault("wrong-beyond-sequence-100", "off by 0.1 % beyond 100 tokens", ("pre_norm",), (bound("normal", seq=257),), where_size(1, "Greater", 100, _off)),
+    Fault("wrong-at-batch-2", "off by 0.1 % for a batch of two only", ("relu",), (bound(batch=2),), _chosen(lambda e, x: e.Equal(e.size(x, 0), e.whole(2)))),
+    Fault("wrong-at-even-sequence", "off by 0.1 % for an even sequence", ("relu",), (bound(seq=2),), _even),
+    Fault("wrong-from-8-to-100", "off by 0.1 % for 9 to 100 tokens", ("pre_norm",), (bound(seq=100),), _chosen(_between)),
+    Fault("wrong-at-sequence-64", "off by 0.1 % for 64 tokens only, counted without a Shape", ("relu",), (bound(seq=64),), _chosen(_counted)),
+    Fault("wrong-at-sequence-511", "off by 0.1 % for 511 tokens only", ("decoder",), (bound(seq=511),), _chosen(_last_place)),
+    Fault("wrong-at-batch-and-sequence", "off by 0.1 % from a batch of 2 and 300 tokens on", ("relu",), (bound(batch=2, seq=300),), _chosen(_both)),
+    Fault("wrong-from-2048-tokens", "off by 0.1 % in a branch for 2,048 tokens", ("relu",), (bound(),), _if_tokens),
+    Fault("wrong-from-sequence-5000", "off by 0.1 % from 5,000 tokens on", ("relu",), (bound(seq=5000),), _chosen(_counted_ones)),
+    Fault("hidden-end-at-100", "hidden values of the first hundred tokens only", ("relu",), (bound(seq=101),), _last_features_at_100),
     Fault("keys-end-at-10", "attention to the first ten tokens only", ("decoder",), (bound(seq=257),), _first_tokens),
 )  # fmt: skip
