@@ -10,7 +10,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 
 from ffn_export.exporter import weight_layout
 from ffn_export.exporter.one_line import first_line
-from ffn_export.fusion import batch_of_one, functions, inference, no_ops, opset, scopes, synonyms
+from ffn_export.fusion import batch_of_one, functions, inference, ir_version_3, no_ops, opset, scopes, synonyms
 from ffn_export.fusion.by_rows.apply import by_rows
 from ffn_export.fusion.decisions import GEMM, PADDED, in_use, open_rules
 from ffn_export.fusion.engine import Log, Sweep
@@ -95,7 +95,9 @@ def rewrite(
     try:
         fused = sorted_copy(model)
         if fused is not None:
-            return _rewritten(fused, chosen, used, excluded)
+            fusion = _rewritten(fused, chosen, used, excluded)
+            lost_inputs = len(fusion.model.graph.inputs) < len(model.graph.inputs)
+            return _as_it_came(fusion, model) if lost_inputs and not fusion.values else fusion
     except Exception as error:  # noqa: BLE001 - a fault of ours costs the fusion, not the model
         expose(error)
         problem = f"fusing raised {first_line(error)}: the model is left as it was"
@@ -109,6 +111,7 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     before = node_count(fused), fused.opset_imports.get("", 0)
     remove_portable_functions(fused)
     fused = functions.inlined(fused)
+    ir_version_3.free_constants(fused)
     remove_padding(fused)
     scopes.rename_shadowing(fused)
     opset.tell_subgraphs(fused)
@@ -129,7 +132,7 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     _remove_unused(fused)
     # A rule that writes no operator notes its work on a norm that may stand, by a runtime's leave, in an older graph.
     opset.raise_to(fused, min(_opset_of_written(fused), highest))
-    _allow_constants(fused)
+    ir_version_3.raise_version(fused)
     report = FusionReport(
         target=chosen.name,
         sites=report_sites(fused, chosen, used, log, {"by rows": left, "padded": unpadded}),
@@ -190,6 +193,13 @@ def node_count(model: ir.Model) -> int:
     return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
 
 
+def _as_it_came(fusion: Fusion, model: ir.Model) -> Fusion:
+    before = unchanged(model, fusion.report.target)
+    return replace(
+        fusion, model=as_it_came(model), report=replace(fusion.report, nodes=before.nodes, opset=before.opset)
+    )
+
+
 def as_it_came(model: ir.Model) -> ir.Model:
     """Copy a model that nothing has changed; the model itself where it cannot be copied."""
     try:
@@ -229,12 +239,6 @@ def _remove_unused(model: ir.Model) -> None:
         for name, value in list(graph.initializers.items()):
             if not is_read(value) and not value.is_graph_input() and name not in annotating:
                 del graph.initializers[name]
-
-
-def _allow_constants(model: ir.Model) -> None:
-    """Raise an IR version of 3 where an initialiser is no input, which is what 4 brought."""
-    if any(not value.is_graph_input() for value in model.graph.initializers.values()):
-        model.ir_version = max(model.ir_version, 4)
 
 
 def _opset_of_written(model: ir.Model) -> int:
