@@ -66,7 +66,9 @@ def _why_not(reading: Reading) -> str | None:
             is_weight = node.op_type in sites.PRODUCTS and place == 1
             if is_standard(node, *HALVES) and place > 0 and value is not None and integers(value) is None:
                 return f"where {node.op_type} {node.name!r} cuts is computed"
-            if value is None or value is x or is_weight or value.producer() in reading.nodes:
+            # A constant that is a node of the region is written again, and has to suit rows like any other.
+            is_computed = value is not None and value.producer() in reading.nodes and not is_constant(value)
+            if value is None or value is x or is_weight or is_computed:
                 continue
             if not _is_of_all_rows(value):
                 return f"{value.name!r} is not known to be a number or a row, the same for every token"

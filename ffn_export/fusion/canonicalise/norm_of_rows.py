@@ -19,7 +19,7 @@ from ffn_export.fusion import layout
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
-from ffn_export.fusion.shapes import are_alike, are_same_axes
+from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import input_at, int_of, is_read, is_standard, producer, rank, readers
 
 
@@ -58,7 +58,8 @@ def _has_shape_of(reshape: ir.Node, x: ir.Value) -> bool:
     shape = producer(input_at(reshape, 1), "Shape")
     if shape is not None and shape.inputs[:1] == (x,) and not shape.attributes:
         return True
-    return are_alike(reshape.outputs[0], x)
+    own = reshape.outputs[0].shape
+    return own is not None and x.shape is not None and len(own) == len(x.shape) and are_same_axes(own, x.shape)
 
 
 def _reshaped(statistic: ir.Value, x: ir.Value) -> ir.Node | None:

@@ -89,11 +89,19 @@ def test_with_biases_in_the_products() -> None:
             "h = MatMul(x, w1) p = Constant<value = float[2,1] {1, 2}>() a = Add(h, p) g = Gelu(a) y = MatMul(g, w2)",
             "'p' is not known to be a number or a row, the same for every token",
         ),
+        (
+            f"h = MatMul(x, w1) p = Constant<value = float[1,1,128] {{{', '.join(['1'] * 128)}}}>() a = Add(h, p) "
+            "g = Gelu(a) y = MatMul(g, w2)",
+            "'p' is not known to be a number or a row, the same for every token",
+        ),
     ],
 )
 def test_what_is_left_says_why(written: str, reason: str) -> None:
     z = ", float[batch,seq,16] z" if "z =" in written else ""
-    of = feed_forward(written, outputs=f"float[{'rows,2' if 'Reshape' in written else 'batch,seq'},8] y{z}")
+    widths = (8, 128 if "128" in written else 16)
+    of = feed_forward(
+        written, outputs=f"float[{'rows,2' if 'Reshape' in written else 'batch,seq'},8] y{z}", widths=widths
+    )
     fused, report = fuse(of, "ort-cpu", forms=FORMS)
     assert "Loop" not in operators(fused)
     assert [reason in str(site.reason) for site in report.sites] == [True]
