@@ -14,7 +14,7 @@ import torch
 from onnx_ir.passes.common import NameFixPass
 
 from ffn_export.errors import ExportError
-from ffn_export.exporter import decompositions, empty_sizes, experts
+from ffn_export.exporter import decompositions, empty_sizes, experts, hidden_rows
 from ffn_export.exporter.checks import check_inference_only, specialised
 from ffn_export.exporter.exact_rules import exact_rules
 from ffn_export.exporter.module_state import evaluation_mode
@@ -171,6 +171,7 @@ def _translate(program: torch.export.ExportedProgram, source: Source, names: tup
     # The names asked for are assigned at last, to inputs and outputs alone: another value may have one of them.
     NameFixPass()(onnx_program.model)
     empty_sizes.keep(onnx_program.model)
+    hidden_rows.keep(onnx_program.model)
     return onnx_program.model
 
 

@@ -7,6 +7,8 @@
 - ``1.0 - mask`` of an integer mask is a difference in floating point: the translation takes no two dtypes.
 - ``clamp`` with one bound is a ``Clip`` with one, for which ONNX Runtime makes the largest number of an infinity: the
   other bound is said. And in half precision it is a ``Max`` and a ``Min``; ``hardtanh`` is a ``Clip`` in any.
+- Attention with a mask of floats gives 0 for a row that sees no key; the translation gives NaN. It is written out where
+  the program holds minus infinity.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 _aten = torch.ops.aten
+_ATTENTION = _aten.scaled_dot_product_attention.default
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -28,14 +31,15 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
         return program
     # backed_size_oblivious: as in the trace, a layout that differs at size 1 is not taken as a guard.
     with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
-        result: torch.export.ExportedProgram = program.run_decompositions(dict(_TABLE))
+        table = {op: each for op, each in _TABLE.items() if op is not _ATTENTION or _hides(program.graph)}
+        result: torch.export.ExportedProgram = program.run_decompositions(table)
     result._guards_code = program._guards_code  # they hold for what they are written as, too
     return result
 
 
 def _is_decomposed(node: torch.fx.Node) -> bool:
     fits = _FITS.get(node.target)
-    if fits is None:
+    if fits is None or (node.target is _ATTENTION and not _hides(node.graph)):
         return False
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
     return fits(*args, **kwargs)
@@ -107,6 +111,46 @@ def _clamp_max(x: Tensor, high: float) -> Tensor:
     return _clamp(x, None, high)
 
 
+def _hides(graph: torch.fx.Graph) -> bool:
+    """Whether a program writes minus infinity anywhere, as a mask would, and has no attention of PyTorch's own layers.
+
+    Where nobody asks for gradients, those take another way, which gives NaN for such a row.
+    """
+    stacks = (str(node.meta.get("nn_module_stack", "")) for node in graph.nodes if node.target is _ATTENTION)
+    if any("MultiheadAttention" in stack for stack in stacks):
+        return False
+    return any(-math.inf in (*node.args, *node.kwargs.values()) for node in graph.nodes)
+
+
+def _is_masked(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> bool:
+    del query, key, value, scale
+    by_floats = attn_mask is not None and attn_mask.dtype is not torch.bool
+    return by_floats and not (dropout_p or is_causal or enable_gqa)
+
+
+def _masked_attention(query: Tensor, key: Tensor, value: Tensor, *options: Any, **named: Any) -> Tensor:
+    """Attention by its formula, 0 where every score is hidden."""
+    if not _is_masked(query, key, value, *options, **named):
+        result: Tensor = NotImplemented
+        return result
+    mask, scale = options[0] if options else named["attn_mask"], named.get("scale")
+    root = (query.shape[-1] ** -0.5 if scale is None else scale) ** 0.5  # of both, as PyTorch does, for small scores
+    scores = (query * root) @ (key * root).transpose(-1, -2) + mask
+    is_hidden = scores == -math.inf
+    # By elements alone: where a whole row is hidden its softmax is of equal numbers, none of which is taken.
+    weights = scores.masked_fill(is_hidden, torch.finfo(scores.dtype).min).softmax(dim=-1)
+    return weights.masked_fill(is_hidden, 0.0) @ value
+
+
 # Operator -> whether it is written as others here, asked of its arguments; and what it is written as.
 _FITS: Mapping[Any, Callable[..., bool]] = {
     _aten.clamp.default: _is_clip,
@@ -115,6 +159,7 @@ _FITS: Mapping[Any, Callable[..., bool]] = {
     _aten.conv1d.default: _is_pointwise,
     _aten.log_sigmoid.default: _has_softplus,
     _aten.rsub.Scalar: _is_mixed,
+    _ATTENTION: _is_masked,
 }
 _TABLE: Mapping[OpOverload, Callable[..., Any]] = {
     _aten.clamp.default: _clamp,
@@ -123,4 +168,5 @@ _TABLE: Mapping[OpOverload, Callable[..., Any]] = {
     _aten.conv1d.default: _conv1d,
     _aten.log_sigmoid.default: _log_sigmoid,
     _aten.rsub.Scalar: _rsub,
+    _ATTENTION: _masked_attention,
 }
