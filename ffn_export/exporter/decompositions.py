@@ -148,7 +148,8 @@ def _masked_attention(query: Tensor, key: Tensor, value: Tensor, *options: Any, 
     is_hidden = scores == -math.inf
     # By elements alone: where a whole row is hidden its softmax is of equal numbers, none of which is taken.
     weights = scores.masked_fill(is_hidden, torch.finfo(scores.dtype).min).softmax(dim=-1)
-    return weights.masked_fill(is_hidden, 0.0) @ value
+    attended: Tensor = weights.masked_fill(is_hidden, 0.0) @ value
+    return attended
 
 
 # Operator -> whether it is written as others here, asked of its arguments; and what it is written as.

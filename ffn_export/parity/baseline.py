@@ -58,9 +58,11 @@ def compare(old: ParityResult, new: ParityResult) -> Comparison:
 
 
 def _interface(old: ParityResult, new: ParityResult) -> Iterator[Regression]:
-    for line in new.interface:
-        if line not in old.interface:
-            yield Regression("failure", "interface", line)
+    for what, now, before in (
+        ("interface", new.interface, old.interface),
+        ("formulas", new.formulas, old.formulas),
+    ):
+        yield from (Regression("failure", what, line) for line in now if line not in before)
 
 
 def _weights(old: ParityResult, new: ParityResult) -> Iterator[Regression]:

@@ -19,17 +19,20 @@ if TYPE_CHECKING:  # reports load what this says, and load no graphs
 SUMS_IN_ORDER = "sums in order"
 DROPS_NAN = "drops NaN"
 FLUSHES_DENORMALS = "flushes denormals"
+EMPTY_TENSORS = "empty tensors"
 
 # Caveat -> what it means, and the kinds of values on which it explains anything; None for all of them.
 MEANING: Mapping[str, str] = {
     SUMS_IN_ORDER: "adds the products of a row one after the other",
     DROPS_NAN: "gives a number for NaN",
     FLUSHES_DENORMALS: "takes denormal numbers for 0",
+    EMPTY_TENSORS: "treats empty tensors otherwise than ONNX's reference evaluator, with which this graph is right",
 }
 _VALUES: Mapping[str, frozenset[str] | None] = {
     SUMS_IN_ORDER: None,
     DROPS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
     FLUSHES_DENORMALS: frozenset({"denormal"}),
+    EMPTY_TENSORS: None,
 }
 _KNOWN: Mapping[str, tuple[str, ...]] = {
     "openvino": (SUMS_IN_ORDER, DROPS_NAN),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ffn_export.errors import UsageError
 from ffn_export.parity import verdict
-from ffn_export.parity.caveats import MEANING
+from ffn_export.parity.caveats import EMPTY_TENSORS, MEANING
 from ffn_export.parity.imprecise_operators import IMPRECISE
 from ffn_export.parity.measures import OutputMetrics, PropertyMetrics, UntracedConstant, WeightMetrics
 from ffn_export.parity.sizes.report import Sizes
@@ -37,6 +37,7 @@ class CaseResult:
         imprecise_operators: The graph's operators that are known to be less accurate than the nodes they replace.
         caveats: What is known of the runtime's arithmetic that may explain an error on this case.
         saved: Where the inputs were written, as an ONNX test vector; None where they were not.
+        hint: What in the inputs explains a failure, and what to do; None where nothing is known to.
     """
 
     runtime: str
@@ -50,16 +51,19 @@ class CaseResult:
     imprecise_operators: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     saved: str | None = None
+    hint: str | None = None
 
     def failure(self, tolerances: Tolerances) -> str | None:
         """Return why the case fails under the tolerances, or None."""
         if self.error is not None:
-            return self.error
+            return None if EMPTY_TENSORS in self.caveats else self.error
         found = (self.output_failure(output, tolerances) for output in self.outputs)
         return next((failure for failure in found if failure is not None), None)
 
     def output_failure(self, output: OutputMetrics, tolerances: Tolerances) -> str | None:
         """Return why an output fails, or None where it is right or its error is explained."""
+        if EMPTY_TENSORS in self.caveats:
+            return None
         excused = bool(self.imprecise_operators)
         return verdict.output_failure(output, tolerances, excused=excused, caveats=self.caveats)
 
@@ -73,7 +77,7 @@ class CaseResult:
         if not known or self.skipped is not None or self.failure(tolerances) is not None:
             return None
         found = (verdict.output_failure(output, tolerances) for output in self.outputs)
-        outside = next((failure for failure in found if failure is not None), None)
+        outside = self.error or next((failure for failure in found if failure is not None), None)
         if outside is None:
             return None
         operators = [
@@ -99,7 +103,8 @@ class CaseResult:
         warning = self.warning(tolerances)
         judged = {"status": self.status(tolerances), "factor": self.factor(tolerances), "warning": warning}
         outputs = [output.to_dict() for output in self.outputs]
-        return {**asdict(self), "outputs": outputs, **judged}
+        data = {**asdict(self), "outputs": outputs, **judged}
+        return {name: value for name, value in data.items() if value is not None or name != "hint"}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CaseResult:
@@ -137,6 +142,7 @@ class ParityResult:
         sizes: What sizes do in the graph, and at which it was not judged; None where cases were given.
         untraced: Constants that match no parameter.
         unheld: Parameters that the module reads and no constant holds.
+        formulas: Norms and GELUs of the graph that compute with another number or function than PyTorch.
     """
 
     model: str
@@ -155,6 +161,7 @@ class ParityResult:
     sizes: Sizes | None = None
     untraced: tuple[UntracedConstant, ...] = ()
     unheld: tuple[UntracedConstant, ...] = ()
+    formulas: tuple[str, ...] = ()
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -179,7 +186,7 @@ class ParityResult:
     @property
     def failures(self) -> tuple[str, ...]:
         """Every reason to fail, one line each."""
-        found = [*self.interface]
+        found = [*self.interface, *self.formulas]
         found += [f for each in self.weights if (f := verdict.weight_failure(each, self.tolerances)) is not None]
         cases = [
             (case, failure)
@@ -190,7 +197,7 @@ class ParityResult:
             found.append(foreign)
         only_empty = all(0 in case.sizes.values() for case, _ in cases)
         found += [
-            f"{case.runtime}, {case.case}: {failure}{_hint(case) if only_empty else ''}" for case, failure in cases
+            f"{case.runtime}, {case.case}: {failure}{_hint(case, only_empty=only_empty)}" for case, failure in cases
         ]
         found += [
             f"{each.runtime}, {failure}"
@@ -256,7 +263,7 @@ class ParityResult:
         data["warnings"] = list(self.warnings)
         data["cases"] = [case.to_dict(self.tolerances) for case in self.cases]
         data["properties"] = [each.to_dict() for each in self.properties]
-        return {name: value for name, value in data.items() if value or name not in ("untraced", "unheld")}
+        return {name: value for name, value in data.items() if value or name not in ("untraced", "unheld", "formulas")}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ParityResult:
@@ -275,6 +282,7 @@ class ParityResult:
             cases=tuple(map(CaseResult.from_dict, data["cases"])),
             unavailable=dict(data["unavailable"]),
             interface=tuple(data["interface"]),
+            formulas=tuple(data.get("formulas", ())),
             weights=tuple(map(WeightMetrics.from_dict, data["weights"])),
             untraced=tuple(map(UntracedConstant.from_dict, data.get("untraced", ()))),
             unheld=tuple(map(UntracedConstant.from_dict, data.get("unheld", ()))),
@@ -288,7 +296,11 @@ class ParityResult:
         )
 
 
-def _hint(case: CaseResult) -> str:
-    """Return how to leave the empty axes of a case out, of which some right models make nothing."""
+def _hint(case: CaseResult, *, only_empty: bool) -> str:
+    """Return what explains a failure, or how to leave empty axes out, of which some right models make nothing."""
+    if case.hint is not None:
+        return f" ({case.hint})"
+    if not only_empty:
+        return ""
     empty = [name for name, size in case.sizes.items() if size == 0]
     return f" (no size but 0 fails: where no caller gives that, declare {' and '.join(f'{n}>=1' for n in empty)})"

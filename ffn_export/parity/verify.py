@@ -23,6 +23,7 @@ from ffn_export.parity import (
     repeatable,
 )
 from ffn_export.parity.cases import Case
+from ffn_export.parity.causes import Causes
 from ffn_export.parity.caveats import caveats, of_operators
 from ffn_export.parity.evidence import Evaluated, Keeper
 from ffn_export.parity.imprecise_operators import imprecise_operators
@@ -97,12 +98,13 @@ def verify(
     cases = [*cases, *aim.cases]
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
     known = of_operators(model.graph.all_nodes())
+    causes = Causes(artifact, tolerances or Tolerances())
 
     def judged(numbered: tuple[int, Case]) -> tuple[tuple[CaseResult, ...], Mapping[tuple[str, int], str]]:
         index, case = numbered
         progress(f"verifying {case.name} ({index + 1} of {len(cases)})")
         evaluated = _evaluated(case, reference, loaded, imprecise, known)
-        results = evaluated.results
+        results = causes.named(evaluated, reference.inputs)
         for keeper in keepers:
             results = keeper.keep(Evaluated(case, evaluated.feeds, evaluated.truths, evaluated.outputs, results))
         return results, interface.output_differences(model, evaluated.feeds, evaluated.truths)
@@ -130,6 +132,8 @@ def verify(
             *(interface.rejected(path) if loaded and OrtCpu.name in unavailable else ()),
             *inference_only.differences(model),
             *_unrepeatable(reference, cases, found),
+        ),
+        formulas=(
             *(() if watched is None else epsilons.differences(model, watched)),
             *(() if watched is None or declares_a_bound else gelu_kinds.differences(model, watched)),
         ),

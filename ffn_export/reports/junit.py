@@ -67,6 +67,8 @@ def _suites(result: ParityResult) -> Iterator[TestSuite]:
     for runtime, reason in result.unavailable.items():
         yield _suite(result, runtime, [("loading the model", Skipped(_legal(reason)))])
     yield _suite(result, "interface", [("inputs, outputs and axes", _interface_outcome(result))])
+    if result.formulas:
+        yield _suite(result, "formulas", [("norms and GELUs", _failure("; ".join(result.formulas)))])
     yield _suite(result, "weights", _weight_outcomes(result))
     for runtime in dict.fromkeys(each.runtime for each in result.properties):
         yield _suite(result, f"{runtime} properties", _property_outcomes(result, runtime))

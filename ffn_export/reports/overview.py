@@ -72,6 +72,8 @@ def check_rows(result: ParityResult) -> Iterator[CheckRow]:
     differences = len(result.interface)
     note = f"differences from the spec: {differences}" if differences else "as the spec says"
     yield CheckRow("interface", "failed" if differences else "passed", note)
+    if result.formulas:
+        yield CheckRow("formulas", "failed", f"norms and GELUs other than PyTorch's: {len(result.formulas)}")
     differing = sum(verdict.weight_failure(weight, result.tolerances) is not None for weight in result.weights)
     foreign = verdict.foreign_weights(result.untraced, result.unheld) is not None
     nothing = not (result.weights or foreign)

@@ -23,7 +23,7 @@ class Attention(nn.Module):
         self.lowest = lowest
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        heads = x.unflatten(-1, (2, 8)).transpose(1, 2)
+        heads = x.reshape(*x.shape[:2], 2, 8).transpose(1, 2)
         seen = mask[:, None, None]
         if self.lowest is not None:
             seen = torch.zeros(seen.shape).masked_fill(~seen, self.lowest)

@@ -20,10 +20,13 @@ from tests.parity.faults.bases import OPSET, TARGET, Base
 InGraph = Callable[[ir.Model], None]
 InModule = Callable[[nn.Module], None]
 
-Detector = Literal["interface", "weights", "bound", "non-finite", "shape", "failure", "property", "unavailable"]
+Detector = Literal[
+    "interface", "formula", "weights", "bound", "non-finite", "shape", "failure", "property", "unavailable"
+]
 
 DETECTORS: Mapping[Detector, str] = {
-    "interface": "inputs, outputs, axes, dtypes and epsilons of the graph against the SPEC and its module",
+    "interface": "inputs, outputs, axes and dtypes of the graph against the SPEC",
+    "formula": "epsilons of norms and kinds of GELU against those that the module computes with",
     "weights": "initialisers against the parameters that they are traced to",
     "bound": "error of an output against the oracle, over what PyTorch's own error allows",
     "non-finite": "NaN or infinity where neither the oracle nor PyTorch has it, or the other way",
@@ -108,6 +111,10 @@ def interface() -> Catch:
     return Catch("interface")
 
 
+def formula() -> Catch:
+    return Catch("formula")
+
+
 def weights() -> Catch:
     return Catch("weights")
 
@@ -137,6 +144,7 @@ def catches(result: ParityResult) -> list[Catch]:
     """Return everything that spoke against a model."""
     allowed = result.tolerances
     found = [Catch("interface") for _ in result.interface]
+    found += [Catch("formula") for _ in result.formulas]
     found += [Catch("weights") for weight in result.weights if verdict.weight_failure(weight, allowed) is not None]
     found += [Catch("property", each.property) for each in result.properties if verdict.property_failure(each, allowed)]
     for case in result.cases:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from tests.parity.faults.edit import Editor, behind, node_of, output_of, replaced
-from tests.parity.faults.fault import Fault, bound, interface, non_finite
+from tests.parity.faults.fault import Fault, bound, formula, non_finite
 
 _NORMS = ("LayerNormalization", "RMSNormalization")
 
@@ -122,7 +122,7 @@ FAULTS = (
     Fault("epsilon-over-10", "an epsilon of 1e-6 for 1e-5", ("post_norm", "pre_norm", "decoder", "gpt2-ffn"), (bound(),), epsilon(1e-6)),
     Fault("rms-epsilon-times-10", "an epsilon of 1e-5 for 1e-6", ("swiglu", "t5-ffn"), (bound("small"),), epsilon(1e-5)),
     Fault("rms-epsilon-over-10", "an epsilon of 1e-7 for 1e-6", ("swiglu", "t5-ffn"), (bound("small"),), epsilon(1e-7)),
-    Fault("epsilon-unseen", "an epsilon of 1e-11 for 1e-12", ("bert-ffn",), (interface(),), epsilon(1e-11)),
+    Fault("epsilon-unseen", "an epsilon of 1e-11 for 1e-12", ("bert-ffn",), (formula(),), epsilon(1e-11)),
     Fault("epsilon-tiny", "an epsilon of 1e-12 for 1e-5", ("post_norm", "d2l-addnorm", "transformer-base"), (bound(),), epsilon(1e-12)),
     Fault("epsilon-absent", "no epsilon, for which ONNX takes 1e-5", ("swiglu", "bert-ffn"), (bound(),), _without_epsilon),
     Fault("epsilon-outside", "epsilon added to the root and not under it", ("post_norm",), (bound(),), written(_epsilon_outside)),
