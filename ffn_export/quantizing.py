@@ -11,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ffn_export.exporter import onnx_file
-from ffn_export.parity.cases import typical
+from ffn_export.parity.cases import whole
 from ffn_export.parity.references import OnnxReference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances, check_budget
@@ -63,7 +63,7 @@ def quantize(
         model: An ONNX model in memory, an ``.onnx`` file, or a bundle; it is left unchanged.
         options: How; None means 8 bits in blocks of 32, computed in 8-bit integers.
         budget: The largest relative L2 error of an output.
-        samples: Arrays by input name to judge on; None draws some, which are no real activations.
+        samples: Arrays by input name to judge on beside drawn ones, which are no real activations.
         runtimes: Names of runtimes that must judge it; None means every one that can run it here.
         threads: Intra-op threads; None means the processors that this process may run on.
         seed: Seed of the drawn inputs.
@@ -89,7 +89,7 @@ def quantize(
             reference,
             runtimes=runtimes,
             settings=file.settings,
-            cases=typical(reference.inputs, samples, seed),
+            cases=whole(reference.inputs, reference.example, samples, seed),
             tolerances=Tolerances(relative_l2=budget),
             threads=threads,
             progress=progress,

@@ -188,7 +188,7 @@ def _build_in(
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     cases = whole(source.inputs, source.example, samples, options.seed)
     reference = reference or TorchReference(source, threads)
-    gate = Gate(reference, cases, cases, options.budget, _few_bits_budget(options))
+    gate = Gate(reference, cases, options.budget, _few_bits_budget(options))
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
     progress(f"fusing for {options.target}")
     fused, fusion = fuse(

@@ -116,17 +116,6 @@ def whole(
     return [*sweep(specs, example, seed), *([] if samples is None else [given(samples, specs)])]
 
 
-def typical(specs: Sequence[TensorSpec], samples: Mapping[str, object] | None = None, seed: int = 0) -> list[Case]:
-    """Return the cases that a relative error is judged on: the user's samples, else normal values of several sizes.
-
-    Raises:
-        UsageError: If the samples are not one array for each input, as it takes them.
-    """
-    if samples is None:
-        return [case for case in sweep(specs, seed=seed) if case.values == "normal"]
-    return [given(samples, specs)]
-
-
 def sized(sizes: Mapping[str, int], values: str, seed: int) -> Case:
     """Return the case of these sizes, named for them and for the kind of its values."""
     return Case(f"{size_label(sizes)} {values}", dict(sizes), values, seed)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ffn_export.errors import UsageError
 from ffn_export.parity import verdict
 from ffn_export.parity.caveats import EMPTY_TENSORS, MEANING
+from ffn_export.parity.extreme_values import EXTREME
 from ffn_export.parity.imprecise_operators import IMPRECISE
 from ffn_export.parity.measures import OutputMetrics, PropertyMetrics, UntracedConstant, WeightMetrics
 from ffn_export.parity.sizes.report import Sizes
@@ -65,7 +66,18 @@ class CaseResult:
         if EMPTY_TENSORS in self.caveats:
             return None
         excused = bool(self.imprecise_operators)
-        return verdict.output_failure(output, tolerances, excused=excused, caveats=self.caveats)
+        failure = verdict.output_failure(output, tolerances, excused=excused, caveats=self.caveats)
+        if failure is not None and self._is_beyond_budget(tolerances) and verdict.differs_in_size(output, self.caveats):
+            return None
+        return failure
+
+    def _is_beyond_budget(self, tolerances: Tolerances) -> bool:
+        """Whether a budget is declared and the values are extreme.
+
+        A model that is meant to differ, as one with weights in few bits, is judged on ordinary values: next to zero,
+        one rounding of the weights is more than any budget of the output.
+        """
+        return tolerances.relative_l2 is not None and self.values in EXTREME
 
     def factor(self, tolerances: Tolerances) -> float:
         """Return the largest error of an output as a multiple of what is allowed; 0 where none was compared."""
@@ -73,7 +85,8 @@ class CaseResult:
 
     def warning(self, tolerances: Tolerances) -> str | None:
         """Return by how much the case leaves the bound and why that is no failure, or None."""
-        known = bool(self.imprecise_operators or self.caveats)
+        beyond = self._is_beyond_budget(tolerances)
+        known = bool(self.imprecise_operators or self.caveats or beyond)
         if not known or self.skipped is not None or self.failure(tolerances) is not None:
             return None
         found = (verdict.output_failure(output, tolerances) for output in self.outputs)
@@ -88,7 +101,8 @@ class CaseResult:
         times = (
             f": {factor:.2f} times what is allowed" if factor > 1 else ""
         )  # else it is NaN that is not as it should be
-        return f"{outside}{times}; {' and '.join([*operators, *of_runtime])}"
+        of_budget = [f"{self.values} values are extreme, and a budget is for ordinary ones"] if beyond else []
+        return f"{outside}{times}; {' and '.join([*operators, *of_runtime, *of_budget])}"
 
     def status(self, tolerances: Tolerances) -> CaseStatus:
         """Return the verdict on this case."""

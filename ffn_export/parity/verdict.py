@@ -122,6 +122,12 @@ def _outside(metrics: OutputMetrics, error: Error, most: float) -> str:
     )
 
 
+def differs_in_size(metrics: OutputMetrics, caveats: Collection[str] = ()) -> bool:
+    """Whether an output can be compared and has no NaN or infinity that it should not have."""
+    lost = metrics.dropped and DROPS_NAN not in caveats
+    return metrics.problem is None and not metrics.unexpected and not lost
+
+
 def limit(
     error: Error, metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool, caveats: Collection[str] = ()
 ) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ffn_export.parity.cases import Case, typical, whole
+from ffn_export.parity.cases import Case, whole
 from ffn_export.parity.references import OnnxReference, Reference
 from ffn_export.parity.result import ParityResult
 from ffn_export.parity.tolerances import Tolerances
@@ -22,14 +22,12 @@ class Gate:
     Attributes:
         reference: What the model should compute.
         cases: Inputs that it is judged on.
-        few_bits_cases: The same where weights are in few bits.
         budget: Declared relative L2 error of an output; None means the bound in units of the last place.
         few_bits_budget: The same where weights are in few bits.
     """
 
     reference: Reference
     cases: Sequence[Case]
-    few_bits_cases: Sequence[Case]
     budget: float | None = None
     few_bits_budget: float | None = None
 
@@ -60,7 +58,7 @@ class Gate:
             self.reference,
             runtimes=runtimes,
             settings=choice.settings,
-            cases=self.few_bits_cases if in_few_bits else self.cases,
+            cases=self.cases,
             tolerances=Tolerances(relative_l2=self.few_bits_budget if in_few_bits else self.budget),
             threads=threads,
             progress=progress,
@@ -70,8 +68,6 @@ class Gate:
 def own_gate(path: Path, options: TuneOptions, threads: int) -> Gate:
     """Return the gate of a model that is held against itself as it was exported.
 
-    A budget for few bits is no bound for extreme values, so it is judged on typical ones.
-
     Args:
         path: The model as it was exported.
         options: Its samples are judged on, and its budget.
@@ -79,4 +75,4 @@ def own_gate(path: Path, options: TuneOptions, threads: int) -> Gate:
     """
     reference = OnnxReference(path, threads)
     cases = whole(reference.inputs, reference.example, options.samples)
-    return Gate(reference, cases, typical(reference.inputs, options.samples), few_bits_budget=options.budget)
+    return Gate(reference, cases, few_bits_budget=options.budget)

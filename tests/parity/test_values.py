@@ -7,6 +7,7 @@ import pytest
 
 from ffn_export.exporter.drawing import draw_all, float_info
 from ffn_export.exporter.tensor_spec import TensorSpec
+from ffn_export.parity.extreme_values import EXTREME, THRESHOLD
 from ffn_export.parity.values import VALUES
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -79,3 +80,7 @@ def test_each_part_of_the_features_is_spoiled_and_every_second_token_is_clean(ki
 
 def test_zeros() -> None:
     assert not drawn("zeros", "float32[batch,4]").any()
+
+
+def test_every_kind_but_the_normal_one_is_extreme() -> None:
+    assert {*VALUES, THRESHOLD} - {"normal"} == EXTREME

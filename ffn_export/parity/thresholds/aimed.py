@@ -26,6 +26,7 @@ from ffn_export.fusion import constants
 from ffn_export.fusion.views import is_one_of
 from ffn_export.parity.after_fusing.running import RefusedError, Runtimes, runtimes
 from ffn_export.parity.cases import Case
+from ffn_export.parity.extreme_values import THRESHOLD
 from ffn_export.parity.references import Reference
 from ffn_export.parity.thresholds.arrivals import Met, Observer, distances, observer, wanted
 from ffn_export.parity.thresholds.directions import along, around, directed, peaks, scaled
@@ -33,9 +34,6 @@ from ffn_export.parity.thresholds.find import Threshold, find
 from ffn_export.parity.thresholds.flat import flat
 from ffn_export.parity.thresholds.integers import told_apart
 from ffn_export.size_label import size_label
-
-THRESHOLD = "threshold"
-"""The kind of values of these cases."""
 
 _MOST_OBSERVED = 24
 _MOST_PLACES = 512  # of a case that is observed, all its symbolic axes multiplied
