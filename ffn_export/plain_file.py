@@ -58,7 +58,7 @@ def read_bytes(path: Path, most: int) -> bytes:
         if size > most:
             raise UsageError(f"cannot read {path}: it holds {size:,} bytes, more than the {most:,} that it may")
         try:
-            return file.read(most)
+            return file.read(size)  # Python sets aside what is asked for, were it 2 GB for a file of 1 kB
         except OSError as error:
             raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
 
