@@ -14,6 +14,7 @@ from ffn_export.exporter import onnx_file
 from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.one_line import first_line
 from ffn_export.parity import (
+    bodies,
     conditioning,
     epsilons,
     gelu_kinds,
@@ -117,6 +118,7 @@ def verify(
     if loaded:
         progress("verifying properties")
     watched = _watched(reference, cases, found)
+    judged_bodies = bodies.judge(model)
     found_weights = _weights(model, reference, watched)
     # Who declares a bound says how far a model may be from the module: another GELU within it is what was asked for.
     declares_a_bound = tolerances is not None and (tolerances.relative_l2 is not None or bool(tolerances.closeness))
@@ -131,6 +133,7 @@ def verify(
             *misdeclared.values(),
             *(interface.rejected(path) if loaded and OrtCpu.name in unavailable else ()),
             *inference_only.differences(model),
+            *judged_bodies.failures,
             *_unrepeatable(reference, cases, found),
         ),
         formulas=(
@@ -142,7 +145,7 @@ def verify(
         unheld=found_weights.unheld,
         properties=_properties(reference, loaded, cases, found),
         sizes=drawn.sizes,
-        notes=(*properties.expected_breaks(model), *aim.notes, *_not_run(path.name, loaded)),
+        notes=(*properties.expected_breaks(model), *judged_bodies.notes, *aim.notes, *_not_run(path.name, loaded)),
         placement={name: runner.placement() for name, runner in loaded.items()},
         precision={name: runner.precision() for name, runner in loaded.items()},
         environment=environment.current(threads),
