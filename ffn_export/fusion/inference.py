@@ -17,6 +17,8 @@ from ffn_export.fusion.shape_proofs.facts import Shape
 from ffn_export.fusion.shape_proofs.prove import Proof
 from ffn_export.fusion.shape_proofs.size import Size
 
+_NEW = ir.Shape(())
+
 
 class PartnerDim(ir.SymbolicDim):
     """The size of an axis that is another one wherever an element-wise operator reads both.
@@ -57,13 +59,15 @@ class Stated:
         """Give each value of a model its stated shape back.
 
         Of a value that the model did not have, such as one within a loop that a rule wrote, what is proven stays, with
-        the names of the model's own axes alone.
+        the names of the model's own axes alone. So it does of a value that was renamed as it grew, if the model stated
+        a shape of it.
         """
         for value in _values(model):
-            if value in self.shapes:
+            name = str(value.name)  # of a value that holds something else now there is another
+            if value in self.shapes and name in self._by_name:
                 value.shape, value.type = self.shapes[value], self.types[value]
-            elif (name := str(value.name)) in self._by_name:
-                value.shape = self._by_name[name]
+            elif name in self._by_name or self.shapes.get(value, _NEW) is None:
+                value.shape = self._by_name.get(name)
             elif value.shape is not None:
                 value.shape = ir.Shape([dim if self._is_own(dim) else None for dim in value.shape])
 

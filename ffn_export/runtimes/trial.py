@@ -38,11 +38,11 @@ class Trial:
 
         Raises:
             RuntimeUnavailableError: If it cannot run here; the message is the reason.
-            ArithmeticError: If it computed something else.
+            RuntimeError: If it computed something else.
         """
         x = np.arange(12, dtype=np.float32).reshape(3, 4)
         runner = runtime.load(self.artifact, 1)
         (result,) = runner.run({"x": x}).values()
         if not np.array_equal(result, 2 * x):
-            raise ArithmeticError(f"twice {x.tolist()} came out as {result.tolist()}")
+            raise RuntimeError(f"twice {x.tolist()} came out as {result.tolist()}")
         return f"ran a model on {', '.join(runner.placement())} in {runner.precision()}"

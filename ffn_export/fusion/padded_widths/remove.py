@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import sites
 from ffn_export.fusion.builder import Names
+from ffn_export.fusion.inference import prove_shapes
 from ffn_export.fusion.padded_widths.reading import Plan, read_back, together
 from ffn_export.fusion.padded_widths.units import (
     RULE,
@@ -39,7 +40,9 @@ def remove(model: ir.Model) -> bool:
     if not grown:
         return False
     pads = [node for node in model.graph.all_nodes() if is_standard(node, "Pad") and RULE in rules_of(node)]
+    stated = prove_shapes(model)
     plans = [plan for site in sites.find(model) if (plan := read_back(site)) is not None]
+    stated.restore(model)
     if not all(map(_is_intact, grown)) or not _explain(plans, grown, pads):
         return False
     names = Names(model)

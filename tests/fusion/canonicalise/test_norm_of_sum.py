@@ -45,7 +45,9 @@ def test_runs_at_the_default_level(norm: str, target: str) -> None:
 def test_single_number_is_written_out() -> None:
     fused, report = fuse(model("h = Add(x, r) y = LayerNormalization(h, one)", ROW, inputs=TWO), "portable")
     assert operators(fused) == ["Add", "LayerNormalization"]
-    assert list(fused.graph.node(1).inputs[1].shape or ()) == [8]
+    scale = fused.graph.node(1).inputs[1]
+    assert scale is not None
+    assert list(scale.shape or ()) == [8]
     assert report.rules == {"norm-of-sum": 1}
 
 
