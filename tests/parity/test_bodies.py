@@ -16,7 +16,7 @@ WIDTH = 16
 ROW = np.linspace(0.5, 1.5, WIDTH, dtype=np.float32)
 
 
-def called(operator: str, constants: int, computed: int = 1, **attributes: object) -> ir.Model:
+def called(operator: str, constants: int, computed: int = 1, **attributes: float) -> ir.Model:
     """Return a graph of one call: computed inputs first, then rows of constants."""
     inputs = [
         ir.Value(name=f"x{i}", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(["n", WIDTH]))
