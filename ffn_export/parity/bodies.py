@@ -20,6 +20,7 @@ from ffn_export.exporter.drawing import Array, float_info
 from ffn_export.exporter.one_line import first_line
 from ffn_export.runtimes import contrib_operators
 from ffn_export.runtimes.half_precision import widened
+from ffn_export.strict import expose_own
 
 # Squares of the smallest are far below the epsilons in use, 1e-5 to 1e-12, and those of the largest far above.
 _MAGNITUDES = (1.0, 30.0, 1e-3, 1e-6)
@@ -85,6 +86,7 @@ def _wrong(model: ir.Model, function: ir.Function, calls: list[ir.Node]) -> str 
             try:
                 found = _run(_alone(model, node, feeds, function), feeds)
             except Exception as error:  # noqa: BLE001 - whatever the evaluator meets in a body
+                expose_own(error)
                 return f"it raises {first_line(error)}"
             for index, (have, want) in enumerate(zip(found, wanted, strict=True)):
                 apart = _apart(have, want)

@@ -24,6 +24,7 @@ from ffn_export.parity.result import CaseResult
 from ffn_export.parity.tolerances import Tolerances
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.reference import OnnxEvaluator
+from ffn_export.strict import expose_own
 
 
 class Causes:
@@ -54,7 +55,8 @@ class Causes:
             return False
         try:
             gave = self._evaluator.run(evaluated.feeds)
-        except Exception:  # noqa: BLE001 - the evaluator raises whatever it meets
+        except Exception as error:  # noqa: BLE001 - the evaluator raises whatever it meets
+            expose_own(error)
             return False
         return all(
             verdict.output_failure(

@@ -23,6 +23,7 @@ from ffn_export.parity.sizes.flow import Flow, TooLargeError, Use
 from ffn_export.parity.sizes.report import Sizes, SizeUse
 from ffn_export.parity.sizes.work import Work
 from ffn_export.size_label import size_label
+from ffn_export.strict import expose_own
 
 # Work beside the core: at most these shares of the core's, and as much as this for a model that is small.
 _SHARE, _SMALL = 0.75, 1_000_000_000
@@ -75,6 +76,7 @@ def asked(
     except TooLargeError as error:
         return (), f"the graph is not followed: {error}", []
     except Exception as error:  # noqa: BLE001 - a graph that no checker took; the runtimes say what is wrong with it
+        expose_own(error)
         return (), f"the graph is not followed: {first_line(error)}", []
     if not dims or not flow.uses:
         return tuple(_reported(flow.uses)), None, []

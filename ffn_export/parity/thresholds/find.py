@@ -151,15 +151,15 @@ def _cast(node: ir.Node) -> _Found:
     if to == ir.DataType.BOOL:
         yield value, 0.0
     elif to.is_integer():
-        ends = _ends(to) if to.bitwidth <= 16 else ()  # numbers beyond the others are for PyTorch undefined, too
+        limits = ends(to) if to.bitwidth <= 16 else ()  # numbers beyond the others are for PyTorch undefined, too
         is_whole = value.dtype is not None and value.dtype.is_integer()
-        yield from ((value, end) for end in (*ends, *(() if is_whole else (-1.0, 1.0))))
+        yield from ((value, end) for end in (*limits, *(() if is_whole else (-1.0, 1.0))))
     elif to.is_floating_point() and to.bitwidth < (32 if value.dtype is None else value.dtype.bitwidth):
         # What the model takes and gives in this dtype, PyTorch rounds to it as well.
         graph = node.graph
         own = () if graph is None else (*graph.inputs, *graph.outputs)
         if all(each.dtype != to for each in own):
-            yield from ((value, end) for end in _ends(to))
+            yield from ((value, end) for end in ends(to))
 
 
 def _of_table(node: ir.Node) -> _Found:
@@ -174,10 +174,11 @@ def _quantized(node: ir.Node) -> _Found:
     scale, zero = constants.number(input_at(node, 1)), constants.number(input_at(node, 2)) or 0.0
     dtype = node.outputs[0].dtype
     if scale is not None and dtype is not None and dtype.is_integer():
-        yield from ((node.inputs[0], scale * (end - zero)) for end in _ends(dtype))
+        yield from ((node.inputs[0], scale * (end - zero)) for end in ends(dtype))
 
 
-def _ends(dtype: ir.DataType) -> tuple[float, float]:
+def ends(dtype: ir.DataType) -> tuple[float, float]:
+    """Return the smallest and largest finite number of a dtype."""
     info = ml_dtypes.iinfo(dtype.numpy()) if dtype.is_integer() else ml_dtypes.finfo(dtype.numpy())  # type: ignore[no-untyped-call]
     return float(info.min), float(info.max)
 
