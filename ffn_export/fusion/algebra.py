@@ -11,12 +11,14 @@ visit costs the same however large the graph is.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
+from ffn_export.fusion.memory import remembered
 from ffn_export.fusion.views import inputs_of, is_standard, rank
 
 _BUDGET = 24
@@ -99,8 +101,12 @@ def product(value: ir.Value, graph: object, stop: Collection[ir.Value] = ()) -> 
         graph: The graph in which nodes may be read; others are not taken apart.
         stop: Values that are not taken apart.
     """
-    budget = [_BUDGET]
-    return _product(value, graph, stop, budget)
+    return _whole_product(value, graph, frozenset(stop))
+
+
+@remembered
+def _whole_product(value: ir.Value, graph: object, stop: frozenset[ir.Value]) -> Product:
+    return _product(value, graph, stop, [_BUDGET])
 
 
 def _product(value: ir.Value, graph: object, stop: Collection[ir.Value], budget: list[int]) -> Product:
@@ -133,24 +139,29 @@ def _product(value: ir.Value, graph: object, stop: Collection[ir.Value], budget:
     return atom
 
 
-def terms(value: ir.Value, graph: object, stop: Collection[ir.Value] = ()) -> tuple[tuple[Product, ...], list[ir.Node]]:
-    """Read a value as a sum of products, and return the nodes of the sum; one that is none is its only term."""
-    budget = [_BUDGET]
-    nodes: list[ir.Node] = []
+def terms(
+    value: ir.Value, graph: object, stop: Collection[ir.Value] = (), *, most: int
+) -> tuple[tuple[Product, ...], list[ir.Node]]:
+    """Read a value as a sum of products, and return the nodes of the sum; one that is none is its only term.
 
-    def read(value: ir.Value, sign: float) -> list[Product]:
+    There are none where a sum has more than ``most`` terms: reading ends there, however many more there would be.
+    """
+    nodes: list[ir.Node] = []
+    found: list[Product] = []
+    waiting = deque([(value, 1.0)])
+    while waiting:
+        if len(found) + len(waiting) > most:
+            return (), []
+        value, sign = waiting.popleft()
         node = value.producer()
-        inside = node is not None and node.graph is graph and value not in stop and budget[0] > 0
-        if inside and coefficient(value) is None:
-            assert node is not None
+        if node is not None and node.graph is graph and value not in stop and coefficient(value) is None:
             inputs = inputs_of(node)
             if is_standard(node, "Add", "Sub") and len(inputs) == 2:
-                budget[0] -= 1
                 nodes.append(node)
-                return [*read(inputs[0], sign), *read(inputs[1], -sign if node.op_type == "Sub" else sign)]
-        return [product(value, graph, stop).scaled(sign)]
-
-    return tuple(read(value, 1.0)), nodes
+                waiting += [(inputs[0], sign), (inputs[1], -sign if node.op_type == "Sub" else sign)]
+                continue
+        found.append(product(value, graph, stop).scaled(sign))
+    return tuple(found), nodes
 
 
 @dataclass(frozen=True)
@@ -250,6 +261,7 @@ def _times(left: Mapping[int, Coefficient], right: Mapping[int, Coefficient]) ->
     return total
 
 
+@remembered
 def coefficient(value: ir.Value) -> Coefficient | None:
     """Return a constant of one element, of any rank, or None.
 

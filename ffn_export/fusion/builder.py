@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -77,26 +79,34 @@ class Names:
         self._values |= {str(value.name) for function in model.functions.values() for value in function.inputs}
         self._values |= {str(value.name) for node in nodes for value in node.outputs}
         self._nodes: set[str] = {str(node.name) for node in nodes}
+        # Base -> the first number behind it that nobody asked for: what has one name a thousand times is many.
+        self._next: Counter[tuple[int, str]] = Counter()
 
     def value(self, name: str) -> str:
         """Return a name for a value: this one, or one like it that is free."""
-        return free_name(name, self._values)
+        return self._free(name, self._values)
 
     def node(self, name: str) -> str:
         """Return a name for a node: this one, or one like it that is free."""
-        return free_name(name, self._nodes)
+        return self._free(name, self._nodes)
+
+    def _free(self, name: str, taken: set[str]) -> str:
+        start = self._next[id(taken), name]
+        free, self._next[id(taken), name] = _taken_from(name, taken, start)
+        return free
 
 
 def free_name(name: str, taken: set[str]) -> str:
     """Return a name, or one like it, that is not taken, and take it."""
-    free = next(each for each in _alternatives(name) if each not in taken)
-    taken.add(free)
-    return free
+    return _taken_from(name, taken, 0)[0]
 
 
-def _alternatives(name: str) -> Iterable[str]:
-    yield name
-    count = 1
-    while True:
-        yield f"{name}_{count}"
-        count += 1
+def _taken_from(name: str, taken: set[str], start: int) -> tuple[str, int]:
+    """Take a name with a number from ``start`` on behind it, none for 0; return it and the number after that."""
+    number = next(number for number in count(start) if _numbered(name, number) not in taken)
+    taken.add(_numbered(name, number))
+    return _numbered(name, number), number + 1
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name}_{number}" if number else name

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.fusion.memory import remembered
 from ffn_export.strict import expose_own
 
 
@@ -36,6 +37,7 @@ def integers(value: ir.Value | None) -> tuple[int, ...] | None:
     return tuple(int(number) for number in array.reshape(-1))
 
 
+@remembered
 def number(value: ir.Value | None) -> float | None:
     """Return a numeric constant of one element and any rank as a float, or None.
 
@@ -52,6 +54,7 @@ def number(value: ir.Value | None) -> float | None:
     return float(array.reshape(()).astype(np.float64))
 
 
+@remembered
 def rank(value: ir.Value) -> int:
     """Return the rank of a constant, also of one whose shape nobody states."""
     if value.shape is not None:
@@ -124,6 +127,7 @@ _REMEMBERED_SIZE = 64
 _MEMORY = "ffn_export.evaluated"  # where a node keeps what it gave last, and for what
 
 
+@remembered
 def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | None:
     """Return what a small expression of constants is, such as the ``1 + w`` of a scale, or None.
 

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion import gate, opset
 from ffn_export.fusion.builder import Builder, Names
+from ffn_export.fusion.memory import forget, remembering
 from ffn_export.fusion.provenance import note, rules_of
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Match, Operator, Refused, Rule
@@ -83,7 +84,8 @@ class Sweep:
         """Rewrite every graph and subgraph of the model in place."""
         highest, names = opset.ceiling(model), Names(model)
         for graph in (model.graph, *model.graph.subgraphs()):
-            replaced = [self._rewrite(model, graph, node, highest, names, log) for node in graph]
+            with remembering():
+                replaced = [self._rewrite(model, graph, node, highest, names, log) for node in graph]
             # A node with several outputs stands where the last of them was; who read the first may come before it.
             if max(replaced, default=0) > 1:
                 graph.sort()
@@ -104,6 +106,7 @@ class Sweep:
                 continue
             if isinstance(found, _Proposal):
                 log.apply(rule.name, found.match)
+                forget()
                 for domain in _replace(graph, found, op, rule, names) - model.opset_imports.keys():
                     model.opset_imports[domain] = 1
                 return len(found.match.outputs)

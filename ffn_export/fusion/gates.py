@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import algebra
 from ffn_export.fusion.algebra import Coefficient, Polynomial, Product
+from ffn_export.fusion.memory import remembered
 from ffn_export.fusion.views import input_at, inputs_of, is_standard, producer, rank
 
 Kind = Literal["erf", "tanh", "sigmoid", "tanh of softplus", "clip", "hard sigmoid"]
@@ -54,11 +55,11 @@ class Gated:
         return widest > 0 and (width is None or widest > width)
 
 
-def read(node: ir.Node) -> Iterator[Gated]:
+@remembered
+def read(node: ir.Node) -> tuple[Gated, ...]:
     """Read what a node computes as ``x`` times a gate of ``x``, in each way that it is one."""
     y = node.outputs[0]
-    yield from _product(y, node.graph)
-    yield from _sum(y, node.graph)
+    return (*_product(y, node.graph), *_sum(y, node.graph))
 
 
 def _product(y: ir.Value, graph: object) -> Iterator[Gated]:
@@ -105,7 +106,7 @@ _ODD = frozenset({"erf", "tanh"})
 
 def _functions(gate: ir.Value, graph: object, power: float) -> Iterator[_Function]:
     """Read a gate as ``offset + slope * g(argument)``."""
-    addends, nodes = algebra.terms(gate, graph)
+    addends, nodes = algebra.terms(gate, graph, most=2)
     constant = [term.coefficient for term in addends if not term.factors]
     rest = [term for term in addends if term.factors]
     if len(rest) != 1 or len(constant) > 1 or len(rest[0].factors) != 1:

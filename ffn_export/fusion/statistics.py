@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import algebra, constants
 from ffn_export.fusion.algebra import ONE, Product
+from ffn_export.fusion.memory import remembered
 from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import input_at, inputs_of, int_of, ints_of, is_standard, producer, rank, readers
 
@@ -76,6 +77,8 @@ class Centred:
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 # What gives a mean its axes again. torch's exporter reshapes a variance, and expands it to the shape that it has.
 _PUTTING_BACK = ("Unsqueeze", "Reshape", "Expand")
+# The mean, the square of another, an epsilon; with some more it is a norm with a fault that is named.
+_MOST_TERMS = 5
 _MEANS = ("ReduceMean", "ReduceSum", "ReduceSumSquare")
 
 
@@ -168,9 +171,10 @@ def _of_sizes(nodes: Sequence[ir.Node], own: Collection[ir.Node]) -> list[ir.Nod
     return [node for node in found if node not in own]
 
 
+@remembered
 def mean_square(value: ir.Value, graph: object) -> MeanSquare | None:
     """Recognise ``mean(root^2) + epsilon``, with the epsilon left out too."""
-    addends, nodes = algebra.terms(value, graph)
+    addends, nodes = algebra.terms(value, graph, most=_MOST_TERMS)
     means = [(term, found) for term in addends if term.factors and (found := mean(term, graph)) is not None]
     if len(means) != 1:
         return None

@@ -22,6 +22,8 @@ from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, st
 from ffn_export.fusion.statistics import are_same, centred, mean, mean_square
 from ffn_export.fusion.views import rank
 
+_TERMS = 3  # the input, its mean and a bias, the first two times the same factor
+
 
 class LayerNormExpanded(Rule):
     """Layer normalisation with its product expanded."""
@@ -57,13 +59,13 @@ class LayerNormExpanded(Rule):
 
 def _find(node: ir.Node) -> tuple[Pieces, ir.Value | None] | None:
     graph, y = node.graph, node.outputs[0]
-    addends, _ = algebra.terms(y, graph)
+    addends, _ = algebra.terms(y, graph, most=_TERMS)
     for value in dict.fromkeys(f for term in addends for f, power in term.factors.items() if power == -0.5):
         statistic = mean_square(value, graph)
         centre = None if statistic is None else centred(statistic.root, graph)
         if statistic is None or centre is None or centre.widened is not None:
             continue
-        addends, nodes = algebra.terms(y, graph, {value, centre.x})
+        addends, nodes = algebra.terms(y, graph, {value, centre.x}, most=_TERMS)
         positive = [t for t in addends if t.factors.get(value) == -0.5 and t.factors.get(centre.x) == 1]
         rest = [t for t in addends if t not in positive]
         negative = [t for t in rest if t.factors.get(value) == -0.5]

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import algebra, constants
 from ffn_export.fusion.algebra import ONE
+from ffn_export.fusion.memory import remembered
 from ffn_export.fusion.statistics import Centred, are_same, centred, mean_square
 from ffn_export.fusion.views import input_at, inputs_of, is_standard, producer
 
@@ -39,6 +40,7 @@ class _Root:
     nodes: tuple[ir.Node, ...]
 
 
+@remembered
 def find(node: ir.Node) -> NearNorm | None:
     """Read the value that a node computes as nearly a norm."""
     graph = node.graph

@@ -25,6 +25,7 @@ from ffn_export.fusion import algebra, constants, rows
 from ffn_export.fusion.algebra import Coefficient
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise import near_norm
+from ffn_export.fusion.memory import remembered
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
 from ffn_export.fusion.statistics import Centred, MeanSquare, are_same, centred, is_private, mean_square, widths
@@ -112,6 +113,7 @@ def _statistics(pieces: Pieces, y: ir.Value) -> _Statistics:
     return _Statistics((centre.mean, *(node.outputs[0] for node in inverses)), inverses)
 
 
+@remembered
 def find(node: ir.Node) -> Pieces | None:
     """Read the value that a node computes as a norm."""
     graph, y = node.graph, node.outputs[0]

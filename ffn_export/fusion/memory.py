@@ -1,0 +1,52 @@
+"""Remembers what was read of a graph for as long as nobody changes it.
+
+Several rules look at one node, and neighbouring nodes read the same values. Within :func:`remembering` each reading is
+made once, so the time of a sweep stays in proportion to the graph. Who changes the graph calls :func:`forget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+_P, _T = ParamSpec("_P"), TypeVar("_T")
+
+_READINGS: ContextVar[dict[tuple[Any, ...], Any] | None] = ContextVar("readings", default=None)
+_UNREAD = object()
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Remember readings until the end of the block."""
+    before = _READINGS.set({})
+    try:
+        yield
+    finally:
+        _READINGS.reset(before)
+
+
+def forget() -> None:
+    """Forget all readings: the graph has changed."""
+    readings = _READINGS.get()
+    if readings:
+        readings.clear()
+
+
+def remembered(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let a reading of the graph be remembered; its arguments are hashable and passed by position."""
+
+    @wraps(function)
+    def read(*arguments: _P.args, **named: _P.kwargs) -> _T:
+        readings = _READINGS.get()
+        if readings is None or named:
+            return function(*arguments, **named)
+        key = (function, *arguments)
+        found = readings.get(key, _UNREAD)
+        if found is _UNREAD:
+            found = readings[key] = function(*arguments)
+        return found  # type: ignore[no-any-return]
+
+    return read
