@@ -12,7 +12,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-_P, _T = ParamSpec("_P"), TypeVar("_T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 _READINGS: ContextVar[dict[tuple[Any, ...], Any] | None] = ContextVar("readings", default=None)
 _UNREAD = object()
@@ -46,7 +47,8 @@ def remembered(function: Callable[_P, _T]) -> Callable[_P, _T]:
         key = (function, *arguments)
         found = readings.get(key, _UNREAD)
         if found is _UNREAD:
-            found = readings[key] = function(*arguments)
-        return found  # type: ignore[no-any-return]
+            found = readings[key] = function(*arguments, **named)
+        result: _T = found
+        return result
 
     return read

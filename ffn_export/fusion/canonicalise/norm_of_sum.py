@@ -4,7 +4,8 @@ At its default level ONNX Runtime makes one ``SkipLayerNormalization`` of the tw
 so also where that operator is another function: the norm runs over more than the last axis (wrong numbers), or its
 scale or bias is a single number of shape ``[1]`` (the session fails). Covers: a constant of shape ``[1]``, which is
 written out to one number for each feature; anything else of the kind by ``Sum`` in place of ``Add``, which the
-optimiser leaves alone. Not covered: a sum of other than three axes, which it leaves alone, too.
+optimiser leaves alone. Not covered: a sum of other than three axes, or a scale of other than one, which it leaves
+alone, too.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class NormOfSum(Rule):
             return None
         over_last = int_of(node, "axis", -1) in (-1, _FUSED_RANK - 1 if rank(x) is not None else -1)
         single = [row for row in node.inputs[1:] if row is not None and _is_single(row)]
-        if last_size(x) == 1 or (over_last and not single):
+        if last_size(x) == 1 or (over_last and not single) or rank(input_at(node, 1)) not in (None, 1):
             return None
         width = last_size(x)
         if over_last and width is not None and all(map(constants.is_constant, single)):

@@ -12,7 +12,8 @@ from ffn_export.fusion.targets import TARGETS
 from tests.fusion.graphs import Array, feeds, model, operators, run
 
 TWO = "float[batch,seq,8] x, float[batch,seq,8] r"
-ROW = "float[8] w = {1,2,3,4,5,6,7,8}, float[8] c = {8,7,6,5,4,3,2,1}, float[1] one = {1.5}, float[1] half = {0.5}"
+ROW = """float[8] w = {1,2,3,4,5,6,7,8}, float[8] c = {8,7,6,5,4,3,2,1}, float[1] one = {1.5}, float[1] half = {0.5},
+         float[1,8] two = {1,2,3,4,5,6,7,8}"""
 
 
 def run_by_default(of: ir.Model, given: dict[str, Array]) -> list[Array]:
@@ -58,7 +59,11 @@ def test_other_axes_are_kept_from_the_optimiser() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["h = Add(x, r) y = LayerNormalization(h, w, c)", "h = Mul(x, r) y = LayerNormalization<axis = 1>(h, w)"],
+    [
+        "h = Add(x, r) y = LayerNormalization(h, w, c)",
+        "h = Mul(x, r) y = LayerNormalization<axis = 1>(h, w)",
+        "h = Add(x, r) y = LayerNormalization<axis = 1>(h, two)",
+    ],
 )
 def test_what_the_optimiser_keeps_is_left_alone(body: str) -> None:
     of = model(body, ROW, inputs=TWO)
