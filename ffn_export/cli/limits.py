@@ -24,7 +24,7 @@ _DATA_BYTES = 2**30
 _DATA_BYTES_WITH_A_MODULE = 2**32
 _DATA_BYTES_PER_BYTE = 20  # copies in several runtimes and precisions
 _STACK_BYTES = 2**24  # that a thread's stack and its share of the heap may take
-_FOR_IMPORTS = 2**29  # what libraries take that are imported later
+_FOR_IMPORTS = 2**27  # what libraries take that are imported later
 
 
 def limit_options(command: Command) -> Command:

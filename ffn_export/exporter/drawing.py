@@ -5,12 +5,14 @@ The exporter traces with what is drawn here, parity and latency run on it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from ffn_export.errors import UsageError
 from ffn_export.exporter.tensor_spec import Dim, TensorSpec, merge_dims
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -18,6 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Distinct, so that a module that ties two axes cannot hide it, and none is 0 or 1, the sizes that
 # broadcast or hold nothing.
 _TRACE_SIZES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+_MOST_NUMBERS = 2**40
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -61,8 +64,14 @@ def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -
     Integers are uniform, but for the smallest and the largest, which are among them where there is room for both, and
     the three after the smallest, which tokenisers give to padding and the like.
     Integers without a range are drawn from {0, 1}, which every table and every mask allows.
+
+    Raises:
+        UsageError: If there are more numbers than any memory holds.
     """
     shape = spec.shape(sizes)
+    if math.prod(shape) > _MOST_NUMBERS:
+        axes = ",".join(map(str, shape))
+        raise UsageError(f"input {spec.name!r} would be drawn as [{axes}], too large for any memory: bound its axes")
     if spec.is_floating:
         return rng.standard_normal(shape).astype(numpy_dtype(spec.dtype))
     if spec.is_mask:

@@ -24,7 +24,7 @@ def _on_disk(path: Path) -> int:
     """Return what a regular file takes: one with holes is smaller than it says."""
     try:
         status = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # or a NUL in its name
         return 0
     return min(status.st_size, status.st_blocks * 512) if stat.S_ISREG(status.st_mode) else 0
 

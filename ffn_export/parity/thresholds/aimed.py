@@ -24,6 +24,7 @@ from ffn_export.exporter.drawing import Array, draw_all, is_floating
 from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion import constants
 from ffn_export.fusion.views import is_one_of
+from ffn_export.parity.after_fusing.limits import OutOfTimeError
 from ffn_export.parity.after_fusing.running import RefusedError, Runtimes, runtimes
 from ffn_export.parity.cases import Case
 from ffn_export.parity.extreme_values import THRESHOLD
@@ -128,7 +129,7 @@ class _Aim:
                 met = frozenset[object]().union(*(watching.met(each.feeds(self.specs)) for each in (*known, *made)))
                 missing = frozenset().union(*map(wanted, self.thresholds)) - met
                 found, missing = self._search(watching, feeds, missing)
-        except RefusedError as refused:
+        except (RefusedError, OutOfTimeError) as refused:
             return Aimed(self._named(made), (f"the thresholds of the graph could not be observed: {refused}",))
         return Aimed(self._named([*made, *found]), _notes(missing, self._floating))
 
