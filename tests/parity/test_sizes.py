@@ -61,7 +61,7 @@ CHOSEN = " f = Where(c, factor, one) y = Mul(x, f)"
         (SEQ + "c = Equal(n, hundred)" + CHOSEN, {"batch=1,seq=99", "batch=1,seq=100", "batch=1,seq=101"}),
         (SEQ + "r = Mod(n, three) c = Equal(r, two)" + CHOSEN, {"batch=1,seq=2", "batch=1,seq=3"}),
         (SEQ + "c = GreaterOrEqual(n, most)" + CHOSEN, {"batch=1,seq=4999", "batch=1,seq=5000"}),
-        ("n = Size(x) c = GreaterOrEqual(n, many)" + CHOSEN, {"batch=1,seq=511", "batch=1,seq=512"}),
+        ("n = Size(x) c = GreaterOrEqual(n, many)" + CHOSEN, {"batch=511,seq=1", "batch=512,seq=1"}),
         ("z = Sub(x, x) o = Add(z, one) n = ReduceSum(o) c = GreaterOrEqual(n, tens)" + CHOSEN, {"batch=1,seq=2"}),
         ("h = Slice(x, zero, hundred, first) m = ReduceMean(h, first) y = Sub(x, m)", {"batch=1,seq=101"}),
         ("s = Shape(x) b = Gather(s, zero) n = Gather(s, first) d = GreaterOrEqual(b, two) e = Less(hundred, n) "
