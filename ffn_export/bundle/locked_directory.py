@@ -69,3 +69,17 @@ def _lock(directory: Path) -> int | None:
         pass
     os.close(lock)
     return None
+
+
+@contextmanager
+def one_at_a_time(directory: Path) -> Iterator[None]:
+    """Let one process at a time work in a directory; a killed one holds no lock, and some systems have none."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

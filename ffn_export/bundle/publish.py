@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ffn_export.bundle.locked_directory import locked_directory, taken_over
+from ffn_export.bundle.locked_directory import locked_directory, one_at_a_time, taken_over
 from ffn_export.bundle.manifest import files_of
 from ffn_export.bundle.swap import move_into_place
 from ffn_export.errors import UsageError
@@ -22,7 +22,6 @@ _PREFIX = ".building-"
 _NEW, _OLD = "new", "old"  # of a stage: the bundle in the making, and one that was moved aside
 _OF_FILE_MANAGERS = frozenset({".DS_Store", "Thumbs.db"})  # how a window shows the folder: no user wrote it
 _LONGEST_NAME = 200  # bytes: file systems have 255, and a bundle in the making has a longer one
-_READINGS = 100  # of a folder that other builds replace meanwhile
 
 
 def place(directory: Path, name: str) -> Path:
@@ -64,20 +63,10 @@ def check_replaceable(directory: Path) -> None:
     own = files_of(directory)
     if own is None:
         raise UsageError(f"{directory} is no bundle and is not replaced: remove it or choose another --name")
-    files = (path for path in _below(directory) if path.is_symlink() or not path.is_dir())
+    files = (path for path in sorted(directory.rglob("*")) if path.is_symlink() or not path.is_dir())
     other = next((p for p in files if p.relative_to(directory).as_posix() not in own | _OF_FILE_MANAGERS), None)
     if other is not None:
         raise UsageError(f"{other} is not the bundle's and would be lost: move it or choose another --name")
-
-
-def _below(directory: Path) -> list[Path]:
-    """Return what is in a folder; it is read again where another build replaces it meanwhile."""
-    for _ in range(_READINGS):
-        try:
-            return sorted(directory.rglob("*"))
-        except FileNotFoundError:
-            continue
-    raise UsageError(f"{directory} changes while it is read: another process writes there; try again")
 
 
 @dataclass(frozen=True)
@@ -102,8 +91,9 @@ class Stage:
         Raises:
             UsageError: If the destination has since got a file that would be lost.
         """
-        self.check(self.destination)
-        move_into_place(self.directory, self.destination, self.aside)
+        with one_at_a_time(self.destination.parent):  # a bundle on its way there is none yet
+            self.check(self.destination)
+            move_into_place(self.directory, self.destination, self.aside)
 
 
 @contextmanager
