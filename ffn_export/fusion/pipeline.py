@@ -117,6 +117,7 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     opset.tell_subgraphs(fused)
     weight_layout.fold(fused)
     no_ops.remove(fused)  # one that inference stumbles over would leave the whole graph without types
+    _remove_unused(fused)  # what no runtime computes proves nothing
     stated = inference.prove_shapes(fused)
     synonyms.rename(fused)
     no_ops.remove(fused)  # and a Cast is one where the dtypes say so

@@ -108,6 +108,69 @@ def test_start_of_a_table_has_the_size_beside_which_it_is_added() -> None:
     assert shapes(short)["y"] == "[batch,?,8]"  # a row of one is broadcast
 
 
+def test_strided_convolutions_divide_the_length() -> None:
+    body = """short = Conv<strides = [5]>(x, k) y = Conv<strides = [4]>(short, k)
+              s = Shape(short) z = Reshape(short, s)"""
+    of = model(body, "float[1,1,5] k = {1,1,1,1,1}", inputs="float[batch,1,n] x", outputs="float[] y, float[] z")
+    prove_shapes(of)
+    found = shapes(of)
+    assert found["short"] == found["z"] == "[batch,1,(n)//5]"  # 1 or more, so no 0 copies another axis
+    assert found["y"] == "[batch,1,(n + 15)//20 + -1]"  # floor((floor(n / 5) - 1) / 4), with one floor
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ("q = Div(n, two)", "(seq)//2"),
+        ("h = Add(n, two) q = Div(h, two)", "(seq)//2 + 1"),
+        ("h = Div(n, two) q = Div(h, two)", "(seq)//4"),
+        ("h = Mul(n, four) q = Div(h, two)", "2*seq"),
+        ("h = Neg(n) q = Div(h, two)", "?"),
+    ],
+)
+def test_quotients_are_cut_down(numbers: str, expected: str) -> None:
+    weights = "int64[1] two = {2}, int64[1] four = {4}"
+    of = model(f"n = Shape<start = 1, end = 2>(x) {numbers} y = ConstantOfShape(q)", weights, outputs="float[] y")
+    prove_shapes(of)
+    assert shapes(of)["y"] == f"[{expected}]"
+
+
+def test_smaller_one_of_a_length_and_a_table_is_the_length_beside_which_it_is_added() -> None:
+    body = """n = Shape<start = 1, end = 2>(x) m = Min(n, most) s = Concat<axis = 0>(two, m, eight)
+              t = Expand(row, s) y = Add(x, t)"""
+    weights = "int64[1] most = {64}, int64[1] two = {1}, int64[1] eight = {8}, float[1] row = {1}"
+    of = model(body, weights)
+    prove_shapes(of)
+    assert shapes(of)["t"] == "[1,?,8]"
+    assert shapes(of)["y"] == "[batch,seq,8]"
+
+
+@pytest.mark.parametrize(("opset", "inputs"), [(17, "p"), (20, "p, , axis")])
+def test_fourier_transform_keeps_lengths(opset: int, inputs: str) -> None:
+    weights = "int64[1] last = {3}, int64 axis = {1}"
+    body = f"p = Unsqueeze(x, last) d = DFT({inputs}) h = DFT<onesided = 1>({inputs})"
+    of = model(body, weights, outputs="float[] d, float[] h", opset=opset)
+    prove_shapes(of)
+    assert shapes(of)["d"] == "[batch,seq,8,2]"
+    assert shapes(of)["h"] == "[batch,(seq)//2 + 1,8,2]"
+
+
+def test_what_a_branch_needs_does_not_bind_what_runs_without_it() -> None:
+    body = """c = Greater(w, zero)
+              b = If(c)<then_branch = t () => (float[] p) { p = Conv<strides = [5]>(x, k) },
+                        else_branch = e () => (float[] q) { q = Identity(x) }>
+              n = Shape<start = 2, end = 3>(x) five = Constant<value_ints = [5]>() one = Constant<value_ints = [1]>()
+              h = Div(n, five) r = Sub(h, one) eight = Concat<axis = 0>(one, r) y = Expand(k, eight)"""
+    of = model(
+        body,
+        "float[1,1,5] k = {1,1,1,1,1}, float zero = {0}",
+        inputs="float[batch,1,n] x, float w",
+        outputs="float[] y",
+    )
+    prove_shapes(of)
+    assert shapes(of)["y"] == "[1,1,5]"
+
+
 def test_polynomial_is_not_taken_for_an_axis_of_that_name() -> None:
     of = model(
         "y = Concat<axis = 0>(x, x) z = Neg(w)", inputs='float[b] x, float["2*b"] w', outputs="float[] y, float[] z"

@@ -59,18 +59,17 @@ def _read(node: ir.Node) -> tuple[ir.Value, ...]:
     return tuple(value for place, value in enumerate(node.outputs) if place == 0 or is_read(value))
 
 
-def _norm(op: Builder, node: ir.Node, inputs: list[ir.Value | None]) -> list[ir.Value]:
-    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-    outputs = op.LayerNormalization(*inputs, **attributes, _outputs=len(node.outputs))
-    written = [outputs] if isinstance(outputs, ir.Value) else list(outputs)
-    return [value for value, old in zip(written, node.outputs, strict=True) if old in _read(node)]
+def _norm(op: Builder, node: ir.Node, *inputs: ir.Value | None) -> list[ir.Value]:
+    written = op.like(node, *inputs, outputs=len(node.outputs))
+    values = [written] if isinstance(written, ir.Value) else list(written)
+    return [value for value, old in zip(values, node.outputs, strict=True) if old in _read(node)]
 
 
 def _written_out(op: Builder, node: ir.Node, width: int) -> list[ir.Value]:
     given = (None if row is None else rows.of(op, row, [width]) for row in node.inputs[1:])
-    return _norm(op, node, [node.inputs[0], *given])
+    return _norm(op, node, node.inputs[0], *given)
 
 
 def _summed(op: Builder, node: ir.Node, add: ir.Node, *, keeps_sum: bool) -> list[ir.Value]:
     total = op.Sum(*add.inputs)
-    return [*_norm(op, node, [total, *node.inputs[1:]]), *([total] if keeps_sum else [])]
+    return [*_norm(op, node, total, *node.inputs[1:]), *([total] if keeps_sum else [])]

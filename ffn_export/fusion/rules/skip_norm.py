@@ -4,7 +4,7 @@
 SkipSimplifiedLayerNormalization. Covers: a bias added to either addend, folded in; a sum that is read
 elsewhere too, which is then the node's own fourth output; reshapes between the sum and the norm; sums of
 other ranks than 2 and 3, which are reshaped to rows and back; a sum of three, whose outer Add is taken; an
-addend that is the same for every batch, as of positions.
+addend that is the same for every batch, as of positions; `Sum` of two for `Add`.
 Not covered: a norm over more than the last axis; addends of other different shapes.
 """
 
@@ -163,7 +163,7 @@ def _pair(norm: ir.Node) -> _Pair | None:
     if value is None or len(norm.inputs) < 2:
         return None
     moved = layout.before(value, norm.graph)
-    add = producer(moved.value, "Add")
+    add = producer(moved.value, "Add", "Sum")
     inputs = () if add is None or add.graph is not norm.graph else inputs_of(add)
     if add is None or len(inputs) != 2 or any(map(_is_constant, inputs)):
         return None  # the sum is a bias, and no residual

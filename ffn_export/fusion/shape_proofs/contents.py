@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
-from ffn_export.fusion.shape_proofs.facts import MOST_ELEMENTS, Contents, View, at, product
+from ffn_export.fusion.shape_proofs.facts import MOST_ELEMENTS, Contents, Facts, View, at, product
 from ffn_export.fusion.shape_proofs.moving import slices, span
 from ffn_export.fusion.shape_proofs.size import ONE, ZERO, Size
 
@@ -76,7 +76,7 @@ def _filled(view: View) -> Contents | None:
 
 
 def _pairwise(
-    compute: Callable[[Size, Size], Size | None],
+    compute: Callable[[Facts, Size, Size], Size | None],
 ) -> Callable[[View], Contents | None]:
     def rule(view: View) -> Contents | None:
         a, b = view.contents(0), view.contents(1)
@@ -84,40 +84,36 @@ def _pairwise(
             return None
         count = max(len(a), len(b)) if a and b else 0
         pairs = zip(a * count if len(a) == 1 else a, b * count if len(b) == 1 else b, strict=True)
-        return tuple(None if x is None or y is None else compute(x, y) for x, y in pairs)
+        return tuple(None if x is None or y is None else compute(view.facts, x, y) for x, y in pairs)
 
     return rule
 
 
-def _quotient(a: Size, b: Size) -> Size | None:
-    """Return ``a / b`` where it is exact for every size, or both are numbers; the standard cuts off towards zero."""
-    if a.constant is not None and b.constant is not None:
-        return Size.of(a.constant // b.constant) if a.constant >= 0 and b.constant > 0 else None
+def _quotient(facts: Facts, a: Size, b: Size) -> Size | None:
+    """Return ``a / b``, which the standard cuts off towards zero."""
+    if b.constant is not None:
+        return facts.floor(a, b.constant) if facts.is_at_least(a, 0) and b.constant > 0 else None
     return a.over(b)
 
 
-def _remainder(a: Size, b: Size) -> Size | None:
+def _remainder(_: Facts, a: Size, b: Size) -> Size | None:
     if a.constant is not None and b.constant is not None and a.constant >= 0 and b.constant > 0:
         return Size.of(a.constant % b.constant)
     return None
 
 
-def _larger(a: Size, b: Size) -> Size | None:
-    return a if (a - b).is_at_least(0) else b if (b - a).is_at_least(0) else None
+def _larger(facts: Facts, a: Size, b: Size) -> Size | None:
+    return a if facts.is_at_least(a - b, 0) else b if facts.is_at_least(b - a, 0) else None
 
 
-def _smaller(a: Size, b: Size) -> Size | None:
-    return b if (a - b).is_at_least(0) else a if (b - a).is_at_least(0) else None
-
-
-def _is_equal(a: Size, b: Size) -> Size | None:
+def _is_equal(facts: Facts, a: Size, b: Size) -> Size | None:
     if a == b:
         return ONE
-    return ZERO if (a - b).is_at_least(1) or (b - a).is_at_least(1) else None
+    return ZERO if facts.is_at_least(a - b, 1) or facts.is_at_least(b - a, 1) else None
 
 
-def _is_less(a: Size, b: Size) -> Size | None:
-    return ONE if (b - a).is_at_least(1) else ZERO if (a - b).is_at_least(0) else None
+def _is_less(facts: Facts, a: Size, b: Size) -> Size | None:
+    return ONE if facts.is_at_least(b - a, 1) else ZERO if facts.is_at_least(a - b, 0) else None
 
 
 def _not(view: View) -> Contents | None:
@@ -160,13 +156,13 @@ CONTENTS: Mapping[str, Callable[[View], Contents | None]] = {
     "Slice": _sliced,
     "Concat": _joined,
     "ConstantOfShape": _filled,
-    "Add": _pairwise(lambda a, b: a + b),
-    "Sub": _pairwise(lambda a, b: a - b),
-    "Mul": _pairwise(lambda a, b: a * b),
+    "Add": _pairwise(lambda _, a, b: a + b),
+    "Sub": _pairwise(lambda _, a, b: a - b),
+    "Mul": _pairwise(lambda _, a, b: a * b),
     "Div": _pairwise(_quotient),
     "Mod": _pairwise(_remainder),
     "Max": _pairwise(_larger),
-    "Min": _pairwise(_smaller),
+    "Min": _pairwise(Facts.smaller),
     "Equal": _pairwise(_is_equal),
     "Less": _pairwise(_is_less),
     "Not": _not,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from math import gcd
 
 import onnx_ir as ir
 
@@ -27,7 +29,7 @@ class Partner:
     Attributes:
         size: The size ``s``.
         unless_zero: False: ``v == s``, or ``v >= 2`` and ``s != 1``. An element-wise operator that reads both fails
-            unless they are equal, for neither can be broadcast to the other. True: ``v == s``, or ``s == 0``. Such an
+            unless they are equal, for neither can be broadcast to the other. True: that, or ``s == 0``. Such an
             operator gives ``s``, since only 1 can be broadcast to 0.
     """
 
@@ -44,6 +46,8 @@ class Facts:
         contents: Value -> its elements; 1 and 0 for True and False.
         partners: A symbol -> the size that an element-wise operator gives which reads both (:class:`Partner`).
         taken: Names of axes that the model has itself.
+        floors: A symbol -> the size and the number of which it is the quotient, cut down.
+        bounds: Sizes that are never below a number, though their polynomials might be.
     """
 
     shapes: dict[ir.Value, Shape] = field(default_factory=dict)
@@ -51,6 +55,26 @@ class Facts:
     partners: dict[str, Partner] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     _numbers: Iterator[int] = field(default_factory=count)
+    floors: dict[str, tuple[Size, int]] = field(default_factory=dict)
+    bounds: dict[Size, int] = field(default_factory=dict)
+
+    def is_at_least(self, size: Size, least: int) -> bool:
+        """Whether a size is proven to be ``least`` or more."""
+        return size.is_at_least(least) or self.bounds.get(size, least - 1) >= least
+
+    def note_bound(self, size: Size, least: int) -> None:
+        """Take note that a size is ``least`` or more wherever the graph runs, though its polynomial might be less."""
+        if not size.is_at_least(least):
+            self.bounds[size] = max(least, self.bounds.get(size, least))
+
+    @contextmanager
+    def within_body(self) -> Iterator[None]:
+        """Forget at the end what was noted of sizes in a body, which may not run at all."""
+        outer = dict(self.bounds)
+        try:
+            yield
+        finally:
+            self.bounds = outer
 
     def unknown(self) -> Size:
         """Return a symbol that stands for nothing else."""
@@ -58,10 +82,49 @@ class Facts:
         return Size.of(name)
 
     def partner(self, size: Size, *, unless_zero: bool = False) -> Size:
-        """Return a new symbol that is a partner of a size."""
-        symbol = self.unknown()
+        """Return a new symbol that is a partner of a size; a partner of a partner is one of the same size."""
+        symbol, known = self.unknown(), self.partners.get(str(size))
+        if known is not None:
+            size, unless_zero = known.size, unless_zero or known.unless_zero
         self.partners[str(symbol)] = Partner(size, unless_zero)
         return symbol
+
+    def smaller(self, a: Size, b: Size) -> Size | None:
+        """Return the smaller one of two numbers, or None where nothing is known of it."""
+        for one, other in ((a, b), (b, a)):
+            if self.is_at_least(other - one, 0):
+                return one
+        for one, other in ((a, b), (b, a)):
+            # It is the other, or this one, which is 2 or more while the other is larger.
+            if self.is_at_least(one, 2) and self.is_at_least(other, 0):
+                return self.partner(other)
+        return None
+
+    def floor(self, size: Size, by: int) -> Size:
+        """Return ``size / by`` cut down to a whole number; a divisor that is not positive ends the rule.
+
+        Equal quotients are one polynomial: multiples of ``by`` are taken out, a common factor is cancelled, and
+        ``floor((floor(n / m) + c) / by)`` is ``floor((n + c * m) / (m * by))``.
+        """
+        if by < 1:
+            raise ValueError(by)
+        whole, rest = size.divided(by)
+        if rest.constant is not None:
+            return whole
+        scale = gcd(by, *(coefficient for monomial, coefficient in rest.terms if monomial))
+        left, _ = rest.divided(scale)
+        by //= scale
+        if by == 1:
+            return whole + left
+        symbol, added = left.symbol_and_constant()
+        if symbol in self.floors:
+            numerator, divisor = self.floors[symbol]
+            return whole + self.floor(numerator + Size.of(added * divisor), divisor * by)
+        name = f"({left})//{by}"
+        while name in self.taken:
+            name = f"({name})"  # an axis of the model has this very name and may be another size
+        self.floors[name] = left, by
+        return whole + Size.of(name)
 
     def is_own(self, size: Size) -> bool:
         """Whether a size is made of axes that the model names itself."""
@@ -149,7 +212,7 @@ class View:
         if a == ONE:
             return b
         for one in (a, b):
-            if one.is_at_least(2) or one == ZERO:
+            if self.facts.is_at_least(one, 2) or one == ZERO:
                 return one  # the other one is as large, or 1
         partners = [self.facts.partners.get(str(each)) for each in (a, b)]
         for partner, other in zip(partners, (b, a), strict=True):

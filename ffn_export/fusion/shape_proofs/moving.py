@@ -43,9 +43,9 @@ def reshape(view: View, x: Shape | None, target: Contents, *, allow_zero: bool) 
             hole, size = place, ONE
         elif entry == ZERO and not allow_zero:
             size = own or view.facts.unknown()
-        elif entry is None or not entry.is_at_least(0):
+        elif entry is None or not view.facts.is_at_least(entry, 0):
             size = view.facts.unknown()  # it may be -1, too
-        elif entry.is_at_least(1) or allow_zero:
+        elif view.facts.is_at_least(entry, 1) or allow_zero:
             size = entry
         else:
             others = [each for index, each in enumerate(target) if index != place]
@@ -69,7 +69,7 @@ def _copied_where_zero(
         return entry  # where the entry is 0 there are no elements, and no other axis can be 0
     partner = None if own is None else view.facts.partners.get(str(own))
     cannot_widen = partner is not None and partner.size == entry and not partner.unless_zero
-    if cannot_widen or (own is not None and own.is_at_least(2)):
+    if cannot_widen or (own is not None and view.facts.is_at_least(own, 2)):
         return view.facts.partner(entry)
     return view.facts.partner(entry, unless_zero=True)
 
@@ -89,7 +89,7 @@ def _squeezed(view: View) -> list[Shape | None]:
     if x is None or axes is None:
         return [None]
     if not axes:
-        known = all(size.constant is not None or size.is_at_least(2) for size in x)
+        known = all(size.constant is not None or view.facts.is_at_least(size, 2) for size in x)
         return [tuple(size for size in x if size != ONE) if known else None]
     dropped = {at(axis, len(x)) for axis in axes}
     return [tuple(size for axis, size in enumerate(x) if axis not in dropped)]
@@ -108,7 +108,7 @@ def _expanded(view: View) -> list[Shape | None]:
     target = view.contents(1)
     if target is None:
         return [None]
-    sizes = [view.facts.unknown() if each is None or not each.is_at_least(0) else each for each in target]
+    sizes = [view.facts.unknown() if each is None or not view.facts.is_at_least(each, 0) else each for each in target]
     return [view.broadcast((view.shape(), tuple(sizes)))]
 
 
@@ -202,36 +202,34 @@ def _cut(view: View, size: Size, start: Size | None, end: Size | None, step: Siz
     if all(each is not None for each in known) and step != ZERO:
         numbers = [each for each in known if each is not None]
         return Size.of(len(range(*slice(numbers[1], numbers[2], numbers[3]).indices(numbers[0]))))
-    if step != ONE:
+    length = _between(view, size, *(_from_front(view, each, size) for each in (start, end)))
+    if step == ONE:
+        return length
+    by = step.constant
+    return view.facts.floor(length + Size.of(by - 1), by) if by is not None and by > 0 else view.facts.unknown()
+
+
+def _between(view: View, size: Size, first: Size | None, last: Size | None) -> Size:
+    """Return how many places lie between two bounds; those beyond the end are not there."""
+    if (
+        first is None
+        or last is None
+        or not view.facts.is_at_least(first, 0)
+        or not view.facts.is_at_least(last - first, 0)
+    ):
         return view.facts.unknown()
-    first, last = (_from_front(each, size) for each in (start, end))
-    if first is None or last is None:
-        return _start_of(view, size, last) if first == ZERO and last is not None else view.facts.unknown()
-    if first.is_at_least(0) and (last - first).is_at_least(0):
-        if (size - last).is_at_least(0):
-            return last - first
-        if first == ZERO:
-            return _start_of(view, size, last)
-    return view.facts.unknown()
+    if view.facts.is_at_least(size - last, 0):
+        return last - first
+    return (view.facts.smaller(size, last) if first == ZERO else None) or view.facts.unknown()
 
 
-def _from_front(bound: Size, size: Size) -> Size | None:
+def _from_front(view: View, bound: Size, size: Size) -> Size | None:
     """Return a bound counted from the front, or None where its sign is not known."""
     if bound.constant is not None and bound.constant >= _TO_THE_END:
         return size
-    if bound.is_at_least(0):
+    if view.facts.is_at_least(bound, 0):
         return bound
-    return size + bound if bound.constant is not None and (size + bound).is_at_least(0) else None
-
-
-def _start_of(view: View, size: Size, end: Size) -> Size:
-    """Return the length of ``[:end]``, which is the smaller one of ``end`` and ``size``."""
-    if (end - size).is_at_least(0):
-        return size
-    # It is one of the two. Where it is the other, that is smaller, so 2 or more means: not to be broadcast to it.
-    if size.is_at_least(2):
-        return view.facts.partner(end)
-    return view.facts.partner(size) if end.is_at_least(2) else view.facts.unknown()
+    return size + bound if bound.constant is not None and view.facts.is_at_least(size + bound, 0) else None
 
 
 def _gathered(view: View) -> list[Shape | None]:
@@ -265,7 +263,7 @@ def _padded(view: View) -> list[Shape | None]:
     result = list(x)
     for index, place in enumerate(places):
         size = x[place] + Size.of(pads[index] + pads[index + len(places)])
-        result[place] = size if size.is_at_least(0) else view.facts.unknown()
+        result[place] = size if view.facts.is_at_least(size, 0) else view.facts.unknown()
     return [tuple(result)]
 
 
@@ -292,12 +290,12 @@ def _filled(view: View) -> list[Shape | None]:
     target = view.contents(0)
     if target is None:
         return [None]
-    return [tuple(view.facts.unknown() if n is None or not n.is_at_least(0) else n for n in target)]
+    return [tuple(view.facts.unknown() if n is None or not view.facts.is_at_least(n, 0) else n for n in target)]
 
 
 def _range(view: View) -> list[Shape | None]:
     start, limit, step = (None if (c := view.contents(index)) is None else c[0] for index in range(3))
-    if start is None or limit is None or step != ONE or not (limit - start).is_at_least(0):
+    if start is None or limit is None or step != ONE or not view.facts.is_at_least(limit - start, 0):
         return [view.unknown(1)]
     return [(limit - start,)]
 

@@ -104,7 +104,10 @@ def _arg_reduced(view: View) -> list[Shape | None]:
 
 
 def _convolved(view: View) -> list[Shape | None]:
-    """A convolution with a known kernel: each spatial axis is ``(x + pads - dilation * (k - 1) - 1) / stride + 1``."""
+    """A convolution with a known kernel: an axis is ``floor((x + pads - dilation * (k - 1) - 1) / stride) + 1``.
+
+    Where that is below 1 the runtime fails.
+    """
     x, weight = view.shape(), view.shape(1)
     if x is None or weight is None or len(x) != len(weight) or len(x) < 3:
         return [None]
@@ -121,13 +124,26 @@ def _convolved(view: View) -> list[Shape | None]:
             continue
         padded = 0 if named == "VALID" else pads[axis] + pads[axis + rank]
         last = size + Size.of(padded - dilations[axis] * (kernel - 1) - 1)
-        steps = last if strides[axis] == 1 else _floored(last, strides[axis])
-        spatial.append(view.facts.unknown() if steps is None else steps + ONE)
+        spatial.append(view.facts.floor(last, strides[axis]) + ONE)
+        view.facts.note_bound(spatial[-1], 1)
     return [(x[0], weight[0], *spatial)]
 
 
-def _floored(size: Size, by: int) -> Size | None:
-    return None if size.constant is None or size.constant < 0 else Size.of(size.constant // by)
+def _fourier(view: View) -> list[Shape | None]:
+    """DFT: real and imaginary part lie last; with ``onesided`` half of the frequencies and one are given."""
+    x = view.shape()
+    axes = view.integers(2) if view.has(2) else (view.integer("axis", 1 if view.opset < 20 else -2),)
+    if x is None or (view.integer("onesided", 0) and view.integer("inverse", 0)):
+        return [None]
+    if axes is None or len(axes) != 1:
+        return [view.unknown(len(x))]
+    axis = at(axes[0], len(x))
+    length = x[axis] if not view.has(1) else (view.contents(1) or (None,))[0]
+    if length is None or not length.is_at_least(0):
+        length = view.facts.unknown()
+    elif view.integer("onesided", 0):
+        length = view.facts.floor(length, 2) + ONE
+    return [(*x[:axis], length, *x[axis + 1 : -1], Size.of(2))]
 
 
 def _attention(view: View) -> list[Shape | None]:
@@ -172,6 +188,7 @@ PRODUCTS: Mapping[tuple[str, str], object] = {
     ("", "ArgMax"): _arg_reduced,
     ("", "ArgMin"): _arg_reduced,
     ("", "Conv"): _convolved,
+    ("", "DFT"): _fourier,
     ("", "Attention"): _attention,
     ("com.microsoft", "FusedMatMul"): _fused_matmul,
     ("com.microsoft", "FusedGemm"): _gemm,

@@ -78,6 +78,10 @@ class Proof:
             self._visits -= 1
             self._node(node)
 
+    def _body(self, body: ir.Graph) -> None:
+        with self.facts.within_body():
+            self._graph(body)
+
     def _note_constant(self, value: ir.Value) -> None:
         contents = contents_of_constant(value)
         if contents is not None:
@@ -92,6 +96,8 @@ class Proof:
         for place, (value, shape) in enumerate(zip(node.outputs, shapes, strict=False)):
             if shape is not None:
                 self.facts.shapes[value] = shape
+                for size in shape:
+                    self.facts.note_bound(size, 0)
             if not node.domain:
                 self._note_contents(view, place, value)
 
@@ -140,7 +146,7 @@ class Proof:
         bodies = [attribute.as_graph() for attribute in view.node.attributes.values() if _is_graph(attribute)]
         if view.node.op_type == "If":
             for body in bodies:
-                self._graph(body)
+                self._body(body)
             results = [body.outputs for body in bodies]
             shapes = [
                 self._agreed([self.facts.shapes.get(v) for v in values]) for values in zip(*results, strict=False)
@@ -178,7 +184,7 @@ class Proof:
         for value, shape in zip(inner, first, strict=False):
             if shape is not None:
                 self.facts.shapes[value] = shape
-        self._graph(body)
+        self._body(body)
         kept = [shape if self.facts.shapes.get(v) == shape else None for v, shape in zip(after, first, strict=False)]
         while kept != first[: len(kept)]:
             first = list(kept)
@@ -188,7 +194,7 @@ class Proof:
             if self._visits < 0:
                 self._forget(body)
                 return [None] * len(kept)
-            self._graph(body)
+            self._body(body)
             kept = [
                 shape if self.facts.shapes.get(v) == shape else None for v, shape in zip(after, first, strict=False)
             ]

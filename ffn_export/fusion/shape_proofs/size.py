@@ -97,6 +97,17 @@ class Size:
             quotient, rest = quotient + step, rest - step * other
         return None
 
+    def divided(self, by: int) -> tuple[Size, Size]:
+        """Return ``q`` and ``r`` with ``self == q * by + r``, where no coefficient of ``r`` is negative or ``by``."""
+        quotient = _size({monomial: coefficient // by for monomial, coefficient in self.terms})
+        return quotient, _size({monomial: coefficient % by for monomial, coefficient in self.terms})
+
+    def symbol_and_constant(self) -> tuple[str, int]:
+        """Return ``s`` and ``c`` of ``s + c``; of another polynomial no symbol."""
+        (monomial, coefficient), *others = self.terms or (((), 0),)
+        is_sum = len(monomial) == coefficient == 1 and not any(symbols for symbols, _ in others)
+        return (monomial[0] if is_sum else "", sum(number for _, number in others))
+
     def __str__(self) -> str:
         return (
             " + ".join(

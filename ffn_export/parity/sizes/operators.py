@@ -124,7 +124,6 @@ class Inference:
     def _shape(self, node: ir.Node, inputs: Facts, kind: Kind) -> Fact:
         if inputs[0] is None or inputs[0].shape is None:
             return Fact(kind, last=self._unknown(node, "a size"))
-        shape = inputs[0].shape[node.attributes.get_int("start", 0) :]
         end = node.attributes.get_int("end", len(inputs[0].shape))
         shape = inputs[0].shape[node.attributes.get_int("start", 0) : end]
         return self.known(kind, _vector(shape))

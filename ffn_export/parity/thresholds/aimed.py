@@ -122,8 +122,7 @@ class _Aim:
 
     def at(self, known: Sequence[Case]) -> Aimed:
         feeds = self.base.feeds(self.specs)
-        of_inputs = (case for case in self._of_inputs(feeds) if self._is_taken(case.feeds(self.specs)))
-        made = [*self._of_integers(feeds), *of_inputs]
+        made = [*self._of_integers(feeds), *self._of_inputs(feeds)]
         try:
             with observer(self.model, self.thresholds, self.runtimes) as watching:
                 met = frozenset[object]().union(*(watching.met(each.feeds(self.specs)) for each in (*known, *made)))

@@ -91,12 +91,14 @@ def test_float16() -> None:
     [
         ("float[batch,seq,8] x, float[batch,1,8] r", NORMS[0][0], "the addends have shapes"),
         ("float[batch,seq,8] x, float[batch,s2,8] r", NORMS[0][0], "the addends have shapes"),
+        (XS, "LayerNormalization<axis = 1>(t, k)", "over more than the last axis"),
         (XS, "RMSNormalization(t, one)", "scale is not one number for each feature"),
         (XS, "LayerNormalization<stash_type = 11>(t, g)", "statistics are not in float32"),
     ],
 )
 def test_what_the_kernel_does_not_compute_is_refused(inputs: str, norm: str, reason: str) -> None:
-    constants = f"{CONSTANTS}, float[1] one = {{2}}"
+    inputs = inputs.replace("batch,seq", "batch,2") if "k" in norm else inputs
+    constants = f"{CONSTANTS}, float[1] one = {{2}}, float[2,8] k = {{{','.join('1' * 16)}}}"
     of = model(f"t = Add(x, r) y = {norm}", constants, inputs=inputs)
     assert_refuses(of, reason, "ort", runs=False)
 
@@ -130,6 +132,11 @@ def test_before_opset_14_an_empty_batch_cannot_be_reshaped() -> None:
     body = "h = Softmax<axis = 1>(x) t = Add(h, r) y = LayerNormalization(t, g, b)"
     of = model(body, CONSTANTS, inputs=f"{shape} x, {shape} r", outputs=f"{shape} y", opset=12)
     assert_refuses(of, "reshaping to rows and back needs opset 14", "ort", runs=False)
+
+
+def test_a_sum_of_two() -> None:
+    of = model("t = Sum(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=XS)
+    assert_fuses(of, ["SkipLayerNormalization"], "ort")
 
 
 @pytest.mark.parametrize("b", ["float[1,1,8] k = " + ROW, "float k = {2}", "float[1] k = {2}"])

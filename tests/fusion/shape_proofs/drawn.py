@@ -97,6 +97,7 @@ class Drawing:
         steps = (
             self._cut, self._squeeze, self._split, self._reshape, self._broadcast, self._join, self._einsum,
             self._reduce, self._turn, self._grow, self._gather, self._product, self._norm, self._branch, self._range,
+            self._convolve, self._transform,
         )  # fmt: skip
         steps[int(self.rng.integers(len(steps)))]()
 
@@ -194,6 +195,18 @@ class Drawing:
     def _product(self) -> None:
         weight = self.constant(np.ones((4, int(self.rng.choice([1, 3, 4]))), np.float32))
         self.add("MatMul", self.one(), weight if self.rng.random() < 0.7 else self.one())
+
+    def _convolve(self) -> None:
+        kernel, stride, pad = (int(self.rng.integers(low, high)) for low, high in ((1, 4), (1, 4), (0, 2)))
+        weight = self.constant(np.ones((1, 1, kernel), np.float32))
+        x = "v" if self.rng.random() < 0.3 else self.add("Unsqueeze", "y", self.ints(1))
+        for _ in range(int(self.rng.integers(1, 3))):
+            x = self.add("Conv", x, weight, strides=[stride], pads=[pad, pad])
+
+    def _transform(self) -> None:
+        pairs = self.add("Unsqueeze", self.one(), self.ints(-1))
+        axis = self.constant(np.asarray(int(self.rng.integers(-3, 2)), np.int64))
+        self.add("DFT", pairs, "", axis, onesided=int(self.rng.random() < 0.5))
 
     def _norm(self) -> None:
         self.add(str(self.rng.choice(["Relu", "Softmax", "Identity", "Sigmoid"])), self.one())

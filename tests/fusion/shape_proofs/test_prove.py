@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -30,8 +30,7 @@ def values(size: Size, bound: Mapping[str, int]) -> int | None:
 
 
 def check(facts: Facts, actual: Mapping[ir.Value, np.ndarray[Any, Any]], sizes: Mapping[str, int]) -> None:
-    """Hold every rank, number, equality and partner against what came out."""
-    bound = dict(sizes)
+    """Hold every rank, number, equality, partner and bound against what came out."""
     pairs = []
     for value, array in actual.items():
         shape = facts.shapes.get(value)
@@ -39,24 +38,39 @@ def check(facts: Facts, actual: Mapping[ir.Value, np.ndarray[Any, Any]], sizes: 
             continue
         assert len(shape) == array.ndim, (value.name, shape, array.shape)
         pairs += [(value.name, size, real) for size, real in zip(shape, array.shape, strict=True)]
-    for _ in range(3):
-        for _, size, real in pairs:
-            if len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1:
-                bound.setdefault(size.terms[0][0][0], real)
+    bound = bound_symbols(facts, [(size, real) for _, size, real in pairs], sizes)
     for name, size, real in pairs:
         claimed = values(size, bound)
         assert claimed in (None, real), f"{name}: {size} is {claimed} at {sizes}, and {real} came out"
     for symbol, partner in facts.partners.items():
         own, other = bound.get(symbol), values(partner.size, bound)
         if own is not None and other is not None:
-            apart = other == 0 if partner.unless_zero else own >= 2 and other != 1
+            apart = (own >= 2 and other != 1) or (partner.unless_zero and other == 0)
             assert own == other or apart, f"{symbol} = {own}, {partner} = {other} at {sizes}"
+    for size, least in facts.bounds.items():
+        number = values(size, bound)
+        assert number is None or number >= least, f"{size} is {number} at {sizes}"
     for value, contents in facts.contents.items():
         if value in actual:
             claims = [None if each is None else values(each, bound) for each in contents]
             real_contents = actual[value].reshape(-1).astype(np.int64).tolist()
             assert len(claims) == len(real_contents), value.name
             assert all(c in (None, r) for c, r in zip(claims, real_contents, strict=True)), (value.name, contents)
+
+
+def bound_symbols(facts: Facts, pairs: Sequence[tuple[Size, int]], sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the size of each symbol: of an axis, of a quotient, or of the first value that has it."""
+    bound = dict(sizes)
+    for _ in range(3):
+        for symbol, (size, by) in facts.floors.items():
+            number = values(size, bound)
+            if number is not None:
+                bound[symbol] = number // by
+        for size, real in pairs:
+            symbol, constant = size.symbol_and_constant()
+            if symbol and not constant:
+                bound.setdefault(symbol, real)
+    return bound
 
 
 def session_of(proto: onnx.ModelProto) -> onnxruntime.InferenceSession:
