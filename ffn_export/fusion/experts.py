@@ -7,41 +7,19 @@ A token's matrices are taken out of the stack (``Gather``, ``GatherND``), or eve
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.fusion.activations import activation_name
 from ffn_export.fusion.region import LAYOUT, Region, through
+from ffn_export.fusion.sites import Unfused
 from ffn_export.fusion.views import input_at, is_standard
 
 _TAKES = ("Gather", "GatherND")
 
 
-@dataclass(frozen=True)
-class FoundExperts:
-    """Feed-forwards of experts.
-
-    Attributes:
-        nodes: Their nodes; the second product is the last.
-        count: How many there are.
-        activation: Their activation; None where it has no name here.
-        gated: Whether they multiply the activation by a second projection.
-    """
-
-    nodes: tuple[ir.Node, ...]
-    count: int
-    activation: str | None
-    gated: bool
-
-    @property
-    def reason(self) -> str:
-        """Why they are not fused."""
-        return f"the weights of its {self.count} experts are a stack: no operator multiplies rows by one matrix each"
-
-
-def find(model: ir.Model) -> Iterator[FoundExperts]:
+def find(model: ir.Model) -> Iterator[Unfused]:
     """Yield the experts of the model's graphs, in graph order of the nodes that end them."""
     for graph in (model.graph, *model.graph.subgraphs(), *model.functions.values()):
         for node in graph:
@@ -50,7 +28,7 @@ def find(model: ir.Model) -> Iterator[FoundExperts]:
                 yield found
 
 
-def _experts(product: ir.Node) -> FoundExperts | None:
+def _experts(product: ir.Node) -> Unfused | None:
     """Recognise them by their second product."""
     count, region = _count(product), Region(_data_of, _is_given)
     if count is None or not region.grow(_data_of(product), product.graph) or region.source is None:
@@ -58,7 +36,8 @@ def _experts(product: ir.Node) -> FoundExperts | None:
     if any(_count(first) != count for first in region.firsts) or not (region.pieces or region.is_gated):
         return None
     nodes = (*region.firsts, *reversed(region.computing), product)
-    return FoundExperts(nodes, count, activation_name([], region.pieces), region.is_gated)
+    reason = f"the weights of its {count} experts are a stack: no operator multiplies rows by one matrix each"
+    return Unfused(nodes, activation_name([], region.pieces), region.is_gated, reason)
 
 
 def _count(product: ir.Node) -> int | None:

@@ -51,10 +51,14 @@ class Region:
         if is_one_of(node, *LAYOUT, *HALVES):
             self.is_packed = self.is_packed or node.op_type in HALVES
             return self.grow(input_at(node, 0), graph)
-        if (node.domain, node.op_type) not in ELEMENTWISE:
+        if not self.computes(node):
             return False
         self.computing[node] = None
         return bool(node.inputs) and all(self.grow(each, graph) for each in node.inputs if each is not None)
+
+    def computes(self, node: ir.Node) -> bool:
+        """Whether a node may stand between the products."""
+        return (node.domain, node.op_type) in ELEMENTWISE
 
     @property
     def source(self) -> ir.Value | None:

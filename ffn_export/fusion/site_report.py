@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from ffn_export.fusion import experts, sites
+from ffn_export.fusion import experts, mixed, sites
 from ffn_export.fusion.decisions import decisions, open_rules
 from ffn_export.fusion.engine import Log, Refusal, scoped_name, sorted_nodes
 from ffn_export.fusion.forms import Forms
@@ -42,7 +42,8 @@ def report_sites(
             if site.name in reasons:
                 site = replace(site, reason=f"{site.reason or site.form}; not {form}: {reasons[site.name]}")
         reported.append(site)
-    reported += [_of_experts(found, numbered("feed_forward")) for found in experts.find(model)]
+    unfused = (*experts.find(model), *mixed.find(model))
+    reported += [_unfused(found, numbered("feed_forward")) for found in unfused]
     return (*reported, *(_refused(refusal, numbered(refusal.kind)) for refusal in open_refusals))
 
 
@@ -73,7 +74,7 @@ def _site(site: sites.FoundSite, target: Target, forms: Forms, identifier: str) 
     )
 
 
-def _of_experts(found: experts.FoundExperts, identifier: str) -> Site:
+def _unfused(found: sites.Unfused, identifier: str) -> Site:
     return Site(
         identifier,
         "feed_forward",

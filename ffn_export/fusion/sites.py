@@ -58,6 +58,23 @@ class FoundSite:
         return len(self.between) <= (2 if self.gated else 1)
 
 
+@dataclass(frozen=True)
+class Unfused:
+    """A feed-forward that is reported, and that no target has an operator for.
+
+    Attributes:
+        nodes: Its nodes; the second product is the last.
+        activation: Its activation; None where it has no name here.
+        gated: Whether it multiplies the activation by a second projection.
+        reason: Why it is not fused.
+    """
+
+    nodes: tuple[ir.Node, ...]
+    activation: str | None
+    gated: bool
+    reason: str
+
+
 def find(model: ir.Model) -> list[FoundSite]:
     """Return all sites of the model's graphs, in graph order of the nodes that end them."""
     graphs = (model.graph, *model.graph.subgraphs(), *model.functions.values())
@@ -90,7 +107,7 @@ def _with(part: FoundSite, before: FoundSite, adding: Sequence[ir.Node]) -> Foun
 
 def _added_to(site: FoundSite) -> tuple[ir.Value | None, Sequence[ir.Node]]:
     """Return what a feed-forward adds its result to, and the node that does so beside its second product."""
-    second = next(node for node in reversed(site.nodes) if _weight_sizes(node) is not None)
+    second = next(node for node in reversed(site.nodes) if weight_sizes(node) is not None)
     if is_one_of(second, "Gemm"):
         return input_at(second, 2), ()
     users = readers(second.outputs[0])
@@ -107,8 +124,8 @@ def _of_same_layer(site: FoundSite, total: ir.Value, ending: Mapping[ir.Value, F
 
 
 def _kind_of(site: FoundSite) -> tuple[object, ...]:
-    first = next(node for node in site.nodes if _data_of(node) is not None)
-    source = _data_of(first)
+    first = next(node for node in site.nodes if data_of(node) is not None)
+    source = data_of(first)
     return (site.activation, site.gated, site.d_model, None if source is None else through(source, LAYOUT))
 
 
@@ -130,14 +147,14 @@ def _sites_ending_at(node: ir.Node) -> Iterator[FoundSite]:
 
 def _feed_forward(product: ir.Node) -> FoundSite | None:
     """Recognise a feed-forward by its second product."""
-    second = _weight_sizes(product)
+    second = weight_sizes(product)
     if second is None:
         return None
-    region = Region(_data_of, constants.is_fixed)
+    region = Region(data_of, constants.is_fixed)
     if not region.grow(product.inputs[0], product.graph) or region.source is None:
         return None
     firsts = list(region.firsts)
-    sizes = _weight_sizes(firsts[0])
+    sizes = weight_sizes(firsts[0])
     if sizes is None or sizes[0] != second[1]:
         return None
     gated, pieces = region.is_gated, region.pieces
@@ -169,14 +186,17 @@ def listed(nodes: Sequence[ir.Node]) -> str:
     """Name nodes for a reason: their operators, and the first and the last by name where they have one."""
     operators = " ".join(node.op_type for node in nodes)
     ends = [repr(node.name) for node in (nodes[0], nodes[-1]) if node.name]
+    if len(nodes) == len(ends[:1]):
+        return f"{operators} {ends[0]}"
     return f"{operators}, from {ends[0]} to {ends[1]}" if len(ends) == 2 else operators
 
 
-def _data_of(node: ir.Node) -> ir.Value | None:
-    return None if _weight_sizes(node) is None else node.inputs[0]
+def data_of(node: ir.Node) -> ir.Value | None:
+    """Return what a product with a constant matrix multiplies; None where it is none."""
+    return None if weight_sizes(node) is None else node.inputs[0]
 
 
-def _weight_sizes(node: ir.Node) -> tuple[int, int] | None:
+def weight_sizes(node: ir.Node) -> tuple[int, int] | None:
     """Return ``(d_in, d_out)`` of a product with a constant matrix, before it was padded; None where it is none."""
     if node.op_type == QUANTIZED and node.domain == "com.microsoft":
         d_in, d_out = int_of(node, "K", 0), int_of(node, "N", 0)
@@ -215,7 +235,7 @@ def _product_after(node: ir.Node) -> ir.Node | None:
     waiting, seen = [node], {node}
     while waiting and len(seen) < LARGEST:
         for user, place in (use for value in waiting.pop().outputs for use in value.uses()):
-            if _weight_sizes(user) is not None and place == 0:
+            if weight_sizes(user) is not None and place == 0:
                 return user
             moves = (user.domain, user.op_type) in ELEMENTWISE or is_one_of(user, *LAYOUT)
             if user not in seen and user.graph is node.graph and moves:
