@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ffn_export import testing
+from ffn_export.core.source_options import SourceOptions
 from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from ffn_export.parity.result import ParityResult
-    from ffn_export.subjects import Model, Subject
+    from ffn_export.parity.judging.result import ParityResult
+    from ffn_export.verbs.open_model import Model
+    from ffn_export.verbs.source_spec import Subject
 
 MARKER = "parity"
-_OPTIONS = tuple(
-    name
-    for name, parameter in inspect.signature(testing.assert_parity).parameters.items()
-    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+_OPTIONS = (
+    *inspect.getfullargspec(testing.assert_parity).kwonlyargs,
+    *SourceOptions.__annotations__,
 )
 _BOUNDS = frozenset({"tolerances", "atol", "rtol"})
 _LONGEST_NAME = 150

@@ -9,15 +9,17 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ffn_export.errors import UsageError
 
 if TYPE_CHECKING:
-    from ffn_export.exporter.tensor_spec import InputSpecs
-    from ffn_export.parity.result import ParityResult
-    from ffn_export.parity.tolerances import Tolerances
-    from ffn_export.subjects import Model, Subject
+    from ffn_export.core.source_options import SourceOptions
+    from ffn_export.core.tensor_spec import InputSpecs
+    from ffn_export.parity.judging.result import ParityResult
+    from ffn_export.parity.judging.tolerances import Tolerances
+    from ffn_export.verbs.open_model import Model
+    from ffn_export.verbs.source_spec import Subject
 
 __all__ = ["assert_parity"]
 
@@ -32,15 +34,11 @@ def assert_parity(
     tolerances: Tolerances | None = None,
     atol: float | None = None,
     rtol: float | None = None,
-    dtype: str = "float32",
-    keep_io: bool = False,
-    seed: int | None = None,
     input_seed: int | None = None,
-    task: str | None = None,
-    trust: bool = False,
     threads: int | None = None,
     jobs: int = 1,
     failures: Path | str | None = None,
+    **source: Unpack[SourceOptions],
 ) -> ParityResult:
     """Assert that an ONNX model computes what its reference does, over a sweep of sizes and values.
 
@@ -54,15 +52,12 @@ def assert_parity(
         tolerances: What is allowed; None means the defaults, which ask no more than PyTorch's own error excuses.
         atol: The classic test instead, ``error <= atol + rtol * |oracle|`` for every element; 0 if only rtol is given.
         rtol: See ``atol``.
-        dtype: The precision that the model was exported in; a bundle knows its own.
-        keep_io: Whether its inputs and outputs stayed in float32.
-        seed: Seed of the weights of a SPEC; None means its own.
-        input_seed: Seed of the drawn inputs; None means ``seed``, else 0.
-        task: What a model directory was exported for.
-        trust: Whether to import the source that a bundle names, or to open a ``.pt2`` file; both run code.
+        input_seed: Seed of the drawn inputs; None means that of the weights, else 0.
         threads: Intra-op threads; None means the processors that this process may run on.
         jobs: Cases that run at the same time.
         failures: Directory in which the inputs of failing cases are kept, as ONNX test vectors; None keeps none.
+        source: How the reference is loaded (:class:`~ffn_export.core.source_options.SourceOptions`): ``seed``,
+            ``dtype``, ``keep_io``, ``task``, ``trust``.
 
     Returns:
         The verification, for a test that wants to look at more than its verdict.
@@ -76,8 +71,7 @@ def assert_parity(
     __tracebackhide__ = True
     options: dict[str, Any] = {
         "inputs": inputs, "samples": samples, "runtimes": runtimes, "tolerances": tolerances, "atol": atol,
-        "rtol": rtol, "dtype": dtype, "keep_io": keep_io, "seed": seed, "input_seed": input_seed, "task": task,
-        "trust": trust, "threads": threads, "jobs": jobs, "failures": failures,
+        "rtol": rtol, "input_seed": input_seed, "threads": threads, "jobs": jobs, "failures": failures, **source,
     }  # fmt: skip
     result = judge(reference, model, **options)
     require(result, reference, model, **options)
@@ -94,14 +88,14 @@ def judge(
     **options: Any,
 ) -> ParityResult:
     """Verify, with the arguments of :func:`assert_parity`, and return the result whatever it is."""
-    from ffn_export import api
-    from ffn_export.parity.tolerances import Closeness, Tolerances
+    import ffn_export as fx
+    from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 
     if atol is not None or rtol is not None:
         if tolerances is not None:
             raise UsageError("pass either tolerances or atol and rtol: tolerances hold both as closeness")
         tolerances = Tolerances(closeness={"*": Closeness(atol or 0.0, rtol or 0.0)})
-    return api.verify(model, reference, tolerances=tolerances, **options)
+    return fx.verify(model, reference, tolerances=tolerances, **options)
 
 
 def require(result: ParityResult, reference: Subject | Path | None, model: Model, **options: Any) -> None:
@@ -123,7 +117,7 @@ def replay_command(result: ParityResult, reference: Subject | Path | None, model
 
     A module or a model in memory, samples and Tolerances exist in the test alone: then it is the test that runs again.
     """
-    from ffn_export.exporter.tensor_spec import parse_inputs
+    from ffn_export.core.tensor_spec import parse_inputs
 
     known = reference is None or isinstance(reference, str | Path)
     given = [name for name in ("samples", "tolerances") if options.get(name) is not None]

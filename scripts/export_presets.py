@@ -21,17 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from command_line import count
-from ffn_export import subjects
-from ffn_export.bundle.build import Build, BuildOptions, build
+from ffn_export.bundle.build import Build, build_bundle
+from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.folder import INDEX, IndexEntry, index, index_entry
+from ffn_export.core.one_line import first_line
 from ffn_export.errors import FfnExportError, did_you_mean
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
-from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.modules.presets import PRESETS
-from ffn_export.parity.remembering import RememberingReference
+from ffn_export.parity.reference.cached_reference import RememberingReference
 from ffn_export.reports.json_report import write_json
+from ffn_export.verbs.source_spec import SourceSpec
 
 DTYPES = ("float32", "float16", "bfloat16")
 # Seconds: a few dozen runs of each competitor. `scripts/benchmark.py` times with care.
@@ -144,7 +145,7 @@ def _leave_interrupts() -> None:
 def _build_all(task: Task) -> list[IndexEntry]:
     """Export once, and build a bundle for each target; whatever goes wrong becomes the bundle's entry."""
     try:
-        source = subjects.as_source(task.preset, dtype=task.dtype)
+        source = SourceSpec(task.preset, dtype=task.dtype).source()
         exported = export_source(source, DEFAULT_OPSET)
         reference = RememberingReference(source, 1)
     except Exception as error:  # noqa: BLE001 - what keeps one from being exported must not stop the others
@@ -155,7 +156,7 @@ def _build_all(task: Task) -> list[IndexEntry]:
         budget = BENCH_BUDGET if fnmatch(name, task.timed) else 0.0
         try:
             options = BuildOptions(target, threads=1, bench_budget=budget)
-            built = build(source, task.folder / name, options, exported=exported, reference=reference)
+            built = build_bundle(source, task.folder / name, options, exported=exported, reference=reference)
             entries.append(_entry(task, target, built, next(iter(built.failures), None)))
         except Exception as error:  # noqa: BLE001 - likewise
             entries.append(_entry(task, target, None, _said(error)))

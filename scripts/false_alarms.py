@@ -16,17 +16,17 @@ from itertools import product
 from pathlib import Path
 
 from command_line import count, say
-from ffn_export import subjects
+from ffn_export.core import onnx_file
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
-from ffn_export.exporter import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.modules.presets import PRESETS
-from ffn_export.parity.cases import sweep
-from ffn_export.parity.remembering import RememberingReference
-from ffn_export.parity.verify import verify
+from ffn_export.parity.cases.case import sweep
+from ffn_export.parity.judging.run_cases import run_cases
+from ffn_export.parity.reference.cached_reference import RememberingReference
 from ffn_export.reports.json_report import write_json
+from ffn_export.verbs.source_spec import SourceSpec
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _verify_all(preset: str, dtype: str, options: argparse.Namespace, counts: Counter[str], lines: list[str]) -> None:
-    reference = RememberingReference(subjects.as_source(preset, dtype=dtype), 1)
+    reference = RememberingReference(SourceSpec(preset, dtype=dtype).source(), 1)
     assert reference.source is not None
     model = export_source(reference.source)
     with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +69,7 @@ def _verify_all(preset: str, dtype: str, options: argparse.Namespace, counts: Co
             for (target, path), runtime in product(paths.items(), options.runtimes):
                 name = f"{preset} {target} {dtype} seed {seed}"
                 try:
-                    result = verify(path, reference, runtimes=[runtime], cases=cases, threads=options.threads)
+                    result = run_cases(path, reference, runtimes=[runtime], cases=cases, threads=options.threads)
                 except RuntimeUnavailableError as error:
                     lines += [f"unavailable: {name}: {error}"] if seed == 0 else []
                     continue

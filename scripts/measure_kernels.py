@@ -23,9 +23,9 @@ import numpy as np
 import onnxruntime
 
 from command_line import count, say, seconds
+from ffn_export.core.processor import family, instruction_set, processor_name, vendor
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.fusion.cost_tables import TABLES, Table, read_tables, stored
-from ffn_export.processor import family, instruction_set, processor_name, vendor
 from ffn_export.reports.json_report import write_json
 from ffn_export.runtimes.ort_cpu import PROVIDER
 from kernels.feed_forwards import FEED_FORWARDS

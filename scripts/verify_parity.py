@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import ffn_export as fx
 from command_line import count
-from ffn_export import api
 from ffn_export.bundle.folder import bundles_in
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.console import stdout_console
 from ffn_export.reports.junit import junit_xml_of_many
 from ffn_export.reports.streams import say
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 def _verified(bundle: Path, runtimes: Sequence[str] | None, threads: int | None, *, trust: bool) -> ParityResult | str:
     """Return the verification, or why there is none: a damaged bundle is a failed one."""
     try:
-        return api.verify(bundle, runtimes=runtimes, threads=threads, trust=trust)
+        return fx.verify(bundle, runtimes=runtimes, threads=threads, trust=trust)
     except RuntimeUnavailableError:
         raise
     except FfnExportError as error:

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from torch.onnx._internal.exporter import _registration
 
-from ffn_export import strict
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file, strict
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
 from ffn_export.fusion.costs import costs

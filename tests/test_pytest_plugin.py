@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import ffn_export as fx
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 
 pytest_plugins = ["pytester"]
 

@@ -2,52 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx_ir as ir
 
 from ffn_export.bundle import companions, describe, integrity, publish, results
+from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
+from ffn_export.core import onnx_file, vectors
+from ffn_export.core.drawing import draw_all
+from ffn_export.core.strict import expose_own
+from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
-from ffn_export.exporter import onnx_file, vectors
-from ffn_export.exporter.capture import DEFAULT_OPSET
-from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.decisions import default_forms, for_few_bits
-from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import fusion_failures
-from ffn_export.fusion.report import FusionReport, SiteKind
+from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.targets import get_target
+from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.inspection import facts
 from ffn_export.inspection.site_graphs import site_graphs
-from ffn_export.latency.gate import check_ratio, latency_failures
+from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
-from ffn_export.parity.after_fusing.check import fuse
-from ffn_export.parity.cases import whole
-from ffn_export.parity.references import TorchReference
-from ffn_export.parity.result import ParityResult
-from ffn_export.parity.tolerances import check_budget
-from ffn_export.quantization.options import DRAWN, QuantizationOptions
+from ffn_export.parity.cases.case import whole
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.reference.references import TorchReference
+from ffn_export.quantization.options import DRAWN
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.runtimes.torch_eager import torch_threads_kept
-from ffn_export.strict import expose_own
 from ffn_export.tuning.choice import Choice
-from ffn_export.tuning.gate import Gate
-from ffn_export.tuning.options import TuneOptions
+from ffn_export.tuning.final_check import Gate
 from ffn_export.tuning.result import TuningResult
-from ffn_export.tuning.tune import check as check_tuning
-from ffn_export.tuning.tune import tune
-
-Progress = Callable[[str], None]
+from ffn_export.tuning.search import check as check_tuning
+from ffn_export.tuning.search import search
 
 
 @dataclass(frozen=True)
@@ -80,60 +75,12 @@ class Build:
         return not self.failures
 
 
-@dataclass(frozen=True)
-class BuildOptions:
-    """Options of a build.
-
-    Attributes:
-        target: What to fuse for.
-        opset: Opset of the export; fusing may raise it.
-        runtimes: Runtimes that must judge it; None means all that can.
-        threads: Intra-op threads; None means the processors that this process may run on.
-        seed: Seed of the drawn inputs.
-        max_ratio: Largest allowed median time over PyTorch's; None means latency is no gate.
-        require_fusion: Kind of site -> how many must be fused.
-        bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 leaves the timing out.
-        check: Whether the exported and the fused graph are run and compared, and what differs is undone.
-        outline: Make each feed-forward one node.
-        portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
-        quantization: How weights are stored in few bits; None leaves them as they are.
-        budget: Declared relative L2 error of an output; None means the bound in units of the last place.
-        forms: The forms that are used of those which the target leaves open; None means what the table of costs says.
-        tuning: How the forms and the session options are chosen by measuring; None does not.
-
-    Raises:
-        UsageError: If the ratio or the budget is no finite number above 0.
-    """
-
-    target: str = "ort-cpu"
-    opset: int = DEFAULT_OPSET
-    runtimes: Sequence[str] | None = None
-    threads: int | None = None
-    seed: int = 0
-    max_ratio: float | None = None
-    require_fusion: Mapping[SiteKind, int] = field(default_factory=dict)
-    bench_budget: float = 1.5
-    check: bool = True
-    outline: bool = False
-    portable_functions: bool = False
-    quantization: QuantizationOptions | None = None
-    budget: float | None = None
-    forms: Forms | None = None
-    tuning: TuneOptions | None = None
-
-    def __post_init__(self) -> None:
-        if self.budget is not None:
-            check_budget(self.budget)
-        if self.max_ratio is not None:
-            check_ratio(self.max_ratio)
-
-
 @torch_threads_kept()
-def build(
+def build_bundle(
     source: Source,
     destination: Path,
     options: BuildOptions,
-    progress: Progress = lambda line: None,
+    progress: Progress = silent,
     *,
     exported: ir.Model | None = None,
     reference: TorchReference | None = None,
@@ -191,7 +138,7 @@ def _build_in(
     gate = Gate(reference, cases, options.budget, _few_bits_budget(options))
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
     progress(f"fusing for {options.target}")
-    fused, fusion = fuse(
+    fused, fusion = fuse_checked(
         exported,
         options.target,
         options.check,
@@ -269,7 +216,7 @@ def _choose(
         if options.quantization is not None:
             forms = for_few_bits(forms)
         return Choice(forms, SessionSettings(), options.quantization), None
-    tuned = tune(
+    tuned = search(
         exported,
         options.target,
         options.tuning,

@@ -6,12 +6,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.exporter.source import Source
-from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.report import KINDS, FusionReport
 from ffn_export.latency.result import LatencyResult, Ratio
-from ffn_export.parity import verdict
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
 from ffn_export.runtimes.ort_session import CPU

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ffn_export import plain_file
 from ffn_export.bundle.build import Build
 from ffn_export.bundle.describe import summarise_parity
 from ffn_export.bundle.manifest import MANIFEST
+from ffn_export.core import plain_file
 from ffn_export.errors import UsageError
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging.result import ParityResult
 
 INDEX = "index.json"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from ffn_export import plain_file
 from ffn_export.bundle.manifest import MANIFEST, MODEL, Manifest
+from ffn_export.core import external_files, onnx_file, plain_file, vectors
 from ffn_export.errors import IntegrityError, UsageError
-from ffn_export.exporter import external_files, onnx_file, vectors
 
 
 def hash_files(directory: Path) -> dict[str, str]:

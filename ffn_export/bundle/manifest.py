@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ffn_export import plain_file
+from ffn_export.core import plain_file
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.runtimes.session_options import SessionSettings
 

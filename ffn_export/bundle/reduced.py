@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ffn_export.bundle.manifest import MODEL
 from ffn_export.bundle.publish import staging
+from ffn_export.core import onnx_file, vectors
 from ffn_export.errors import UsageError
-from ffn_export.exporter import onnx_file, vectors
 from ffn_export.parity.bisection.reduce import Reduced
 
 REFERENCE = "reference.onnx"

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ffn_export import plain_file
 from ffn_export.bundle.describe import describe_source
 from ffn_export.bundle.stored import LATENCY, PARITY, Result, parsed
+from ffn_export.core import plain_file
+from ffn_export.core.json_text import json_text
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
-from ffn_export.json_text import json_text
 from ffn_export.latency.result import LatencyResult
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.html import write_html
 from ffn_export.tuning.result import TuningResult
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
-from ffn_export import plain_file, typed
+from ffn_export.core import plain_file, typed
 from ffn_export.errors import UsageError
 from ffn_export.latency.result import LatencyResult
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging.result import ParityResult
 
 PARITY, LATENCY = "parity.json", "latency.json"
 

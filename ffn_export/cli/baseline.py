@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ffn_export.regression import Comparison, together
+from ffn_export.core.regression import Comparison, together
 from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ffn_export.bundle.stored import Stored
     from ffn_export.latency.result import LatencyResult
-    from ffn_export.parity.result import ParityResult
+    from ffn_export.parity.judging.result import ParityResult
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -59,7 +59,7 @@ def compared(
         threads: Number of threads that was asked for; None means that of the baseline.
     """
     from ffn_export.latency import baseline as latency
-    from ffn_export.parity import baseline as parity
+    from ffn_export.parity.judging import baseline as parity
 
     parts = [] if old.parity is None else [parity.compare(old.parity, result)]
     if old.latency is None or not old.latency.measurements:

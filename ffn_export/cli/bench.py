@@ -11,12 +11,9 @@ from ffn_export.cli.baseline import baseline_option, report_regressions, same_th
 from ffn_export.cli.options import (
     common,
     max_ratio_option,
-    precision_options,
     runtime_option,
-    seed_option,
-    task_option,
+    source_options,
     threads_option,
-    trust_option,
 )
 from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
@@ -24,6 +21,7 @@ from ffn_export.errors import UsageError
 from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
+    from ffn_export.core.source_options import SourceOptions
     from ffn_export.latency.result import LatencyResult
 
 
@@ -45,10 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write the result as JSON; - for standard output."
 )
-@task_option
-@trust_option
-@precision_options
-@seed_option
+@source_options
 @max_ratio_option
 @baseline_option
 @runtime_option
@@ -62,16 +57,12 @@ def command(
     against: str | None,
     tokens: tuple[int, ...],
     inputs: tuple[str, ...],
-    task: str | None,
-    trust: bool,
-    dtype: str,
-    keep_io: bool,
-    seed: int | None,
     json_path: str | None,
     max_ratio: float | None,
     baseline: Path | None,
     runtimes: tuple[str, ...],
     threads: int | None,
+    source: SourceOptions,
 ) -> int:
     """Time MODEL on the runtimes of this machine, in turn with its PyTorch source.
 
@@ -82,7 +73,7 @@ def command(
 
     Example: ffn-export bench exported/bert-ffn --tokens 1 --tokens 128 --max-ratio 1.0
     """
-    from ffn_export import api
+    import ffn_export as fx
     from ffn_export.cli.progress import progress
     from ffn_export.latency.baseline import compare_twice
     from ffn_export.latency.gate import latency_failures, not_timed
@@ -98,20 +89,16 @@ def command(
 
     def time() -> LatencyResult:
         with progress(console, quiet=state.quiet) as line:
-            return api.bench(
+            return fx.bench(
                 model,
                 against,
                 inputs=inputs or None,
-                task=task,
-                dtype=dtype,
-                keep_io=keep_io,
-                seed=seed,
-                trust=trust,
                 sizes=sizes,
                 tokens=tokens or None,
                 runtimes=runtimes or None,
                 threads=threads or (same_threads(old) if old else None),
                 progress=line,
+                **source,
             )
 
     result = time()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ffn_export.parity.bisection.result import Bisection
-    from ffn_export.parity.result import ParityResult
+    from ffn_export.parity.judging.result import ParityResult
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -64,14 +64,14 @@ def bisect_and_show(
         result: What it found.
         reduce_to: Directory for the smallest part that fails.
         quiet: Show no progress.
-        named: What else names the reference: inputs, samples, dtype, keep_io, seed, task, trust, threads.
+        named: Further arguments of :func:`ffn_export.bisect`.
     """
-    from ffn_export import api
+    import ffn_export as fx
     from ffn_export.cli.progress import progress
     from ffn_export.reports.tables import bisection_table
 
     with progress(console, quiet=quiet) as report:
-        found = api.bisect(model, against, result=result, reduce_to=reduce_to, progress=report, **named)
+        found = fx.bisect(model, against, result=result, reduce_to=reduce_to, progress=report, **named)
     console.print(bisection_table(found))
     if reduce_to is not None:
         console.print(_what_to_run(reduce_to) if found.reduced_nodes else "nothing to reduce", soft_wrap=True)

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ffn_export.cli.built import SHARED, make
+from ffn_export.cli.built import make
 from ffn_export.cli.options import (
     check_option,
     common,
     function_options,
+    input_option,
     max_ratio_option,
     opset_option,
-    precision_options,
     read_npz,
     require_fusion_option,
     runtime_option,
-    spec_options,
+    samples_option,
+    source_options,
     target_option,
     threads_option,
 )
 from ffn_export.cli.quantization_options import quantization_of, quantization_options
 from ffn_export.cli.state import State
+
+if TYPE_CHECKING:
+    from ffn_export.bundle.build import Build
+    from ffn_export.core.source_options import SourceOptions
 
 
 @click.command("build")
@@ -36,14 +41,15 @@ from ffn_export.cli.state import State
 @max_ratio_option
 @target_option
 @opset_option
-@precision_options
 @runtime_option
 @require_fusion_option
 @check_option
 @function_options
 @quantization_options
 @threads_option
-@spec_options
+@input_option
+@samples_option
+@source_options
 @common
 @click.pass_obj
 def command(
@@ -54,6 +60,7 @@ def command(
     name: str | None,
     samples: Path | None,
     inputs: tuple[str, ...],
+    source: SourceOptions,
     **options: Any,
 ) -> int:
     """Export SPEC, fuse it, verify it, time it, and write the bundle.
@@ -63,31 +70,16 @@ def command(
 
     Example: ffn-export build bert-ffn
     """
-    from ffn_export import api
+    import ffn_export as fx
 
-    quantization = quantization_of(
-        *(options[name] for name in ("bits", "block", "accuracy_level", "all_products", "budget"))
-    )
+    bits, block, level, all_products = map(options.pop, ("bits", "block", "accuracy_level", "all_products"))
+    options["quantization"] = quantization_of(bits, block, level, all_products, options["budget"])
+    options["runtimes"] = options["runtimes"] or None
     arrays = read_npz(samples)
 
-    def build(report: Any) -> Any:
-        return api.build(
-            spec,
-            inputs or None,
-            samples=arrays,
-            directory=output,
-            name=name,
-            **{option: options[option] for option in SHARED},
-            runtimes=options["runtimes"] or None,
-            threads=options["threads"],
-            max_ratio=options["max_ratio"],
-            require_fusion=options["required"],
-            check=options["check"],
-            outline=options["outline"],
-            portable_functions=options["portable_functions"],
-            quantization=quantization,
-            budget=options["budget"],
-            progress=report,
+    def build(report: Any) -> Build:
+        return fx.build(
+            spec, inputs or None, samples=arrays, directory=output, name=name, progress=report, **source, **options
         )
 
     return make(state, build)

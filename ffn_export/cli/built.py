@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from ffn_export.bundle.build import Build
 
 
-# Options of both that are api.build's arguments as they are.
-SHARED = ("target", "opset", "dtype", "keep_io", "seed", "task", "trust")
-
-
 def make(state: State, build: Callable[[Callable[[str], None]], Build]) -> int:
     """Build with progress, show the result, and return the exit status.
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ffn_export.cli.options import common, opset_option, precision_options, read_npz, spec_options
+from ffn_export.cli.options import common, input_option, opset_option, read_npz, samples_option, source_options
 from ffn_export.cli.state import State
+
+if TYPE_CHECKING:
+    from ffn_export.core.source_options import SourceOptions
 
 _ONE_BY_ONE = 12
 
@@ -18,8 +22,9 @@ _ONE_BY_ONE = 12
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
 @click.option("--name", help="Name of the graph.")
 @opset_option
-@precision_options
-@spec_options
+@input_option
+@samples_option
+@source_options
 @common
 @click.pass_obj
 def command(
@@ -29,13 +34,9 @@ def command(
     output: Path,
     name: str | None,
     opset: int,
-    dtype: str,
-    keep_io: bool,
     inputs: tuple[str, ...],
     samples: Path | None,
-    seed: int | None,
-    task: str | None,
-    trust: bool,
+    source: SourceOptions,
 ) -> int:
     """Export SPEC to an ONNX file with dynamic axes, and check it.
 
@@ -44,10 +45,10 @@ def command(
 
     Example: ffn-export export my.models:encoder --input "ids:int64[batch,seq<=512]" -o encoder.onnx
     """
-    from ffn_export import api
+    import ffn_export as fx
     from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
-    from ffn_export.exporter import onnx_file
+    from ffn_export.core import onnx_file
     from ffn_export.reports.console import stderr_console
 
     arrays = read_npz(samples)
@@ -55,18 +56,7 @@ def command(
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
         report(f"exporting {spec} to opset {opset}")
-        model = api.export(
-            spec,
-            inputs or None,
-            samples=arrays,
-            opset=opset,
-            dtype=dtype,
-            keep_io=keep_io,
-            name=name,
-            seed=seed,
-            task=task,
-            trust=trust,
-        )
+        model = fx.export(spec, inputs or None, samples=arrays, opset=opset, name=name, **source)
         onnx_file.save(model, output)
     console.print(f"wrote {output}: opset {opset}, {_listed([node.op_type for node in model.graph])}")
     return 0

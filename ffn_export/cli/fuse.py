@@ -41,7 +41,7 @@ def command(
     output: Path,
     report_path: str | None,
     target: str,
-    required: dict[SiteKind, int],
+    require_fusion: dict[SiteKind, int],
     check: bool,
     outline: bool,
     portable_functions: bool,
@@ -56,16 +56,16 @@ def command(
     Example: ffn-export fuse model.onnx -o fused.onnx --target portable --require-fusion feed_forward=12
     """
     from ffn_export.cli.model_file import check_output
-    from ffn_export.exporter import onnx_file
+    from ffn_export.core import onnx_file
     from ffn_export.fusion.pipeline import fusion_failures
-    from ffn_export.parity.after_fusing.check import fuse
+    from ffn_export.fusion_check.check import fuse_checked
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import fusion_table
 
     hold(state, [model], max_cpu, max_memory)
     check_output(output)
-    fused, report = fuse(
+    fused, report = fuse_checked(
         onnx_file.load(model),
         target,
         check,
@@ -77,7 +77,7 @@ def command(
     console.print(fusion_table(report))
     if report_path is not None:
         write_json(report.to_dict(), report_path)
-    failures = fusion_failures(report, required)
+    failures = fusion_failures(report, require_fusion)
     for failure in failures:
         say(f"ffn-export: {failure}")
     return 1 if failures else 0

@@ -51,7 +51,7 @@ def hold(state: State, files: Iterable[Path], cpu: float | None, memory: float |
         return
     import resource  # which Windows has not; nor is a process supervised there
 
-    from ffn_export.exporter.size_on_disk import size_on_disk
+    from ffn_export.core.size_on_disk import size_on_disk
     from ffn_export.runtimes.ended_run import ALLOWED
 
     size = sum(map(size_on_disk, files))

@@ -16,9 +16,9 @@ import click
 
 from ffn_export.cli import supervised
 from ffn_export.cli.state import State
+from ffn_export.core.strict import expose
 from ffn_export.errors import FfnExportError, did_you_mean
 from ffn_export.reports.streams import guard_libraries, say, say_traceback
-from ffn_export.strict import expose
 
 # Command -> the module that defines it, in the order of the help.
 COMMANDS = {

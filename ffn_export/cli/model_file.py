@@ -34,7 +34,7 @@ def check_output(path: Path) -> None:
         UsageError: If it is one of these.
     """
     from ffn_export.bundle.manifest import read_manifest
-    from ffn_export.exporter import onnx_file
+    from ffn_export.core import onnx_file
 
     onnx_file.check_writable(path)
     try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -43,49 +44,51 @@ def common(command: Command) -> Command:
     return command
 
 
-def task_option(command: Command) -> Command:
-    """``--task``."""
-    return click.option(
+_SOURCE_OPTIONS: tuple[Callable[[Command], Command], ...] = (
+    click.option(
+        "--dtype", default="float32", show_default=True, metavar="float32|float16|bfloat16|mixed",
+        help="Precision; mixed computes matrix products in float16 and the rest in float32.",
+    ),
+    click.option("--keep-io", is_flag=True, help="Keep the graph's inputs and outputs in float32."),
+    click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the weights and of the drawn inputs."),
+    click.option(
         "--task", metavar="NAME",
         help="What hf:DIR is loaded for, such as fill-mask. [default: what its config.json says]",
-    )(command)  # fmt: skip
-
-
-def seed_option(command: Command) -> Command:
-    """``--seed``."""
-    return click.option(
-        "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the weights and of the drawn inputs."
-    )(command)
-
-
-def trust_option(command: Command) -> Command:
-    """``--trust``."""
-    return click.option(
+    ),
+    click.option(
         "--trust", is_flag=True,
         help="Import the source that a bundle's manifest names, or open a .pt2 file. Both can run any code: trust only "
         "files of people whom you trust.",
-    )(command)  # fmt: skip
+    ),
+)  # fmt: skip
 
 
-def spec_options(command: Command) -> Command:
-    """How a SPEC is made: its inputs, its task and its seed, and whether it is trusted."""
-    command = seed_option(task_option(trust_option(command)))
-    command = click.option(
-        "--inputs", "samples", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays to verify on as well."
-    )(command)
+def source_options(command: Command) -> Command:
+    """How a source is loaded; the command gets them as one :class:`SourceOptions`, ``source``."""
+
+    @wraps(command)
+    def gathered(*arguments: Any, **given: Any) -> Any:
+        source = {name: given.pop(name) for name in ("seed", "dtype", "keep_io", "task", "trust")}
+        return command(*arguments, **given, source=source)
+
+    for option in reversed(_SOURCE_OPTIONS):
+        gathered = option(gathered)
+    return cast("Command", gathered)
+
+
+def input_option(command: Command) -> Command:
+    """``--input``."""
     return click.option(
         "--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIM,...]",
         help="An input, such as x:float32[batch,seq,768]; once for each. Presets and hf:DIR know their own.",
     )(command)  # fmt: skip
 
 
-def precision_options(command: Command) -> Command:
-    """``--dtype`` and ``--keep-io``."""
-    command = click.option("--keep-io", is_flag=True, help="Keep the graph's inputs and outputs in float32.")(command)
+def samples_option(command: Command) -> Command:
+    """``--inputs``."""
     return click.option(
-        "--dtype", default="float32", show_default=True, metavar="float32|float16|bfloat16|mixed",
-        help="Precision; mixed computes matrix products in float16 and the rest in float32.",
-    )(command)  # fmt: skip
+        "--inputs", "samples", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays to verify on as well."
+    )(command)
 
 
 def opset_option(command: Command) -> Command:
@@ -146,7 +149,7 @@ def check_option(command: Command) -> Command:
 def require_fusion_option(command: Command) -> Command:
     """``--require-fusion``."""
     return click.option(
-        "--require-fusion", "required", multiple=True, metavar="KIND=N[,KIND=N]", callback=_parse_required,
+        "--require-fusion", multiple=True, metavar="KIND=N[,KIND=N]", callback=_parse_required,
         help="Fail unless N sites of a kind are fused: feed_forward, norm or residual_norm.",
     )(command)  # fmt: skip
 

@@ -50,10 +50,10 @@ def command(
 
     Example: ffn-export quantize model.onnx -o q.onnx --bits 8 --samples activations.npz
     """
-    from ffn_export import api
+    import ffn_export as fx
     from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
-    from ffn_export.exporter import onnx_file
+    from ffn_export.core import onnx_file
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import parity_table, quantization_table
@@ -63,7 +63,7 @@ def command(
     arrays = read_npz(samples)
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
-        found = api.quantize(
+        found = fx.quantize(
             model,
             options,
             budget=DEFAULT_BUDGET if budget is None else budget,

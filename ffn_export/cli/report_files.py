@@ -12,7 +12,7 @@ from ffn_export.errors import FfnExportError, UsageError
 
 if TYPE_CHECKING:
     from ffn_export.parity.bisection.result import Bisection
-    from ffn_export.parity.result import ParityResult
+    from ffn_export.parity.judging.result import ParityResult
 
     _Text = click.ParamType[str]
 else:

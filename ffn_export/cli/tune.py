@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ffn_export.cli.built import SHARED, make
+from ffn_export.cli.built import make
 from ffn_export.cli.options import (
     Positive,
     common,
+    input_option,
     opset_option,
-    precision_options,
     read_npz,
-    spec_options,
+    samples_option,
+    source_options,
     target_option,
     threads_option,
 )
@@ -28,6 +29,7 @@ from ffn_export.tuning.options import DEFAULT_SECONDS, DEFAULT_TOKENS, TuneOptio
 
 if TYPE_CHECKING:
     from ffn_export.bundle.build import Build
+    from ffn_export.core.source_options import SourceOptions
 
 # Options of a SPEC alone, by their parameters.
 _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
@@ -58,9 +60,10 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 )
 @target_option
 @opset_option
-@precision_options
 @threads_option
-@spec_options
+@input_option
+@samples_option
+@source_options
 @common
 @click.pass_obj
 def command(
@@ -75,7 +78,10 @@ def command(
     json_path: str | None,
     samples: Path | None,
     threads: int | None,
-    **spec: Any,
+    target: str,
+    opset: int,
+    inputs: tuple[str, ...],
+    source: SourceOptions,
 ) -> int:
     """Choose the forms of a model's sites and its session options by timing them here.
 
@@ -85,8 +91,9 @@ def command(
 
     Example: ffn-export tune exported/bert-ffn --tokens 128 --tokens 4096
     """
-    from ffn_export import api, choosing
+    import ffn_export as fx
     from ffn_export.bundle.manifest import MANIFEST
+    from ffn_export.verbs import tune
 
     options = TuneOptions(tokens, seconds, budget, read_npz(samples))
     path = Path(what)
@@ -94,24 +101,26 @@ def command(
     if is_model or is_bundle:
         _refuse("a model" if is_model else "a bundle", _OF_A_SPEC if is_model else (*_OF_A_SPEC, "target"))
     if is_model:
-        return _tune_model(state, path, output, json_path, options, spec["target"], threads)
+        return _tune_model(state, path, output, json_path, options, target, threads)
 
     def build(report: Any) -> Build:
         if is_bundle:
-            return choosing.tune_bundle(
-                path, options, destination=output, threads=threads, trust=spec["trust"], progress=report
+            return tune.tune_bundle(
+                path, options, destination=output, threads=threads, trust=source["trust"], progress=report
             )
-        return api.build(
+        return fx.build(
             what,
-            spec["inputs"] or None,
+            inputs or None,
             samples=options.samples,
             directory=output or Path("exported"),
             name=name,
-            **{option: spec[option] for option in SHARED},
+            target=target,
+            opset=opset,
             threads=threads,
             bench_budget=options.bench_budget,
             tuning=options,
             progress=report,
+            **source,
         )
 
     def build_and_write(report: Any) -> Build:
@@ -152,10 +161,10 @@ def _tune_model(
     target: str,
     threads: int | None,
 ) -> int:
-    from ffn_export import api
+    import ffn_export as fx
     from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
-    from ffn_export.exporter import onnx_file
+    from ffn_export.core import onnx_file
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import fusion_table, parity_table, quantization_table, tuning_table
@@ -166,7 +175,7 @@ def _tune_model(
         raise UsageError(f"{output} is a directory: name the ONNX file to write")
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
-        tuned = api.tune(path, target, options, threads=threads, progress=report)
+        tuned = fx.tune(path, target, options, threads=threads, progress=report)
     console.print(tuning_table(tuned.tuning))
     console.print(fusion_table(tuned.fusion))
     if tuned.quantization is not None:

@@ -14,7 +14,15 @@ import click
 from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
 from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_bisection_options
 from ffn_export.cli.limits import hold, limit_options
-from ffn_export.cli.options import common, precision_options, read_npz, runtime_option, spec_options, threads_option
+from ffn_export.cli.options import (
+    common,
+    input_option,
+    read_npz,
+    runtime_option,
+    samples_option,
+    source_options,
+    threads_option,
+)
 from ffn_export.cli.report_files import REPORT_FILE, report_options, write_reports
 from ffn_export.cli.state import State
 from ffn_export.cli.verify_options import (
@@ -25,11 +33,12 @@ from ffn_export.cli.verify_options import (
     tolerances_of,
 )
 from ffn_export.errors import RuntimeUnavailableError, UsageError
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
-    from ffn_export.parity.result import ParityResult
+    from ffn_export.core.source_options import SourceOptions
+    from ffn_export.parity.judging.result import ParityResult
 
 
 @click.command("verify")
@@ -58,8 +67,9 @@ if TYPE_CHECKING:
 @runtime_option
 @threads_option
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Cases that run at the same time.  [default: 1]")
-@precision_options
-@spec_options
+@input_option
+@samples_option
+@source_options
 @limit_options
 @common
 @click.pass_obj
@@ -86,13 +96,9 @@ def command(
     runtimes: tuple[str, ...],
     threads: int | None,
     jobs: int,
-    dtype: str,
-    keep_io: bool,
     inputs: tuple[str, ...],
     samples: Path | None,
-    seed: int | None,
-    task: str | None,
-    trust: bool,
+    source: SourceOptions,
     max_cpu: float | None,
     max_memory: float | None,
 ) -> int:
@@ -105,7 +111,7 @@ def command(
 
     Example: ffn-export verify --rejudge result.json --atol 1e-4
     """
-    from ffn_export import api
+    import ffn_export as fx
     from ffn_export.cli.progress import progress
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
@@ -114,7 +120,7 @@ def command(
 
     onnx_files = [Path(name) for name in (against, rejudge) if name is not None and Path(name).exists()]
     files = [*onnx_files, *(() if model is None else [model])]
-    runs_module = trust or (against is not None and not against.endswith(".onnx"))
+    runs_module = source["trust"] or (against is not None and not against.endswith(".onnx"))
     hold(state, files, max_cpu, max_memory, module=runs_module)
     old = read_baseline(baseline)
     console = stderr_console(quiet=state.quiet)
@@ -131,7 +137,7 @@ def command(
         arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         kept = None if failures is None else failures / (model.name if model.is_dir() else model.stem)
         with _told_to_junit(model, junit_path), progress(console, quiet=state.quiet) as report:
-            result = api.verify(
+            result = fx.verify(
                 model,
                 against,
                 inputs=inputs or None,
@@ -142,20 +148,15 @@ def command(
                 tolerances=tolerances,
                 threads=threads,
                 jobs=jobs,
-                dtype=dtype,
-                keep_io=keep_io,
-                seed=seed,
-                task=task,
-                trust=trust,
                 failures=kept,
                 save_outputs=save_outputs,
                 progress=report,
+                **source,
             )
     console.print(parity_table(result))
     data, found = result.to_dict(), None
     if model is not None and (bisect or reduce_to is not None):
-        named = {"inputs": inputs or None, "samples": arrays, "seed": seed, "task": task, "threads": threads}
-        named |= {"dtype": dtype, "keep_io": keep_io, "trust": trust}
+        named = {"inputs": inputs or None, "samples": arrays, "threads": threads, **source}
         found = bisect_and_show(console, model, against, result, reduce_to, quiet=state.quiet, **named)
         data["bisection"] = found.to_dict()
     if json_path is not None:
@@ -171,9 +172,8 @@ def command(
     worse = 0
     if old is not None:
         time = None if model is None else partial(
-            api.bench, model, None if against is None or against.endswith(".onnx") else against, inputs=inputs or None,
-            runtimes=runtimes or None, dtype=dtype, keep_io=keep_io, seed=seed, task=task,
-            trust=trust,
+            fx.bench, model, None if against is None or against.endswith(".onnx") else against, inputs=inputs or None,
+            runtimes=runtimes or None, **source,
         )  # fmt: skip
         worse = report_regressions(compared(old, result, time, threads), baseline, console)
     return 0 if result.passed and not worse else 1

@@ -11,11 +11,11 @@ import click
 
 from ffn_export.cli.options import Positive, read_npz
 from ffn_export.errors import IntegrityError, UsageError
-from ffn_export.parity.tolerances import Closeness, Tolerances
+from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.commands import verify_command
 
 if TYPE_CHECKING:
-    from ffn_export.parity.result import ParityResult
+    from ffn_export.parity.judging.result import ParityResult
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -84,7 +84,7 @@ def read_inputs(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: If there are none.
     """
-    from ffn_export.exporter import vectors
+    from ffn_export.core import vectors
 
     if not path.is_dir():
         arrays = read_npz(path)

@@ -13,18 +13,18 @@ import onnx_ir as ir
 import torch
 from onnx_ir.passes.common import NameFixPass
 
+from ffn_export.core.one_line import first_line, root_cause
+from ffn_export.core.quiet import quiet, silent
+from ffn_export.core.strict import expose_own
+from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.errors import ExportError
 from ffn_export.exporter import decompositions, empty_sizes, experts, hidden_rows
 from ffn_export.exporter.checks import check_inference_only, specialised
+from ffn_export.exporter.chunked_axis import PiecesAsSlices
 from ffn_export.exporter.exact_rules import exact_rules
 from ffn_export.exporter.module_state import evaluation_mode
-from ffn_export.exporter.one_line import first_line, root_cause
 from ffn_export.exporter.outputs import check_result, output_names, register_dataclasses
-from ffn_export.exporter.pieces import PiecesAsSlices
-from ffn_export.exporter.quiet import quiet, silent
 from ffn_export.exporter.source import Source
-from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
-from ffn_export.strict import expose_own
 
 DEFAULT_OPSET = 20
 LOWEST_OPSET = 18  # torch's exporter writes 18 when asked for less, with no more than a log line

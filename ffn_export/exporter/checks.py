@@ -10,9 +10,9 @@ import onnx_ir as ir
 import torch
 from onnx_ir.passes.common import CheckerPass
 
+from ffn_export.core.drawing import numpy_dtype
+from ffn_export.core.tensor_spec import Dim, TensorSpec
 from ffn_export.errors import ExportError
-from ffn_export.exporter.drawing import numpy_dtype
-from ffn_export.exporter.tensor_spec import Dim, TensorSpec
 from ffn_export.exporter.traced import user_inputs, user_outputs
 
 # What operators call the switch between training and inference, and the one that has only a rate.

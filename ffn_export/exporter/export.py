@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
+from ffn_export.core.garbage import collected_seldom
+from ffn_export.core.onnx_file import strip_machine_metadata
 from ffn_export.errors import ExportError
 from ffn_export.exporter import shared_weights, weight_layout
 from ffn_export.exporter.capture import DEFAULT_OPSET, capture
 from ffn_export.exporter.checks import TracedSizeError, check_export
-from ffn_export.exporter.garbage import collected_seldom
-from ffn_export.exporter.onnx_file import strip_machine_metadata
 from ffn_export.exporter.size_guards import check_sizes
 from ffn_export.exporter.source import Source
 

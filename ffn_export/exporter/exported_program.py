@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 
+from ffn_export.core.one_line import first_line
+from ffn_export.core.quiet import quiet
+from ffn_export.core.tensor_spec import Dim, TensorSpec
 from ffn_export.errors import UsageError
-from ffn_export.exporter.one_line import first_line
-from ffn_export.exporter.quiet import quiet
 from ffn_export.exporter.signature import SLOT, CallSignature
-from ffn_export.exporter.tensor_spec import Dim, TensorSpec
 from ffn_export.exporter.traced import user_inputs
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.core.constant_tensors import constant_tensor
 
 
 def keep(model: ir.Model) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
+from ffn_export.core.drawing import trace_sizes
+from ffn_export.core.strict import expose_own
+from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.exporter.dispatch import OperatorMode
-from ffn_export.exporter.drawing import trace_sizes
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.signature import CallSignature
-from ffn_export.exporter.tensor_spec import TensorSpec
-from ffn_export.strict import expose_own
 
 _ATEN = torch.ops.aten
 # Words in the names of inputs that are 0 or 1.

@@ -12,7 +12,7 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 
-from ffn_export.exporter.tensor_spec import TensorSpec
+from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.exporter.traced import user_inputs
 
 _ATEN = torch.ops.aten

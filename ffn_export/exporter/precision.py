@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torch.utils import _pytree as pytree
 
+from ffn_export.core.drawing import numpy_dtype
+from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.errors import UsageError, did_you_mean
-from ffn_export.exporter.drawing import numpy_dtype
 from ffn_export.exporter.module_state import copied
 from ffn_export.exporter.source import Source
-from ffn_export.exporter.tensor_spec import TensorSpec
 
 HALVES: Mapping[str, torch.dtype] = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 PRECISIONS = ("float32", *HALVES, "mixed")

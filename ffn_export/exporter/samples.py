@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ffn_export.core.drawing import numpy_dtype
+from ffn_export.core.tensor_spec import Dim, TensorSpec
+from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
-from ffn_export.exporter.drawing import Array, numpy_dtype
-from ffn_export.exporter.tensor_spec import Dim, TensorSpec
 
 
 def as_array(value: Any) -> Array:

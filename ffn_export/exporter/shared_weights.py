@@ -6,12 +6,10 @@ called twelve times leaves twelve equal weights.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from ffn_export.core.types import Array
 
 _SAMPLED = 64
 

@@ -21,14 +21,14 @@ from typing import Any
 
 import torch
 
+from ffn_export.core.quiet import quiet
+from ffn_export.core.strict import expose_own
+from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims
 from ffn_export.exporter.checks import TracedSizeError, out_of_bounds, specialised
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.position_tables import position_limits
-from ffn_export.exporter.quiet import quiet
 from ffn_export.exporter.source import Source
-from ffn_export.exporter.tensor_spec import Dim, TensorSpec, merge_dims
-from ffn_export.strict import expose_own
 
 _SIZE = re.compile(r"L((?:\['\w+'\]|\[\d+\])+)\.size\(\)\[(\d+)\]")
 _FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "abs": abs, "int": int, "math": math}

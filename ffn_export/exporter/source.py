@@ -19,17 +19,18 @@ import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
+from ffn_export.core.drawing import draw_all, trace_sizes
+from ffn_export.core.one_line import first_line
+from ffn_export.core.tensor_spec import InputSpecs, TensorSpec, parse_inputs
+from ffn_export.core.types import Array
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.exporter import trust as trusting
-from ffn_export.exporter.drawing import Array, draw_all, trace_sizes
 from ffn_export.exporter.exported_program import load_program, program_inputs
 from ffn_export.exporter.hugging_face.model import PREFIX as HUGGING_FACE
 from ffn_export.exporter.hugging_face.model import load_model
 from ffn_export.exporter.integer_ranges import with_ranges
-from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.samples import check_samples
 from ffn_export.exporter.signature import CallSignature, bind
-from ffn_export.exporter.tensor_spec import InputSpecs, TensorSpec, parse_inputs
 from ffn_export.exporter.torch_inputs import to_torch
 from ffn_export.modules.presets import PRESETS, create, get_preset
 

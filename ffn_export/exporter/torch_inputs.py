@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from ffn_export.exporter.drawing import Array
+from ffn_export.core.types import Array
 
 
 def to_torch(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:

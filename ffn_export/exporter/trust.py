@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 
+from ffn_export.core.plain_text import visible
 from ffn_export.errors import UsageError
 from ffn_export.modules.presets import PRESETS
-from ffn_export.plain_text import visible
 
 EXPORTED_PROGRAM = ".pt2"
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
-from ffn_export.exporter.contiguous import contiguous
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.core.contiguous import contiguous
+from ffn_export.core.types import Array
 
 _LAYOUT = frozenset({"Squeeze", "Transpose", "Identity"})
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 
-from ffn_export.exporter.contiguous import contiguous
+from ffn_export.core.contiguous import contiguous
 
 
 class Builder:

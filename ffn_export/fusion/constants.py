@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.core.strict import expose_own
 from ffn_export.fusion.memory import remembered
-from ffn_export.strict import expose_own
 
 
 def is_constant(value: ir.Value | None) -> bool:

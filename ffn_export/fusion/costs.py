@@ -16,11 +16,11 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+from ffn_export.core.processor import family as this_family
+from ffn_export.core.processor import instruction_set as this_instruction_set
+from ffn_export.core.processor import vendor as this_vendor
 from ffn_export.errors import UsageError
 from ffn_export.fusion.cost_tables import TABLES, Table, read_tables
-from ffn_export.processor import family as this_family
-from ffn_export.processor import instruction_set as this_instruction_set
-from ffn_export.processor import vendor as this_vendor
 
 _PACKAGES = ("onnxruntime-gpu", "onnxruntime")
 _BY_VERSION = attrgetter("version")

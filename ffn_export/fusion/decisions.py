@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ffn_export.errors import UsageError, did_you_mean
-from ffn_export.fusion.by_rows.apply import GEMM_RULE
+from ffn_export.fusion.by_rows.rewrite import GEMM_RULE
 from ffn_export.fusion.costs import Costs, costs
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.padded_widths.units import RULE as PADDED_RULE

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ffn_export.exporter.one_line import first_line
-from ffn_export.fusion import gate, opset
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose
+from ffn_export.fusion import opset, safety
 from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.memory import forget, remembering
 from ffn_export.fusion.provenance import note, rules_of
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Match, Operator, Refused, Rule
-from ffn_export.strict import expose
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,11 @@ def _proposed(model: ir.Model, rule: Rule, node: ir.Node, op: Builder, highest: 
     found = rule.match(node)
     if not isinstance(found, Match):
         return found
-    reason = gate.refusal(model, found.nodes, found.outputs, rule.writes, highest)
+    reason = safety.refusal(model, found.nodes, found.outputs, rule.writes, highest)
     if reason is not None:
         return Refused(reason, found.nodes)
     written = found.write(op)
-    reason = gate.calls_a_function(model, op.nodes) or gate.reads_what_goes(op.nodes, found.nodes, found.outputs)
+    reason = safety.calls_a_function(model, op.nodes) or safety.reads_what_goes(op.nodes, found.nodes, found.outputs)
     return _Proposal(found, written) if reason is None else Refused(reason, found.nodes)
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from ffn_export.exporter.one_line import first_line
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose
 from ffn_export.fusion import outline as outlining
 from ffn_export.fusion import portable_functions as bodies
 from ffn_export.fusion.report import FusionReport, Site
-from ffn_export.strict import expose
 
 
 def finish(

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
-from ffn_export.exporter import function_calls
-from ffn_export.exporter.quiet import quiet
+from ffn_export.core import function_calls
+from ffn_export.core.quiet import quiet
+from ffn_export.core.strict import expose_own
 from ffn_export.fusion import portable_functions
-from ffn_export.strict import expose_own
 
 DOMAIN = "ai.ffn_export"
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import bodies, inference, opset, sites
 from ffn_export.fusion.bodies import Setting
 from ffn_export.fusion.body_builder import BodyBuilder

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
-from ffn_export.fusion import constants, gate
+from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.fusion import constants, safety
 from ffn_export.fusion.outline_roles import Attribute, Roles, roles
 from ffn_export.fusion.region import HALVES, LAYOUT
 from ffn_export.fusion.sites import QUANTIZED, FoundSite
@@ -84,7 +84,7 @@ def read(
             continue
         nodes = sorted(region, key=places.__getitem__)
         replaced = _unshared(nodes, found.end)
-        lost = gate.refusal(model, replaced, [found.end], None, 0)
+        lost = safety.refusal(model, replaced, [found.end], None, 0)
         if lost is not None:
             return lost
         inputs = {"x": x, **found.values}

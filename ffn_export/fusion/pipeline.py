@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose
 from ffn_export.exporter import weight_layout
-from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion import batch_of_one, functions, inference, ir_version_3, no_ops, opset, scopes, synonyms
-from ffn_export.fusion.by_rows.apply import by_rows
+from ffn_export.fusion.by_rows.rewrite import by_rows
 from ffn_export.fusion.decisions import GEMM, PADDED, in_use, open_rules
 from ffn_export.fusion.engine import Log, Sweep
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
-from ffn_export.fusion.padded_widths.apply import pad_widths
+from ffn_export.fusion.padded_widths.pad import pad_widths
 from ffn_export.fusion.padded_widths.remove import remove as remove_padding
 from ffn_export.fusion.portable_functions import remove as remove_portable_functions
 from ffn_export.fusion.provenance import rules_of
@@ -25,7 +26,6 @@ from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.site_report import report_sites
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.fusion.views import is_read
-from ffn_export.strict import expose
 
 # Where onnx-ir keeps a value's quantisation annotation: the names of initialisers that no node need read.
 _ANNOTATION = "quant_parameter_tensor_names"

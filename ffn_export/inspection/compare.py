@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ffn_export.inspection import facts, wiring
 from ffn_export.inspection.difference import Difference, Side
-from ffn_export.inspection.reading import OpenModel, file_bytes, read
+from ffn_export.inspection.open_model import OpenModel, file_bytes, read
 from ffn_export.inspection.weights import Paired, pair
 
 

@@ -12,7 +12,7 @@ from ffn_export.fusion.engine import sorted_nodes
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport, Site
 from ffn_export.inspection import facts, regions
-from ffn_export.inspection.reading import read
+from ffn_export.inspection.open_model import read
 from ffn_export.inspection.result import InspectedSite, Inspection, Part, Weight
 
 LARGEST = 10

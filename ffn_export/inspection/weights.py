@@ -7,16 +7,14 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.types import Array
 from ffn_export.inspection import facts
 from ffn_export.inspection.difference import WeightPair
-from ffn_export.inspection.reading import OpenModel
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from ffn_export.inspection.open_model import OpenModel
 
 
 @dataclass(frozen=True, eq=False)

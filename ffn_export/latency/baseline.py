@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from ffn_export.core.regression import Comparison, Regression
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio
-from ffn_export.regression import Comparison, Regression
 from ffn_export.runtimes import environment
 
 

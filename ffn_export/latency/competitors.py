@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ffn_export.core.types import Array
 from ffn_export.latency.result import label
-from ffn_export.runtimes.base import Array, CopyingRunner, Runner
+from ffn_export.runtimes.base import CopyingRunner, Runner
 
 Call = Callable[[], Any]
 

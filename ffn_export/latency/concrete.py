@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from ffn_export.exporter.quiet import quiet
+from ffn_export.core.quiet import quiet
+from ffn_export.core.strict import expose_own
 from ffn_export.fusion.inference import prove_shapes
-from ffn_export.strict import expose_own
 
 
 def at_sizes(model: ir.Model, sizes: Mapping[str, int]) -> ir.Model:

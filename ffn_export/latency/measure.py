@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
+from ffn_export.core import onnx_file
+from ffn_export.core.drawing import draw_all, fit_sizes
+from ffn_export.core.one_line import first_line
+from ffn_export.core.size_label import size_label
+from ffn_export.core.strict import expose_own
+from ffn_export.core.tensor_spec import TensorSpec, merge_dims
+from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError, did_you_mean
-from ffn_export.exporter import onnx_file
-from ffn_export.exporter.drawing import Array, draw_all, fit_sizes
-from ffn_export.exporter.one_line import first_line
-from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
 from ffn_export.latency.ceilings import ceilings_over
 from ffn_export.latency.competitors import Call, Competitor, prepare
 from ffn_export.latency.host import Host
@@ -24,12 +27,8 @@ from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import RUNTIMES, get_runtime, get_runtimes
 from ffn_export.runtimes.torch_eager import torch_threads_kept
-from ffn_export.size_label import size_label
-from ffn_export.strict import expose_own
 
 BASELINE = "torch"
-
-Progress = Callable[[str], None]
 
 
 @torch_threads_kept()
@@ -41,7 +40,7 @@ def measure(
     runtimes: Sequence[str] | None = None,
     threads: int = 1,
     budget: float = 1.5,
-    progress: Progress = lambda line: None,
+    progress: Progress = silent,
 ) -> LatencyResult:
     """Time a model on runtimes, and its PyTorch source beside them where there is one.
 

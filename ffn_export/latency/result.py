@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
+from ffn_export.core.size_label import size_label
 from ffn_export.latency.host import STOLEN
 from ffn_export.runtimes.environment import Environment
-from ffn_export.size_label import size_label
 
 T = TypeVar("T", bound="Timing | Ratio")
 

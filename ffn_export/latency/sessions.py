@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from ffn_export.core.strict import expose_own
 from ffn_export.runtimes.base import Runner
-from ffn_export.strict import expose_own
 
 SESSIONS = 4
 _HELD = 2  # times its weights is what a session holds: as they are stored, and as the kernels want them

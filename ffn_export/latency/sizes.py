@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from ffn_export.core.drawing import fit_sizes
+from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.errors import UsageError
-from ffn_export.exporter.drawing import fit_sizes
-from ffn_export.exporter.tensor_spec import TensorSpec, merge_dims
 
 _EXAMPLE = (8, 128)
 _ALONE = (1, 128, 1024)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants, functions
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.views import input_at, int_of, is_standard, producer

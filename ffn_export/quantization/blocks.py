@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ffn_export.core.types import Array
 from ffn_export.quantization.options import QuantizationOptions
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)

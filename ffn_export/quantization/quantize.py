@@ -13,13 +13,14 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 from ffn_export.fusion.builder import Names
 from ffn_export.fusion.outline import is_outlined
 from ffn_export.fusion.padded_widths.remove import remove as remove_padding
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.sites import QUANTIZED
-from ffn_export.quantization.blocks import Array, Blocks
+from ffn_export.quantization.blocks import Blocks
 from ffn_export.quantization.blocks import quantized as in_blocks
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.products import Product, asked_for, read

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ffn_export.parity.result import ParityResult
-from ffn_export.plain_text import visible, without_commands
+from ffn_export.core.plain_text import visible, without_commands
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.overview import runtime_rows, weight_words
 
 MOST_FAILURES = 5

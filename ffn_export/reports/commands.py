@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging.result import ParityResult
 
 
 def verify_command(result: ParityResult) -> str:

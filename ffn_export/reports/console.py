@@ -17,7 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from ffn_export.plain_text import visible, without_commands
+from ffn_export.core.plain_text import visible, without_commands
 from ffn_export.reports.streams import let_go, refusal
 
 # Rich lays a table out for some width; no name reaches this one.

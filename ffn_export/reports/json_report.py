@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ffn_export.json_text import json_text
+from ffn_export.core.json_text import json_text
 from ffn_export.reports.text_file import write_text
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from ffn_export.parity import verdict
-from ffn_export.parity.result import ParityResult
-from ffn_export.parity.tolerances import Tolerances
-from ffn_export.plain_text import visible
+from ffn_export.core.plain_text import visible
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.reports.overview import sizes_row
 from ffn_export.reports.text_file import write_text
 

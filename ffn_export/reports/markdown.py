@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ffn_export.core.plain_text import visible
 from ffn_export.parity.bisection.result import Bisection
-from ffn_export.parity.result import ParityResult
-from ffn_export.plain_text import visible
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.bisection import further_rows, how, part_rows
 from ffn_export.reports.commands import verify_command
 from ffn_export.reports.markdown_table import markdown_table

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ffn_export.parity import verdict
-from ffn_export.parity.measures import OutputMetrics, PropertyMetrics
-from ffn_export.parity.result import CaseResult, CaseStatus, ParityResult
-from ffn_export.parity.sizes.report import Sizes
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.cases.sizes.report import Sizes
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.measures import OutputMetrics, PropertyMetrics
+from ffn_export.parity.judging.result import CaseResult, CaseStatus, ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
 
 Verdict = CaseStatus | Literal["unavailable", "not checked"]

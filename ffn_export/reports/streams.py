@@ -13,8 +13,8 @@ import traceback
 import warnings
 from typing import IO, Any
 
+from ffn_export.core.plain_text import safe_lines, visible, without_commands
 from ffn_export.errors import UsageError
-from ffn_export.plain_text import safe_lines, visible, without_commands
 
 
 def let_go(stream: IO[str]) -> None:

@@ -7,8 +7,8 @@ import os
 import secrets
 from pathlib import Path
 
+from ffn_export.core.plain_text import safe_lines
 from ffn_export.errors import UsageError
-from ffn_export.plain_text import safe_lines
 from ffn_export.reports.streams import put
 
 STANDARD_OUTPUT = "-"

@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import numpy as np
-
+from ffn_export.core.types import Array
 from ffn_export.runtimes.session_options import SessionSettings
 
 if TYPE_CHECKING:
     from ffn_export.exporter.source import Source
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)

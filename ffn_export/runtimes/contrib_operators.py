@@ -14,7 +14,7 @@ import numpy as np
 from onnx.reference.op_run import OpRun
 from scipy.special import erf, expit
 
-from ffn_export.exporter.drawing import Array
+from ffn_export.core.types import Array
 from ffn_export.runtimes.half_precision import widened
 
 DOMAIN = "com.microsoft"

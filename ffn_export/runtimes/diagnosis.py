@@ -12,12 +12,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from ffn_export.core.one_line import first_line
+from ffn_export.core.processor import processor_name
+from ffn_export.core.strict import expose_own
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.exporter.one_line import first_line
-from ffn_export.processor import processor_name
 from ffn_export.runtimes.environment import installed
 from ffn_export.runtimes.threads import available_threads
-from ffn_export.strict import expose_own
 
 Verdict = Literal["ok", "note", "problem"]
 _LOWEST_PYTHON = (3, 11)
@@ -81,8 +81,8 @@ def _onnxruntime_wheels() -> Iterator[Finding]:
 def _runtimes() -> Iterator[Finding]:
     """Run a linear layer on each; those that judge by default are needed, the others may have a reason not to."""
     try:
+        from ffn_export.runtimes.probe_model import Trial
         from ffn_export.runtimes.registry import RUNTIMES
-        from ffn_export.runtimes.trial import Trial
     except Exception as error:  # noqa: BLE001 - whatever breaks here is the finding
         expose_own(error)
         yield Finding("runtimes", "problem", first_line(error))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
 
-from ffn_export.processor import processor_name
+from ffn_export.core.processor import processor_name
 
 # Times are of a place: the same versions take another time elsewhere.
 PLACE = ("processor", "system", "threads")

@@ -15,7 +15,7 @@ from onnx.reference.ops._op import OpRunUnaryNum
 from onnx.reference.ops.op_loop import Loop as EvaluatorsLoop
 from scipy import special
 
-from ffn_export.exporter.drawing import Array
+from ffn_export.core.types import Array
 
 
 class Erf(OpRunUnaryNum):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ffn_export.runtimes.base import Array
+from ffn_export.core.types import Array
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.session_options import SessionSettings
 

@@ -26,7 +26,7 @@ from onnx.reference.ops import (
     op_softmax,
 )
 
-from ffn_export.exporter.drawing import Array
+from ffn_export.core.types import Array
 
 
 def widened(array: Array) -> Array:

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ffn_export.core import onnx_file
+from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError, UsageError
-from ffn_export.exporter import onnx_file
-from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.precision import described, graph_dtypes
 

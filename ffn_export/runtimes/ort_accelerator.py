@@ -17,11 +17,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ffn_export.core import onnx_file
+from ffn_export.core.one_line import root_cause
+from ffn_export.core.types import Array
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError
-from ffn_export.exporter import onnx_file
-from ffn_export.exporter.one_line import root_cause
 from ffn_export.runtimes import ort_session
-from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.ort_session import OrtRunner, Provider, make_session, operators_by_provider
 from ffn_export.runtimes.precision import described, graph_dtypes

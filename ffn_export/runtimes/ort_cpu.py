@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ffn_export.core import onnx_file
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.exporter import onnx_file
 from ffn_export.runtimes import ort_session
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.ort_session import OrtRunner, make_session

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ffn_export.core.size_on_disk import size_on_disk
+from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError, UsageError
-from ffn_export.exporter.size_on_disk import size_on_disk
-from ffn_export.runtimes.base import Array, Artifact
+from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ended_run import DidNotEndError, allowed_seconds, ended_after
 from ffn_export.runtimes.ort_values import to_array, to_ort_value
 from ffn_export.runtimes.session_options import SessionSettings

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ffn_export.exporter.drawing import Array, numpy_dtype
+from ffn_export.core.drawing import numpy_dtype
+from ffn_export.core.types import Array
 
 if TYPE_CHECKING:
     import onnxruntime

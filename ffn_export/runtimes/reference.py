@@ -10,13 +10,14 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.external_data import load_to_model
 
+from ffn_export.core import onnx_file
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
+from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.exporter import onnx_file
-from ffn_export.exporter.one_line import first_line
 from ffn_export.fusion import functions, portable_functions
-from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.precision import described, graph_dtypes
-from ffn_export.strict import expose_own
 
 
 class OnnxEvaluator:

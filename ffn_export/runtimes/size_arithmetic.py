@@ -10,7 +10,7 @@ from collections import Counter
 
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.core.constant_tensors import constant_tensor
 
 # Of integers they make integers, and about as many as they are given: nothing here fills a mask from two sizes.
 _ARITHMETIC = frozenset({

@@ -15,12 +15,13 @@ from typing import Any
 
 import torch
 
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
+from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.source import Source
-from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.torch_eager import TorchRunner, no_source
-from ffn_export.strict import expose_own
 
 # Sizes are symbols, but 0 and 1 are special, so every axis may ask for two more graphs.
 _MOST_GRAPHS = 256

@@ -11,13 +11,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ffn_export.core.one_line import first_line
+from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.module_state import copied
-from ffn_export.exporter.one_line import first_line
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
-from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.torch_eager import TorchRunner, no_source
 
 _BACKENDS: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)

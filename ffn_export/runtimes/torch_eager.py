@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
+from ffn_export.core.drawing import numpy_dtype
+from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.exporter.drawing import numpy_dtype
 from ffn_export.exporter.outputs import output_names, tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
-from ffn_export.runtimes.base import Array, Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.precision import described
 
 

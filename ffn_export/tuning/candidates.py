@@ -9,12 +9,12 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ffn_export.exporter import onnx_file
-from ffn_export.fusion.by_rows.apply import CHUNK_RULE, PIECES_RULE
+from ffn_export.core import onnx_file
+from ffn_export.fusion.by_rows.rewrite import CHUNK_RULE, PIECES_RULE
 from ffn_export.fusion.padded_widths.units import RULE as PADDED_RULE
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.provenance import rules_of
-from ffn_export.parity.after_fusing.check import fuse as checked_fuse
+from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.base import Artifact
 from ffn_export.tuning.choice import Choice
@@ -80,7 +80,7 @@ class Candidates:
         Candidates are timed without that, since most are dropped; what is chosen has to be right.
         """
         forms = candidate.choice.forms
-        model, report = checked_fuse(self._model, self._target, forms=forms)
+        model, report = fuse_checked(self._model, self._target, forms=forms)
         if candidate.choice.quantization is not None:
             model, _ = quantize_some(model, candidate.choice.quantization)
         if _fingerprint(model, candidate.choice) == candidate.fingerprint:

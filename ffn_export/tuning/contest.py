@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ffn_export.exporter.drawing import draw_all
-from ffn_export.exporter.one_line import first_line
-from ffn_export.exporter.tensor_spec import TensorSpec
+from ffn_export.core.drawing import draw_all
+from ffn_export.core.one_line import first_line
+from ffn_export.core.size_label import size_label
+from ffn_export.core.strict import expose_own
+from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.latency.competitors import Competitor
 from ffn_export.latency.host import Host
 from ffn_export.latency.interleaving import interleave
@@ -17,8 +19,6 @@ from ffn_export.latency.sizes import token_count
 from ffn_export.latency.statistics import paired_ratio
 from ffn_export.runtimes.base import Runner
 from ffn_export.runtimes.registry import get_runtime
-from ffn_export.size_label import size_label
-from ffn_export.strict import expose_own
 from ffn_export.tuning.candidates import Candidate
 from ffn_export.tuning.result import Pair, Trial
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ffn_export.errors import UsageError
-from ffn_export.parity.tolerances import check_budget
+from ffn_export.parity.judging.tolerances import check_budget
 
 if TYPE_CHECKING:
     from ffn_export.runtimes.base import Runner

@@ -11,7 +11,7 @@ import onnxruntime
 import torch
 
 from corpus.entry import CHECKED, Architecture, Array
-from ffn_export.exporter.one_line import first_line
+from ffn_export.core.one_line import first_line
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 
 # Largest error over the largest magnitude of PyTorch's own output.

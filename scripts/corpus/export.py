@@ -14,7 +14,7 @@ import torch
 
 import ffn_export as fx
 from corpus.entry import EXAMPLE, Architecture
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 
 # The tables of positions have 64 rows, some used up by padding; a convolution needs as many samples as its kernel.
 _BOUNDED = {"seq": "seq<=48", "target": "target<=24", "samples": "40<=samples<=4000"}

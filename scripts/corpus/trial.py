@@ -17,8 +17,8 @@ from corpus.export import export
 from corpus.peers import PEERS, silent
 from corpus.result import Optimised, Result
 from corpus.scorer import Expected, expected_sites, score
-from ffn_export.exporter import onnx_file
-from ffn_export.exporter.one_line import first_line
+from ffn_export.core import onnx_file
+from ffn_export.core.one_line import first_line
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport
 

@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ffn_export.exporter.one_line import first_line
+from ffn_export.core.one_line import first_line
+from ffn_export.core.size_label import size_label
 from ffn_export.reports.markdown_table import markdown_table
 from ffn_export.runtimes import environment, ort_cuda
-from ffn_export.size_label import size_label
 from gpu.proof import TORCH, Proof
 
 

@@ -7,20 +7,21 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from typing import Any
 
+import ffn_export as fx
 from command_line import say
-from ffn_export import api, subjects
+from ffn_export.core import onnx_file
+from ffn_export.core.one_line import first_line
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.exporter import onnx_file
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
-from ffn_export.exporter.one_line import first_line
-from ffn_export.parity import verdict
-from ffn_export.parity.references import TorchReference
-from ffn_export.parity.remembering import RememberingReference
-from ffn_export.parity.result import ParityResult
-from ffn_export.parity.verify import verify
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.run_cases import run_cases
+from ffn_export.parity.reference.cached_reference import RememberingReference
+from ffn_export.parity.reference.references import TorchReference
 from ffn_export.runtimes import ort_cuda
 from ffn_export.runtimes.base import Artifact
+from ffn_export.verbs.source_spec import SourceSpec
 from gpu.processes import in_a_process, read, write
 from gpu.proof import RUNTIME, Group, Proof
 
@@ -49,7 +50,7 @@ def _summary(proof: Proof) -> str:
 def _prove(group: Group) -> None:
     """Export once, and judge the graph of each target; each result is written as soon as it is there."""
     try:
-        source = subjects.as_source(group.preset, dtype=group.dtype)
+        source = SourceSpec(group.preset, dtype=group.dtype).source()
         exported = export_source(source, DEFAULT_OPSET)
         reference = RememberingReference(source, group.threads)
     except Exception as error:  # noqa: BLE001 - what keeps one from being exported must not stop the others
@@ -60,7 +61,7 @@ def _prove(group: Group) -> None:
     for target in group.targets:
         said: dict[str, Any] = {"status": "broken"}
         try:
-            fused, _ = api.fuse(exported, target, check=False)
+            fused, _ = fx.fuse(exported, target, check=False)
             onnx_file.save(fused, group.graph(target))
             said["nodes"] = tuple(n.op_type for n in fused.graph.all_nodes() if n.op_type != "Constant")
             said |= _judge(group, target, reference)
@@ -74,7 +75,7 @@ def _judge(group: Group, target: str, reference: TorchReference) -> dict[str, An
     assigned: dict[str, list[str]] = {}
     try:
         assigned = ort_cuda.OrtCuda().assignment(artifact, group.threads)
-        result = verify(group.graph(target), reference, runtimes=[RUNTIME], threads=group.threads)
+        result = run_cases(group.graph(target), reference, runtimes=[RUNTIME], threads=group.threads)
     except RuntimeUnavailableError as error:
         return {"status": "refused", "reason": str(error), "assigned": assigned}
     status = "failed" if result.failures else "warned" if result.warnings else "passed"

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from command_line import say
-from ffn_export import subjects
+from ffn_export.core.drawing import draw_all, fit_sizes
+from ffn_export.core.one_line import first_line
+from ffn_export.core.tensor_spec import merge_dims
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.exporter.drawing import draw_all, fit_sizes
-from ffn_export.exporter.one_line import first_line
-from ffn_export.exporter.tensor_spec import merge_dims
 from ffn_export.latency.competitors import prepare
 from ffn_export.latency.interleaving import Pace, interleave
 from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
+from ffn_export.verbs.source_spec import SourceSpec
 from gpu.processes import in_a_process, read, write
 from gpu.proof import RUNTIME, TORCH, Group, Proof
 
@@ -59,7 +59,7 @@ def _time_groups(waiting: Sequence[tuple[Group, Sequence[str]]], path: Path) -> 
 
 def _times(group: Group, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Time the graphs of one export and the module itself, in turn, each without copies and with them."""
-    source = subjects.as_source(group.preset, dtype=group.dtype)
+    source = SourceSpec(group.preset, dtype=group.dtype).source()
     runners: dict[str, Sequence[Runner]] = {}
     try:
         runners[TORCH] = [get_runtime("torch-cuda").load(Artifact(source=source), group.threads)]

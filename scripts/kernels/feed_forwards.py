@@ -13,12 +13,12 @@ import onnx
 import onnx_ir as ir
 from onnx import numpy_helper
 
-from ffn_export.exporter.onnx_file import from_proto
+from ffn_export.core.onnx_file import from_proto
+from ffn_export.core.types import Array
 from ffn_export.fusion.decisions import MEASURED_IN_PIECES, default_forms
 from ffn_export.fusion.forms import ANY
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import get_target
-from ffn_export.runtimes.base import Array
 from kernels.graphs import HIDDEN, WIDTH, Pair
 
 TARGET = "ort-cpu"

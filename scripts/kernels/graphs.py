@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from ffn_export.core.types import Array
 from ffn_export.fusion.padded_widths.units import UNITS
-from ffn_export.runtimes.base import Array
 
 WIDTH, HIDDEN = 768, 3072
 # Enough that a product's weights (3 MiB) push its output out of the second cache, as those of 768 columns do; with 64

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 import torch
 
+from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
-from ffn_export.exporter.drawing import Array
 from ffn_export.modules.block import FeedForwardBlock
 from ffn_export.modules.feed_forward import FeedForward
 from ffn_export.modules.gated import GatedFeedForward

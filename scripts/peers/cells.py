@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from command_line import say
-from ffn_export.exporter.drawing import Array
-from ffn_export.exporter.one_line import first_line
+from ffn_export.core.one_line import first_line
+from ffn_export.core.types import Array
 from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.competitors import Call, Competitor
 from ffn_export.latency.host import STOLEN
@@ -18,7 +18,7 @@ from ffn_export.latency.interleaving import MAX_ROUNDS, MIN_WARM_UP, Pace, Runs,
 from ffn_export.latency.result import Ratio
 from ffn_export.latency.statistics import paired_ratio, summarise
 from ffn_export.latency.work import work
-from ffn_export.parity.metrics import relative_l2
+from ffn_export.parity.judging.metrics import relative_l2
 from peers.competitors import COMPETITORS, Loaded
 from peers.host import PatientHost
 from peers.operators import openvino_profile, ort_profile, taken_apart

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from corpus.peers import optimize_for_ort, optimize_with_transformers, silent
+from ffn_export.core.one_line import first_line
 from ffn_export.errors import FfnExportError, UsageError, did_you_mean
-from ffn_export.exporter.one_line import first_line
 from ffn_export.latency.sessions import add_sessions
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime

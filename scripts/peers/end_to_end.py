@@ -10,8 +10,8 @@ from pathlib import Path
 
 from corpus.architectures import pretrained
 from corpus.peers import silent
+from ffn_export.core.one_line import first_line
 from ffn_export.errors import FfnExportError, UsageError
-from ffn_export.exporter.one_line import first_line
 from peers.blocks import group, line
 from peers.cells import Effort
 from peers.export_time import export_times

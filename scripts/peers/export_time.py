@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import torch
 
+from ffn_export.core.quiet import silent
+from ffn_export.core.tensor_spec import merge_dims
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.export import export_source
-from ffn_export.exporter.quiet import silent
 from ffn_export.exporter.source import resolve
-from ffn_export.exporter.tensor_spec import merge_dims
-from ffn_export.parity.after_fusing.check import fuse
+from ffn_export.fusion_check.check import fuse_checked
 from peers.result import ExportTimes
 from peers.whole_models import directory
 
@@ -76,7 +76,7 @@ def _with_ours(spec: str, threads: int) -> tuple[float, float, float]:
     started = time.perf_counter()
     model = export_source(source)
     exported = time.perf_counter()
-    fuse(model, "ort-cpu", check=False, threads=threads)
+    fuse_checked(model, "ort-cpu", check=False, threads=threads)
     fused = time.perf_counter()
-    fuse(model, "ort-cpu", threads=threads)
+    fuse_checked(model, "ort-cpu", threads=threads)
     return exported - started, fused - exported, time.perf_counter() - fused

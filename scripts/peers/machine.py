@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import ffn_export as fx
-from ffn_export.processor import flags
+from ffn_export.core.processor import flags
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.environment import Environment
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ffn_export.exporter.drawing import Array
+from ffn_export.core.types import Array
 from ffn_export.runtimes import openvino_cpu
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.executed import end_profile

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
-from ffn_export.exporter import onnx_file
 from ffn_export.fusion.decisions import default_forms, for_few_bits
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.targets import get_target
-from ffn_export.parity.after_fusing.check import fuse
+from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.tuning.moves import DEFAULT_CHUNK
 from ffn_export.tuning.options import TuneOptions
-from ffn_export.tuning.tune import tune
+from ffn_export.tuning.search import search
 from peers.subject import Subject
 
 # A file and how it is loaded, for so many threads.
@@ -53,7 +53,7 @@ def tuned(subject: Subject, threads: int) -> Made:
     if subject.widths != _TUNED_WIDTHS:
         raise UsageError(f"it is tuned at {_TUNED_WIDTHS[0]} x {_TUNED_WIDTHS[1]} alone, to save time")
     options = TuneOptions(_TUNED_TOKENS, seconds=0.2)
-    result = tune(subject.model(), TARGET, options, specs=subject.source.inputs, threads=threads)
+    result = search(subject.model(), TARGET, options, specs=subject.source.inputs, threads=threads)
     return _in_form(subject, f"ours-tuned-{threads}", result.chosen.forms, threads), result.chosen.settings
 
 
@@ -73,7 +73,7 @@ def _in_form(subject: Subject, name: str, forms: Forms, threads: int) -> Path:
     """Fuse in some form. The outputs are compared beside the others', so fusing need not do it."""
 
     def make(path: Path) -> None:
-        model, _ = fuse(subject.model(), TARGET, check=False, forms=forms, threads=threads)
+        model, _ = fuse_checked(subject.model(), TARGET, check=False, forms=forms, threads=threads)
         onnx_file.save(model, path)
 
     return subject.file(name, make)

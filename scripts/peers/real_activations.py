@@ -16,14 +16,14 @@ import onnx_ir as ir
 import torch
 
 from corpus.peers import silent
-from ffn_export.exporter import onnx_file
-from ffn_export.exporter.drawing import Array
+from ffn_export.core import onnx_file
+from ffn_export.core.types import Array
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module, resolve
 from ffn_export.fusion.decisions import default_forms, for_few_bits
 from ffn_export.fusion.targets import get_target
-from ffn_export.parity.after_fusing.check import fuse
-from ffn_export.parity.metrics import relative_l2
+from ffn_export.fusion_check.check import fuse_checked
+from ffn_export.parity.judging.metrics import relative_l2
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.session_options import SessionSettings
@@ -117,7 +117,7 @@ def _outputs(module: torch.nn.Module, x: Array, scratch: Path) -> tuple[list[Arr
 
 def _both(model: ir.Model, feeds: Mapping[str, Array], scratch: Path) -> tuple[list[Array], list[Array]]:
     """Return the outputs of the fused model in float32, and those of the quantised one."""
-    fused, _ = fuse(model, TARGET, check=False, forms=for_few_bits(default_forms(get_target(TARGET))))
+    fused, _ = fuse_checked(model, TARGET, check=False, forms=for_few_bits(default_forms(get_target(TARGET))))
     quantized, _ = quantize_some(fused, EIGHT_BITS)
     first, second = (_run(each, feeds, scratch / "model.onnx") for each in (fused, quantized))
     return first, second

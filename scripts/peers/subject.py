@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.exporter import onnx_file
-from ffn_export.exporter.drawing import Array, draw_all
+from ffn_export.core import onnx_file
+from ffn_export.core.drawing import draw_all
+from ffn_export.core.types import Array
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, from_module
 from ffn_export.latency.sizes import token_sizes

@@ -10,8 +10,8 @@ import pytest
 from ffn_export.bundle import stored
 from ffn_export.errors import UsageError
 from ffn_export.latency.result import LatencyResult
-from ffn_export.parity.result import ParityResult
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.reports.json_report import write_json
 
 PARITY = ParityResult("m.onnx", "bert-ffn", Tolerances(), ())

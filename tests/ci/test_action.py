@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import ffn_export as fx
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from tests.ci.yaml_files import ROOT, parse, problems
 
 ACTION: dict[str, Any] = parse((ROOT / "action.yml").read_text())

@@ -13,7 +13,7 @@ import pytest
 
 import ffn_export as fx
 from ffn_export.cli.main import COMMANDS, commands
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from tests.ci.yaml_files import ROOT, parse, problems
 
 pytest_plugins = ["pytester"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ffn_export import api
+import ffn_export as fx
 from ffn_export.cli.main import run
+from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.errors import UsageError
-from ffn_export.exporter.tensor_spec import parse_inputs
 from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio
 from ffn_export.latency.sizes import asked_sizes, default_sizes, token_count, token_sizes
@@ -29,7 +29,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[LatencyResult], dict[str
             asked.update(options, model=model, against=against)
             return result
 
-        monkeypatch.setattr(api, "bench", bench)
+        monkeypatch.setattr(fx, "bench", bench)
         return asked
 
     return replace
@@ -79,13 +79,13 @@ def test_max_ratio_of_a_bare_model_needs_a_source(timed: Callable[..., Any], bun
 )
 def test_axes_are_named_by_the_source(bundle: Path, inputs: list[str] | None, sizes: dict[str, int]) -> None:
     model = bundle / "model.onnx"
-    timed = api.bench(model, "d2l-ffn-addnorm", inputs=inputs, tokens=[7], runtimes=["ort-cpu"], threads=1)
+    timed = fx.bench(model, "d2l-ffn-addnorm", inputs=inputs, tokens=[7], runtimes=["ort-cpu"], threads=1)
     assert [measurement.sizes for measurement in timed.measurements] == [sizes]
 
 
 def test_tokens_and_sizes_are_not_asked_for_at_once(bundle: Path) -> None:
     with pytest.raises(UsageError, match="give one of them"):
-        api.bench(bundle, tokens=[7], sizes=[{"batch": 1, "seq": 7}])
+        fx.bench(bundle, tokens=[7], sizes=[{"batch": 1, "seq": 7}])
 
 
 def test_tokens_are_the_last_symbolic_axis_of_each_input() -> None:
@@ -127,7 +127,7 @@ def test_tokens_that_cannot_be_timed_are_refused(inputs: list[str], tokens: list
 
 def test_work_is_counted_whatever_the_axes_are_called(bundle: Path) -> None:
     inputs = ["x:float32[n,t<=4,4]"]
-    timed = api.bench(bundle / "model.onnx", "d2l-ffn-addnorm", inputs=inputs, tokens=[4], runtimes=["ort-cpu"])
+    timed = fx.bench(bundle / "model.onnx", "d2l-ffn-addnorm", inputs=inputs, tokens=[4], runtimes=["ort-cpu"])
     (measurement,) = timed.to_dict()["measurements"]
     assert measurement["tokens"] == 4
     for timing in measurement["timings"]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ffn_export.cli.main import run
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from tests.parity.faults.weights import scaled_weight
 
 Capture = pytest.CaptureFixture[str]

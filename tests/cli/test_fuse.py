@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.cli.main import run
-from ffn_export.parity.after_fusing import check
+from ffn_export.fusion_check import check
 from tests.fusion.graphs import model
 
 Capture = pytest.CaptureFixture[str]

@@ -76,5 +76,5 @@ def test_without_transformers_it_says_what_to_install(
 
 
 def test_other_specs_do_not_load_transformers() -> None:
-    code = "import sys, ffn_export.api; sys.exit('transformers' in sys.modules)"
+    code = "import sys, ffn_export.verbs.build; sys.exit('transformers' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

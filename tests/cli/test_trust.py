@@ -17,8 +17,8 @@ from torch import nn
 
 import ffn_export as fx
 from ffn_export.bundle.manifest import read_manifest
-from ffn_export.choosing import tune_bundle
 from ffn_export.errors import IntegrityError, UsageError
+from ffn_export.verbs.tune import tune_bundle
 from tests.exporter.helpers import refusal
 
 PAYLOAD = "import pathlib\npathlib.Path('ran').touch()\n"

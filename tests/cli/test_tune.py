@@ -13,8 +13,8 @@ import pytest
 import ffn_export as fx
 from ffn_export.bundle.manifest import read_manifest
 from ffn_export.cli.main import run
+from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
-from ffn_export.exporter import onnx_file
 from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.result import TuningResult
@@ -31,7 +31,7 @@ def planted(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Planted:
 
     def plant(is_slow: Callable[[Choice], bool]) -> None:
         load = loading(is_slow, clock.sleep)
-        monkeypatch.setattr("ffn_export.tuning.tune.loader", lambda runtime, threads: load)
+        monkeypatch.setattr("ffn_export.tuning.search.loader", lambda runtime, threads: load)
 
     return plant
 

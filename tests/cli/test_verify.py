@@ -14,7 +14,7 @@ import torch
 
 import ffn_export as fx
 from ffn_export.cli.main import run
-from ffn_export.exporter import onnx_file, vectors
+from ffn_export.core import onnx_file, vectors
 from ffn_export.latency.result import LatencyResult
 from ffn_export.runtimes.ort_cpu import OrtCpu
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ffn_export.bundle.build import BuildOptions, build
+from ffn_export.bundle.build import build_bundle
+from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import read_manifest
-from ffn_export.exporter import vectors
+from ffn_export.core import vectors
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module, resolve
 from ffn_export.fusion.decisions import GEMM
@@ -44,9 +45,9 @@ def build_all(directory: Path) -> None:
         "few bits": replace(judged, quantization=QuantizationOptions(block=16), budget=0.05),
     }
     for name, how in options.items():
-        built = build(source, directory / name, how, exported=exported)
+        built = build_bundle(source, directory / name, how, exported=exported)
         assert built.passed, built.failures
-    assert build(resolve("d2l-addnorm"), directory / "two inputs", judged).passed
+    assert build_bundle(resolve("d2l-addnorm"), directory / "two inputs", judged).passed
 
 
 def copy(bundle: Path, to: Path) -> Path:

@@ -15,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from ffn_export.core import onnx_file
+from ffn_export.core.drawing import draw_all
+from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.errors import ExportError, FfnExportError
-from ffn_export.exporter import onnx_file
-from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source, from_module
-from ffn_export.exporter.tensor_spec import InputSpecs
 from ffn_export.exporter.torch_inputs import to_torch
 
 X = {"x": "float32[batch,seq,4]"}

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.errors import ExportError
 from ffn_export.exporter.capture import capture
 from ffn_export.exporter.checks import TracedSizeError, check_inputs, check_opset, check_output_axes, check_valid
 from ffn_export.exporter.source import from_module
-from ffn_export.exporter.tensor_spec import parse_inputs
 from tests.exporter.helpers import X, assert_same_function, exported, module_of, ops, refusal
 
 

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import ffn_export as fx
+from ffn_export.core import onnx_file
 from ffn_export.errors import ExportError
-from ffn_export.exporter import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module, resolve, with_samples
 from tests.exporter.helpers import X, assert_same_function, exported, module_of, ops, refusal, refused, run, shapes

@@ -15,7 +15,7 @@ from ffn_export.errors import UsageError
 from ffn_export.exporter.precision import HALVES, HalfProduct, convert
 from ffn_export.exporter.source import from_module, resolve
 from ffn_export.modules.conv import ConvFeedForward
-from ffn_export.parity.oracle import TorchOracle
+from ffn_export.parity.reference.oracle import TorchOracle
 
 X = {"x": "float32[batch,seq,4]"}
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from ffn_export.core.tensor_spec import Dim
 from ffn_export.exporter.size_guards import Guard, _bounds, _close, _is_free, _violations
-from ffn_export.exporter.tensor_spec import Dim
 
 TRACED = {"n": 3, "m": 5}
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from ffn_export.core.processor import instruction_set
 from ffn_export.errors import UsageError
 from ffn_export.fusion.cost_tables import TABLES, check, read_tables, stored
 from ffn_export.fusion.costs import costs, installed_version
-from ffn_export.processor import instruction_set
 
 CPU = "CPUExecutionProvider"
 # What forms of sites are made of: a comparison needs the numbers of all of them.

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from ffn_export.fusion import gate
+from ffn_export.fusion import safety
 from ffn_export.fusion.pipeline import fuse
 from tests.fusion.graphs import assert_fuses, assert_refuses, assert_same_function, cast, feeds, model, operators
 
@@ -129,8 +129,8 @@ def test_asks_all_of_it() -> None:
     of = model(SILU)
     nodes = list(of.graph)
     (y,) = of.graph.outputs
-    assert gate.refusal(of, nodes, [y], "Swish", 24) is None
-    assert gate.refusal(of, nodes, [y], "com.microsoft::QuickGelu", 1) is None
-    assert "needs opset 24" in (gate.refusal(of, nodes, [y], "Swish", 23) or "")
-    assert gate.refusal(of, nodes, [y], None, 1) is None  # writes no operator that was not there
-    assert "is also read by Mul" in (gate.refusal(of, nodes[:1], [], None, 24) or "")
+    assert safety.refusal(of, nodes, [y], "Swish", 24) is None
+    assert safety.refusal(of, nodes, [y], "com.microsoft::QuickGelu", 1) is None
+    assert "needs opset 24" in (safety.refusal(of, nodes, [y], "Swish", 23) or "")
+    assert safety.refusal(of, nodes, [y], None, 1) is None  # writes no operator that was not there
+    assert "is also read by Mul" in (safety.refusal(of, nodes[:1], [], None, 24) or "")

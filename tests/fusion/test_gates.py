@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ffn_export.fusion import gates
-from ffn_export.fusion.gates import Gated
+from ffn_export.fusion import self_gated
+from ffn_export.fusion.self_gated import Gated
 from tests.fusion.graphs import model
 
 CONSTANTS = "float two = {2}, float one = {1}, float half = {0.5}, float[1,1,1] wide = {2}"
@@ -13,7 +13,7 @@ CONSTANTS = "float two = {2}, float one = {1}, float half = {0.5}, float[1,1,1] 
 
 def read(body: str) -> list[Gated]:
     of = model(body, CONSTANTS, inputs="float[2,8] x, float[2,8] z, float k = {3}", outputs="float[] y").graph
-    return list(gates.read(of[-1]))
+    return list(self_gated.read(of[-1]))
 
 
 @pytest.mark.parametrize(

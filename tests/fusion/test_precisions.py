@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.precision import HALVES, convert
 from ffn_export.exporter.source import resolve
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.modules.presets import PRESETS
-from ffn_export.parity.cases import sweep
-from ffn_export.parity.remembering import RememberingReference
-from ffn_export.parity.verify import verify
+from ffn_export.parity.cases.case import sweep
+from ffn_export.parity.judging.run_cases import run_cases
+from ffn_export.parity.reference.cached_reference import RememberingReference
 from tests.families import USUAL, some_of_them
 from tests.fusion.graphs import assert_interface_kept, feeds, run
 from tests.fusion.test_presets import EXPECTED, ROWS
@@ -58,7 +58,7 @@ def test_as_written_and_as_judged(preset: str, dtype: str, tmp_path: Path) -> No
         assert report.count("feed_forward", "refused") == report.count("norm", "refused") == 0
         path = tmp_path / f"{target}.onnx"
         onnx_file.save(fused, path)
-        result = verify(path, reference, cases=cases)
+        result = run_cases(path, reference, cases=cases)
         assert result.failures == ()
         judged |= set(result.judged)
         assert all(result.unavailable.values())

@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.targets import TARGETS

@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.inspection.compare import compare
 from ffn_export.inspection.difference import Difference
 from tests.fusion.graphs import model

@@ -11,8 +11,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
-from ffn_export.exporter import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
 from ffn_export.inspection.inspect import inspect

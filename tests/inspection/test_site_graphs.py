@@ -7,7 +7,7 @@ import json
 import pytest
 
 import ffn_export as fx
-from ffn_export.fusion.by_rows.pieces import PIECES
+from ffn_export.fusion.by_rows.split_hidden import PIECES
 from ffn_export.fusion.decisions import GEMM
 from ffn_export.fusion.forms import ANY, Forms
 from ffn_export.fusion.pipeline import fuse

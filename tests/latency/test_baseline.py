@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ffn_export.core.size_label import size_label
 from ffn_export.latency.baseline import compare, compare_twice
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio
 from ffn_export.runtimes.environment import Environment
-from ffn_export.size_label import size_label
 
 HERE = Environment({"onnxruntime": "1.30.0"}, "a processor", "Linux x86_64", 2)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ffn_export.bundle.describe import summarise_latency
+from ffn_export.core.types import Array
 from ffn_export.exporter.source import Source
 from ffn_export.latency.baseline import compare
 from ffn_export.latency.competitors import Competitor
@@ -23,7 +24,7 @@ from ffn_export.latency.result import LatencyResult, Measurement, Ratio, Timing
 from ffn_export.latency.sessions import SESSIONS
 from ffn_export.latency.statistics import ratios
 from ffn_export.runtimes import registry
-from ffn_export.runtimes.base import Array, Artifact, CopyingRunner, Runner
+from ffn_export.runtimes.base import Artifact, CopyingRunner, Runner
 from ffn_export.runtimes.environment import Environment
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.ort_session import OrtRunner, make_session

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter.source import Source, from_module
-from ffn_export.exporter.tensor_spec import parse_inputs
 from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.forms import Forms

@@ -39,7 +39,7 @@ def test_numpy_twin_needs_nothing_but_numpy() -> None:
 
 
 def test_every_public_name_is_there() -> None:
-    for name in ffn_export.modules.__all__:
+    for name in dir(ffn_export.modules):
         assert getattr(ffn_export.modules, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'FeedForwards'"):
+    with pytest.raises(AttributeError, match="FeedForwards"):
         ffn_export.modules.FeedForwards  # type: ignore[attr-defined]  # noqa: B018

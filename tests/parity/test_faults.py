@@ -14,17 +14,17 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.cli.main import run
+from ffn_export.core import onnx_file
+from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.types import Array
 from ffn_export.errors import FfnExportError
-from ffn_export.exporter import onnx_file
-from ffn_export.exporter.drawing import Array
 from ffn_export.exporter.source import Source, resolve
-from ffn_export.exporter.tensor_spec import TensorSpec
 from ffn_export.fusion.targets import TARGETS
-from ffn_export.parity.cases import sweep
-from ffn_export.parity.references import TorchReference
-from ffn_export.parity.remembering import RememberingReference
-from ffn_export.parity.result import ParityResult
-from ffn_export.parity.verify import verify
+from ffn_export.parity.cases.case import sweep
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.run_cases import run_cases
+from ffn_export.parity.reference.cached_reference import RememberingReference
+from ffn_export.parity.reference.references import TorchReference
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from tests.parity.faults import FAULTS, page
@@ -53,7 +53,7 @@ def evaluated_once() -> Iterator[None]:
         return remembering(source.spec, tuple(source.inputs), threads)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ffn_export.subjects.TorchReference", reference)
+        patch.setattr("ffn_export.verbs.compared.TorchReference", reference)
         yield
 
 
@@ -113,7 +113,7 @@ def test_no_target_and_no_seed_raises_a_false_alarm(name: str, target: str, tmp_
     source = base.source()
     for seed in range(5):
         cases = sweep(source.inputs, source.example, seed)
-        result = verify(healthy, TorchReference(source, 2), cases=cases, seed=seed, threads=2)
+        result = run_cases(healthy, TorchReference(source, 2), cases=cases, seed=seed, threads=2)
         assert result.failures == (), f"seed {seed}"
 
 

@@ -11,17 +11,18 @@ import torch
 from onnx_ir.tape import Tape
 from torch import nn
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
+from ffn_export.core.types import Array
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, from_module
-from ffn_export.parity import verdict
-from ffn_export.parity.cases import sweep
-from ffn_export.parity.properties import SAME_BITS, ask, questions
-from ffn_export.parity.references import TorchReference
-from ffn_export.parity.result import ParityResult
-from ffn_export.parity.tolerances import Tolerances
-from ffn_export.parity.verify import verify
-from ffn_export.runtimes.base import Array, Runner
+from ffn_export.parity.cases.case import sweep
+from ffn_export.parity.checks.properties import SAME_BITS, ask, questions
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.run_cases import run_cases
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.reference.references import TorchReference
+from ffn_export.runtimes.base import Runner
 
 TOKENS = {"x": "float32[batch,seq,8]"}
 
@@ -92,7 +93,7 @@ def planted(tmp_path: Path, fault: str) -> tuple[Source, ParityResult]:
         model.graph.outputs[0] = added
     path = tmp_path / "model.onnx"
     onnx_file.save(model, path)
-    return source, verify(path, TorchReference(source, 1), runtimes=["ort-cpu"])
+    return source, run_cases(path, TorchReference(source, 1), runtimes=["ort-cpu"])
 
 
 def test_the_right_graph_has_them_all(tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_dynamic_quantisation_breaks_independence_and_is_named(tmp_path: Path) -
     onnx_file.save(export_source(source), tmp_path / "model.onnx")
     quantize_dynamic(tmp_path / "model.onnx", tmp_path / "int8.onnx", weight_type=QuantType.QInt8)
     declared = Tolerances(relative_l2=0.05)
-    result = verify(tmp_path / "int8.onnx", TorchReference(source, 1), runtimes=["ort-cpu"], tolerances=declared)
+    result = run_cases(tmp_path / "int8.onnx", TorchReference(source, 1), runtimes=["ort-cpu"], tolerances=declared)
     failing = {p.property for p in result.properties if verdict.property_failure(p, declared)}
     assert {
         "results along 'batch' do not depend on each other",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ffn_export as fx
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging.result import ParityResult
 
 ROWS = {"x": "float32[batch>=1,seq>=1,16]"}
 

@@ -12,7 +12,7 @@ import onnx_ir as ir
 import pytest
 
 import ffn_export as fx
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from tests.fusion.graphs import model
 
 

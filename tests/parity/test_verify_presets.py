@@ -9,11 +9,11 @@ import pytest
 
 from ffn_export.exporter.source import Source
 from ffn_export.modules.presets import PRESETS
-from ffn_export.parity.references import TorchReference
-from ffn_export.parity.remembering import RememberingReference
-from ffn_export.parity.result import ParityResult
-from ffn_export.parity.values import VALUES
-from ffn_export.parity.verify import verify
+from ffn_export.parity.cases.values import VALUES
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.run_cases import run_cases
+from ffn_export.parity.reference.cached_reference import RememberingReference
+from ffn_export.parity.reference.references import TorchReference
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 from tests.families import some_of_them
 
@@ -27,7 +27,7 @@ def test_presets_pass_and_cover_empty_one_odd_and_large_sizes(
     reference = RememberingReference(source(preset), 2)
     # Our own graph is on trial for the portable target, what ships for the other.
     for target, settings in (("portable", NO_OPTIMIZER), ("ort-cpu", SessionSettings())):
-        judge(verify(fused_file(preset, target), reference, settings=settings, threads=2))
+        judge(run_cases(fused_file(preset, target), reference, settings=settings, threads=2))
 
 
 def judge(result: ParityResult) -> None:
@@ -50,7 +50,7 @@ def test_weights_are_traced_to_the_parameters(
     preset: str, fused_file: Callable[..., Path], source: Callable[[str], Source]
 ) -> None:
     reference = TorchReference(source(preset), 1)
-    result = verify(fused_file(preset), reference, cases=[], threads=1)
+    result = run_cases(fused_file(preset), reference, cases=[], threads=1)
     traced = {weight.parameter for weight in result.weights}
     matrices = {name for name, p in source(preset).module.named_parameters() if p.squeeze().ndim == 2}
     assert matrices <= traced

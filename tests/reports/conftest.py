@@ -10,9 +10,9 @@ import pytest
 from ffn_export.fusion.report import FusionReport, Site
 from ffn_export.latency.result import Ceilings, LatencyResult, Measurement, Ratio, Timing, Work
 from ffn_export.parity.bisection.result import Bisection, Error, Given, NodeFacts, Part
-from ffn_export.parity.measures import Deviation, OutputMetrics, WeightMetrics
-from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging.measures import Deviation, OutputMetrics, WeightMetrics
+from ffn_export.parity.judging.result import CaseResult, ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
 
 ENVIRONMENT = Environment(

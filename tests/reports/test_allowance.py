@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ffn_export.json_text import json_text
-from ffn_export.parity.result import ParityResult
-from ffn_export.parity.tolerances import Closeness, Tolerances
+from ffn_export.core.json_text import json_text
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stdout_console
 from ffn_export.reports.html.page import html_page

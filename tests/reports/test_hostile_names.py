@@ -15,9 +15,9 @@ import pytest
 from rich.text import Text
 
 from ffn_export.cli.progress import progress
-from ffn_export.json_text import json_text
-from ffn_export.parity.result import ParityResult
-from ffn_export.plain_text import safe_json, safe_lines, visible
+from ffn_export.core.json_text import json_text
+from ffn_export.core.plain_text import safe_json, safe_lines, visible
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stderr_console, stdout_console
 from ffn_export.reports.html.page import html_page

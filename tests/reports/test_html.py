@@ -16,9 +16,9 @@ from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import OperatorGraph, Place, SiteGraph
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.bisection.result import Bisection
-from ffn_export.parity.measures import PropertyMetrics
-from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.parity.tolerances import Closeness, Tolerances
+from ffn_export.parity.judging.measures import PropertyMetrics
+from ffn_export.parity.judging.result import CaseResult, ParityResult
+from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.html import html_page, write_html
 from ffn_export.reports.html.error_chart import error_charts
 from ffn_export.reports.html.latency_chart import latency_svg

@@ -12,7 +12,7 @@ import pytest
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.html import write_html
 from tests.browser import needs_browser, start
 from tests.reports.test_html import site

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ffn_export.core.json_text import json_text
 from ffn_export.fusion.report import FusionReport
-from ffn_export.json_text import json_text
 from ffn_export.latency.result import LatencyResult
-from ffn_export.parity.result import CaseResult, ParityResult
+from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.reports.json_report import write_json
 
 MakeCase = Callable[..., CaseResult]

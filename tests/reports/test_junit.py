@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 import pytest
 from junitparser import JUnitXml
 
-from ffn_export.parity.measures import PropertyMetrics
-from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.parity.verdict import property_failure, weight_failure
+from ffn_export.parity.judging.measures import PropertyMetrics
+from ffn_export.parity.judging.result import CaseResult, ParityResult
+from ffn_export.parity.judging.verdict import property_failure, weight_failure
 from ffn_export.reports.junit import junit_xml, junit_xml_of_many, write_junit
 
 MakeCase = Callable[..., CaseResult]

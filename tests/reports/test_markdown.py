@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from ffn_export.parity.bisection.result import Bisection
-from ffn_export.parity.result import CaseResult, ParityResult
+from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.reports.markdown import MOST_LINES, markdown_page, write_markdown
 
 MakeCase = Callable[..., CaseResult]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ffn_export.inspection.difference import Difference, Side, WeightPair
 from ffn_export.inspection.result import InspectedSite, Inspection, Part, Weight
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.markdown_table import markdown_table
 from ffn_export.reports.tables import difference_table, inspection_table, parity_summary_table
 from ffn_export.reports.tables.signature import opset_words, signature

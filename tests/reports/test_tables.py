@@ -11,9 +11,9 @@ from rich.console import Console, RenderableType
 
 from ffn_export.fusion.report import FusionReport
 from ffn_export.latency.result import Ceilings, LatencyResult
-from ffn_export.parity.measures import OutputMetrics
-from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging.measures import OutputMetrics
+from ffn_export.parity.judging.result import CaseResult, ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.reports.tables import fusion_table, latency_table, parity_table
 
 MakeCase = Callable[..., CaseResult]

@@ -16,9 +16,9 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from scipy.special import erf
 
+from ffn_export.core.types import Array
 from ffn_export.fusion.bodies import BODIES
 from ffn_export.fusion.rules import RULES
-from ffn_export.runtimes.base import Array
 from ffn_export.runtimes.contrib_operators import ACTIVATIONS, OPERATORS
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator

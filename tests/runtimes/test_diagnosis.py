@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.runtimes import diagnosis, registry
-from ffn_export.runtimes.base import Array, Artifact, Runtime
+from ffn_export.runtimes.base import Artifact, Runtime
 from ffn_export.runtimes.openvino_cpu import FLOAT32
 from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.probe_model import Trial
 from ffn_export.runtimes.tract_cpu import Tract
-from ffn_export.runtimes.trial import Trial
 
 
 class Wrong:

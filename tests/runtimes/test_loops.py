@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ffn_export.exporter.drawing import Array
-from ffn_export.parity.float64_graph import GraphOracle
+from ffn_export.core.types import Array
+from ffn_export.parity.reference.float64_graph import GraphOracle
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator
 from tests.runtimes.graphs import write

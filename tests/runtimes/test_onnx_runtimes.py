@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ffn_export.core.drawing import draw_all
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
-from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.registry import RUNTIMES

@@ -16,9 +16,9 @@ import pytest
 
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter.source import Source
-from ffn_export.parity.cases import sweep
-from ffn_export.parity.references import TorchReference
-from ffn_export.parity.verify import verify
+from ffn_export.parity.cases.case import sweep
+from ffn_export.parity.judging.run_cases import run_cases
+from ffn_export.parity.reference.references import TorchReference
 from ffn_export.runtimes import registry
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.openvino_cpu import BFLOAT16, FLOAT32, OpenVino, OpenVinoRunner, computed_in
@@ -84,7 +84,7 @@ def test_what_bfloat16_costs_is_no_pass(
     assert ffn.model_path is not None
     reference = TorchReference(source("t5-ffn"), 1)
     cases = sweep(reference.inputs, reference.example, 0)[:1]
-    result = verify(ffn.model_path, reference, runtimes=["openvino-bf16"], cases=cases)
+    result = run_cases(ffn.model_path, reference, runtimes=["openvino-bf16"], cases=cases)
     assert result.precision == {"openvino-bf16": "bfloat16, float32"}
     assert not result.passed
 

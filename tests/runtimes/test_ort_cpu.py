@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, save
 
+from ffn_export.core.drawing import numpy_dtype
 from ffn_export.errors import RuntimeUnavailableError, UsageError
-from ffn_export.exporter.drawing import numpy_dtype
 from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.executed import executed_kernels

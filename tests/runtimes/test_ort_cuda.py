@@ -16,11 +16,11 @@ import onnxruntime
 import pytest
 
 import ffn_export as fx
+from ffn_export.core.drawing import numpy_dtype
 from ffn_export.errors import RuntimeUnavailableError, UsageError
-from ffn_export.exporter.drawing import numpy_dtype
 from ffn_export.exporter.source import Source
-from ffn_export.parity.references import TorchReference
-from ffn_export.parity.verify import verify
+from ffn_export.parity.judging.run_cases import run_cases
+from ffn_export.parity.reference.references import TorchReference
 from ffn_export.runtimes import ort_accelerator
 from ffn_export.runtimes.base import Artifact, CopyingRunner
 from ffn_export.runtimes.ort_accelerator import OrtGpuRunner, node_elsewhere, provider_problem
@@ -121,9 +121,9 @@ def test_asked_for_by_name_it_is_an_error_and_else_a_note(
 ) -> None:
     path, reference = fused_file("d2l-ffn"), TorchReference(source("d2l-ffn"), 1)
     with pytest.raises(RuntimeUnavailableError, match="runtime 'ort-cuda' is not available here: the CUDA") as caught:
-        verify(path, reference, runtimes=["ort-cuda"], cases=[])
+        run_cases(path, reference, runtimes=["ort-cuda"], cases=[])
     assert caught.value.exit_status == 3
-    result = verify(path, reference)
+    result = run_cases(path, reference)
     assert result.passed
     assert result.judged == ("ort-cpu",)
     assert result.unavailable == {"ort-cuda": provider_problem(CUDA)}

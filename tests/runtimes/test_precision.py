@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.precision import described, graph_dtypes
 from tests.runtimes.graphs import write

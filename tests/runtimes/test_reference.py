@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from ffn_export.core import onnx_file
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.exporter import onnx_file
 from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import OrtCpu

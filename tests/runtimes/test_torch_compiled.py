@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from ffn_export.core.drawing import draw_all
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.exporter.drawing import draw_all
 from ffn_export.exporter.source import Source, from_module
 from ffn_export.runtimes import torch_compiled
 from ffn_export.runtimes.base import Artifact

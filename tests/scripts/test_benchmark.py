@@ -18,8 +18,8 @@ import transformers
 import benchmark
 import ffn_export as fx
 from corpus.architectures import pretrained
+from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
-from ffn_export.exporter import onnx_file
 from ffn_export.latency.interleaving import Pace
 from ffn_export.runtimes import openvino_cpu
 from ffn_export.runtimes.base import Artifact

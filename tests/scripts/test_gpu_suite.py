@@ -9,9 +9,9 @@ import pytest
 from ffn_export.latency.competitors import Competitor
 from ffn_export.latency.interleaving import Runs
 from ffn_export.latency.statistics import ratios, summarise
-from ffn_export.parity.measures import Deviation, OutputMetrics
-from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging.measures import Deviation, OutputMetrics
+from ffn_export.parity.judging.result import CaseResult, ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes import environment
 from gpu.page import markdown
 from gpu.proof import RUNTIME, STATUSES, TORCH, Proof

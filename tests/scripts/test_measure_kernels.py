@@ -14,10 +14,10 @@ import onnxruntime
 import pytest
 
 import measure_kernels
-from ffn_export.fusion.by_rows.pieces import PIECES
+from ffn_export.core.processor import family, instruction_set, vendor
+from ffn_export.fusion.by_rows.split_hidden import PIECES
 from ffn_export.fusion.cost_tables import read_tables
 from ffn_export.fusion.costs import costs
-from ffn_export.processor import family, instruction_set, vendor
 from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
 from kernels.feed_forwards import FEED_FORWARDS, FeedForward

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ffn_export.runtimes.base import Array, Runner
+from ffn_export.core.types import Array
+from ffn_export.runtimes.base import Runner
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.tuning.candidates import Candidate
 from ffn_export.tuning.choice import Choice

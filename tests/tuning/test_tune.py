@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import ffn_export as fx
+from ffn_export.core import onnx_file
 from ffn_export.errors import RuntimeUnavailableError, UsageError
-from ffn_export.exporter import onnx_file
 from ffn_export.fusion import constants, rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.decisions import GEMM
@@ -24,7 +24,7 @@ from ffn_export.tuning.candidates import Candidate
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.result import TuningResult
-from ffn_export.tuning.tune import tune
+from ffn_export.tuning.search import search
 from tests.fusion.feed_forwards import feed_forward
 from tests.tuning.planted import FAST, SLOW, Clock, Delayed, loading
 
@@ -43,7 +43,7 @@ def tuned(exported: ir.Model, clock: Clock) -> Tuned:
 
 
 def with_load(model: ir.Model, load: Callable[[Candidate], Runner], budget: float | None = None) -> TuningResult:
-    return tune(model, options=TuneOptions((64,), 0.05, budget=budget, load=load), threads=1)
+    return search(model, options=TuneOptions((64,), 0.05, budget=budget, load=load), threads=1)
 
 
 def test_a_slow_default_is_left_for_what_is_faster(tuned: Tuned) -> None:
@@ -148,9 +148,9 @@ def test_the_evidence_is_plain_data(tuned: Tuned) -> None:
 
 def test_what_leaves_nothing_to_choose(exported: ir.Model) -> None:
     with pytest.raises(UsageError, match="portable has one form of each site"):
-        tune(exported, "portable")
+        search(exported, "portable")
     with pytest.raises(UsageError, match="numbers of tokens"):
-        tune(exported, options=TuneOptions(()))
+        search(exported, options=TuneOptions(()))
 
 
 def test_a_runtime_that_is_not_here(exported: ir.Model, tmp_path: Path) -> None:
@@ -159,19 +159,19 @@ def test_a_runtime_that_is_not_here(exported: ir.Model, tmp_path: Path) -> None:
     if get_runtime("ort-cuda").unavailable(Artifact(path)) is None:
         pytest.skip("CUDA is available here")
     with pytest.raises(RuntimeUnavailableError):
-        tune(exported, "ort-cuda", TuneOptions((64,), 0.01))
+        search(exported, "ort-cuda", TuneOptions((64,), 0.01))
 
 
 def test_a_length_that_the_model_refuses_is_left_out() -> None:
     """Its positions are four; a length of 1 fits them too."""
     body = "h = MatMul(x, w1) a = Add(h, b1) g = Gelu(a) o = MatMul(g, w2) y = Add(o, positions)"
     short = feed_forward(f"positions = Constant<value = float[4,1] {{1, 2, 3, 4}}>() {body}")
-    result = tune(short, options=TuneOptions((1, 4, 5), 0.001), threads=1)
+    result = search(short, options=TuneOptions((1, 4, 5), 0.001), threads=1)
     (refused,) = (trial for trial in result.trials if trial.move.startswith("inputs of "))
     assert (refused.move, refused.outcome) == ("inputs of batch=1,seq=5", "refused")
     assert {pair.label for trial in result.trials for pair in trial.pairs} == {"batch=1,seq=1", "batch=1,seq=4"}
     with pytest.raises(UsageError, match="takes none of these numbers of tokens"):
-        tune(short, options=TuneOptions((5, 7), 0.001), threads=1)
+        search(short, options=TuneOptions((5, 7), 0.001), threads=1)
 
 
 def test_a_form_that_is_wrong_is_not_chosen_however_fast_it_is(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_what_a_runtime_raises_at_last_keeps_the_default_and_the_evidence(export
             raise MemoryError("no room for one more session")
         return Delayed(candidate, SLOW if GEMM not in candidate.choice.forms.rules else FAST, clock.sleep)
 
-    result = tune(exported, options=TuneOptions((64,), 0.05, load=load), threads=1, progress=said.append)
+    result = search(exported, options=TuneOptions((64,), 0.05, load=load), threads=1, progress=said.append)
     assert result.chosen == result.default != result.best
     assert result.reason == "the best could not be held against the default: MemoryError: no room for one more session"
     assert result.trials

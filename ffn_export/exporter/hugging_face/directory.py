@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ffn_export import plain_file
+from ffn_export.core import plain_file
 from ffn_export.errors import UsageError
 
 CONFIG = "config.json"

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
+from ffn_export.core.quiet import silent
+from ffn_export.core.strict import expose_own
 from ffn_export.exporter.hugging_face.directory import ModelDirectory
 from ffn_export.exporter.hugging_face.library import class_names, transformers
 from ffn_export.exporter.hugging_face.tasks import Task, supported
-from ffn_export.exporter.quiet import silent
-from ffn_export.strict import expose_own
 
 
 def present(module: Any, missing: Iterable[str], unexpected: Iterable[str]) -> set[str]:

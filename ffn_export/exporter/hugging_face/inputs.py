@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
+from ffn_export.core.tensor_spec import Dim, TensorSpec
 from ffn_export.errors import UsageError
 from ffn_export.exporter.hugging_face.directory import ModelDirectory
 from ffn_export.exporter.hugging_face.tasks import Task, is_decoder_only
-from ffn_export.exporter.tensor_spec import Dim, TensorSpec
 
 _BATCH = Dim("batch")
 # No pictures are none to classify, and ONNX Runtime's LayerNormalization takes no empty batch of them.

@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+from ffn_export.core.one_line import first_line
+from ffn_export.core.quiet import silent
+from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.errors import UsageError
 from ffn_export.exporter import experts
 from ffn_export.exporter.hugging_face.directory import CONFIG, ModelDirectory, open_directory
@@ -17,9 +20,6 @@ from ffn_export.exporter.hugging_face.library import transformers
 from ffn_export.exporter.hugging_face.outputs import keep_outputs
 from ffn_export.exporter.hugging_face.tasks import choose
 from ffn_export.exporter.hugging_face.weights import load_weights
-from ffn_export.exporter.one_line import first_line
-from ffn_export.exporter.quiet import silent
-from ffn_export.exporter.tensor_spec import TensorSpec
 
 PREFIX = "hf:"
 _CACHE = ("past_key_values", "use_cache", "cache_params", "cache_position")

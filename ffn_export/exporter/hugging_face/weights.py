@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
+from ffn_export.core.one_line import first_line
+from ffn_export.core.quiet import silent
 from ffn_export.errors import UsageError
 from ffn_export.exporter.hugging_face import heads
 from ffn_export.exporter.hugging_face.directory import ModelDirectory
 from ffn_export.exporter.hugging_face.library import transformers
 from ffn_export.exporter.hugging_face.tasks import Task
-from ffn_export.exporter.one_line import first_line
-from ffn_export.exporter.quiet import silent
 
 
 def load_weights(

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import linear, rows
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.by_rows.reading import is_moved, is_of_shapes
+from ffn_export.fusion.by_rows.row_function import is_moved, is_of_shapes
 from ffn_export.fusion.outline_site import Reading
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import is_standard, readers

@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.gate import FUSABLE_DTYPES
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+from ffn_export.fusion.safety import FUSABLE_DTYPES
 from ffn_export.fusion.views import inputs_of, string_of
 
 _ELLIPSIS = "..."

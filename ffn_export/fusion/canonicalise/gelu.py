@@ -16,11 +16,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from ffn_export.fusion import gates
+from ffn_export.fusion import self_gated
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.gates import Gated
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, standard
+from ffn_export.fusion.self_gated import Gated
 
 _TANH = {1: math.sqrt(2 / math.pi), 3: math.sqrt(2 / math.pi) * 0.044715}
 _TWICE = {power: 2 * number for power, number in _TANH.items()}
@@ -37,7 +37,7 @@ class Gelu(Rule):
     def match(self, node: ir.Node) -> Found:
         """Recognise the product."""
         refused: Refused | None = None
-        for found in gates.read(node):
+        for found in self_gated.read(node):
             approximate = _approximate(found)
             problem = None if approximate is None else _problem(found, approximate)
             if approximate is None:

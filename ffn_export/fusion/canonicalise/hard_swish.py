@@ -13,11 +13,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from ffn_export.fusion import constants, gates
+from ffn_export.fusion import constants, self_gated
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.gates import Gated
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+from ffn_export.fusion.self_gated import Gated
 from ffn_export.fusion.views import float_of, input_at
 
 
@@ -30,7 +30,7 @@ class HardSwish(Rule):
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the product."""
-        for found in gates.read(node):
+        for found in self_gated.read(node):
             if found.offset.equals(0.0) and not found.widens() and (_by_hard_sigmoid(found) or _by_clip(found)):
                 return replacing(found.nodes, node.outputs[0], self.write, found.x)
         return None

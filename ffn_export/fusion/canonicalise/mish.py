@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from ffn_export.fusion import gates
+from ffn_export.fusion import self_gated
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
@@ -26,7 +26,7 @@ class Mish(Rule):
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the product."""
-        for found in gates.read(node):
+        for found in self_gated.read(node):
             right = found.offset.equals(0.0) and found.slope.equals(1.0) and found.argument.equals({1: 1.0})
             if found.kind == "tanh of softplus" and right and not found.widens():
                 return replacing(found.nodes, node.outputs[0], self.write, found.x)

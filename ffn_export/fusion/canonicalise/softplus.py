@@ -15,9 +15,9 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.gate import FUSABLE_DTYPES
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+from ffn_export.fusion.safety import FUSABLE_DTYPES
 from ffn_export.fusion.views import input_at, producer, rank
 
 _LEAST = 20.0  # exp(-20) is 2e-9, and half a unit in the last place of 20 in float32 1e-6

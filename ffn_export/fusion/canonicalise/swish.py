@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from ffn_export.fusion import gates
+from ffn_export.fusion import self_gated
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, standard
@@ -27,7 +27,7 @@ class Swish(Rule):
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the product."""
-        for found in gates.read(node):
+        for found in self_gated.read(node):
             if found.kind != "sigmoid" or not found.argument.same_powers({1: 1.0}):
                 continue
             if not found.is_known:

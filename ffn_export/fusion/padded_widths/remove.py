@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ffn_export.fusion import sites
 from ffn_export.fusion.builder import Names
 from ffn_export.fusion.inference import prove_shapes
-from ffn_export.fusion.padded_widths.reading import Plan, read_back, together
+from ffn_export.fusion.padded_widths.growing_constants import Plan, read_back, together
 from ffn_export.fusion.padded_widths.units import (
     RULE,
     UNITS,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants, linear
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind

@@ -10,7 +10,7 @@ from math import gcd
 
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.shape_proofs.size import ONE, ZERO, Size
 from ffn_export.fusion.views import int_of, ints_of

@@ -19,7 +19,7 @@ from typing import cast
 
 import onnx_ir as ir
 
-from ffn_export.exporter.constant_tensors import constant_tensor
+from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion.shape_proofs import standard
 from ffn_export.fusion.shape_proofs.contents import contents_of
 from ffn_export.fusion.shape_proofs.elementwise import ELEMENTWISE

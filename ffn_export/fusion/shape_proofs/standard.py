@@ -11,10 +11,10 @@ from collections.abc import Mapping
 import onnx
 import onnx_ir as ir
 
+from ffn_export.core.strict import expose_own
 from ffn_export.fusion.shape_proofs.facts import Facts, Shape, View, contents_of_constant
 from ffn_export.fusion.shape_proofs.size import Size
 from ffn_export.fusion.views import is_one_of
-from ffn_export.strict import expose_own
 
 # Of ONNX Runtime's operators, those whose results have the dtype of the first input.
 _TYPED_BY_FIRST = frozenset(

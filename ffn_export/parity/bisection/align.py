@@ -12,10 +12,10 @@ graph of another origin has none in common, or the same numbered names for other
 from __future__ import annotations
 
 from ffn_export.parity.bisection import wiring
+from ffn_export.parity.bisection.align_by_value import EQUAL, pair_near
 from ffn_export.parity.bisection.cuts import Cuts
-from ffn_export.parity.bisection.numbers import EQUAL, pair_near
+from ffn_export.parity.bisection.fingerprints import Print, fingerprint
 from ffn_export.parity.bisection.pairs import Pairs, of_interface
-from ffn_export.parity.bisection.prints import Print, fingerprint
 from ffn_export.parity.bisection.runs import Runs, Side
 
 _MOST_ROUNDS = 16

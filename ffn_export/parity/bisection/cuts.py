@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import onnx_ir as ir
 
-from ffn_export.exporter.drawing import Array
+from ffn_export.core.types import Array
 from ffn_export.parity.bisection.graph import weights_of
 from ffn_export.parity.bisection.pairs import Pairs
 from ffn_export.parity.bisection.runs import Runs, Side

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ffn_export.core.tapped_graphs import computed
 from ffn_export.fusion import functions, portable_functions
 from ffn_export.fusion.padded_widths.remove import remove as remove_padding
 from ffn_export.fusion.pipeline import sorted_copy
-from ffn_export.parity.cutting import computed
 
 _NUMBERS = frozenset(
     {

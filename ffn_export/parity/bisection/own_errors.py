@@ -12,16 +12,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ffn_export.exporter.drawing import Array
-from ffn_export.parity import conditioning
-from ffn_export.parity.after_fusing.running import RefusedError
+from ffn_export.core.types import Array
+from ffn_export.fusion_check.running import RefusedError
 from ffn_export.parity.bisection.cuts import Cuts
-from ffn_export.parity.bisection.judging import own_error, truth_of, whole_error
+from ffn_export.parity.bisection.judged_errors import own_error, truth_of, whole_error
 from ffn_export.parity.bisection.pairs import Pairs
 from ffn_export.parity.bisection.result import Error
 from ffn_export.parity.bisection.runs import Runs, Side
-from ffn_export.parity.imprecise_operators import imprecise_among
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging.imprecise_operators import imprecise_among
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.reference import conditioning
 
 
 @dataclass(frozen=True)

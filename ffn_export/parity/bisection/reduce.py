@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ffn_export.exporter.drawing import Array
-from ffn_export.parity.after_fusing.running import RefusedError
+from ffn_export.core.tapped_graphs import SUFFIX, part
+from ffn_export.core.types import Array
+from ffn_export.fusion_check.running import RefusedError
 from ffn_export.parity.bisection.cuts import Cuts
 from ffn_export.parity.bisection.graph import Graph
-from ffn_export.parity.bisection.judging import own_error, truth_of
+from ffn_export.parity.bisection.judged_errors import own_error, truth_of
 from ffn_export.parity.bisection.pairs import Pairs
 from ffn_export.parity.bisection.runs import Runs, Side
-from ffn_export.parity.cutting import SUFFIX, part
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from ffn_export.core import onnx_file
 from ffn_export.errors import ExportError, UsageError
-from ffn_export.exporter import onnx_file
 from ffn_export.exporter.capture import DEFAULT_OPSET, LOWEST_OPSET
 from ffn_export.exporter.export import export_source
-from ffn_export.parity.references import Reference
+from ffn_export.parity.reference.references import Reference
 
 
 def reference_model(reference: Reference, suspect: ir.Model) -> ir.Model:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.exporter.drawing import Array
-from ffn_export.parity.after_fusing.inputs import Sizes, size_of
-from ffn_export.parity.after_fusing.running import EVALUATOR, RefusedError, Runtimes
+from ffn_export.core.strict import expose_own
+from ffn_export.core.tapped_graphs import SUFFIX, observed, part
+from ffn_export.core.types import Array
+from ffn_export.fusion_check.inputs import Sizes, size_of
+from ffn_export.fusion_check.running import EVALUATOR, RefusedError, Runtimes
 from ffn_export.parity.bisection.graph import Graph
-from ffn_export.parity.cutting import SUFFIX, observed, part
-from ffn_export.parity.float64_graph import GraphOracle
+from ffn_export.parity.reference.float64_graph import GraphOracle
 from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
-from ffn_export.strict import expose_own
 
 # What the values of one run that are looked at may take together; and the weights of the parts of one run, which
 # the oracle holds in float64.

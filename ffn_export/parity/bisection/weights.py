@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.exporter.drawing import Array, float_info
+from ffn_export.core.drawing import float_info
+from ffn_export.core.types import Array
 from ffn_export.parity.bisection.graph import Region, weights_of
 
 # Within it, a weight that is not the reference's was meant to be: folding a constant into another gives a new one.

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ffn_export.exporter.drawing import Array
-from ffn_export.exporter.one_line import first_line
-from ffn_export.parity import conditioning
-from ffn_export.parity.bisection.judging import own_error
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
+from ffn_export.core.types import Array
+from ffn_export.parity.bisection.judged_errors import own_error
 from ffn_export.parity.bisection.result import Error
-from ffn_export.parity.references import Reference
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.reference import conditioning
+from ffn_export.parity.reference.references import Reference
 from ffn_export.runtimes.base import Artifact, Runtime
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, Level, SessionSettings
-from ffn_export.strict import expose_own
 
 _LEVELS: tuple[Level, ...] = ("disable_all", "basic", "extended", "all")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ffn_export.plain_text import visible
+from ffn_export.core.plain_text import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

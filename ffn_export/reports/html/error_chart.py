@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ffn_export.parity import verdict
-from ffn_export.parity.result import CaseResult, CaseStatus, ParityResult
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.result import CaseResult, CaseStatus, ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.reports.html import chart
 from ffn_export.reports.overview import worst_output
 

@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ffn_export.core.plain_text import visible
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
-from ffn_export.parity import verdict
 from ffn_export.parity.bisection.result import Bisection
-from ffn_export.parity.result import ParityResult
-from ffn_export.plain_text import visible
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.bisection import how
 from ffn_export.reports.commands import verify_command
 from ffn_export.reports.host import stolen_words

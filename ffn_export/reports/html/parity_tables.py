@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ffn_export.parity import verdict
-from ffn_export.parity.measures import OutputMetrics
-from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.measures import OutputMetrics
+from ffn_export.parity.judging.result import CaseResult, ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.reports.html.table import Table, table
 from ffn_export.reports.overview import STATUSES, allowed_number, check_rows, number, runtime_rows
 

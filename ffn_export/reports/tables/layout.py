@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ffn_export.plain_text import visible
+from ffn_export.core.plain_text import visible
 from ffn_export.reports.console import Lines
 
 GOOD, BAD, UNSURE, QUIET = "green", "bold red", "yellow", "dim"

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.overview import STATUSES, check_rows, legend, runtime_rows
 from ffn_export.reports.tables.environment import environment_line
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
-from ffn_export.parity.result import ParityResult
+from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.tables.layout import BAD, GOOD, UNSURE, add_row, new_table
 
 

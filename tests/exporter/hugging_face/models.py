@@ -10,7 +10,7 @@ import torch
 import transformers  # type: ignore[import-not-found,unused-ignore]
 from safetensors.torch import load_file, save_file
 
-from ffn_export.exporter.quiet import silent
+from ffn_export.core.quiet import silent
 
 _TEXT = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,

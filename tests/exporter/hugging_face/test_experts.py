@@ -10,8 +10,8 @@ import transformers  # type: ignore[import-not-found,unused-ignore]
 from torch import Tensor, nn
 
 from ffn_export import export, fuse, verify
+from ffn_export.core.quiet import silent
 from ffn_export.exporter.experts import as_products
-from ffn_export.exporter.quiet import silent
 
 INPUTS = {"hidden": "float32[batch,seq,32]"}
 EXPERTS = {

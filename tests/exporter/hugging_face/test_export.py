@@ -13,13 +13,13 @@ import torch
 import transformers  # type: ignore[import-not-found,unused-ignore]
 
 import ffn_export as fx
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
+from ffn_export.core.quiet import silent
 from ffn_export.exporter.precision import convert
-from ffn_export.exporter.quiet import silent
 from ffn_export.exporter.source import from_module
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import OrtCpu
-from ffn_export.subjects import as_source
+from ffn_export.verbs.source_spec import SourceSpec
 from tests.exporter.hugging_face.conftest import Saved
 
 Exported = Callable[[str], Path]
@@ -161,7 +161,7 @@ def test_a_model_can_be_had_in_half_precision(saved: Saved, dtype: str) -> None:
 def test_a_half_model_is_the_one_that_the_library_loads(saved: Saved, dtype: str) -> None:
     """It keeps what the model computes with in float32: rotary frequencies, and in float16 T5's last product."""
     for name in ("LlamaForCausalLM", "T5ForConditionalGeneration"):
-        source = as_source(f"hf:{saved(name)}", dtype=dtype)
+        source = SourceSpec(f"hf:{saved(name)}", dtype=dtype).source()
         with silent():
             wanted = getattr(transformers, name).from_pretrained(saved(name), dtype=getattr(torch, dtype))
         for (key, ours), (same, theirs) in zip(

@@ -9,8 +9,8 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+from ffn_export.core.quiet import silent
 from ffn_export.errors import UsageError
-from ffn_export.exporter.quiet import silent
 from ffn_export.exporter.source import resolve
 from tests.exporter.helpers import refusal
 from tests.exporter.hugging_face.conftest import Saved

@@ -10,13 +10,13 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
-from ffn_export.exporter import onnx_file
-from ffn_export.fusion.by_rows.pieces import PIECES
+from ffn_export.fusion.by_rows.split_hidden import PIECES
 from ffn_export.fusion.decisions import GEMM, PADDED
 from ffn_export.fusion.forms import ANY, WIDE, Forms
 from ffn_export.fusion.pipeline import fuse
-from ffn_export.parity.after_fusing.check import fuse as checked_fuse
+from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.quantization.quantize import quantize
 from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import SessionSettings
@@ -212,18 +212,18 @@ def test_a_row_that_is_not_finite_stays_in_its_row() -> None:
 
 def test_a_feed_forward_that_is_one_node_is_whole() -> None:
     of = feed_forward(PLAIN, widths=WIDTHS)
-    fused, _ = checked_fuse(of, "ort-cpu", outline=True, forms=FORMS)
+    fused, _ = fuse_checked(of, "ort-cpu", outline=True, forms=FORMS)
     assert operators(fused) == ["FeedForward"]
     assert_same_function(of, fused)
 
 
 def test_it_is_compared_after_fusing_and_undone_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ffn_export.fusion.by_rows import pieces
+    from ffn_export.fusion.by_rows import split_hidden
 
-    whole = pieces._of_units
-    monkeypatch.setattr(pieces, "_of_units", lambda tensor, along, units: 2 * whole(tensor, along, units))
+    whole = split_hidden._of_units
+    monkeypatch.setattr(split_hidden, "_of_units", lambda tensor, along, units: 2 * whole(tensor, along, units))
     of = feed_forward(PLAIN, widths=WIDTHS)
-    fused, report = checked_fuse(of, "ort-cpu", forms=FORMS)
+    fused, report = fuse_checked(of, "ort-cpu", forms=FORMS)
     assert [site.status for site in report.sites] == ["rolled_back"]
     assert_same_function(of, fused)
 

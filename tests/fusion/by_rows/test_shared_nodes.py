@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from ffn_export.fusion.by_rows.apply import BY_ROWS
+from ffn_export.fusion.by_rows.rewrite import BY_ROWS
 from ffn_export.fusion.decisions import GEMM, PADDED
 from ffn_export.fusion.forms import ANY, Forms
 from ffn_export.fusion.pipeline import fuse

@@ -13,7 +13,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.runtimes.session_options import NO_OPTIMIZER

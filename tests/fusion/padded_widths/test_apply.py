@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.fusion.decisions import GEMM, PADDED
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.padded_widths.remove import remove

@@ -10,15 +10,16 @@ import onnx_ir as ir
 import pytest
 from torch import nn
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, from_module
-from ffn_export.parity.bisection.bisect import Suspect, bisect
+from ffn_export.parity import bisection
 from ffn_export.parity.bisection.reduce import Reduced
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.bisection.runs import MOST_BYTES
-from ffn_export.parity.cases import Case, sweep
-from ffn_export.parity.references import Reference, TorchReference
+from ffn_export.parity.bisection.search import Suspect
+from ffn_export.parity.cases.case import Case, sweep
+from ffn_export.parity.reference.references import Reference, TorchReference
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.session_options import SessionSettings
 from tests.parity.bisection import blocks
@@ -77,7 +78,7 @@ def search(tmp_path: Path) -> Search:
     ) -> tuple[Bisection, Reduced | None]:
         path = tmp_path / "suspect.onnx"
         onnx_file.save(suspect, path)
-        return bisect(
+        return bisection.search.search(
             Suspect(path, OrtCpu(), settings or SessionSettings(), failures),
             reference or subject.reference,
             model or subject.model,

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module
 from ffn_export.fusion.decisions import PADDED
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.pipeline import fuse
-from ffn_export.parity.cases import sweep
-from ffn_export.parity.references import TorchReference
-from ffn_export.parity.weights import compare_weights
+from ffn_export.parity.cases.case import sweep
+from ffn_export.parity.checks.weights import compare_weights
+from ffn_export.parity.reference.references import TorchReference
 from tests.parity.bisection import planted
 from tests.parity.bisection.conftest import Search, Subject
 

@@ -10,11 +10,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from ffn_export import api
+import ffn_export as fx
 from ffn_export.bundle import reduced
 from ffn_export.cli.main import run
+from ffn_export.core import onnx_file, vectors
 from ffn_export.errors import UsageError
-from ffn_export.exporter import onnx_file, vectors
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.parity.bisection.reduce import Reduced
 from ffn_export.runtimes.base import Artifact
@@ -100,7 +100,7 @@ def test_the_part_of_a_model_in_memory_is_written_while_its_weights_are_there(
     norm.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-3)
     onnx_file.save(wrong, tmp_path / "wrong.onnx", external_above=0)
     given, inputs = onnx_file.load(tmp_path / "wrong.onnx"), {"x": "float32[batch,seq,16]"}
-    api.bisect(given, add_norm.source.module, inputs=inputs, reduce_to=tmp_path / "part")
+    fx.bisect(given, add_norm.source.module, inputs=inputs, reduce_to=tmp_path / "part")
     assert (tmp_path / "part" / "wrong.onnx").is_file() or list((tmp_path / "part").glob("*.onnx"))
 
 
@@ -109,7 +109,7 @@ def test_from_python(add_norm: Subject) -> None:
     weight = next(node for node in wrong.graph if node.op_type == "LayerNormalization")
     weight.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-3)
     inputs = {"x": "float32[batch,seq,16]"}
-    found = api.bisect(wrong, add_norm.source.module, inputs=inputs)
+    found = fx.bisect(wrong, add_norm.source.module, inputs=inputs)
     assert found.part is not None
     assert found.part.node.scope == "norm"
     assert found.part.contrast == ("attribute epsilon of 'node_layer_norm' is 0.001, the reference has 1e-05",)

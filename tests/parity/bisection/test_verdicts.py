@@ -10,11 +10,11 @@ import onnx_ir as ir
 import pytest
 import torch
 
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module
 from ffn_export.fusion.pipeline import fuse
-from ffn_export.parity.references import OnnxReference, TorchReference
+from ffn_export.parity.reference.references import OnnxReference, TorchReference
 from ffn_export.runtimes.session_options import SessionSettings
 from tests.parity.add_norms import AddNorm
 from tests.parity.bisection import planted

@@ -8,9 +8,9 @@ from functools import cache
 
 import onnx_ir as ir
 
+from ffn_export.core.tensor_spec import TensorSpec, parse_inputs
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
-from ffn_export.exporter.tensor_spec import TensorSpec, parse_inputs
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.modules.presets import PRESETS
 from tests.parity.faults import modules

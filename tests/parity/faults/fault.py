@@ -11,10 +11,10 @@ from torch import nn
 
 from ffn_export.exporter.export import export_source
 from ffn_export.fusion.pipeline import fuse
-from ffn_export.parity import verdict
-from ffn_export.parity.measures import OutputMetrics
-from ffn_export.parity.result import CaseResult, ParityResult
-from ffn_export.parity.tolerances import Tolerances
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.measures import OutputMetrics
+from ffn_export.parity.judging.result import CaseResult, ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
 from tests.parity.faults.bases import OPSET, TARGET, Base
 
 InGraph = Callable[[ir.Model], None]

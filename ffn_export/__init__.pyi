@@ -1,0 +1,34 @@
+from .bundle.build import Build as Build
+from .errors import ExportError as ExportError
+from .errors import FfnExportError as FfnExportError
+from .errors import GateError as GateError
+from .errors import IntegrityError as IntegrityError
+from .errors import RuntimeUnavailableError as RuntimeUnavailableError
+from .errors import UsageError as UsageError
+from .fusion.forms import Forms as Forms
+from .fusion.report import FusionReport as FusionReport
+from .fusion.report import Site as Site
+from .latency.result import LatencyResult as LatencyResult
+from .modules.presets import PRESETS as PRESETS
+from .modules.presets import create as create
+from .parity.bisection.result import Bisection as Bisection
+from .parity.judging.result import ParityResult as ParityResult
+from .parity.judging.tolerances import Tolerances as Tolerances
+from .quantization.options import QuantizationOptions as QuantizationOptions
+from .quantization.result import QuantizationReport as QuantizationReport
+from .tuning.options import TuneOptions as TuneOptions
+from .tuning.result import TuningResult as TuningResult
+from .verbs.bench import bench as bench
+from .verbs.bisect import bisect as bisect
+from .verbs.build import build as build
+from .verbs.export import export as export
+from .verbs.fuse import fuse as fuse
+from .verbs.load import Session as Session
+from .verbs.load import load as load
+from .verbs.quantize import Quantized as Quantized
+from .verbs.quantize import quantize as quantize
+from .verbs.tune import Tuned as Tuned
+from .verbs.tune import tune as tune
+from .verbs.verify import verify as verify
+
+__version__: str

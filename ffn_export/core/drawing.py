@@ -1,0 +1,107 @@
+"""Sizes for symbolic dimensions and seeded values for inputs.
+
+The exporter traces with what is drawn here, parity and latency run on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims
+from ffn_export.core.types import Array
+from ffn_export.errors import UsageError
+
+# Distinct, so that a module that ties two axes cannot hide it, and none is 0 or 1, the sizes that
+# broadcast or hold nothing.
+_TRACE_SIZES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+_MOST_NUMBERS = 2**40
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return the NumPy dtype of a name in ``tensor_spec.DTYPES``; bfloat16 comes from ml_dtypes."""
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+
+
+def float_info(dtype: np.dtype[Any]) -> Any:
+    """Return ``eps``, ``smallest_normal``, ``smallest_subnormal`` and so on of a floating-point dtype, bfloat16 too."""
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
+def is_floating(array: Array) -> bool:
+    """Whether an array holds floating-point numbers, bfloat16 too."""
+    return bool(np.issubdtype(array.dtype, np.floating)) or array.dtype == ml_dtypes.bfloat16
+
+
+def trace_sizes(specs: Iterable[TensorSpec], least: int = 2) -> dict[str, int]:
+    """Return distinct sizes to trace with, one for each symbolic dimension, within its bounds.
+
+    Args:
+        specs: The inputs.
+        least: The least size that is wanted.
+    """
+    sizes: dict[str, int] = {}
+    for dim in merge_dims(specs).values():
+        wanted = (*(size for size in _TRACE_SIZES if size >= least), *range(max(dim.minimum, least), dim.minimum + 64))
+        candidates = (dim.clamp(size) for size in wanted)
+        sizes[dim.name] = next((size for size in candidates if size not in sizes.values()), dim.clamp(2))
+    return sizes
+
+
+def fit_sizes(dims: Iterable[Dim], wanted: Mapping[str, int]) -> dict[str, int]:
+    """Return a size for each dimension: the wanted one, moved into its bounds."""
+    return {dim.name: dim.clamp(wanted[dim.name]) for dim in dims}
+
+
+def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
+    """Draw one input: standard normal floats, fair booleans, integers of ``value_range``, or a mask.
+
+    Integers are uniform, but for the smallest and the largest, which are among them where there is room for both, and
+    the three after the smallest, which tokenisers give to padding and the like.
+    Integers without a range are drawn from {0, 1}, which every table and every mask allows.
+
+    Raises:
+        UsageError: If there are more numbers than any memory holds.
+    """
+    shape = spec.shape(sizes)
+    if math.prod(shape) > _MOST_NUMBERS:
+        axes = ",".join(map(str, shape))
+        raise UsageError(f"input {spec.name!r} would be drawn as [{axes}], too large for any memory: bound its axes")
+    if spec.is_floating:
+        return rng.standard_normal(shape).astype(numpy_dtype(spec.dtype))
+    if spec.is_mask:
+        return _draw_mask(shape, rng).astype(numpy_dtype(spec.dtype))
+    low, high = spec.value_range or (0, 1)
+    drawn = rng.integers(low, high, shape, endpoint=True)
+    if high - low > 1 and drawn.size > 1:  # of a large table, chance leaves the first and the last row out
+        asked = [number for number in (low, high, low + 1, low + 2, low + 3) if number <= high][: drawn.size]
+        drawn.flat[rng.permutation(drawn.size)[: len(asked)]] = asked
+    return drawn.astype(numpy_dtype(spec.dtype))
+
+
+def _draw_mask(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Draw rows that are padded on the right, on the left, or here and there, each with at least one 1.
+
+    A row without any 1 is a batch element that is not there: softmax over nothing, which many a module answers
+    with NaN and no caller asks for.
+    """
+    if not shape or not shape[-1]:
+        return np.ones(shape, dtype=bool)
+    *rows, length = shape
+    position = np.arange(length)
+    # By its rank a place is there or padding: ranks rise from the left, from the right, or at random.
+    ranks = np.stack(np.broadcast_arrays(position, position[::-1], rng.random(shape).argsort(axis=-1)))
+    how = rng.integers(len(ranks), size=(1, *rows, 1))
+    there = rng.integers(1, length, size=(*rows, 1), endpoint=True)
+    mask: Array = np.take_along_axis(ranks, how, axis=0)[0] < there
+    return mask
+
+
+def draw_all(specs: Iterable[TensorSpec], sizes: Mapping[str, int], seed: int) -> dict[str, Array]:
+    """Draw every input from one seed: name -> array."""
+    rng = np.random.default_rng(seed)
+    return {spec.name: draw(spec, sizes, rng) for spec in specs}

@@ -1,0 +1,203 @@
+"""ONNX files: read with one clear line on failure, written atomically and always as the same bytes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from onnx_ir import external_data
+from onnx_ir.external_data import convert_tensors_from_external
+
+from ffn_export.core import external_files, plain_file, sparse, well_formed
+from ffn_export.core.one_line import first_line, root_cause
+from ffn_export.core.quiet import quiet
+from ffn_export.errors import UsageError
+
+# Weights of a model that come from external data are written so again, unless they are as little as this.
+_INLINE_BELOW_BYTES = 2**26
+
+# A protobuf message ends at 2 GiB; the graph itself needs some of that.
+EXTERNAL_ABOVE_BYTES = 2**31 - 2**26
+_MOST_BYTES = 2**31
+
+# torch notes source lines and the traced node: they hold absolute paths, so the same export from
+# another directory would differ. The module scopes stay: they name a node in PyTorch's terms.
+_MACHINE_METADATA = ("pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node")
+
+
+def load(path: Path | str, in_memory: Collection[str] = ()) -> ir.Model:
+    """Read an ONNX model; external data stays on disk until it is needed.
+
+    Args:
+        path: The file.
+        in_memory: Initialisers whose external data is not on disk: it cannot be read.
+
+    Raises:
+        UsageError: If the file is missing or is no ONNX model, nothing can run its graph, or its external data is not
+            all there.
+    """
+    model = read(path, in_memory)
+    if not model.opset_imports and not len(model.graph):
+        raise UsageError(f"{path} is no ONNX model: it holds no opset and no node")
+    _check_well_formed(Path(path), model)
+    return model
+
+
+def read(path: Path | str, in_memory: Collection[str] = (), *, may_lack: bool = False) -> ir.Model:
+    """Read an ONNX model without a look at its graph.
+
+    Args:
+        path: The file.
+        in_memory: As for :func:`load`.
+        may_lack: Whether the files of its initialisers may be missing or cut off.
+
+    Raises:
+        UsageError: If the file is missing or is no ONNX model, or a file that it names is refused or missing.
+    """
+    path = Path(path)
+    proto = read_proto(path)
+    external_files.check(path, proto, in_memory, may_lack=may_lack)
+    external_files.read_in(path, proto)
+    try:
+        with quiet():
+            model = from_proto(proto)
+    except Exception as error:  # onnx-ir wraps what it meets in the names of its own functions
+        raise UsageError(f"{path} is no valid ONNX graph: {first_line(root_cause(error))}") from error
+    external_data.set_base_dir(model.graph, path.parent)
+    return model
+
+
+def read_proto(path: Path) -> onnx.ModelProto:
+    """Read the file alone, as protobuf.
+
+    Raises:
+        UsageError: If it cannot be read, or does not parse.
+    """
+    if os.path.isdir(path):  # noqa: PTH112 - which never raises
+        raise UsageError(f"{path} is a directory, not an ONNX file")
+    data = plain_file.read_bytes(path, _MOST_BYTES)
+    try:
+        text_format = onnx.serialization.registry.get_format_from_file_extension(path.suffix)
+        return onnx.load_model_from_string(data, text_format or "protobuf")
+    except Exception as error:
+        raise UsageError(f"{path} is no ONNX model: it does not parse as protobuf") from error
+
+
+def from_proto(proto: onnx.ModelProto) -> ir.Model:
+    """Take a model over from protobuf, with what it keeps sparsely written out."""
+    if sparse.has_sparse(proto):
+        sparse.densify(proto)
+    return ir.from_proto(proto)
+
+
+def _check_well_formed(path: Path, model: ir.Model) -> None:
+    try:
+        well_formed.order(model)
+    except ValueError as error:
+        raise UsageError(f"{path} is no valid ONNX graph: its nodes form a cycle") from error
+    for fault in well_formed.faults(model):
+        raise UsageError(f"{path} is no valid ONNX graph: {fault}")
+
+
+def weight_bytes(model: ir.Model) -> int:
+    """Return the size of all initialisers, in bytes."""
+    return sum(value.const_value.nbytes for value in _initializers(model) if value.const_value is not None)
+
+
+def _initializers(model: ir.Model) -> list[ir.Value]:
+    return [value for graph in model.graphs() for value in graph.initializers.values()]
+
+
+def strip_machine_metadata(model: ir.Model) -> None:
+    """Remove what ties a model to the machine and directory that it was exported in."""
+    for node in model.graph.all_nodes():
+        for key in _MACHINE_METADATA:
+            node.metadata_props.pop(key, None)
+
+
+def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_ABOVE_BYTES) -> None:
+    """Write a model, and ``<name>.data`` beside it where its weights exceed ``external_above`` bytes.
+
+    Both are complete under a temporary name in the same directory before they get their own. Weights that are
+    on disk in that directory already are referred to there; those in another are copied, one at a time.
+
+    Raises:
+        UsageError: If the path is no file, or the directory cannot be written to.
+    """
+    path = Path(path)
+    _refuse_other_than_file(path)
+    on_disk = [v.const_value for v in _initializers(model) if isinstance(v.const_value, ir.ExternalTensor)]
+    stays = bool(on_disk) and all(_is_inside(tensor, path.parent) for tensor in on_disk)
+    in_memory = weight_bytes(model) - sum(tensor.nbytes for tensor in on_disk)
+    refers = stays and in_memory <= external_above
+    copies = in_memory + sum(tensor.nbytes for tensor in on_disk) > external_above
+    copies = copies or sum(tensor.nbytes for tensor in on_disk) > _INLINE_BELOW_BYTES
+    external = f"{path.name}.data" if copies and not refers else None
+    with writing(path.parent) as scratch, nullcontext() if external or refers else _read_in(model):
+        ir.save(model, scratch / path.name, external_data=external)
+        if external is not None:
+            (scratch / external).replace(path.parent / external)
+        (scratch / path.name).replace(path)
+
+
+def _is_inside(tensor: ir.ExternalTensor, directory: Path) -> bool:
+    """Whether a file in ``directory`` can name the tensor's data as the tensor does."""
+    return (directory / tensor.location).resolve() == Path(tensor.path).resolve()
+
+
+def check_writable(path: Path) -> None:
+    """Refuse an output path before any work is done for it.
+
+    Raises:
+        UsageError: If it is a directory, or its directory cannot be written to.
+    """
+    _refuse_other_than_file(path)
+    with writing(path.parent):
+        pass
+
+
+def _refuse_other_than_file(path: Path) -> None:
+    """A file is replaced, not written through: that would take a device such as /dev/null away."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a directory: name the ONNX file to write")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no regular file: name the ONNX file to write")
+
+
+@contextmanager
+def _read_in(model: ir.Model) -> Iterator[None]:
+    """Hold external weights in memory: written inline, they must not point to where they were read."""
+    external = {v: v.const_value for v in _initializers(model) if isinstance(v.const_value, ir.ExternalTensor)}
+    for value, tensor in zip(external, convert_tensors_from_external(list(external.values())), strict=True):
+        value.const_value = tensor
+    try:
+        yield
+    finally:
+        for value, original in external.items():
+            value.const_value = original
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[Path]:
+    """Give a temporary directory inside ``directory``, on the same file system, gone afterwards.
+
+    Raises:
+        UsageError: If ``directory`` cannot be made or written to.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".ffn-export-", dir=directory))
+    except OSError as error:
+        raise UsageError(f"cannot write to {directory}: {error.strerror or error}") from error
+    try:
+        yield scratch
+    except OSError as error:
+        raise UsageError(f"cannot write to {directory}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

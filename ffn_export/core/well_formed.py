@@ -1,0 +1,82 @@
+"""What makes a file that parses no graph that anything can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from ffn_export.core import function_calls
+
+_MOST_NODES = 200_000  # the largest networks have a tenth of it
+_DEEPEST = 500  # ONNX Runtime's inliner overflows its stack at some thousands, which ends the process
+
+
+def order(model: ir.Model) -> None:
+    """Put the nodes of each graph after those whose values they read, as ONNX demands and ONNX Runtime does not.
+
+    onnxconverter's float16 conversion, for one, appends its casts of inputs at the end.
+
+    Raises:
+        ValueError: If they form a cycle.
+    """
+    model.graph.sort()
+    for function in model.functions.values():
+        function.sort()
+
+
+def faults(model: ir.Model) -> Iterator[str]:
+    """Yield what is wrong with a model, in words: values that nothing makes, no outputs, weights of another size."""
+    if not model.graph.outputs:
+        yield "it has no outputs"
+    yield from _of_functions(model)
+    for graph in model.graphs():
+        inside = "" if graph is model.graph else f" in {graph.name or 'a body'}"
+        for output in graph.outputs:
+            if _is_made_by_nothing(output):
+                yield f"nothing makes its output {output.name!r}{inside}"
+        for node in graph:
+            for value in node.inputs:
+                if value is not None and _is_made_by_nothing(value):
+                    yield f"{_described(node)} reads {value.name!r}{inside}, which nothing makes"
+        for value in graph.initializers.values():
+            yield from _of_size(value)
+
+
+def _of_functions(model: ir.Model) -> Iterator[str]:
+    """Functions that call themselves, or that come to more nodes than any runtime could write out."""
+    try:
+        whole = function_calls.graph_written_out(model, function_calls.written_out(model))
+    except ValueError as error:
+        yield str(error)
+    else:
+        if model.functions and whole.nodes > _MOST_NODES:
+            count = f"{whole.nodes:.0e} nodes when their calls are written out"
+            yield f"its functions come to {count}, {_MOST_NODES:,} are read"
+        if whole.depth > _DEEPEST:
+            yield f"its functions call each other {whole.depth} deep, {_DEEPEST} calls are read"
+
+
+def _is_made_by_nothing(value: ir.Value) -> bool:
+    return bool(value.name) and value.producer() is None and not value.is_graph_input() and not value.is_initializer()
+
+
+def _described(node: ir.Node) -> str:
+    return f"{node.op_type} {node.name!r}" if node.name else f"a node {node.op_type}"
+
+
+def _of_size(value: ir.Value) -> Iterator[str]:
+    """A weight whose numbers are in the file; those beside it are looked at as files."""
+    tensor = value.const_value
+    if not isinstance(tensor, ir.TensorProtoTensor):
+        return
+    shape = f"{tensor.dtype.numpy().name}[{','.join(map(str, tensor.shape.numpy()))}]"
+    if tensor.raw.HasField("raw_data"):
+        held = len(tensor.raw.raw_data)
+        if held != tensor.nbytes:
+            yield f"initializer {value.name!r} holds {held:,} bytes, and {shape} takes {tensor.nbytes:,}"
+        return
+    try:
+        tensor.numpy()
+    except ValueError:
+        yield f"initializer {value.name!r} holds another count of numbers than {shape} takes"

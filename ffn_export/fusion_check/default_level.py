@@ -1,0 +1,61 @@
+"""The fused graph in a session as users open it: ONNX Runtime then rewrites the graph that it loads.
+
+Its own fusions may break what it runs well node by node. The fused graph has to run wherever the model itself does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import onnx_ir as ir
+
+from ffn_export.fusion_check.case import Case
+from ffn_export.fusion_check.difference import Difference, difference
+from ffn_export.fusion_check.running import ORT, RefusedError, Runtimes
+from ffn_export.runtimes.session_options import SessionSettings
+
+_DEFAULT = SessionSettings("all", {})
+# Fusions that the runtime makes in both graphs round otherwise, in one of them perhaps a little more.
+_AS_FAR = 4
+
+
+def problem(
+    runtimes: Runtimes, model: ir.Model, fused: ir.Model, cases: Sequence[Case], outputs: Collection[str], bound: float
+) -> str | None:
+    """Say what is wrong with a fused graph at the default level, or None where the model itself is no better.
+
+    Args:
+        runtimes: Run both.
+        model: The model as it came.
+        fused: What fusing made of it.
+        cases: Inputs, with the results of the model as it is written.
+        outputs: Names of the outputs.
+        bound: Largest relative difference that is rounding.
+    """
+    found = list(_differences(runtimes, fused, cases, outputs))
+    if all(each.relative <= bound for each in found):
+        return None
+    own = _differences(runtimes, model, cases, outputs)
+    for case, ours, theirs in zip(cases, found, own, strict=True):
+        if ours.relative > bound and ours.relative > _AS_FAR * theirs.relative:
+            sizes = ", ".join(f"{name}={size}" for name, size in case.sizes.items())
+            return f"at the default level of ONNX Runtime, at {sizes or 'its sizes'}: {ours.words()}"
+    return None
+
+
+def _differences(
+    runtimes: Runtimes, model: ir.Model, cases: Sequence[Case], outputs: Collection[str]
+) -> Iterator[Difference]:
+    """Yield the largest difference of each case."""
+    try:
+        with runtimes.loaded(model.clone(), ORT, _DEFAULT) as loaded:
+            for case in cases:
+                try:
+                    actual = loaded.run(case.feeds)
+                except RefusedError as refused:
+                    yield Difference(float("inf"), str(refused))
+                    continue
+                found = (difference(case.expected[name], actual[name]) for name in outputs)
+                yield max(found, key=lambda each: each.relative, default=Difference(0.0))
+    except RefusedError as refused:
+        yield from [Difference(float("inf"), str(refused))] * len(cases)

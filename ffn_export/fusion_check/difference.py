@@ -1,0 +1,101 @@
+"""When two graphs count as different."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.drawing import is_floating
+from ffn_export.core.types import Array
+
+# What one site may be off by, relative to the largest number of its tensor, by the coarsest dtype that the
+# model computes in. The two sides get the same inputs for each site, so this holds the rounding of that site
+# alone: about 16 units in the last place of the half precisions, and 170 of float32, whose sums over wide
+# rows are the longest. An erf GELU written as its tanh approximation is off by 1.2e-4, an epsilon of a norm
+# by more.
+TOLERANCE = {
+    ir.DataType.DOUBLE: 1e-12,
+    ir.DataType.FLOAT: 2e-5,
+    ir.DataType.FLOAT16: 1.6e-2,
+    ir.DataType.BFLOAT16: 0.125,
+}
+# The whole graph carries the rounding of every site on to the next; beyond half of the largest number nothing is left
+# of what was computed.
+WHOLE_GRAPH = 50
+MOST = 0.5
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+# Below it, a tensor holds nothing but what is left of numbers that cancel.
+_SMALLEST_SCALE = 1e-6
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two tensors differ: ``relative`` where both have numbers, else what is wrong in words."""
+
+    relative: float
+    problem: str | None = None
+
+    def words(self) -> str:
+        """Say it in words."""
+        return self.problem or f"it differs by {self.relative:.1e} of its largest number"
+
+
+def tolerance_of(model: ir.Model) -> float:
+    """Return what a site of the model may be off by, wherever it is."""
+    dtypes = {value.dtype for node in model.graph.all_nodes() for value in node.outputs}
+    dtypes |= {value.dtype for graph in model.graphs() for value in (*graph.inputs, *graph.initializers.values())}
+    return _coarsest(dtypes)
+
+
+def tolerances_at(model: ir.Model, given: Collection[str], whole: float) -> dict[str, float]:
+    """Return what each value of a graph may be off by: by the dtypes that it was computed in since what is given.
+
+    Args:
+        model: The model, its nodes in the order of the data.
+        given: Names of values that are put in, so that they carry no rounding.
+        whole: What a value may be off by whose dtype, or what computes it, is not told.
+    """
+    found: dict[str, float] = {}
+    for node in model.graph:
+        read = (str(value.name) for value in node.inputs if value is not None)
+        before = max((found[name] for name in read if name in found and name not in given), default=0.0)
+        is_told = node.op_identifier() not in model.functions and not any(
+            attribute.type in _GRAPHS for attribute in node.attributes.values()
+        )
+        for value in node.outputs:
+            known = is_told and value.dtype is not None
+            found[str(value.name)] = max(before, _coarsest({value.dtype})) if known else whole
+    return found
+
+
+def _coarsest(dtypes: Collection[ir.DataType | None]) -> float:
+    known = [TOLERANCE[dtype] for dtype in dtypes if dtype in TOLERANCE]
+    return max(known, default=TOLERANCE[ir.DataType.FLOAT])
+
+
+def difference(expected: Array, actual: Array, *, integers: bool = False) -> Difference:
+    """Compare a tensor with what the model itself computes.
+
+    Shapes and dtypes must be equal. Numbers are compared where the model's own are finite: a sum that
+    overflows in half precision may not do so inside a fused operator. Integers and booleans must be equal only
+    where ``integers`` says so: the index of the largest of two equal numbers is a matter of rounding, and these
+    numbers are compared themselves.
+    """
+    if actual.dtype != expected.dtype:
+        return Difference(np.inf, f"its dtype is {actual.dtype} instead of {expected.dtype}")
+    if actual.shape != expected.shape:
+        return Difference(np.inf, f"its shape is {list(actual.shape)} instead of {list(expected.shape)}")
+    if not is_floating(expected):
+        unequal = integers and not np.array_equal(actual, expected)
+        return Difference(np.inf, "its integers differ") if unequal else Difference(0.0)
+    wide, other = expected.astype(np.float64), actual.astype(np.float64)
+    finite = np.isfinite(wide)
+    if not finite.any():
+        return Difference(0.0)
+    if not np.isfinite(other[finite]).all():
+        return Difference(np.inf, "it has NaN or infinity where the model has none")
+    scale = max(float(np.abs(wide[finite]).max()), _SMALLEST_SCALE)
+    return Difference(float(np.abs(wide[finite] - other[finite]).max()) / scale)

@@ -1,0 +1,122 @@
+"""Hands models to a runtime through files, with their weights in a file or in memory.
+
+A weight that several models share is written once. ONNX Runtime reads them in memory where they are: to write those of
+BERT-base, or to copy them, took longer than what they were read for.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.contiguous import contiguous
+from ffn_export.core.types import Array
+
+_WEIGHTS = "weights.data"
+_IN_MEMORY = "in-memory"
+_SMALL = 1024
+_ALIGNMENT = 4096  # so that a runtime may map it
+
+_TAKEN_FROM_MEMORY = frozenset({
+    *(ir.DataType.from_numpy(np.dtype(name)) for name in ("?", *np.typecodes["AllInteger"], *"efd")),
+    ir.DataType.BFLOAT16,
+})  # fmt: skip
+
+
+class ModelFiles:
+    """Models in one directory, and their weights in one file beside them."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._numbers = count()
+        # The tensor is held, so that its id is not given to another.
+        self._written: dict[int, tuple[ir.TensorProtocol, ir.ExternalTensor]] = {}
+        self._arrays: dict[int, tuple[ir.TensorProtocol, Array]] = {}
+
+    def write(self, model: ir.Model) -> Path:
+        """Write a model and return its path.
+
+        Args:
+            model: It is changed: its weights are in the file afterwards.
+        """
+        return self._write(model, frozenset())[0]
+
+    def write_without_weights(self, model: ir.Model) -> tuple[Path, dict[str, Array]]:
+        """Write a model and return its path, and the weights that the file only names: initialiser -> array.
+
+        A session without an optimiser takes those of the main graph so, in a dtype of NumPy's or bfloat16; the others
+        are in the file. The arrays are there as long as this is.
+
+        Args:
+            model: It is changed: its weights are there or in the file afterwards.
+        """
+        (self._directory / _IN_MEMORY).touch()  # a session asks that it is there, and never reads it
+        return self._write(model, _TAKEN_FROM_MEMORY)
+
+    def _write(self, model: ir.Model, in_memory: frozenset[ir.DataType]) -> tuple[Path, dict[str, Array]]:
+        arrays = {}
+        for graph in model.graphs():
+            for name, value in graph.initializers.items():
+                tensor = value.const_value
+                if tensor is None or not _leaves_the_file(tensor):
+                    continue
+                if graph is model.graph and tensor.dtype in in_memory:
+                    arrays[name] = self._array(tensor)
+                    value.const_value = self._reference(_IN_MEMORY, 0, tensor)
+                else:
+                    value.const_value = self._stored(tensor)
+        path = self._directory / f"model-{next(self._numbers)}.onnx"
+        ir.save(model, path)
+        return path, arrays
+
+    def _array(self, tensor: ir.TensorProtocol) -> Array:
+        known = self._arrays.get(id(tensor))
+        if known is None:
+            known = self._arrays[id(tensor)] = tensor, _in_place(tensor)
+        return known[1]
+
+    def _stored(self, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
+        known = self._written.get(id(tensor))
+        if known is None:
+            known = self._written[id(tensor)] = tensor, self._append(tensor)
+        return known[1]
+
+    def _append(self, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
+        path = self._directory / _WEIGHTS
+        path.touch()
+        with path.open("r+b") as file:  # not for appending: the kernel copies no file into such a one
+            file.seek(0, os.SEEK_END)
+            file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+            offset = file.tell()
+            if isinstance(tensor, ir.Tensor | ir.ExternalTensor):
+                tensor.tofile(file)
+            else:
+                file.write(tensor.tobytes())
+        if isinstance(tensor, ir.ExternalTensor):
+            tensor.release()  # else all of a model that is read in passing stays mapped
+        return self._reference(_WEIGHTS, offset, tensor)
+
+    def _reference(self, file: str, offset: int, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
+        return ir.ExternalTensor(
+            file, offset, tensor.nbytes, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name or "",
+            base_dir=self._directory,
+        )  # fmt: skip
+
+
+def _in_place(tensor: ir.TensorProtocol) -> Array:
+    """Return the numbers where they are; a copy only where they have to be computed, or are a transposed view."""
+    if isinstance(tensor, ir.ExternalTensor):  # a mapping of its own, which goes with the array
+        array = np.memmap(tensor.path, tensor.dtype.numpy(), "r", tensor.offset or 0, tuple(tensor.shape.numpy()))
+        return np.require(array, requirements=["C", "A"])
+    return contiguous(tensor.numpy())
+
+
+def _leaves_the_file(tensor: ir.TensorProtocol) -> bool:
+    """Whether a weight is not written into the file: it is large, or in a file that does not lie beside this one."""
+    if isinstance(tensor, ir.ExternalTensor):
+        return True
+    return tensor.dtype != ir.DataType.STRING and tensor.nbytes > _SMALL

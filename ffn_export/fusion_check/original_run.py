@@ -1,0 +1,188 @@
+"""The model as it came, run once on drawn inputs; fused graphs are compared with what it gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import onnx_ir as ir
+
+from ffn_export.core import onnx_file, tapped_graphs
+from ffn_export.core.drawing import is_floating
+from ffn_export.fusion.pipeline import Fusion, sorted_copy
+from ffn_export.fusion_check import default_level, probes, random_nodes
+from ffn_export.fusion_check import inputs as drawn
+from ffn_export.fusion_check.case import Case
+from ffn_export.fusion_check.difference import MOST, WHOLE_GRAPH, difference, tolerance_of, tolerances_at
+from ffn_export.fusion_check.limits import Deadline
+from ffn_export.fusion_check.running import EVALUATOR, ORT, Loaded, RefusedError, Runtimes
+from ffn_export.runtimes.base import Runtime
+from ffn_export.runtimes.session_options import UNPACKED
+
+
+class CannotCompareError(Exception):
+    """There is nothing to compare with, or nothing to run it; the message says why."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What comparing showed.
+
+    Attributes:
+        worst: Largest relative difference of a value or output on its own.
+        guilty: Rewritten value -> how it differs on its own.
+        problem: How the graph differs where no rewritten value of its own tells; None where it does not.
+    """
+
+    worst: float = 0.0
+    guilty: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is another function."""
+        return bool(self.guilty) or self.problem is not None
+
+
+class Trial:
+    """A model on trial.
+
+    Raises:
+        CannotCompareError: It cannot be run here.
+        OutOfTimeError: The time is over before it gave anything.
+    """
+
+    def __init__(self, model: ir.Model, fusion: Fusion, runtimes: Runtimes, deadline: Deadline) -> None:
+        self._runtimes = runtimes
+        self._deadline = deadline
+        self._limits = deadline.limits
+        self._target = fusion.report.target
+        self._outputs = [str(value.name) for value in model.graph.outputs]
+        self.tolerance = max(tolerance_of(model), tolerance_of(fusion.model))
+        weights = onnx_file.weight_bytes(model)
+        if weights > self._limits.weight_bytes:
+            bound = self._limits.weight_bytes / 1e9
+            raise CannotCompareError(f"its weights take {weights / 1e9:.1f} GB, models of up to {bound:.1f} GB are run")
+        draws = random_nodes.first_of(model)
+        if draws is not None:
+            raise CannotCompareError(f"{draws} draws random numbers, so that no two runs of the model are the same")
+        copied = sorted_copy(model)
+        if copied is None:
+            raise CannotCompareError("its nodes have no order in which they could be run")
+        self._model = copied
+        try:
+            inputs = drawn.inputs_of(model)
+        except ValueError as error:
+            raise CannotCompareError(str(error)) from error
+        self._observed = probes.comparable(copied, fusion, self._limits.value_bytes)
+        self.runtime: Runtime = ORT
+        try:
+            self.cases = self._record(inputs)
+        except RefusedError as refused:
+            if weights > self._limits.evaluator_bytes:
+                raise CannotCompareError(str(refused)) from refused
+            self.runtime = EVALUATOR
+            try:
+                self.cases = self._record(inputs)
+            except RefusedError as also:
+                raise CannotCompareError(f"{refused}; {also}") from also
+
+    def compare(self, fusion: Fusion) -> Finding:
+        """Run what fusing made: cut at each rewritten value, then whole.
+
+        Raises:
+            CannotCompareError: What it was fused for is not here.
+            OutOfTimeError: The time is over.
+        """
+        self._deadline.require()
+        recorded = self.cases[0].expected
+        # Where all of it is undone, too: what another rule makes of a part of it shows here.
+        types = {name: ir.DataType.from_numpy(recorded[name].dtype) for name in self._observed}
+        try:
+            pieces, at = tapped_graphs.cut(fusion.model, types)
+            with self._runtimes.loaded(pieces, self.runtime, UNPACKED) as loaded:
+                finding = self._compare_cut(loaded, fusion, at)
+            if not finding.differs:
+                self._deadline.require()
+                with self._runtimes.loaded(fusion.model.clone(), self.runtime, UNPACKED) as loaded:
+                    finding = self._compare_whole(loaded, finding)
+            if not finding.differs and self.runtime is ORT:
+                self._deadline.require()
+                problem = default_level.problem(
+                    self._runtimes, self._model, fusion.model, self.cases, self._outputs, self._whole_bound
+                )
+                finding = replace(finding, problem=problem)
+        except RefusedError as refused:
+            if self.runtime is EVALUATOR or (self._target == "ort-cuda" and "lacks a kernel" in str(refused)):
+                raise CannotCompareError(str(refused)) from refused
+            return Finding(problem=str(refused))
+        return finding
+
+    def _record(self, inputs: tuple[drawn.Input, ...]) -> tuple[Case, ...]:
+        self._deadline.require()
+        with self._runtimes.loaded(
+            tapped_graphs.observed(self._model, self._observed), self.runtime, UNPACKED
+        ) as loaded:
+            base = self._first(loaded, inputs)
+            cases = [base]
+            scales = [scale for scale in drawn.SCALES if scale != "normal" and any(i.is_floating for i in inputs)]
+            for sizes, scale in (
+                *((base.sizes, scale) for scale in scales),
+                *((sizes, "normal") for sizes in drawn.further_sizes(inputs, base.sizes)),
+            ):
+                if self._deadline.elapsed < self._limits.seconds / 4:
+                    cases.extend(self._given(loaded, inputs, sizes, scale))
+        return tuple(cases)
+
+    def _first(self, loaded: Loaded, inputs: tuple[drawn.Input, ...]) -> Case:
+        """Return the first case that the model takes."""
+        refused: Exception | None = None
+        for sizes in drawn.base_sizes(inputs):
+            self._deadline.require()
+            try:
+                feeds = drawn.draw(inputs, sizes)
+                return Case(sizes, feeds, loaded.run(feeds))
+            except (RefusedError, ValueError, ZeroDivisionError) as error:
+                refused = refused or error
+        raise CannotCompareError(f"the model itself does not run on drawn inputs: {refused}")
+
+    def _given(self, loaded: Loaded, inputs: tuple[drawn.Input, ...], sizes: drawn.Sizes, scale: str) -> Iterator[Case]:
+        try:
+            feeds = drawn.draw(inputs, sizes, scale)
+            yield Case(sizes, feeds, loaded.run(feeds))
+        except (RefusedError, ValueError, ZeroDivisionError):
+            return  # sizes that this model does not take
+
+    def _compare_cut(self, loaded: Loaded, fusion: Fusion, at: tuple[str, ...]) -> Finding:
+        worst, guilty, problem = 0.0, dict[str, str](), None
+        tolerances = tolerances_at(self._model, at, self.tolerance)
+        for case in self.cases:
+            self._deadline.require()
+            given = {name: case.expected[name] for name in at}
+            actual = loaded.run({**case.feeds, **given})
+            compared = dict.fromkeys((*at, *self._outputs))
+            integers = not any(is_floating(case.expected[name]) for name in compared)
+            for name in compared:
+                own = actual[f"{name}{tapped_graphs.SUFFIX}" if name in at else name]
+                found = difference(case.expected[name], own, integers=integers)
+                if found.relative <= tolerances.get(name, self.tolerance):
+                    worst = max(worst, found.relative)
+                elif name in fusion.values:
+                    guilty.setdefault(name, found.words())
+                else:
+                    problem = problem or f"value {name!r}: {found.words()}"
+        return Finding(worst, guilty, problem)
+
+    def _compare_whole(self, loaded: Loaded, finding: Finding) -> Finding:
+        for case in self.cases:
+            self._deadline.require()
+            actual = loaded.run(case.feeds)
+            for name in self._outputs:
+                found = difference(case.expected[name], actual[name])
+                if found.relative > self._whole_bound:
+                    return Finding(finding.worst, problem=f"output {name!r} of the whole graph: {found.words()}")
+        return finding
+
+    @property
+    def _whole_bound(self) -> float:
+        return min(WHOLE_GRAPH * self.tolerance, MOST)

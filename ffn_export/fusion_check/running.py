@@ -1,0 +1,103 @@
+"""Runs models as they are written, in ONNX Runtime, or in ONNX's reference evaluator where that has no kernel."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx_ir as ir
+
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
+from ffn_export.core.types import Array
+from ffn_export.errors import FfnExportError
+from ffn_export.fusion_check.files import ModelFiles
+from ffn_export.fusion_check.limits import OutOfTimeError
+from ffn_export.runtimes.base import Artifact, Runner, Runtime
+from ffn_export.runtimes.captured_stderr import captured_stderr
+from ffn_export.runtimes.ended_run import DidNotEndError
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.reference import OnnxEvaluator
+from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+
+ORT, EVALUATOR = OrtCpu(), OnnxEvaluator()
+
+
+class RefusedError(Exception):
+    """A runtime does not load or run a model; the message is one line."""
+
+
+class Loaded:
+    """A model that a runtime has taken."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once.
+
+        Raises:
+            RefusedError: It does not run on these inputs.
+            OutOfTimeError: It does not end on them.
+        """
+        try:
+            with captured_stderr():
+                return self._runner.run(feeds)
+        except DidNotEndError as error:
+            raise OutOfTimeError(f"running it was given up: {error}") from error
+        except Exception as error:  # onnxruntime's own exceptions derive from Exception alone
+            expose_own(error)
+            raise RefusedError(first_line(error)) from error
+
+
+class Runtimes:
+    """Loads one model at a time, from files that are gone at the end."""
+
+    def __init__(self, directory: Path, threads: int) -> None:
+        self._directory = directory
+        self._files = ModelFiles(directory)
+        self._threads = threads
+
+    def write(self, model: ir.Model) -> Path:
+        """Write a model to a file that is there as long as the runtimes are; its weights are in a file afterwards."""
+        return self._files.write(model)
+
+    @contextmanager
+    def loaded(self, model: ir.Model, runtime: Runtime, settings: SessionSettings = NO_OPTIMIZER) -> Iterator[Loaded]:
+        """Give a model to a runtime and take it away again.
+
+        Args:
+            model: The model; its weights are in a file afterwards, or nowhere.
+            runtime: What runs it.
+            settings: The session options.
+
+        Raises:
+            RefusedError: The runtime does not take it.
+        """
+        try:
+            if runtime is ORT and settings.graph_optimization_level == "disable_all":
+                path, weights = self._files.write_without_weights(model)
+            else:
+                path, weights = self._files.write(model), {}
+            with captured_stderr():
+                runner = runtime.load(Artifact(path, settings=settings, weights=weights), self._threads)
+        except Exception as error:
+            expose_own(error)
+            line = str(error) if isinstance(error, FfnExportError) else first_line(error)
+            raise RefusedError(line.replace(f"{self._directory}/", "")) from error
+        try:
+            yield Loaded(runner)
+        finally:
+            del runner
+            path.unlink()
+            gc.collect(0)
+
+
+@contextmanager
+def runtimes(threads: int) -> Iterator[Runtimes]:
+    """Give the runtimes for the while of one check."""
+    with tempfile.TemporaryDirectory(prefix="ffn-export-check-") as scratch:
+        yield Runtimes(Path(scratch), threads)

@@ -1,0 +1,185 @@
+"""One case: align, measure, and say what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ffn_export.parity.bisection import weights
+from ffn_export.parity.bisection.align import by_numbers
+from ffn_export.parity.bisection.contrast import contrast
+from ffn_export.parity.bisection.naming import facts, named
+from ffn_export.parity.bisection.own_errors import Measured, OwnErrors
+from ffn_export.parity.bisection.pairs import Pairs, by_name
+from ffn_export.parity.bisection.result import Bisection, Given, NodeFacts, Part
+from ffn_export.parity.bisection.runs import Runs, Side
+from ffn_export.parity.bisection.whole_graph import WholeGraph
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.runtimes.session_options import SessionSettings
+
+_MOST_FURTHER = 20
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What one case showed.
+
+    Attributes:
+        bisection: The result.
+        pairs: Where both graphs were cut.
+        value: The value whose part fails, for reducing; None where nothing does.
+        settings: The session options that it fails with; None where no optimiser is needed for that.
+    """
+
+    bisection: Bisection
+    pairs: Pairs
+    value: str | None = None
+    settings: SessionSettings | None = None
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Pairs of values, and what was measured at them."""
+
+    pairs: Pairs
+    measured: tuple[Measured, ...]
+
+    @property
+    def right(self) -> int:
+        """How many values are right."""
+        return sum(not each.own.over for each in self.measured)
+
+    @property
+    def wrong(self) -> int:
+        """How many are over their budget."""
+        return len(self.measured) - self.right
+
+
+class Examination:
+    """Examines a suspect on one case.
+
+    Args:
+        suspect: The graph on trial.
+        reference: What it should compute.
+        whole: The file that the suspect is in.
+        runs: Runs parts of both.
+        tolerances: What is allowed.
+        ill_conditioned: Whether budgets include the conditioning.
+    """
+
+    def __init__(
+        self,
+        suspect: Side,
+        reference: Side,
+        whole: WholeGraph,
+        runs: Runs,
+        tolerances: Tolerances,
+        *,
+        ill_conditioned: bool,
+    ) -> None:
+        self._suspect = suspect
+        self._reference = reference
+        self._whole = whole
+        self._runs = runs
+        self._tolerances = tolerances
+        self._ill_conditioned = ill_conditioned
+
+    def examine(self, blank: Bisection, settings: SessionSettings) -> Examined:
+        """Return what is wrong.
+
+        Args:
+            blank: What is known of the result before.
+            settings: The session options that the model is verified with.
+
+        Raises:
+            RefusedError: The reference does not run.
+        """
+        place, error = self._whole.worst(settings)
+        aligned = self._aligned(fails=error.over)
+        pairs = aligned.pairs
+        blank = replace(
+            blank,
+            alignment=pairs.by,
+            compared=len(aligned.measured),
+            unpaired=len(self._suspect.graph.values) - len(pairs.values),
+        )
+        guilty = [each for each in aligned.measured if each.own.over]
+        if guilty:
+            first, *further = self._parts(guilty[: 1 + _MOST_FURTHER], aligned)
+            reason = f"{_label(first.node)} is the first that is wrong alone: {first.own.words}"
+            found = replace(blank, verdict="node", reason=reason, part=first, further=tuple(further))
+            return Examined(found, pairs, first.value)
+        output = str(self._suspect.graph.outputs[place].name)
+        if error.over:
+            level = self._whole.lowest_level(settings)
+            if level is not None:
+                return Examined(replace(blank, verdict="session", reason=_of_session(level)), pairs, output, level)
+        changed = next(self._changed(aligned), None)
+        if changed is not None:
+            part, words = changed
+            reason = f"every node is right on these inputs, but a weight of {_label(part.node)} is not: {words}"
+            return Examined(replace(blank, verdict="initializer", reason=reason, part=part), pairs)
+        if error.over:
+            reason = (
+                f"every node alone is right, with and without {self._suspect.runtime.name}'s optimiser; "
+                f"output {output!r} of the whole graph is not: {error.words}"
+            )
+            return Examined(replace(blank, verdict="accumulated", reason=reason), pairs, output)
+        return Examined(replace(blank, verdict="nothing", reason="nothing differs: every node is right alone"), pairs)
+
+    def _aligned(self, *, fails: bool) -> Alignment:
+        """Return the alignment with which more values are right: by names, unless those make too much wrong."""
+        suspect, reference = self._suspect.graph, self._reference.graph
+        names = self._measured(by_name(suspect, reference))
+        share = len(names.pairs.values) / max(len(suspect.values), 1)
+        most = max(1, len(names.measured) // 20) if fails else 0
+        if share >= 0.5 and names.wrong <= most:
+            return names
+        numbers = self._measured(by_numbers(self._suspect, self._reference, self._runs))
+        return numbers if numbers.right > names.right else names
+
+    def _measured(self, pairs: Pairs) -> Alignment:
+        errors = OwnErrors(
+            self._suspect, self._reference, pairs, self._runs, self._tolerances, ill_conditioned=self._ill_conditioned
+        )
+        return Alignment(pairs, errors.measure())
+
+    def _parts(self, guilty: Sequence[Measured], aligned: Alignment) -> Iterator[Part]:
+        whole = {each.value: each.whole for each in aligned.measured}
+        for each in guilty:
+            region = self._suspect.graph.between(each.value, aligned.pairs.values)
+            instead_of = self._reference.graph.between(each.counterpart, aligned.pairs.taken)
+            read = [str(value.name) for value in region.given]
+            yield Part(
+                value=each.value,
+                counterpart=each.counterpart,
+                node=facts(named(region, instead_of), instead_of.nodes),
+                own=each.own,
+                whole=each.whole,
+                nodes=tuple(facts(node) for node in region.nodes),
+                instead_of=tuple(facts(node) for node in instead_of.nodes),
+                given=tuple(Given(name, aligned.pairs.counterpart(name) or "", whole.get(name)) for name in read),
+                contrast=contrast(region, instead_of, aligned.pairs),
+            )
+
+    def _changed(self, aligned: Alignment) -> Iterator[tuple[Part, str]]:
+        """Yield the parts with a weight that was meant to be the reference's and is not."""
+        for each in aligned.measured:
+            region = self._suspect.graph.between(each.value, aligned.pairs.values)
+            instead_of = self._reference.graph.between(each.counterpart, aligned.pairs.taken)
+            for found in weights.changed(region, instead_of):
+                if weights.meant_to_be_equal(found):
+                    reader = next(
+                        n for n in region.nodes if any(v is not None and v.name == found.name for v in n.inputs)
+                    )
+                    part = next(self._parts([each], aligned))
+                    yield replace(part, node=facts(reader, instead_of.nodes)), found.words
+
+
+def _label(node: NodeFacts) -> str:
+    scope = f" in {node.scope}" if node.scope else ""
+    return f"{node.op_type} {node.name!r}{scope}"
+
+
+def _of_session(settings: SessionSettings) -> str:
+    return f"every node alone is right: the difference appears only with session options {settings.words()}"

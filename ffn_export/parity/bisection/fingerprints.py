@@ -1,0 +1,66 @@
+"""What a tensor is recognised by: its shape and a few of its numbers, so that thousands can be held at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ffn_export.core.drawing import float_info
+from ffn_export.core.types import Array
+from ffn_export.parity.bisection.judged_errors import HUGE
+
+_SAMPLES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Print:
+    """A tensor's fingerprint.
+
+    Attributes:
+        shape: Its shape.
+        floating: Whether it holds floating-point numbers; others have to be equal.
+        samples: Up to 64 elements in float64, from places that depend on the number of elements alone.
+        norm: L2 norm of the finite elements.
+    """
+
+    shape: tuple[int, ...]
+    floating: bool
+    samples: Array
+    norm: float
+
+    def distance(self, other: Print) -> float:
+        """Return how far another is, relative to this one; infinite where it cannot be the same tensor."""
+        if self.shape != other.shape or self.floating != other.floating:
+            return np.inf
+        mine, theirs = self.samples, other.samples
+        finite = np.isfinite(mine)
+        if not np.array_equal(mine[~finite], theirs[~finite], equal_nan=True) or not np.isfinite(theirs[finite]).all():
+            return np.inf
+        mine, theirs = mine[finite], theirs[finite]
+        apart = float(np.abs(mine - theirs).max(initial=0.0))
+        if not self.floating:
+            return 0.0 if apart == 0 and self.norm == other.norm else np.inf
+        scale = float(np.abs(mine).max(initial=0.0))
+        if scale == 0:
+            return 0.0 if apart == 0 else np.inf
+        return max(apart / scale, abs(self.norm - other.norm) / (self.norm or 1.0))
+
+
+def fingerprint(array: Array) -> Print:
+    """Take the fingerprint of an array of numbers."""
+    floating = array.dtype.kind not in "iub"
+    flat = array.reshape(-1)
+    wide = flat.astype(np.float64)
+    if floating:  # what a mask takes away is as good as infinite: at its scale no score differs from another
+        wide[np.abs(wide) > HUGE * float(float_info(array.dtype).max)] *= np.inf
+    norm = float(np.linalg.norm(np.nan_to_num(wide, posinf=0.0, neginf=0.0)))
+    return Print(array.shape, floating, wide[_places(wide.size)], norm)
+
+
+@cache
+def _places(size: int) -> Array:
+    if size <= _SAMPLES:
+        return np.arange(size)
+    return np.sort(np.random.default_rng(size).choice(size, _SAMPLES, replace=False))

@@ -1,0 +1,201 @@
+"""The bisection as one call: the failing cases in turn, until one tells where the fault is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx_ir as ir
+
+from ffn_export.core import onnx_file
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
+from ffn_export.core.types import Array, Progress, silent
+from ffn_export.fusion_check.running import runtimes
+from ffn_export.parity.bisection.bisect_case import Examination, Examined
+from ffn_export.parity.bisection.cuts import cast
+from ffn_export.parity.bisection.graph import Graph
+from ffn_export.parity.bisection.pairs import of_interface
+from ffn_export.parity.bisection.reduce import Reduced, Reducer
+from ffn_export.parity.bisection.result import Bisection, Verdict
+from ffn_export.parity.bisection.runs import MOST_BYTES, Runs, Side, reference_side
+from ffn_export.parity.bisection.whole_graph import Expected, WholeGraph, expected
+from ffn_export.parity.cases.case import Case
+from ffn_export.parity.judging.imprecise_operators import imprecise_among
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.reference.references import Reference
+from ffn_export.runtimes.base import Runtime
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.registry import get_runtime
+from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+from ffn_export.runtimes.torch_eager import torch_threads_kept
+
+# What tells most, first.
+_BY_WEIGHT: tuple[Verdict, ...] = ("node", "session", "initializer", "accumulated", "outside", "nothing")
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A model on trial.
+
+    Attributes:
+        path: The ONNX file.
+        runtime: What runs it.
+        settings: The session options that it is verified with.
+        failures: What a verification said of it.
+    """
+
+    path: Path
+    runtime: Runtime
+    settings: SessionSettings
+    failures: tuple[str, ...] = ()
+
+
+def suspect_of(path: Path, settings: SessionSettings, result: ParityResult, runtime: str | None = None) -> Suspect:
+    """Return a model that was verified, with the runtime to ask about.
+
+    Args:
+        path: The ONNX file.
+        settings: The session options that it was verified with.
+        result: What the verification found.
+        runtime: Name of a runtime; None means the first on which a case failed, else ``ort-cpu``.
+
+    Raises:
+        UsageError: No runtime has this name.
+    """
+    failed = (case.runtime for case in result.cases if case.status(result.tolerances) == "failed")
+    return Suspect(path, get_runtime(runtime or next(failed, OrtCpu.name)), settings, result.failures)
+
+
+@torch_threads_kept()
+def search(
+    suspect: Suspect,
+    reference: Reference,
+    reference_model: ir.Model,
+    cases: Sequence[Case],
+    *,
+    tolerances: Tolerances | None = None,
+    threads: int = 1,
+    reduce: bool = False,
+    most_bytes: int = MOST_BYTES,
+    progress: Progress = silent,
+) -> tuple[Bisection, Reduced | None]:
+    """Find where a model first differs from its reference.
+
+    Args:
+        suspect: The model.
+        reference: What it should compute; the truth of the outputs.
+        reference_model: The same as an unfused graph: the truth of what is inside.
+        cases: Inputs to try in turn, until one shows a node that is wrong.
+        tolerances: What a node's own error is allowed to be.
+        threads: Intra-op threads of every runtime.
+        reduce: Whether to take out the smallest part that fails.
+        most_bytes: Bound of the values that are in memory at a time.
+        progress: Called with a line for each step.
+
+    Returns:
+        What was found, and the part where it was asked for and one fails.
+
+    Raises:
+        UsageError: If the file is no ONNX model.
+    """
+    search = _Search(suspect, reference, reference_model, tolerances or Tolerances(), threads, reduce, most_bytes)
+    best: tuple[Bisection, Reduced | None] | None = None
+    for case in cases:
+        progress(f"bisecting {case.name}")
+        found = search.on(case)
+        if best is None or _BY_WEIGHT.index(found[0].verdict) < _BY_WEIGHT.index(best[0].verdict):
+            best = found
+        if best[0].verdict == "node":
+            break
+    assert best is not None, "there is a case for any model"
+    return best
+
+
+@dataclass(frozen=True)
+class _Search:
+    suspect: Suspect
+    reference: Reference
+    reference_model: ir.Model
+    tolerances: Tolerances
+    threads: int
+    reduce: bool
+    most_bytes: int
+
+    def on(self, case: Case) -> tuple[Bisection, Reduced | None]:
+        """Search on one case."""
+        blank = Bisection(
+            self.suspect.path.name,
+            self.reference.name,
+            self.suspect.runtime.name,
+            case.name,
+            case.sizes,
+            "outside",
+            next(iter(self.suspect.failures), ""),
+        )
+        mine, theirs = Graph(onnx_file.load(self.suspect.path)), Graph(self.reference_model)
+        inputs = of_interface(mine, theirs).inputs
+        alone = next((str(v.name) for v in mine.inputs if v.name not in inputs), None)
+        if alone is not None:
+            return replace(blank, reason=f"the model has an input {alone!r} that the reference does not have"), None
+        feeds = case.feeds(self.reference.inputs)
+        with runtimes(self.threads) as running:
+            runs = Runs(running, case.sizes, self.most_bytes)
+            try:
+                wanted = expected(self.reference, feeds, case.seed, ill_conditioned=case.ill_conditioned)
+                other = reference_side(runs, theirs, _fitting(theirs, feeds), OrtCpu())
+            except Exception as error:  # noqa: BLE001 - whatever a user's module raises on a size that it refuses
+                expose_own(error)
+                reason = f"{self.reference.name} itself refuses these inputs: {first_line(error)}"
+                return replace(blank, reason=reason), None
+            own = Side(mine, self.suspect.runtime, _by_own_names(mine, inputs, feeds))
+            examined = self._examined(own, other, wanted, runs, case, blank)
+            reduced = self._reduced(examined, own, other, runs)
+            nodes = None if reduced is None else len(reduced.model.graph)
+            return replace(examined.bisection, reduced_nodes=nodes), reduced
+
+    def _examined(
+        self,
+        own: Side,
+        other: Side,
+        wanted: Expected,
+        runs: Runs,
+        case: Case,
+        blank: Bisection,
+    ) -> Examined:
+        whole = WholeGraph(
+            self.suspect.path,
+            own.runtime,
+            self.threads,
+            own.feeds,
+            wanted,
+            self.tolerances,
+            excused=bool(imprecise_among(own.graph.model.graph.all_nodes(), own.runtime.name)),
+        )
+        examination = Examination(own, other, whole, runs, self.tolerances, ill_conditioned=case.ill_conditioned)
+        examined = examination.examine(blank, self.suspect.settings)
+        if examined.bisection.verdict == "nothing" and self.suspect.failures:
+            reason = (
+                f"every node and the whole graph are right on these inputs; what failed: {self.suspect.failures[0]}"
+            )
+            return replace(examined, bisection=replace(examined.bisection, verdict="outside", reason=reason))
+        return examined
+
+    def _reduced(self, examined: Examined, own: Side, other: Side, runs: Runs) -> Reduced | None:
+        if not self.reduce or examined.value is None:
+            return None
+        settings = examined.settings or NO_OPTIMIZER
+        return Reducer(own, other, examined.pairs, runs, self.tolerances, settings).smallest(examined.value)
+
+
+def _fitting(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the inputs that a graph has: the exporter drops what the module does not use."""
+    return {str(value.name): feeds[str(value.name)] for value in graph.inputs if value.name in feeds}
+
+
+def _by_own_names(graph: Graph, inputs: Mapping[str, str], feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the inputs by the suspect's names, in its dtypes."""
+    dtypes = {str(value.name): value.dtype for value in graph.inputs}
+    return {mine: cast(feeds[theirs], dtypes[mine]) for mine, theirs in inputs.items() if theirs in feeds}

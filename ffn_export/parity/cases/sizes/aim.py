@@ -1,0 +1,139 @@
+"""Which sizes a graph asks for: those on both sides of everything that sizes decide in it.
+
+All small sizes, those around each constant in the expressions, and their quotients are tried in the expressions alone,
+by arithmetic; no graph is run. Of each outcome of each condition, and of each combination of outcomes, the cheapest
+sizes are taken, and beside them those at which an outcome just changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from ffn_export.core.tensor_spec import Dim
+from ffn_export.core.types import Array
+from ffn_export.parity.cases.sizes.expressions import CHOICES, CONDITIONS, STEPS, Expression, evaluate, parts
+
+Sizes = dict[str, int]
+
+_EVERY = 8_192  # sizes of one axis alone
+_SMALL = 40
+_MOST_ASIDE = 160  # sizes of one axis beside those of another
+_MOST_OUTCOMES = 16
+_MOST_TOGETHER = 48
+_FEW = (2, 3, 1)
+
+
+class Aim:
+    """The sizes that expressions are tried at, and what comes of each.
+
+    Attributes:
+        dims: The symbolic axes.
+        sizes: Axis -> its sizes, one for each trial.
+    """
+
+    def __init__(self, dims: Sequence[Dim], numbers: Sequence[Expression], shapes: Sequence[Expression]) -> None:
+        self.dims = dims
+        self._numbers = set(numbers)  # what becomes one may decide something by each of its few values
+        self._expressions = list(dict.fromkeys((*numbers, *shapes)))
+        trials = np.array(list(dict.fromkeys(_trials(dims, _constants(self._expressions)))), dtype=np.int64)
+        self.sizes: Mapping[str, Array] = {dim.name: trials[:, place] for place, dim in enumerate(dims)}
+        self._trials = trials
+        self._places = {tuple(trial): place for place, trial in enumerate(trials.tolist())}
+
+    def deciding(self) -> set[Expression]:
+        """Return the expressions with an outcome that differs among sizes."""
+        return {each for outcomes in self._outcomes() for each in outcomes}
+
+    def wanted(self, work: Callable[[Mapping[str, int]], int]) -> list[Sizes]:
+        """Return sizes for every outcome, the cheapest of each; then for combinations; then beside each change."""
+        order = np.argsort([work(self._at(trial)) for trial in range(len(self._trials))], kind="stable")
+        alone: list[int] = []
+        together: list[int] = []
+        beside: list[int] = []
+        for found in self._outcomes():
+            codes = [outcome[order] for outcome in found.values()]
+            for code in codes:
+                firsts = np.unique(code, return_index=True)[1]
+                alone += (order[first] for first in np.sort(firsts))
+                beside += self._changes(order, firsts, code)
+            if len(codes) > 1:
+                joint = np.unique(np.stack(codes), axis=1, return_index=True)[1]
+                together += (order[first] for first in np.sort(joint)[:_MOST_TOGETHER])
+        return [self._at(trial) for trial in dict.fromkeys((*alone, *together, *beside))]
+
+    def _at(self, trial: int) -> Sizes:
+        return {dim.name: int(size) for dim, size in zip(self.dims, self._trials[trial], strict=True)}
+
+    def _changes(self, order: Array, firsts: Array, code: Array) -> Iterator[int]:
+        """Yield the trials next to the cheapest of an outcome that have another one."""
+        outcome = np.empty_like(code)
+        outcome[order] = code
+        for first in firsts:
+            trial = self._trials[order[first]]
+            for axis in range(len(self.dims)):
+                for step in (-1, 1):
+                    moved = trial.copy()
+                    moved[axis] += step
+                    place = self._places.get(tuple(moved.tolist()))
+                    if place is not None and outcome[place] != code[first]:
+                        yield place
+
+    def _outcomes(self) -> Iterator[dict[Expression, Array]]:
+        """Yield, for each thing that an unknown number may be, the expressions with outcomes that differ."""
+        has_unknown = any(each.operator == "unknown" for each in parts(self._expressions))
+        tokens = np.prod(self._trials, axis=1)
+        for unknown in [*self.sizes.values(), tokens] if has_unknown else [tokens]:
+            numbers = evaluate(self._expressions, self.sizes, unknown)
+            found = {}
+            for each, array in numbers.items():
+                outcome = _outcome(each, array, numbers, is_root=each in self._numbers)
+                if outcome is not None and outcome.ndim and outcome.min() != outcome.max():
+                    found[each] = outcome
+            yield found
+
+
+def _outcome(each: Expression, array: Array, numbers: Mapping[Expression, Array], *, is_root: bool) -> Array | None:
+    """Return what an expression decides at each size, as small integers; None where it decides nothing."""
+    if each.operator in CONDITIONS:
+        return array.astype(np.int64)
+    if each.operator in CHOICES:
+        first = numbers[each.operands[0]]
+        other = numbers[each.operands[-1]] if len(each.operands) > 1 else np.asarray(0)
+        return np.broadcast_to(first < other, array.shape).astype(np.int64)
+    is_step = each.operator in STEPS
+    if is_step or (is_root and array.ndim and each.operator != "size"):
+        distinct, codes = np.unique(array, return_inverse=True)
+        if is_step or len(distinct) <= _MOST_OUTCOMES:
+            return np.minimum(codes.reshape(array.shape), _MOST_OUTCOMES)
+    return None
+
+
+def _constants(expressions: Sequence[Expression]) -> list[int]:
+    numbers = (each.number for each in parts(expressions))
+    return sorted({int(abs(n)) for n in numbers if n is not None and math.isfinite(n) and 1 < abs(n) < 2**31})[:64]
+
+
+def _trials(dims: Sequence[Dim], constants: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield sizes of all axes: every size of each alone, and those that may matter of two at once."""
+    few = [dim.clamp(_FEW[place % len(_FEW)]) for place, dim in enumerate(dims)]
+    near = {c + step for c in constants for step in (-1, 0, 1)}
+    shared = {c // k + step for c in constants for k in range(2, 17) for step in (0, 1)}
+    for place, dim in enumerate(dims):
+        first, end = max(dim.minimum, 1), _EVERY if dim.maximum is None else min(dim.maximum, 4 * _EVERY)
+        every = {*range(first, end + 1), *(n for n in near if dim.clamp(n) == n and n > 0)}
+        for others in (few, [d.clamp(1) for d in dims]):
+            for size in sorted(every):
+                yield (*others[:place], size, *others[place + 1 :])
+    powers = {2**n + step for n in range(6, 13) for step in (0, 1)}
+    wanted = sorted({*range(1, _SMALL), *near, *shared, *powers})
+    aside = [[n for n in wanted if n > 0 and dim.clamp(n) == n][:_MOST_ASIDE] for dim in dims]
+    for one, other in combinations(range(len(dims)), 2):
+        for size in aside[one]:
+            for beside in aside[other]:
+                sizes = list(few)
+                sizes[one], sizes[other] = size, beside
+                yield tuple(sizes)

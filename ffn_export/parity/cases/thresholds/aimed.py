@@ -1,0 +1,295 @@
+"""Cases that are aimed at the thresholds of the graph under test: each is met on both sides, where inputs can do so.
+
+What is drawn blindly has the sizes of normal numbers. A graph that is wrong above 1e4, or on one token of 30,000, is
+right on all of that, and says in its own nodes where to look.
+
+1. A threshold on an input itself is met exactly: numbers there, next to it, and on both sides.
+2. Integers that a comparison or a table tells apart are found by running what leads to it on all of them.
+3. A threshold on a computed value is met where the sweep's own cases do. Where they do not, the graph is run on inputs
+   that are larger, smaller, of one sign, peaked, or directed, until a value arrives on the other side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.drawing import draw_all, is_floating
+from ffn_export.core.size_label import size_label
+from ffn_export.core.strict import expose_own
+from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.types import Array
+from ffn_export.fusion import constants
+from ffn_export.fusion.views import is_one_of
+from ffn_export.fusion_check.limits import OutOfTimeError
+from ffn_export.fusion_check.running import RefusedError, Runtimes, runtimes
+from ffn_export.parity.cases.case import Case
+from ffn_export.parity.cases.extreme_values import THRESHOLD
+from ffn_export.parity.cases.thresholds.arrivals import Met, Observer, distances, observer, wanted
+from ffn_export.parity.cases.thresholds.directions import along, around, directed, peaks, scaled
+from ffn_export.parity.cases.thresholds.find import Threshold, ends, find
+from ffn_export.parity.cases.thresholds.flat import flat
+from ffn_export.parity.cases.thresholds.integers import told_apart
+from ffn_export.parity.reference.references import Reference
+
+_MOST_OBSERVED = 24
+_MOST_PLACES = 512  # of a case that is observed, all its symbolic axes multiplied
+_MOST_FOUND = 8  # cases by search
+_TRIES_OF_KINKS = 28  # of the search: those on inputs up to a million times as large
+_MOST_CASES_OF_INTEGERS = 4
+_MOST_GROUPS = 6
+_OTHER_DRAWS = 6
+_ROWS = 16  # draws of which a direction is learned
+_NEAR = 30.0  # limits of one case, the largest over the smallest
+_KEEP_NUMBERS = ("Abs", "Cast", "Flatten", "Identity", "Neg", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_NOT_FINITE = ("nan", "infinite")
+
+
+@dataclass(frozen=True)
+class AimedCase(Case):
+    """A case whose arrays were made for one graph."""
+
+    @property
+    def ill_conditioned(self) -> bool:
+        """Numbers far from those that a module is made for may lose digits whoever computes them."""
+        return True
+
+
+@dataclass(frozen=True)
+class Aimed:
+    """What a graph's thresholds ask for.
+
+    Attributes:
+        cases: Cases, beside those of the sweep.
+        notes: Thresholds of which a side was not reached.
+    """
+
+    cases: tuple[Case, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def aimed(model: ir.Model, reference: Reference, cases: Sequence[Case], threads: int, seed: int = 0) -> Aimed:
+    """Return the cases that a graph's thresholds ask for.
+
+    Args:
+        model: The graph under test.
+        reference: What it should compute; it is asked whether it takes what is made.
+        cases: Those of the sweep; where all are of a user's own arrays, nothing is drawn.
+        threads: Threads to run with.
+        seed: Seed of what is drawn.
+    """
+    drawn = next((case for case in cases if case.given is None and case.values == "normal"), None)
+    if drawn is None:
+        return Aimed()
+    flattened = flat(model)
+    # ONNX Runtime leaves out casts of a reference that computes in half precision: beyond its range it says nothing.
+    beyond = {end for half in reference.computed_in.values() for end in ends(ir.DataType[half.upper()])}
+    thresholds = [each for each in find(flattened) if each.limit not in beyond]
+    if not thresholds:
+        return Aimed()
+    with runtimes(threads) as running:
+        return _Aim(flattened, thresholds, reference, drawn, running, seed).at([*_observed(cases)])
+
+
+def _observed(cases: Sequence[Case]) -> Iterator[Case]:
+    """Yield the small cases of finite numbers."""
+    few = (c for c in cases if c.given is None and math.prod(c.sizes.values()) <= _MOST_PLACES)
+    finite = [case for case in few if 0 not in case.sizes.values() and not case.values.startswith(_NOT_FINITE)]
+    yield from finite[:_MOST_OBSERVED]
+
+
+@dataclass(frozen=True)
+class _Aim:
+    model: ir.Model
+    thresholds: Sequence[Threshold]
+    reference: Reference
+    base: Case
+    runtimes: Runtimes
+    seed: int
+
+    @property
+    def specs(self) -> Sequence[TensorSpec]:
+        return self.reference.inputs
+
+    @property
+    def _floating(self) -> frozenset[str]:
+        return frozenset(spec.name for spec in self.specs if spec.is_floating)
+
+    def at(self, known: Sequence[Case]) -> Aimed:
+        feeds = self.base.feeds(self.specs)
+        made = [*self._of_integers(feeds), *self._of_inputs(feeds)]
+        try:
+            with observer(self.model, self.thresholds, self.runtimes) as watching:
+                met = frozenset[object]().union(*(watching.met(each.feeds(self.specs)) for each in (*known, *made)))
+                missing = frozenset().union(*map(wanted, self.thresholds)) - met
+                found, missing = self._search(watching, feeds, missing)
+        except (RefusedError, OutOfTimeError) as refused:
+            return Aimed(self._named(made), (f"the thresholds of the graph could not be observed: {refused}",))
+        return Aimed(self._named([*made, *found]), _notes(missing, self._floating))
+
+    def _named(self, cases: Sequence[Case]) -> tuple[Case, ...]:
+        """Return the cases under names of their own."""
+        names: dict[str, int] = {}
+        result = []
+        for case in cases:
+            number = names[case.name] = names.get(case.name, 0) + 1
+            name = case.name if number == 1 else f"{case.name} ({number})"
+            result.append(AimedCase(name, case.sizes, case.values, case.seed, case.given))
+        return tuple(result)
+
+    def _case(self, what: str, feeds: Mapping[str, Array]) -> Case:
+        label = size_label(self.base.sizes)
+        return AimedCase(f"{label} {THRESHOLD} {what}", self.base.sizes, THRESHOLD, self.seed, dict(feeds))
+
+    def _of_integers(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
+        """Yield cases with the integers that the graph tells apart; what a mask hides is shown."""
+        shown = {spec.name: np.ones_like(feeds[spec.name]) for spec in self.specs if spec.is_mask}
+        rng = np.random.default_rng(self.seed)
+        for spec in self.specs:
+            numbers = told_apart(self.model, self.thresholds, spec, self.runtimes)
+            array = feeds[spec.name]
+            room = max(array.size // 2, 1)
+            for start in range(0, min(len(numbers), room * _MOST_CASES_OF_INTEGERS), room):
+                changed = array.copy()
+                places = rng.permutation(array.size)[:room]
+                changed.flat[places] = np.resize(numbers[start : start + room], places.size)
+                yield self._case(f"of {spec.name}", {**feeds, **shown, spec.name: changed})
+
+    def _of_inputs(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
+        """Yield cases with the numbers that floating-point inputs are themselves held against."""
+        for spec in self.specs:
+            if not spec.is_floating or not feeds[spec.name].size:
+                continue
+            limits = sorted({abs(limit) for each in self.thresholds for limit in self._limits_of(each, spec.name)})
+            for group in _groups(limits)[:_MOST_GROUPS]:
+                array = around(group, feeds[spec.name], self.seed)
+                if self._is_taken(changed := {**feeds, spec.name: array}):
+                    yield self._case(f"{group[0]:g}", changed)
+
+    def _limits_of(self, threshold: Threshold, name: str) -> tuple[float, ...]:
+        """Return the numbers that an input is held against, where its own numbers arrive at the threshold."""
+        if threshold.inputs != {name} or threshold.is_kink or not self._is_input(threshold.value):
+            return ()
+        if isinstance(threshold.limit, float):
+            return (threshold.limit,)
+        array = constants.evaluate(self._values.get(threshold.limit))
+        return () if array is None or array.size > _MOST_GROUPS else tuple(map(float, array.reshape(-1)))
+
+    @cached_property
+    def _values(self) -> dict[str, ir.Value]:
+        values = [*self.model.graph.initializers.values(), *(v for node in self.model.graph for v in node.outputs)]
+        return {str(value.name): value for value in values}
+
+    def _is_input(self, name: str) -> bool:
+        value = self._values.get(name)
+        while value is not None and (node := value.producer()) is not None:
+            if not is_one_of(node, *_KEEP_NUMBERS):
+                return False
+            value = node.inputs[0]
+        return True
+
+    def _search(self, watching: Observer, feeds: Mapping[str, Array], missing: Met) -> tuple[list[Case], Met]:
+        """Return cases in which values arrive on the sides that are missing, and what is missing still."""
+        found: list[Case] = []
+        tried: Iterator[Mapping[str, Array]] = chain(
+            self._draws() if not any(map(is_floating, feeds.values())) else (),
+            *(make(feeds) for make in (scaled, peaks) if any(map(is_floating, feeds.values()))),
+            self._directed(feeds, lambda: missing),
+        )
+        for number, candidate in enumerate(tried if missing else ()):
+            if number == _TRIES_OF_KINKS:
+                missing = frozenset((each, side) for each, side in missing if not each.is_kink)
+            new = watching.met(candidate) & missing
+            if new and self._is_taken(candidate):
+                found.append(self._case(_label(new), candidate))
+                missing -= new
+            if not missing or len(found) == _MOST_FOUND:
+                break
+        return found, missing
+
+    def _draws(self) -> Iterator[Mapping[str, Array]]:
+        yield from (draw_all(self.specs, self.base.sizes, self.seed + draw) for draw in range(1, _OTHER_DRAWS + 1))
+
+    def _directed(self, feeds: Mapping[str, Array], missing: Callable[[], Met]) -> Iterator[Mapping[str, Array]]:
+        """Yield rows along which a value that is computed of each row alone changes most, as behind a norm."""
+        for threshold, side in sorted(missing(), key=str):
+            for name in threshold.inputs if not threshold.is_kink else ():
+                if (threshold, side) not in missing() or not is_floating(feeds[name]) or not feeds[name].ndim:
+                    continue
+                rows, far = self._learned(threshold, name)
+                if len(rows):
+                    for direction in along(rows, far, above=side == "above"):
+                        yield from directed(feeds, name, direction)
+
+    def _learned(self, threshold: Threshold, name: str) -> tuple[Array, Array]:
+        """Return normal rows of an input, and how far from a threshold what is computed of each is."""
+        rows, far = [], []
+        try:
+            with distances(self.model, [threshold], self.runtimes) as loaded:
+                for draw in range(_ROWS):
+                    drawn = draw_all(self.specs, self.base.sizes, self.seed + draw)
+                    (distance,) = loaded.run(drawn).values()
+                    if distance.shape[:-1] != drawn[name].shape[:-1]:
+                        break
+                    rows.append(drawn[name].reshape(-1, drawn[name].shape[-1]).astype(np.float64))
+                    far.append(distance.reshape(-1, distance.shape[-1]))
+        except RefusedError:
+            return np.empty((0, 1)), np.empty((0, 1))
+        return (np.concatenate(rows), np.concatenate(far)) if rows else (np.empty((0, 1)), np.empty((0, 1)))
+
+    def _is_taken(self, feeds: Mapping[str, Array]) -> bool:
+        """Whether the reference takes inputs, and its own numbers are finite where they are on ordinary ones.
+
+        Where PyTorch overflows, every runtime may, each in its own way.
+        """
+        try:
+            outputs = self.reference.baseline(feeds)
+        except Exception as error:  # noqa: BLE001 - whatever a user's module raises on what it refuses
+            expose_own(error)
+            return False
+        return all(bool((_is_finite(outputs[name]) | ~finite).all()) for name, finite in self._finite.items())
+
+    @cached_property
+    def _finite(self) -> dict[str, Array]:
+        outputs = self.reference.baseline(self.base.feeds(self.specs))
+        return {name: _is_finite(array) for name, array in outputs.items() if is_floating(array)}
+
+
+def _is_finite(array: Array) -> Array:
+    finite: Array = np.isfinite(array.astype(np.float64))
+    return finite
+
+
+def _groups(limits: Sequence[float]) -> list[list[float]]:
+    """Return sorted limits in groups of like sizes: what is small is not seen beside what is large."""
+    groups: list[list[float]] = []
+    for limit in limits:
+        if groups and limit <= _NEAR * groups[-1][0]:
+            groups[-1].append(limit)
+        else:
+            groups.append([limit])
+    return groups
+
+
+def _label(met: Met) -> str:
+    first = min((threshold for threshold, _ in met), key=str)
+    return f"{first.limit:g}" if isinstance(first.limit, float) else f"of {first.value}"
+
+
+def _notes(missing: Met, floating: frozenset[str]) -> tuple[str, ...]:
+    """Say which thresholds were not reached, of those that are written down; of integers, all were tried."""
+    left = sorted({(each.node, side) for each, side in missing if not each.is_kink and each.inputs & floating})
+    if not left:
+        return ()
+    named = "; ".join(f"{node}: nothing arrived {_WORDS[side]}" for node, side in left[:3])
+    more = f"; and {len(left) - 3} more" if len(left) > 3 else ""
+    return (f"thresholds that no input tried has reached, and behind which nothing is verified: {named}{more}",)
+
+
+_WORDS = {"below": "below its limit", "above": "above its limit", "equal": "at its limit", "other": "beside its limit"}

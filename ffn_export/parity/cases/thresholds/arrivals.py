@@ -1,0 +1,140 @@
+"""How far from its thresholds a graph's values arrive, by running it with the distances as outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from ffn_export.core.types import Array
+from ffn_export.fusion_check.running import ORT, Loaded, RefusedError, Runtimes
+from ffn_export.parity.cases.thresholds.find import Threshold
+
+Side = Literal["below", "equal", "above", "other"]
+Met = frozenset[tuple[Threshold, Side]]
+"""Sides of thresholds on which values arrive."""
+
+
+def wanted(threshold: Threshold) -> Met:
+    """Return the sides on which values have to arrive."""
+    sides: tuple[Side, ...] = ("equal", "other") if threshold.asks_equal else ("below", "above")
+    return frozenset((threshold, side) for side in sides)
+
+
+@dataclass(frozen=True)
+class Observer:
+    """A graph that gives the distances of values from thresholds."""
+
+    loaded: Loaded
+    thresholds: Sequence[Threshold]
+
+    def met(self, feeds: Mapping[str, Array]) -> Met:
+        """Return the sides that values arrive on; none where the graph does not run on these inputs."""
+        try:
+            results = self.loaded.run(feeds)
+        except RefusedError:
+            return frozenset()
+        found: set[tuple[Threshold, Side]] = set()
+        for index, threshold in enumerate(self.thresholds):
+            low, high, nearest = (float(results[f"{kind}_{index}"]) for kind in ("low", "high", "nearest"))
+            if threshold.asks_equal:
+                found |= {(threshold, "equal")} if nearest == 0 else set()
+                found |= {(threshold, "other")} if low < 0 or high > 0 else set()
+            else:
+                above = threshold.equal_is_above if nearest == 0 else None
+                found |= {(threshold, "below")} if low < 0 or above is False else set()
+                found |= {(threshold, "above")} if high > 0 or above is True else set()
+        return frozenset(found)
+
+
+@contextmanager
+def observer(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtimes) -> Iterator[Observer]:
+    """Give the graph with the smallest and largest distance of each threshold, and that nearest to it, as outputs.
+
+    Args:
+        model: A graph without functions and branches.
+        thresholds: Of this graph.
+        runtimes: Loads it.
+
+    Raises:
+        RefusedError: ONNX Runtime does not load it.
+    """
+    copied = _only(model)
+    edit = _Editor(copied)
+    for index, threshold in enumerate(thresholds):
+        distance = edit.distance(threshold)
+        edit.output(f"low_{index}", edit.of("ReduceMin", distance, keepdims=0))
+        edit.output(f"high_{index}", edit.of("ReduceMax", distance, keepdims=0))
+        edit.output(f"nearest_{index}", edit.of("ReduceMin", edit.of("Abs", distance), keepdims=0))
+    RemoveUnusedNodesPass()(copied)
+    with runtimes.loaded(copied, ORT) as loaded:
+        yield Observer(loaded, thresholds)
+
+
+@contextmanager
+def distances(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtimes) -> Iterator[Loaded]:
+    """Give the graph with the distance of each element from thresholds, outputs ``0``, ``1`` and so on.
+
+    Raises:
+        RefusedError: ONNX Runtime does not load it.
+    """
+    copied = _only(model)
+    edit = _Editor(copied)
+    for index, threshold in enumerate(thresholds):
+        edit.output(str(index), edit.distance(threshold))
+    RemoveUnusedNodesPass()(copied)
+    with runtimes.loaded(copied, ORT) as loaded:
+        yield loaded
+
+
+def _only(model: ir.Model) -> ir.Model:
+    copied = model.clone()
+    copied.graph.outputs.clear()
+    return copied
+
+
+class _Editor:
+    """Appends nodes to a graph."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._graph = model.graph
+        values = [*model.graph.inputs, *model.graph.initializers.values()]
+        values += [output for node in model.graph for output in node.outputs]
+        self._values = {str(value.name): value for value in values}
+        self._wide: dict[ir.Value, ir.Value] = {}
+
+    def of(self, operator: str, *inputs: ir.Value, **attributes: int) -> ir.Value:
+        node = ir.node(operator, list(inputs), attributes)
+        (output,) = node.outputs
+        output.name = f"observed/{len(self._graph)}"
+        self._graph.append(node)
+        return output
+
+    def output(self, name: str, value: ir.Value) -> None:
+        named = self.of("Identity", value)
+        named.name, named.dtype = name, ir.DataType.DOUBLE
+        self._graph.outputs.append(named)
+
+    def distance(self, threshold: Threshold) -> ir.Value:
+        """Return how far each element is above a threshold, exactly."""
+        limit = threshold.limit
+        other = self._number(limit) if isinstance(limit, float) else self._double(self._values[limit])
+        return self.of("Sub", self._double(self._values[threshold.value]), other)
+
+    def _double(self, value: ir.Value) -> ir.Value:
+        if value not in self._wide:
+            self._wide[value] = self.of("Cast", value, to=ir.DataType.DOUBLE.value)
+        return self._wide[value]
+
+    def _number(self, number: float) -> ir.Value:
+        name = f"observed/number {number!r}"
+        if name not in self._values:
+            value = ir.Value(name=name, const_value=ir.tensor(np.asarray(number, np.float64), name=name))
+            self._graph.register_initializer(value)
+            self._values[name] = value
+        return self._values[name]

@@ -1,0 +1,76 @@
+"""Which integers of an input a graph tells apart: every one of its range goes through what the thresholds are made of.
+
+A table of tokens has thousands of rows, of which a sweep draws a few. The nodes between an input and a comparison are
+few and read nothing else, so they are run on all integers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.drawing import numpy_dtype
+from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.types import Array
+from ffn_export.fusion_check.running import RefusedError, Runtimes
+from ffn_export.parity.cases.thresholds.arrivals import distances
+from ffn_export.parity.cases.thresholds.find import Threshold
+
+_LARGEST_RANGE = 2**20
+_MOST_ELEMENTS = 2**26  # of a distance, where each integer is compared with many
+_MOST = 64
+
+
+def told_apart(
+    model: ir.Model, thresholds: Sequence[Threshold], spec: TensorSpec, runtimes: Runtimes
+) -> tuple[int, ...]:
+    """Return the integers of an input on both sides of each place where thresholds that read it alone change sides.
+
+    Args:
+        model: A graph without functions and branches.
+        thresholds: Of this graph.
+        spec: The input.
+        runtimes: Run it.
+    """
+    own = [threshold for threshold in thresholds if threshold.inputs == {spec.name}]
+    low, high = spec.value_range or (0, 1)
+    if spec.is_floating or not own or not spec.dims or not 1 < high - low < _LARGEST_RANGE:
+        return ()
+    every = np.arange(low, high + 1).astype(numpy_dtype(spec.dtype))
+    found = {int(n) for array in _distances(model, own, spec, every, runtimes) for n in every[_changes(array, every)]}
+    return tuple(sorted(found))
+
+
+def _distances(
+    model: ir.Model, thresholds: Sequence[Threshold], spec: TensorSpec, every: Array, runtimes: Runtimes
+) -> list[Array]:
+    """Run what leads to each threshold; what cannot be run on so many at once is left out."""
+    copied = model.clone()
+    for value in copied.graph.inputs:
+        value.shape = None  # a size that is declared is not that of so many integers
+    try:
+        with distances(copied, thresholds, runtimes) as loaded:
+            return list(loaded.run({spec.name: every.reshape([1] * (len(spec.dims) - 1) + [-1])}).values())
+    except RefusedError:
+        if len(thresholds) == 1:
+            return []
+    half = len(thresholds) // 2
+    return [
+        array
+        for part in (thresholds[:half], thresholds[half:])
+        for array in _distances(model, part, spec, every, runtimes)
+    ]
+
+
+def _changes(distance: Array, every: Array) -> Array:
+    """Return the places of the integers beside a change of sides."""
+    axes = [axis for axis, size in enumerate(distance.shape) if size == every.size]
+    if len(axes) != 1 or distance.size > _MOST_ELEMENTS:
+        return np.array([], int)
+    sides = np.sign(np.moveaxis(distance, axes[0], 0).reshape(every.size, -1))
+    (before,) = np.nonzero((sides[1:] != sides[:-1]).any(axis=1))
+    if before.size > _MOST:
+        before = before[np.linspace(0, before.size - 1, _MOST).astype(int)]
+    return np.unique([before, before + 1])

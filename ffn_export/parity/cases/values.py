@@ -1,0 +1,144 @@
+"""The kinds of values that inputs are drawn as.
+
+An ill-conditioned kind holds rows on which a norm loses digits whoever computes it. A row ``x`` of a
+LayerNorm gives ``(x - mean) / sqrt(var + epsilon)``; rounding ``x`` to a dtype of unit roundoff ``u``
+moves that by up to ``u * max|x| / sqrt(var + epsilon)``, so by ``u`` times the row's condition number
+(Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", of its variance).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ffn_export.core.drawing import float_info
+from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.types import Array
+
+
+@dataclass(frozen=True)
+class Values:
+    """One kind.
+
+    Attributes:
+        make: Standard normal values of an input, and its spec -> values of this kind, in the same dtype.
+        ill_conditioned: Whether a bound on its error includes how far rounding the inputs moves the truth.
+    """
+
+    make: Callable[[Array, TensorSpec], Array]
+    ill_conditioned: bool = False
+
+
+def _scaled(factor: float) -> Values:
+    return Values(lambda x, _: x * x.dtype.type(factor))
+
+
+def _offset(x: Array, spec: TensorSpec) -> Array:
+    """Rows with a mean of 1,000 times their spread; fewer in a dtype that would leave the spread below 16 units."""
+    del spec
+    mean = min(1000.0, 1 / (16 * float(float_info(x.dtype).eps)))
+    moved: Array = (x.astype(np.float64) + mean).astype(x.dtype)
+    return moved
+
+
+def _constant(x: Array, spec: TensorSpec) -> Array:
+    """Rows of one value each, along the axes after the last symbolic one, or along the last axis.
+
+    The values are quarters: their sums and sums of squares are exact in any order. Others are rounded the same
+    way at every step of a sum, and its error grows with the width: 48 units for onnxruntime's RMSNormalization of
+    4,096 elements, which says nothing of a graph.
+    """
+    first = max(max(spec.symbolic, default=x.ndim - 2) + 1, 0)
+    one = x[(slice(None),) * first + (slice(0, 1),) * (x.ndim - first)]
+    quarters = np.copysign(np.ceil(np.abs(one.astype(np.float64)) * 4) / 4, one.astype(np.float64))
+    return np.broadcast_to(quarters, x.shape).astype(x.dtype)
+
+
+def _tiny(x: Array, spec: TensorSpec) -> Array:
+    """Values far below the root of every epsilon, and above the smallest normal number: 1e-12, 5e-4 in float16."""
+    del spec
+    scaled: Array = (x.astype(np.float64) * max(1e-12, 8 * float(float_info(x.dtype).smallest_normal))).astype(x.dtype)
+    return scaled
+
+
+def _denormal(x: Array, spec: TensorSpec) -> Array:
+    """Values below the smallest normal number of the dtype: about 1e-39 in float32 and bfloat16, 8e-6 in float16."""
+    del spec
+    scaled: Array = (x.astype(np.float64) * (float(float_info(x.dtype).smallest_normal) / 8)).astype(x.dtype)
+    return scaled
+
+
+def _outliers(x: Array, spec: TensorSpec) -> Array:
+    """One element in 64 a hundred times as large as the others, as in the activations of large models.
+
+    Source: Dettmers et al. 2022, "LLM.int8(): 8-bit matrix multiplication for transformers at scale", section 4.
+    """
+    del spec
+    wild: Array = x.copy()
+    wild.reshape(-1)[::64] *= x.dtype.type(100)
+    return wild
+
+
+def _nan(x: Array, spec: TensorSpec) -> Array:
+    """NaN in one element of the last token; every other token has nothing to do with it, or hears of it."""
+    del spec
+    return _spoiled(x, np.nan)
+
+
+def _infinite(x: Array, spec: TensorSpec) -> Array:
+    """Infinity in one element of the last token, minus infinity in one of the token before it."""
+    del spec
+    return _spoiled(x, np.inf, -np.inf)
+
+
+def _nan_parts(x: Array, spec: TensorSpec) -> Array:
+    """NaN in every second token: the first sequence has it in its first features, the last one in its last."""
+    del spec
+    return _spoiled_in_parts(x, np.nan)
+
+
+def _infinite_parts(x: Array, spec: TensorSpec) -> Array:
+    """Infinity and minus infinity by turns, where NaN is in parts."""
+    del spec
+    return _spoiled_in_parts(x, np.inf, -np.inf)
+
+
+def _spoiled_in_parts(x: Array, *numbers: float) -> Array:
+    """Spoil one element of every second token, further back in each, from the first feature to the last."""
+    spoiled = x.copy()
+    if spoiled.size and spoiled.ndim:
+        tokens = spoiled.reshape(-1, spoiled.shape[-1])
+        width, chosen = tokens.shape[1], range(0, len(tokens), 2)
+        for index, token in enumerate(chosen):
+            tokens[token, index * (width - 1) // max(len(chosen) - 1, 1)] = numbers[index % len(numbers)]
+    return spoiled
+
+
+def _spoiled(x: Array, *numbers: float) -> Array:
+    spoiled = x.copy()
+    if spoiled.size:
+        tokens = spoiled.reshape(-1, spoiled.shape[-1]) if spoiled.ndim else spoiled.reshape(1, 1)
+        for token, number in zip(tokens[::-1], numbers, strict=False):
+            token[0] = number
+    return spoiled
+
+
+VALUES: Mapping[str, Values] = {
+    "normal": _scaled(1),
+    # Variance 1e-6: below every usual epsilon of a norm, so a wrong epsilon shows.
+    "small": Values(lambda x, _: x * x.dtype.type(1e-3), ill_conditioned=True),
+    "large": _scaled(30),
+    # Every number of the row is added to one a hundred times as large: what a sum in turn loses shows.
+    "outliers": Values(_outliers, ill_conditioned=True),
+    "offset": Values(_offset, ill_conditioned=True),
+    "constant": Values(_constant, ill_conditioned=True),
+    "tiny": Values(_tiny, ill_conditioned=True),
+    "denormal": Values(_denormal, ill_conditioned=True),
+    "zeros": Values(lambda x, _: np.zeros_like(x), ill_conditioned=True),
+    "nan": Values(_nan),
+    "nan in parts": Values(_nan_parts),
+    "infinite": Values(_infinite),
+    "infinite in parts": Values(_infinite_parts),
+}

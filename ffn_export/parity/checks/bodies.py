@@ -1,0 +1,177 @@
+"""Function bodies that a runtime may never run, held against what their operator computes.
+
+ONNX Runtime has kernels for operators such as ``com.microsoft::SkipLayerNormalization`` and takes no notice of the
+bodies that a file gives them; a program without these kernels runs the bodies. So each body is run by ONNX's reference
+evaluator, at every call with other attributes or inputs: with the constants of that call, and with drawn values of
+several magnitudes in place of what is computed. Bodies of other domains are what ONNX Runtime itself runs, and are
+judged by the outputs, unless nothing calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.drawing import float_info
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
+from ffn_export.core.types import Array
+from ffn_export.runtimes import contrib_operators
+from ffn_export.runtimes.half_precision import widened
+
+# Squares of the smallest are far below the epsilons in use, 1e-5 to 1e-12, and those of the largest far above.
+_MAGNITUDES = (1.0, 30.0, 1e-3, 1e-6)
+_BATCH = (2, 3)
+_WIDTH = 8
+# Both are computed from the same numbers with a few roundings of each.
+_ROUNDINGS = 16
+_TRIAL = "ffn_export.body_on_trial"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was found of the bodies of a model.
+
+    Attributes:
+        failures: Bodies that are not their operator, one line each.
+        notes: Bodies that nothing calls, or that could not be judged, one line each.
+    """
+
+    failures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def judge(model: ir.Model) -> Judged:
+    """Judge the bodies of a model."""
+    failures: list[str] = []
+    notes: list[str] = []
+    for key, function in model.functions.items():
+        name = f"{function.domain}::{function.name}"
+        calls = list(_calls(model, key))
+        if not calls:
+            notes.append(f"function {name} is called by nothing: its body was not judged")
+        elif function.domain == contrib_operators.DOMAIN:
+            try:
+                wrong = _wrong(model, function, calls)
+            except NotImplementedError as error:
+                notes.append(f"the body of function {name} was not judged: {error}")
+                continue
+            failures += [f"the body of function {name} is not that operator: {wrong}"] if wrong else []
+    return Judged(tuple(failures), tuple(notes))
+
+
+def _calls(model: ir.Model, key: ir.OperatorIdentifier) -> Iterator[ir.Node]:
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        yield from (node for node in graph.all_nodes() if node.op_identifier() == key)
+
+
+def _wrong(model: ir.Model, function: ir.Function, calls: list[ir.Node]) -> str | None:
+    """Return how a body differs from its operator at one of its calls, or None.
+
+    Raises:
+        NotImplementedError: If it is not known here what the operator computes, or of which shapes its inputs are.
+    """
+    if function.name not in contrib_operators.OPERATORS:
+        raise NotImplementedError("what the operator computes is not known here")
+    for node in {_signature(call): call for call in calls}.values():
+        for magnitude in _MAGNITUDES:
+            feeds = _drawn(node, magnitude)
+            try:
+                wanted = _run(_alone(model, node, feeds, None), feeds)
+            except Exception as error:  # on inputs that are not those of the call
+                raise NotImplementedError(f"drawn inputs do not fit: {first_line(error)}") from error
+            try:
+                found = _run(_alone(model, node, feeds, function), feeds)
+            except Exception as error:  # noqa: BLE001 - whatever the evaluator meets in a body
+                expose_own(error)
+                return f"it raises {first_line(error)}"
+            for index, (have, want) in enumerate(zip(found, wanted, strict=True)):
+                apart = _apart(have, want)
+                if apart is not None:
+                    return f"output {index} {apart}, for inputs of about {magnitude:g}"
+    return None
+
+
+def _signature(node: ir.Node) -> tuple[Any, ...]:
+    given = tuple(None if value is None else (value.dtype, str(value.shape)) for value in node.inputs)
+    return (given, len(node.outputs), *sorted((name, str(each.value)) for name, each in node.attributes.items()))
+
+
+def _drawn(node: ir.Node, magnitude: float) -> dict[int, Array]:
+    """Return the inputs of a call by their place: its constants, and drawn numbers for what is computed."""
+    constants = {i: _constant(value) for i, value in enumerate(node.inputs) if value is not None}
+    rows = [array for array in constants.values() if array is not None and array.ndim == 1]
+    width = len(rows[0]) if rows else _WIDTH
+    if node.op_type.startswith("Fused"):
+        weight = constants.get(1)
+        if weight is None or weight.ndim != 2:
+            raise NotImplementedError("its second input is no constant matrix")
+        width = weight.shape[1 if node.attributes.get_int("transB", 0) else 0]
+    random = np.random.default_rng(0)
+    feeds = {}
+    for place, array in constants.items():
+        value = node.inputs[place]
+        assert value is not None
+        if array is None:
+            dtype = next((v.dtype for v in node.inputs if v is not None and v.dtype is not None), ir.DataType.FLOAT)
+            shape: tuple[int, ...] = (*_BATCH, width)
+            if node.op_type == "FusedGemm":
+                shape = (width, _BATCH[0]) if node.attributes.get_int("transA", 0) else (_BATCH[0], width)
+            feeds[place] = (magnitude * random.standard_normal(shape)).astype(dtype.numpy())
+        else:  # a bias of usual size would hide the epsilon of small inputs
+            feeds[place] = (min(magnitude, 1.0) * array).astype(array.dtype)
+    return feeds
+
+
+def _constant(value: ir.Value) -> Array | None:
+    tensor = value.const_value or ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def _alone(model: ir.Model, node: ir.Node, feeds: Mapping[int, Array], body: ir.Function | None) -> Any:
+    """Return a model of one node, which a body computes or, without one, the operator."""
+    inputs = {
+        place: ir.Value(name=f"x{place}", type=ir.TensorType(ir.DataType.from_numpy(array.dtype)))
+        for place, array in feeds.items()
+    }
+    domain = node.domain if body is None else _TRIAL
+    given = [inputs.get(place) for place in range(len(node.inputs))]
+    copy = ir.Node(domain, node.op_type, given, list(node.attributes.values()), num_outputs=len(node.outputs))
+    for index, output in enumerate(copy.outputs):
+        output.name = f"y{index}"
+    opsets = {**model.opset_imports, domain: 1}
+    graph = ir.Graph(list(inputs.values()), copy.outputs, nodes=[copy], opset_imports=opsets, name="call")
+    functions = []
+    if body is not None:
+        on_trial = body.clone()
+        on_trial.domain = _TRIAL
+        others = [each for key, each in model.functions.items() if key != body.identifier()]
+        functions = [on_trial, *(each.clone() for each in others)]
+    return ir.serde.serialize_model(ir.Model(graph, ir_version=model.ir_version, functions=functions))
+
+
+def _run(proto: Any, feeds: Mapping[int, Array]) -> list[Array]:
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(proto, new_ops=list(contrib_operators.OPERATORS.values()))
+    with np.errstate(all="ignore"):
+        results: Any = evaluator.run(None, {f"x{place}": array for place, array in feeds.items()})
+    return list(results)
+
+
+def _apart(have: Array, want: Array) -> str | None:
+    """Return how an output differs beyond roundings, or None."""
+    if have.shape != want.shape or have.dtype != want.dtype:
+        return f"is {have.dtype.name}{list(have.shape)} and should be {want.dtype.name}{list(want.shape)}"
+    one, other = (widened(each).astype(np.float64) for each in (have, want))
+    with np.errstate(invalid="ignore"):
+        differing = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))
+    largest = float(np.abs(other[np.isfinite(other)]).max(initial=0.0))
+    worst = float(np.nan_to_num(differing, nan=np.inf).max(initial=0.0))
+    if worst <= _ROUNDINGS * float(float_info(want.dtype).eps) * largest:
+        return None
+    return f"is off by up to {worst / (largest or 1.0):.2g} of its largest"

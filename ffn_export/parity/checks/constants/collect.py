@@ -1,0 +1,95 @@
+"""Every constant of a model: of its graph, of the graphs within nodes, and of function bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.types import Array
+from ffn_export.inspection.facts import dtype_name
+
+_Kind = ir.AttributeType
+# A shape or a list of axes has as many integers as a tensor has axes; pads have twice as many.
+_MOST_SETTINGS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A tensor that the file holds.
+
+    Attributes:
+        name: Name of its value, behind that of the function that it is in; of an attribute, node and attribute.
+        tensor: Its numbers.
+        value: Its value; None where it is an attribute of another node than ``Constant``.
+    """
+
+    name: str
+    tensor: ir.TensorProtocol
+    value: ir.Value | None = None
+
+    @property
+    def array(self) -> Array:
+        """Its numbers, without a copy where the file is mapped into memory."""
+        return self.tensor.numpy()
+
+    @property
+    def type(self) -> str:
+        """Dtype and shape in one word."""
+        return f"{dtype_name(self.tensor.dtype)}[{','.join(map(str, self.tensor.shape.numpy()))}]"
+
+
+def constants(model: ir.Model) -> Iterator[Constant]:
+    """Yield initialisers, ``Constant`` nodes of every kind, and other tensors that nodes have as attributes."""
+    for owner, graph in _graphs(model):
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                yield Constant(f"{owner}{value.name}", value.const_value, value)
+        for node in graph:
+            for attribute in node.attributes.values():
+                yield from _of_attribute(owner, node, attribute)
+
+
+def is_setting(array: Array) -> bool:
+    """Whether a few numbers say all that an array holds, so that no parameter is missed if it is none.
+
+    These are single numbers; arrays whose elements are all alike or evenly spaced, such as zeros, ones and counted
+    positions; and up to 16 integers, as shapes, axes and pads are.
+    """
+    if array.size <= 2 or array.dtype.kind not in "fiubV":
+        return True
+    if array.dtype.kind in "iu" and array.size <= _MOST_SETTINGS:
+        return True
+    flat = array.reshape(-1)
+    if array.dtype.kind == "b":
+        return bool((flat == flat[0]).all())
+    with np.errstate(all="ignore"):
+        steps = np.diff(flat[: 2 * _MOST_SETTINGS].astype(np.float64))
+        if not (steps == steps[0]).all():  # most arrays are told by their first elements
+            return False
+        steps = np.diff(flat.astype(np.float64))
+        return bool((steps == steps[0]).all())
+
+
+def _graphs(model: ir.Model) -> Iterator[tuple[str, ir.Graph]]:
+    yield from (("", graph) for graph in (model.graph, *model.graph.subgraphs()))
+    for function in model.functions.values():
+        owner = f"function {function.name}: "
+        yield from ((owner, graph) for graph in (function.graph, *function.subgraphs()))
+
+
+def _of_attribute(owner: str, node: ir.Node, attribute: ir.Attr) -> Iterator[Constant]:
+    if attribute.is_ref() or attribute.value is None:
+        return
+    is_constant = node.op_type == "Constant" and node.domain == ""
+    value = node.outputs[0] if is_constant else None
+    name = f"{owner}{value.name}" if value is not None else f"{owner}{node.name or node.op_type}.{attribute.name}"
+    if attribute.type == _Kind.TENSOR:
+        yield Constant(name, attribute.value, value)
+    elif attribute.type == _Kind.TENSORS:
+        yield from (Constant(f"{name}[{index}]", tensor) for index, tensor in enumerate(attribute.value))
+    elif attribute.type == _Kind.FLOATS or (is_constant and attribute.type in (_Kind.FLOAT, _Kind.INT, _Kind.INTS)):
+        dtype = np.float32 if attribute.type in (_Kind.FLOAT, _Kind.FLOATS) else np.int64
+        yield Constant(name, ir.Tensor(np.asarray(attribute.value, dtype), name=name), value)

@@ -1,0 +1,120 @@
+"""Constants in few bits, as the numbers that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.types import Array
+from ffn_export.fusion.sites import QUANTIZED
+from ffn_export.parity.checks.constants.traced import Traced
+
+# A block that is further from its weights than this, relative to them, is not a rounding of them: rounded to 4 bits,
+# blocks are about 0.1 from their weights, to 2 bits about 0.4, and another block is about 1.4 away.
+_WRONG = 0.7
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized:
+    """A constant in few bits.
+
+    Attributes:
+        array: The numbers that it stands for.
+        axis: The axis of its outputs: that of its channels.
+        block: How many numbers of a channel have one scale; 0 means all.
+        scales: The values of its scales and zero points, which are constants of their own.
+    """
+
+    array: Array
+    axis: int
+    block: int
+    scales: tuple[ir.Value, ...]
+
+
+def quantized(model: ir.Model, arrays: Mapping[ir.Value, Array]) -> Iterator[tuple[ir.Value, Quantized]]:
+    """Yield the constants that ``MatMulNBits`` or ``DequantizeLinear`` reads in few bits.
+
+    Args:
+        model: The model.
+        arrays: Its constants.
+    """
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        for node in graph.all_nodes():
+            if node.op_type not in (QUANTIZED, "DequantizeLinear"):
+                continue
+            first = 1 if node.op_type == QUANTIZED else 0
+            values = [value for value in node.inputs[first:4] if value is not None]
+            if any(value not in arrays for value in values) or any(value is not None for value in node.inputs[4:5]):
+                continue  # computed as it runs, or in an order of its own
+            read = _of_product if first else _of_dequantize
+            found = read(node, [arrays[value] for value in values])
+            if found is not None:
+                yield values[0], Quantized(*found, tuple(values[1:]))
+
+
+def _of_product(node: ir.Node, arrays: list[Array]) -> tuple[Array, int, int] | None:
+    """Return ``[K, N]``: onnxruntime's ContribOperators.md, ``com.microsoft.MatMulNBits``."""
+    bits, block = node.attributes.get_int("bits", 4), node.attributes.get_int("block_size", 0)
+    rows, columns = node.attributes.get_int("K", 0), node.attributes.get_int("N", 0)
+    packed, scales, *zeros = arrays
+    if packed.dtype != np.uint8 or block <= 0 or bits not in (2, 4, 8):
+        return None
+    blocks = -(-rows // block)
+    numbers = _unpacked(packed.reshape(columns, -1), bits)[:, : blocks * block].reshape(columns, blocks, block)
+    zero: Array = np.full(1, 2 ** (bits - 1), np.float32)
+    if zeros:
+        zero = zeros[0] if zeros[0].dtype != np.uint8 else _unpacked(zeros[0].reshape(columns, -1), bits)
+        zero = zero.astype(np.float32).reshape(columns, -1)[:, :blocks, None]
+    matrix = (numbers.astype(np.float32) - zero) * scales.astype(np.float32).reshape(columns, blocks, 1)
+    return matrix.reshape(columns, -1)[:, :rows].T, 1, block
+
+
+def _unpacked(packed: Array, bits: int) -> Array:
+    """Return the numbers of bytes, the lowest bits first."""
+    places = np.arange(0, 8, bits, dtype=np.uint8)
+    numbers: Array = (packed[..., None] >> places) & np.uint8(2**bits - 1)
+    return numbers.reshape(*packed.shape[:-1], -1)
+
+
+def _of_dequantize(node: ir.Node, arrays: list[Array]) -> tuple[Array, int, int] | None:
+    """Return the numbers of ONNX's ``DequantizeLinear``: one scale, one an index of an axis, or one a block of it."""
+    stored, scale, *zeros = arrays
+    if stored.ndim == 0:
+        return None
+    axis = node.attributes.get_int("axis", 1) % stored.ndim if scale.ndim else 0
+    block = node.attributes.get_int("block_size", 0)
+    wide = [each.astype(np.float32) for each in (scale, *zeros)]
+    if block:
+        wide = [np.repeat(each, block, axis=axis).take(range(stored.shape[axis]), axis) for each in wide]
+    elif scale.ndim == 1 and scale.size > 1:
+        wide = [each.reshape([-1 if i == axis else 1 for i in range(stored.ndim)]) for each in wide]
+    numbers = stored.astype(np.float32) - (wide[1] if zeros else np.float32(0))
+    if block and stored.ndim == 2:  # blocks lie along the axis, and channels along the other
+        return numbers * wide[0], 1 - axis, block
+    return numbers * wide[0], axis, 0
+
+
+def rounded(stored: Quantized, traced: Traced) -> Traced:
+    """Return what is expected of a constant in few bits: what it holds, but where that is no rounding of the weights.
+
+    The weights are looked at in the blocks that have one scale. A quantiser may move any number by some steps; a block
+    with another block's numbers or scale is as far from its weights as they are from zero.
+    """
+    have = np.moveaxis(stored.array, stored.axis, 0).reshape(stored.array.shape[stored.axis], -1)
+    want = traced.expected.reshape(stored.array.shape).astype(np.float32)
+    want = np.moveaxis(want, stored.axis, 0).reshape(have.shape)
+    starts = np.arange(0, have.shape[1], stored.block or have.shape[1])
+    apart, sizes = (np.sqrt(np.add.reduceat(np.square(each), starts, axis=1)) for each in (have - want, want))
+    wrong = apart > _WRONG * np.maximum(sizes, np.median(sizes) / 4)
+    lengths = np.diff([*starts, have.shape[1]])
+    expected = np.where(np.repeat(wrong, lengths, axis=1), want, have)
+    channels = (expected.shape[0], *_without(stored.array.shape, stored.axis))
+    whole = np.moveaxis(expected.reshape(channels), 0, stored.axis)
+    return Traced(traced.parameter, f"in few bits, {traced.how}", whole)
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]

@@ -1,0 +1,67 @@
+"""Integers and booleans of a graph: indices, positions and masks, which are right only if they are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from ffn_export.core.types import Array
+from ffn_export.parity.checks.constants.combined import part_of
+from ffn_export.parity.checks.constants.layouts import Layouts
+from ffn_export.parity.checks.constants.rows import RowIndex
+from ffn_export.parity.checks.constants.traced import Traced, same
+
+# Of the elements that have to be equal for a table to be one that was meant to be it. Masks are mostly alike: one of a
+# causal window is in large parts a causal one.
+_MOSTLY, _MOSTLY_OF_MASKS = 0.5, 0.95
+
+
+class Tables:
+    """A module's buffers of integers and booleans, and those of floats with two numbers, such as 0 and -inf."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._integers, self._masks = Layouts(), Layouts()
+        for name, array in arrays.items():
+            mask = as_mask(array)
+            if mask is not None:
+                self._masks.add(name, mask)
+                self._masks.add(f"not {name}", ~mask)
+            elif array.dtype.kind in "iu":
+                self._integers.add(name, array)
+        self._integer_rows, self._mask_rows = RowIndex(self._integers), RowIndex(self._masks)
+
+    def traced(self, stored: Array, without: Collection[str] = ()) -> tuple[Array, Traced] | None:
+        """Return the table that a constant holds or was meant to hold, beside the constant as it is compared."""
+        mask = as_mask(stored)
+        layouts, rows = (self._integers, self._integer_rows) if mask is None else (self._masks, self._mask_rows)
+        if mask is None and stored.dtype.kind not in "iu":
+            return None
+        array = stored if mask is None else mask
+        exact = layouts.equal(array) or part_of(array.squeeze(), layouts, ())
+        if exact is not None and same(array, exact.expected):
+            return array, exact
+        found = _alike(array, layouts, without, _MOSTLY if mask is None else _MOSTLY_OF_MASKS)
+        if found is None and mask is None:
+            found = rows.traced(array)
+        return None if found is None else (array, found)
+
+
+def as_mask(array: Array) -> Array | None:
+    """Return where an array of exactly two numbers has the larger one; None of any other."""
+    if array.dtype.kind == "b":
+        return array
+    if array.size < 2:
+        return None
+    smallest, largest = array.min(), array.max()
+    if not smallest < largest:
+        return None
+    found: Array = array == largest
+    return found if bool((found | (array == smallest)).all()) else None
+
+
+def _alike(stored: Array, layouts: Layouts, without: Collection[str], least: float) -> Traced | None:
+    views = [view for view in layouts.shapes.get(stored.squeeze().shape, []) if view.parameter not in without]
+    shares = [float(np.mean(view.expected == stored.squeeze())) for view in views]
+    best = int(np.argmax(shares)) if shares else None
+    return views[best] if best is not None and shares[best] > least else None

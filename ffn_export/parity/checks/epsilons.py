@@ -1,0 +1,61 @@
+"""Whether every norm of a graph has an epsilon that the module computes with.
+
+A wrong epsilon that is far below the variance of every row changes no output, and is wrong nevertheless: of BERT it is
+1e-12, and 1e-11 shows on no input behind its biases. So the module is watched in a run (:mod:`watched`), and an epsilon
+of the graph must be among the numbers that its operators are given, up to the rounding to its own dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx_ir as ir
+
+from ffn_export.fusion import constants
+from ffn_export.parity.reference.module_trace import Watched
+
+# Operator -> the epsilon of a node that states none, by the schemas of ONNX and ONNX Runtime.
+_NORMS: Mapping[str, float] = {
+    "LayerNormalization": 1e-5,
+    "RMSNormalization": 1e-5,
+    "SimplifiedLayerNormalization": 1e-5,
+    "SkipLayerNormalization": 1e-12,
+    "SkipSimplifiedLayerNormalization": 1e-12,
+}
+# An attribute is a float32.
+_ROUNDING = 2.0**-22
+# A number that is added before a root is an epsilon only where it is small.
+_LARGEST = 1e-2
+
+
+def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
+    """Return one line for each norm whose epsilon the module does not compute with."""
+    small = sorted(number for number in watched.numbers if 0 < number < _LARGEST)
+    return tuple(
+        f"{where} has epsilon {epsilon:.6g}, which PyTorch computes with nowhere (it has {_listed(small)})"
+        for where, epsilon, rounding in _epsilons(model)
+        if not any(abs(epsilon - number) <= rounding * number for number in watched.numbers)
+        and (epsilon or small)  # a module without any computes with none
+    )
+
+
+def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float]]:
+    """Yield each epsilon of a graph: the node, the number, and how far relative to it the meant one may be."""
+    for node in model.graph.all_nodes():
+        name = f"node {node.name!r} ({node.op_type})"
+        if node.op_type in _NORMS and node.domain in ("", "com.microsoft"):
+            yield name, node.attributes.get_float("epsilon", _NORMS[node.op_type]), _ROUNDING
+        if node.op_type == "Add" and node.domain == "" and _is_rooted(node):
+            for value in node.inputs:
+                number = constants.number(value)
+                if number is not None and 0 < number < _LARGEST:
+                    yield name, number, 2 * constants.relative_rounding(value)
+
+
+def _is_rooted(node: ir.Node) -> bool:
+    users = [user for user, _ in node.outputs[0].uses()]
+    return bool(users) and all(user.domain == "" and user.op_type in ("Sqrt", "Pow") for user in users)
+
+
+def _listed(numbers: list[float]) -> str:
+    return ", ".join(f"{number:.6g}" for number in numbers[:4]) or "none"

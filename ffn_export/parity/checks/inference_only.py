@@ -1,0 +1,40 @@
+"""Whether a graph is one for inference, as the exporter promises: nothing trains in it, nothing is drawn.
+
+ONNX Runtime leaves a Dropout out although the graph says that it trains; another runtime does as it is told. And noise
+that is small enough stays below every bound on errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from ffn_export.core.constant_tensors import constant_tensor
+
+_DRAWING = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+def differences(model: ir.Model) -> tuple[str, ...]:
+    """Return one line for each node that trains or draws random numbers, in subgraphs and functions too."""
+    graphs: tuple[ir.Graph | ir.Function, ...] = (model.graph, *model.functions.values())
+    return tuple(line for graph in graphs for node in graph.all_nodes() for line in _of(node))
+
+
+def _of(node: ir.Node) -> Iterator[str]:
+    if node.domain not in ("", "ai.onnx"):
+        return
+    where = f"node {node.name!r} ({node.op_type})" if node.name else f"a {node.op_type}"
+    if node.op_type in _DRAWING:
+        yield f"{where} draws random numbers"
+    if node.op_type == "Dropout" and len(node.inputs) > 2 and _is_true(node.inputs[2]):
+        yield f"{where} is in training mode"
+    if node.op_type == "BatchNormalization" and node.attributes.get_int("training_mode", 0) == 1:
+        yield f"{where} is in training mode"
+
+
+def _is_true(value: ir.Value | None) -> bool:
+    constant = None if value is None else constant_tensor(value)
+    return constant is not None and constant.size == 1 and bool(constant.numpy().item())

@@ -1,0 +1,128 @@
+"""Whether a graph has the inputs, outputs and symbolic axes that its reference promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, permutations
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from ffn_export.core.drawing import numpy_dtype
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
+from ffn_export.core.tensor_spec import Dim, TensorSpec
+from ffn_export.core.types import Array
+
+
+def differences(model: ir.Model, specs: Sequence[TensorSpec], outputs: Sequence[str] | None) -> tuple[str, ...]:
+    """Return one line for each difference; a difference is a failed gate, not bad input."""
+    found: list[str] = _tied_axes(model, specs)
+    values = {v.name: v for v in model.graph.inputs}
+    for spec in specs:
+        value = values.pop(spec.name, None)
+        if value is None:
+            found.append(f"the graph has no input {spec.name!r}")
+            continue
+        if value.dtype != ir.DataType.from_numpy(numpy_dtype(spec.dtype)):
+            found.append(f"input {spec.name!r} is {_name(value.dtype)}, expected {spec.dtype}")
+        found.extend(_axes(spec, value))
+    required = [name for name in values if name not in model.graph.initializers]
+    found.extend(f"the graph has an input {name!r} that the reference does not have" for name in required)
+    have = [value.name for value in model.graph.outputs]
+    if outputs is not None and have != list(outputs):
+        found.append(f"the graph has outputs {', '.join(map(str, have))}, expected {', '.join(outputs)}")
+    return tuple(found)
+
+
+def rejected(path: Path) -> tuple[str, ...]:
+    """Return what ONNX's own checker finds wrong with a file; asked of a model that ONNX Runtime does not load.
+
+    Such a model is not one that a machine lacks something for: another runtime may take it, and its users' will not.
+    """
+    try:
+        onnx.checker.check_model(str(path))
+    except Exception as error:  # noqa: BLE001 - the checker raises what it likes, and a parser's errors too
+        expose_own(error)
+        return (f"the ONNX checker rejects the model: {first_line(error)}",)
+    return ()
+
+
+def output_differences(
+    model: ir.Model, feeds: Mapping[str, Array], truths: Mapping[str, Array]
+) -> dict[tuple[str, int], str]:
+    """Return a line for each axis of an output, ``(name, axis)``, whose declaration does not hold of a run.
+
+    Args:
+        model: The graph.
+        feeds: Inputs of the run.
+        truths: What the reference made of them.
+    """
+    sizes: dict[str, int] = {}
+    for value in model.graph.inputs:
+        array = feeds.get(str(value.name))
+        if array is not None and value.shape is not None and len(value.shape) == array.ndim:
+            sizes |= {symbol: n for dim, n in zip(value.shape, array.shape, strict=True) for symbol in _symbols(dim)}
+    found: dict[tuple[str, int], str] = {}
+    for value in model.graph.outputs:
+        truth = truths.get(str(value.name))
+        if truth is None or value.shape is None:
+            continue
+        if len(value.shape) != truth.ndim:
+            found[str(value.name), -1] = f"output {value.name!r} has rank {len(value.shape)}, expected {truth.ndim}"
+            continue
+        for axis, (dim, size) in enumerate(zip(value.shape, truth.shape, strict=True)):
+            said = next((sizes.get(symbol) for symbol in _symbols(dim)), None) if not isinstance(dim, int) else dim
+            if said is not None and said != size:
+                name = (
+                    f"is fixed to {dim}"
+                    if isinstance(dim, int)
+                    else f"is called {dim.value!r}, of which there are {said}"
+                )
+                found[str(value.name), axis] = f"axis {axis} of output {value.name!r} {name}, and has the size {size}"
+    return found
+
+
+def _axes(spec: TensorSpec, value: ir.Value) -> list[str]:
+    if value.shape is None:
+        return []
+    if len(value.shape) != len(spec.dims):
+        return [f"input {spec.name!r} has rank {len(value.shape)}, expected {len(spec.dims)}"]
+    return [
+        f"axis {axis} of input {spec.name!r} is fixed to {have}, expected the symbolic axis {want.name!r}"
+        if isinstance(want, Dim)
+        else f"axis {axis} of input {spec.name!r} is {have}, expected {want}"
+        for axis, (want, have) in enumerate(zip(spec.dims, value.shape, strict=True))
+        if isinstance(have, int) and have != want
+    ]
+
+
+def _tied_axes(model: ir.Model, specs: Sequence[TensorSpec]) -> list[str]:
+    """Compare what the axes are called: the graph may name them as it likes, but not two by one name or crosswise."""
+    shapes = {value.name: value.shape for value in model.graph.inputs if value.shape is not None}
+    called: dict[str, set[str]] = {}
+    for spec in specs:
+        shape = shapes.get(spec.name, ir.Shape([]))
+        if len(shape) == len(spec.dims):
+            for axis, dim in spec.symbolic.items():
+                called.setdefault(dim.name, set()).update(_symbols(shape[axis]))
+    crosswise = [
+        f"the graph calls axis {one!r} {other!r}, which is the name of another"
+        for one, other in permutations(called, 2)
+        if other in called[one]
+    ]
+    return crosswise or [
+        f"the graph has one symbol, {symbol!r}, for the axes {one!r} and {other!r}"
+        for one, other in combinations(called, 2)
+        for symbol in sorted(called[one] & called[other])
+    ]
+
+
+def _symbols(dim: int | ir.SymbolicDim) -> set[str]:
+    """Return the name of an axis, if it has one: a size has none, nor has an axis of which nothing is known."""
+    return set() if isinstance(dim, int) or dim.value is None else {str(dim.value)}
+
+
+def _name(dtype: ir.DataType | None) -> str:
+    return "of unknown dtype" if dtype is None else dtype.name.lower()

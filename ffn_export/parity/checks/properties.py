@@ -1,0 +1,254 @@
+"""Properties that a reference has, asked of a runtime: what a bound on errors at some sizes does not show.
+
+A position-wise network, as a feed-forward or a norm over the last axis is, gives each token its own result. A whole
+transformer does the same for the elements of a batch. Which axes are such axes is asked of the oracle in float64, and
+not read off the graph on trial, so that a fault cannot talk itself out of the question. Then the runtime is asked,
+and compared with itself alone:
+
+- permuting along the axis permutes the results;
+- other values in the other places, a thousand times as large, change nothing in the places that stay: a leak that is
+  lost in rounding otherwise shows;
+- padding at the end changes nothing before it; a place alone has the result that it has among others;
+- the same inputs, after others, give the same bits.
+
+Per-tensor dynamic quantisation breaks the second and the third: a place is rounded by the largest number of all.
+:func:`expected_breaks` says so of a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.drawing import draw_all
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
+from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims
+from ffn_export.core.types import Array
+from ffn_export.parity.cases.case import Case
+from ffn_export.parity.judging.measures import OutputMetrics, PropertyMetrics
+from ffn_export.parity.judging.metrics import compare
+from ffn_export.parity.reference.references import Reference
+from ffn_export.runtimes.base import Runner
+
+_PER_TENSOR = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
+
+Feeds = Mapping[str, Array]
+Along = Callable[[Array, int], Array]
+
+SAME_BITS = "the same inputs give the same bits"
+
+# The oracle's own rounding, in float64; a dependence that matters is many orders above it.
+_EQUAL = 1e-9
+_LOUDER = 1000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Other inputs, and what of the results should agree.
+
+    Attributes:
+        name: The property, in words.
+        feeds: The other inputs.
+        before: Takes from a result on the original inputs what should agree, along an axis.
+        after: Takes the same from a result on the other inputs.
+    """
+
+    name: str
+    feeds: Feeds
+    before: Along
+    after: Along
+
+
+@dataclass(frozen=True)
+class Question:
+    """A setting that the reference answers with yes.
+
+    Attributes:
+        setting: The setting.
+        axes: Output -> the axis that the results are taken along.
+    """
+
+    setting: Setting
+    axes: Mapping[str, int]
+
+
+def expected_breaks(model: ir.Model) -> tuple[str, ...]:
+    """Return a line for each kind of operator in a graph that makes a place depend on the others by design."""
+    present = sorted({node.op_type for node in model.graph.all_nodes()} & _PER_TENSOR)
+    return tuple(
+        f"{operator} rounds by the largest number of its whole input, so a result depends on the other tokens and on "
+        "the batch"
+        for operator in present
+    )
+
+
+def questions(reference: Reference, case: Case) -> tuple[Question, ...]:
+    """Return what the reference's oracle holds true; nothing where there is no oracle to ask.
+
+    Args:
+        reference: What the model should compute.
+        case: Inputs on which it is asked; its symbolic axes should have sizes of their own.
+    """
+    feeds = case.feeds(reference.inputs)
+    original = _asked(reference, feeds)
+    if original is None:
+        return ()
+    found = []
+    for dim in merge_dims(reference.inputs).values():
+        size = case.sizes[dim.name]
+        axes = {name: axis for name, array in original.items() if (axis := _axis_of(array, size)) is not None}
+        unique = list(case.sizes.values()).count(size) == 1 and size > 1
+        if not unique or not axes:
+            continue
+        for setting in _settings(reference.inputs, dim, feeds, case):
+            other = _asked(reference, setting.feeds) or {}
+            both = ((name, axis) for name, axis in axes.items() if name in other)
+            agreeing = {name: axis for name, axis in both if _agree(setting, original[name], other[name], axis)}
+            if agreeing:
+                found.append(Question(setting, agreeing))
+    return tuple(found)
+
+
+def ask(
+    name: str, runner: Runner, feeds: Feeds, asked: Sequence[Question], own: Mapping[str, OutputMetrics]
+) -> list[PropertyMetrics]:
+    """Ask a runtime every question, and whether the same inputs give the same bits again at the end.
+
+    Args:
+        name: Name of the runtime.
+        runner: The loaded model.
+        feeds: The original inputs.
+        asked: What the reference holds true.
+        own: Output -> what was measured of it on the original inputs, PyTorch's own error among it.
+    """
+    try:
+        original = runner.run(feeds)
+    except Exception as error:  # noqa: BLE001 - the case itself reports it
+        expose_own(error)
+        return []
+    found = []
+    for question in asked:
+        setting = question.setting
+        try:
+            other = runner.run(setting.feeds)
+        except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
+            expose_own(error)
+            found.append(PropertyMetrics(name, setting.name, problem=f"the runtime failed: {first_line(error)}"))
+            continue
+        for output, axis in question.axes.items():
+            if output in original and output in other:
+                pair = setting.before(original[output], axis), setting.after(other[output], axis)
+                found.append(_compared(PropertyMetrics(name, setting.name, output), *pair, own.get(output)))
+    try:
+        again = runner.run(feeds)
+    except Exception as error:  # noqa: BLE001 - as above
+        expose_own(error)
+        return [*found, PropertyMetrics(name, SAME_BITS, problem=f"the runtime failed: {first_line(error)}")]
+    for output, array in original.items():
+        found.append(_compared(PropertyMetrics(name, SAME_BITS, output, exact=True), array, again[output], None))
+    return found
+
+
+def _settings(specs: Sequence[TensorSpec], dim: Dim, feeds: Feeds, case: Case) -> Iterator[Setting]:
+    """Yield the settings along one symbolic axis."""
+    size, name = case.sizes[dim.name], dim.name
+    order = np.random.default_rng(case.seed).permutation(size)
+    order = order if (order != np.arange(size)).any() else order[::-1]
+    kept = size // 2
+    yield Setting(
+        f"permuting along {name!r} permutes the results",
+        _along(specs, dim, feeds, lambda array, axis, _: array.take(order, axis)),
+        lambda array, axis: array.take(order, axis),
+        lambda array, axis: array,
+    )
+    loud = {n: a * a.dtype.type(_LOUDER) if a.dtype.kind not in "iub" else a for n, a in _drawn(specs, case, 1).items()}
+    first = lambda array, axis: array.take(range(kept), axis)  # noqa: E731 - the same both times
+    yield Setting(
+        f"results along {name!r} do not depend on each other",
+        _along(specs, dim, feeds, lambda array, axis, other: _joined(array, loud[other], axis, kept)),
+        first,
+        first,
+    )
+    if dim.clamp(size + 3) == size + 3:
+        longer = _drawn(specs, replace(case, sizes={**case.sizes, name: size + 3}), 2)
+        padding = {each: np.zeros_like(array) for each, array in longer.items()}
+        whole = lambda array, axis: array.take(range(size), axis)  # noqa: E731
+        yield Setting(
+            f"padding along {name!r} changes nothing before it",
+            _along(specs, dim, feeds, lambda array, axis, other: _joined(array, padding[other], axis, size)),
+            lambda array, axis: array,
+            whole,
+        )
+    if dim.clamp(1) == 1:
+        yield Setting(
+            f"a place along {name!r} has the same result alone",
+            _along(specs, dim, feeds, lambda array, axis, _: array.take([size - 1], axis)),
+            lambda array, axis: array.take([size - 1], axis),
+            lambda array, axis: array,
+        )
+
+
+def _along(specs: Sequence[TensorSpec], dim: Dim, feeds: Feeds, change: Callable[[Array, int, str], Array]) -> Feeds:
+    """Change every input along each of its axes of this name."""
+    changed = dict(feeds)
+    for spec in specs:
+        for axis, each in spec.symbolic.items():
+            if each.name == dim.name:
+                changed[spec.name] = change(changed[spec.name], axis, spec.name)
+    return changed
+
+
+def _joined(kept: Array, other: Array, axis: int, size: int) -> Array:
+    """Return the first places of one array and what comes after them in the other."""
+    return np.concatenate([kept.take(range(size), axis), other.take(range(size, other.shape[axis]), axis)], axis)
+
+
+def _drawn(specs: Sequence[TensorSpec], case: Case, further: int) -> dict[str, Array]:
+    return draw_all(specs, case.sizes, case.seed + further)
+
+
+def _asked(reference: Reference, feeds: Feeds) -> dict[str, Array] | None:
+    try:
+        answers = reference.oracle(feeds)
+    except Exception as error:  # noqa: BLE001 - whatever a user's module raises on inputs that it refuses
+        expose_own(error)
+        return None
+    return None if answers is None else dict(answers)
+
+
+def _axis_of(array: Array, size: int) -> int | None:
+    """Return the axis of this size where there is exactly one, or None."""
+    axes = [axis for axis, length in enumerate(array.shape) if length == size]
+    return axes[0] if len(axes) == 1 else None
+
+
+def _agree(setting: Setting, original: Array, other: Array, axis: int) -> bool:
+    before, after = setting.before(original, axis), setting.after(other, axis)
+    if before.shape != after.shape:
+        return False
+    scale = float(np.abs(before[np.isfinite(before)]).max(initial=0.0)) or 1.0
+    return bool(np.allclose(after, before, rtol=0.0, atol=_EQUAL * scale))
+
+
+def _compared(question: PropertyMetrics, before: Array, after: Array, own: OutputMetrics | None) -> PropertyMetrics:
+    """Compare two results of one runtime, the first of which is taken for the truth."""
+    found = compare(question.output, after, before, before)
+    if found.problem is not None:
+        return replace(question, problem=found.problem)
+    # `dropped` are those that only the first has: it stands for both truths.
+    if found.unexpected or found.dropped:
+        return replace(
+            question, problem=f"{found.unexpected + found.dropped} elements are NaN or infinite in one setting alone"
+        )
+    return replace(
+        question,
+        ulps=found.actual.ulps,
+        relative_l2=found.actual.relative_l2,
+        baseline_ulps=0.0 if own is None else own.baseline.ulps,
+        inner_units=1.0 if own is None else own.inner_units,
+        worst_index=found.actual.worst_index,
+    )

@@ -1,0 +1,210 @@
+"""Constants of a graph compared with the parameters that they come from.
+
+An error of 0.1 % in one weight stays below any fair bound on the outputs, so it is looked for where it is. A constant
+is traced by its numbers, wherever in the file it is (:mod:`constants.collect`). It may be
+
+1. one parameter in any order of its axes, times a number, ``1 +`` it, with a vector in its rows or columns
+   (:mod:`constants.layouts`);
+2. several side by side, a part of one, a sum or a product (:mod:`constants.combined`);
+3. rows of parameters in any order (:mod:`constants.rows`);
+4. an integer or boolean buffer (:mod:`constants.tables`);
+5. a parameter in few bits (:mod:`constants.quantized`).
+
+What fusing added to it is compared too. A constant that is only near a parameter is not taken for it if that is in the
+graph as it is: the ones of an operator that has to have a scale are near to every norm's weight. Constants that match
+no parameter are named, and so are parameters that no constant holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from ffn_export.core.drawing import is_floating
+from ffn_export.core.types import Array
+from ffn_export.fusion.padded_widths.units import Padding, padded, paddings_of, plain
+from ffn_export.parity.checks.constants.collect import Constant, constants, is_setting
+from ffn_export.parity.checks.constants.combined import combined
+from ffn_export.parity.checks.constants.layouts import Layouts
+from ffn_export.parity.checks.constants.quantized import Quantized, quantized, rounded
+from ffn_export.parity.checks.constants.rows import RowIndex
+from ffn_export.parity.checks.constants.tables import Tables, as_mask
+from ffn_export.parity.checks.constants.traced import Traced, epsilon, off
+from ffn_export.parity.judging.measures import UntracedConstant, WeightMetrics
+from ffn_export.parity.reference import derived_parameters
+from ffn_export.parity.reference.module_trace import Watched
+from ffn_export.runtimes.torch_eager import to_numpy
+
+# Roundings of a norm over a row of a weight, which an exporter may have added up in another order.
+_SUMS = 64
+# Roundings of a few operators, each folded by itself; and the bytes of a number that has room for them.
+_FOLDED = 4
+_SINGLE = 4
+# How far a weight in few bits may be from its parameter and still be it.
+_FEW_BITS = 0.7
+_NAMES = re.compile(r"[^+(),\s]+")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What became of a graph's constants.
+
+    Attributes:
+        traced: Each beside the parameters that it comes from.
+        untraced: Those that match no parameter.
+        unheld: Parameters that the module computes with and no constant holds, each with its shape.
+    """
+
+    traced: tuple[WeightMetrics, ...] = ()
+    untraced: tuple[UntracedConstant, ...] = ()
+    unheld: tuple[UntracedConstant, ...] = ()
+
+
+def compare_weights(model: ir.Model, module: torch.nn.Module, watched: Watched | None = None) -> Weights:
+    """Compare every constant that can be traced to parameters or buffers, and name the others.
+
+    Args:
+        model: The graph on trial.
+        module: The module that it comes from.
+        watched: What ``forward`` computes of parameters alone, and which of them it reads; None takes all as read.
+    """
+    named = _arrays((*module.named_parameters(), *module.named_buffers()))
+    tracer = _Tracer(module, named, {} if watched is None else watched.weights)
+    found = [each for each in constants(model) if each.tensor.size > 1 and each.tensor.dtype != ir.DataType.STRING]
+    few_bits = dict(quantized(model, {each.value: each.array for each in found if each.value is not None}))
+    scales = {value for each in few_bits.values() for value in each.scales}
+    stored = [_Stored.read(each, few_bits.get(each.value) if each.value else None) for each in found]
+    traced = tracer.traced([each for each in stored if each.constant.value not in scales])
+    metrics = tuple(_metrics(each, traced[each]) for each in stored if each in traced)
+    untraced = [
+        each for each in stored
+        if each not in traced and each.constant.value not in scales and not is_setting(each.array)
+    ]  # fmt: skip
+    held = {name for each in metrics for name in _NAMES.findall(each.parameter)}
+    is_read = named.keys() if watched is None else watched.read
+    return Weights(
+        metrics,
+        tuple(UntracedConstant(e.constant.name, e.constant.type, tracer.resembles(e.array)) for e in untraced),
+        tuple(
+            UntracedConstant(name, f"{array.dtype.name}[{','.join(map(str, array.shape))}]")
+            for name, array in named.items()
+            if name not in held and name in is_read and not is_setting(array)
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """A constant as it is compared: without what fusing added, and with the numbers that few bits stand for."""
+
+    constant: Constant
+    array: Array
+    paddings: Sequence[Padding] = ()
+    few_bits: Quantized | None = None
+
+    @classmethod
+    def read(cls, constant: Constant, few_bits: Quantized | None) -> _Stored:
+        if few_bits is not None:
+            return cls(constant, few_bits.array, (), few_bits)
+        paddings = () if constant.value is None else paddings_of(constant.value)
+        return cls(constant, plain(constant.array, paddings), paddings)
+
+    @property
+    def whole(self) -> Array:
+        return self.array if self.few_bits is not None else self.constant.array
+
+
+class _Tracer:
+    """The parameters of a module, as a graph may hold them."""
+
+    def __init__(
+        self, module: torch.nn.Module, named: Mapping[str, Array], in_forward: Mapping[str, torch.Tensor]
+    ) -> None:
+        computed = _arrays((*derived_parameters.computed(module), *derived_parameters.folded(module)))
+        as_it_runs = _arrays(in_forward.items())
+        self._layouts = Layouts()
+        for name, array in {**named, **computed, **as_it_runs}.items():
+            if is_floating(array):
+                # An exporter folds what a module does as it runs operator by operator; half precision is what one of
+                # them rounded to it.
+                folded = _FOLDED * epsilon(array) if array.dtype.itemsize >= _SINGLE else 0.0
+                of_sums = _SUMS * epsilon(array)
+                rounding = 0.0 if name in named else of_sums if name in computed else folded
+                self._layouts.add(name, array, rounding)
+        self._tables = Tables({**named, **computed, **as_it_runs})
+        self._rows = RowIndex(self._layouts)
+        # What a parameter is made into may be nearly the parameter, as a weight is whose norm is about the one asked
+        # for.
+        self._made_into_others = derived_parameters.ingredients(module)
+
+    def traced(self, stored: Iterable[_Stored]) -> dict[_Stored, Traced]:
+        """Return what each constant that can be traced should hold; exact ones first, which others are then not."""
+        stored = list(stored)
+        found: dict[_Stored, Traced] = {}
+        for each in stored:
+            exact = self._layouts.equal(each.array) if is_floating(each.array) else None
+            if exact is not None:
+                found[each] = replace(exact, is_equal=True)
+        there = {traced.parameter for traced in found.values()}
+        for each in (each for each in stored if each not in found):
+            traced = self._computed(each, there) if is_floating(each.array) else None
+            if traced is None and (table := self._tables.traced(each.array, there)) is not None:
+                traced = Traced(table[1].parameter, table[1].how, _unmasked(each.array, table[1].expected))
+            if traced is not None:
+                found[each] = traced
+        return found
+
+    def _computed(self, stored: _Stored, there: set[str]) -> Traced | None:
+        array, without = stored.array, there | self._made_into_others
+        if stored.few_bits is not None:
+            found = self._layouts.nearest(array, without, _FEW_BITS) or combined(array, self._layouts, there)
+            return None if found is None else rounded(stored.few_bits, found)
+        if is_setting(array):  # the only number of a parameter may be near that of any other
+            return self._layouts.nearest(array, without)
+        return (
+            self._layouts.nearly_all(array, without)
+            or self._layouts.scaled(array)
+            or self._layouts.by_line(array)
+            or self._layouts.nearest(array, without)
+            or combined(array, self._layouts, there)
+            or self._rows.traced(array)
+        )
+
+    def resembles(self, array: Array) -> str:
+        """Return the parameter that a constant goes with although it is not it; empty where there is none."""
+        return self._layouts.resembles(array) if is_floating(array) else ""
+
+
+def _unmasked(stored: Array, expected: Array) -> Array:
+    """Return a table as it is expected in place of a constant: a mask in the two numbers of that."""
+    if as_mask(stored) is None or expected.dtype.kind != "b" or stored.dtype.kind == "b":
+        return expected
+    numbers: Array = np.where(expected.reshape(stored.shape), stored.max(), stored.min())
+    return numbers
+
+
+def _arrays(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, Array]:
+    return {name: to_numpy(tensor) for name, tensor in named if tensor.numel() > 1 and not tensor.is_complex()}
+
+
+def _metrics(stored: _Stored, traced: Traced) -> WeightMetrics:
+    if traced.is_equal and not stored.paddings:
+        return WeightMetrics(stored.constant.name, traced.parameter, 0, 0.0, (0,) * stored.array.ndim, traced.how)
+    if stored.paddings:
+        traced = replace(traced, expected=padded(traced.expected.reshape(stored.array.shape), stored.paddings))
+    differing, largest, relative, where = off(stored.whole, traced)
+    index = np.unravel_index(where, stored.whole.shape)
+    return WeightMetrics(
+        stored.constant.name,
+        traced.parameter,
+        differing,
+        largest,
+        tuple(int(i) for i in index),
+        traced.how,
+        relative,
+    )

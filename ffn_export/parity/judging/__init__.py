@@ -1,0 +1,1 @@
+"""Runs the cases on every runtime, measures their errors, and judges them."""

@@ -1,0 +1,320 @@
+"""What was measured, and the verdict over it. Plain data: a stored result can be judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal
+
+from ffn_export.errors import UsageError
+from ffn_export.parity.cases.extreme_values import EXTREME
+from ffn_export.parity.cases.sizes.report import Sizes
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.imprecise_operators import IMPRECISE
+from ffn_export.parity.judging.measures import OutputMetrics, PropertyMetrics, UntracedConstant, WeightMetrics
+from ffn_export.parity.judging.runtime_quirks import EMPTY_TENSORS, MEANING
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.runtimes.environment import Environment
+
+CaseStatus = Literal["passed", "warned", "failed", "skipped"]
+
+# Version of the stored form, which grows with every change that a reader has to know of.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One runtime on one case.
+
+    Attributes:
+        runtime: Name of the runtime.
+        case: Name of the case, such as ``batch=3,seq=5 normal``.
+        sizes: Size of each symbolic dimension.
+        values: Kind of the values.
+        seed: Seed that draws them.
+        outputs: Metrics of each output.
+        error: What the runtime raised, where it did.
+        skipped: Why there is nothing to compare with, where the reference itself refuses the case.
+        imprecise_operators: The graph's operators that are known to be less accurate than the nodes they replace.
+        caveats: What is known of the runtime's arithmetic that may explain an error on this case.
+        saved: Where the inputs were written, as an ONNX test vector; None where they were not.
+        hint: What in the inputs explains a failure, and what to do; None where nothing is known to.
+    """
+
+    runtime: str
+    case: str
+    sizes: Mapping[str, int]
+    values: str
+    seed: int
+    outputs: tuple[OutputMetrics, ...] = ()
+    error: str | None = None
+    skipped: str | None = None
+    imprecise_operators: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    saved: str | None = None
+    hint: str | None = None
+
+    def failure(self, tolerances: Tolerances) -> str | None:
+        """Return why the case fails under the tolerances, or None."""
+        if self.error is not None:
+            return None if EMPTY_TENSORS in self.caveats else self.error
+        found = (self.output_failure(output, tolerances) for output in self.outputs)
+        return next((failure for failure in found if failure is not None), None)
+
+    def output_failure(self, output: OutputMetrics, tolerances: Tolerances) -> str | None:
+        """Return why an output fails, or None where it is right or its error is explained."""
+        if EMPTY_TENSORS in self.caveats:
+            return None
+        excused = bool(self.imprecise_operators)
+        failure = verdict.output_failure(output, tolerances, excused=excused, caveats=self.caveats)
+        if failure is not None and self._is_beyond_budget(tolerances) and verdict.differs_in_size(output, self.caveats):
+            return None
+        return failure
+
+    def _is_beyond_budget(self, tolerances: Tolerances) -> bool:
+        """Whether a budget is declared and the values are extreme.
+
+        A model that is meant to differ, as one with weights in few bits, is judged on ordinary values: next to zero,
+        one rounding of the weights is more than any budget of the output.
+        """
+        return tolerances.relative_l2 is not None and self.values in EXTREME
+
+    def factor(self, tolerances: Tolerances) -> float:
+        """Return the largest error of an output as a multiple of what is allowed; 0 where none was compared."""
+        return max((verdict.factor(output, tolerances) for output in self.outputs), default=0.0)
+
+    def warning(self, tolerances: Tolerances) -> str | None:
+        """Return by how much the case leaves the bound and why that is no failure, or None."""
+        beyond = self._is_beyond_budget(tolerances)
+        known = bool(self.imprecise_operators or self.caveats or beyond)
+        if not known or self.skipped is not None or self.failure(tolerances) is not None:
+            return None
+        found = (verdict.output_failure(output, tolerances) for output in self.outputs)
+        outside = self.error or next((failure for failure in found if failure is not None), None)
+        if outside is None:
+            return None
+        operators = [
+            f"{operator} {IMPRECISE.get(operator, 'is less accurate')}" for operator in self.imprecise_operators
+        ]
+        of_runtime = [f"{self.runtime} {MEANING[caveat]}" for caveat in self.caveats]
+        factor = self.factor(tolerances)
+        times = (
+            f": {factor:.2f} times what is allowed" if factor > 1 else ""
+        )  # else it is NaN that is not as it should be
+        of_budget = [f"{self.values} values are extreme, and a budget is for ordinary ones"] if beyond else []
+        return f"{outside}{times}; {' and '.join([*operators, *of_runtime, *of_budget])}"
+
+    def status(self, tolerances: Tolerances) -> CaseStatus:
+        """Return the verdict on this case."""
+        if self.skipped is not None:
+            return "skipped"
+        if self.failure(tolerances) is not None:
+            return "failed"
+        return "passed" if self.warning(tolerances) is None else "warned"
+
+    def to_dict(self, tolerances: Tolerances) -> dict[str, Any]:
+        """Return plain data for JSON, with the verdict under these tolerances beside the measurements."""
+        warning = self.warning(tolerances)
+        judged = {"status": self.status(tolerances), "factor": self.factor(tolerances), "warning": warning}
+        outputs = [output.to_dict() for output in self.outputs]
+        data = {**asdict(self), "outputs": outputs, **judged}
+        return {name: value for name, value in data.items() if value is not None or name != "hint"}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CaseResult:
+        """Read what :meth:`to_dict` wrote; the verdict is derived again."""
+        known = {key: value for key, value in data.items() if key in {f.name for f in fields(cls)}}
+        outputs = tuple(map(OutputMetrics.from_dict, data["outputs"]))
+        return cls(
+            **{
+                **known,
+                "outputs": outputs,
+                "imprecise_operators": tuple(data["imprecise_operators"]),
+                "caveats": tuple(data["caveats"]),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class ParityResult:
+    """Everything that a verification found.
+
+    Attributes:
+        model: What was verified.
+        against: What it was compared with.
+        tolerances: What was allowed.
+        cases: Each runtime on each case.
+        unavailable: Runtime -> why it could not judge.
+        interface: Differences of inputs, outputs and axes between the graph and the spec.
+        weights: Constants that were traced to parameters.
+        properties: Properties of the reference, asked of each runtime; empty where the reference has none.
+        notes: What a reader should know beside the verdict, such as why failing inputs could not be kept.
+        placement: Runtime -> device or provider -> nodes.
+        precision: Runtime -> floating-point dtypes that it computed in.
+        environment: Where it ran.
+        declared_by_bundle: Whether the tolerances are those that the bundle under test declares of itself.
+        sizes: What sizes do in the graph, and at which it was not judged; None where cases were given.
+        untraced: Constants that match no parameter.
+        unheld: Parameters that the module reads and no constant holds.
+        formulas: Norms and GELUs of the graph that compute with another number or function than PyTorch.
+    """
+
+    model: str
+    against: str
+    tolerances: Tolerances
+    cases: tuple[CaseResult, ...]
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    interface: tuple[str, ...] = ()
+    weights: tuple[WeightMetrics, ...] = ()
+    properties: tuple[PropertyMetrics, ...] = ()
+    notes: tuple[str, ...] = ()
+    placement: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    precision: Mapping[str, str] = field(default_factory=dict)
+    environment: Environment | None = None
+    declared_by_bundle: bool = False
+    sizes: Sizes | None = None
+    untraced: tuple[UntracedConstant, ...] = ()
+    unheld: tuple[UntracedConstant, ...] = ()
+    formulas: tuple[str, ...] = ()
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """The runtimes that compared at least one case."""
+        return tuple(dict.fromkeys(case.runtime for case in self.cases if case.skipped is None))
+
+    @property
+    def allowance(self) -> str:
+        """What a reader of the verdict must know of what was declared, in a few words; mostly empty.
+
+        A bundle that declares how far it may be off judges itself. A tolerance under which zeros would pass on most
+        cases judges nothing, whoever declares it.
+        """
+        declared = self.tolerances.declared_words()
+        compared = [output for case in self.cases for output in case.outputs if output.scale > 0]
+        passing = sum(self.tolerances.allows_zeros(output.output, output.scale) for output in compared)
+        if 2 * passing > len(compared):
+            whose = "that the bundle itself declares, " if self.declared_by_bundle else ""
+            return f"under a tolerance {whose}so large that zeros would pass: {declared}"
+        return f"under a tolerance that the bundle itself declares: {declared}" if self.declared_by_bundle else ""
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Every reason to fail, one line each."""
+        found = [*self.interface, *self.formulas]
+        found += [f for each in self.weights if (f := verdict.weight_failure(each, self.tolerances)) is not None]
+        cases = [
+            (case, failure)
+            for case in self.cases
+            if case.skipped is None and (failure := case.failure(self.tolerances)) is not None
+        ]
+        if cases and (foreign := verdict.foreign_weights(self.untraced, self.unheld)) is not None:
+            found.append(foreign)
+        only_empty = all(0 in case.sizes.values() for case, _ in cases)
+        found += [
+            f"{case.runtime}, {case.case}: {failure}{_hint(case, only_empty=only_empty)}" for case, failure in cases
+        ]
+        found += [
+            f"{each.runtime}, {failure}"
+            for each in self.properties
+            if (failure := verdict.property_failure(each, self.tolerances)) is not None
+        ]
+        if not found and self.nothing_judged is not None:
+            found.append(self.nothing_judged)
+        return tuple(found)
+
+    @property
+    def nothing_judged(self) -> str | None:
+        """Why nothing was compared, or None where a runtime gave an output with an element that is finite."""
+        if not self.judged:
+            if self.cases:
+                return f"all {len(self.cases)} cases were skipped: {self.cases[0].skipped}"
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
+            return f"no runtime could judge the model ({reasons or 'none was asked'})"
+        compared = [output.elements for case in self.cases for output in case.outputs]
+        if not compared or any(elements != 0 for elements in compared):
+            return None
+        skipped = next((f", as {case.case}: {case.skipped}" for case in self.cases if case.skipped), "")
+        return f"no output had any finite element to compare{skipped}: give inputs of your own, or bounds of the axes"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is worth a look although it is no failure: warned cases, and that most of them were skipped."""
+        found = [
+            f"{case.runtime}, {case.case}: {warning}"
+            for case in self.cases
+            if (warning := case.warning(self.tolerances)) is not None
+        ]
+        foreign = verdict.foreign_weights(self.untraced, self.unheld)
+        if foreign is not None and self.passed:
+            found.append(foreign)
+        for runtime in self.judged:
+            own = [case for case in self.cases if case.runtime == runtime]
+            skipped = [case.skipped for case in own if case.skipped is not None]
+            if 2 * len(skipped) > len(own):
+                found.append(f"{runtime}: {len(skipped)} of {len(own)} cases were not compared: {skipped[0]}")
+        return tuple(found)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one line, with what was declared where a reader must know it."""
+        allowed = f", {self.allowance}" if self.allowance else ""
+        return f"{'passed' if self.passed else 'failed'}{allowed}"
+
+    @property
+    def passed(self) -> bool:
+        """Whether at least one runtime judged the model and nothing failed; a warning is no failure."""
+        return not self.failures
+
+    def rejudged(self, tolerances: Tolerances, *, declared_by_bundle: bool = False) -> ParityResult:
+        """Return the same measurements under other tolerances; nothing is run."""
+        return replace(self, tolerances=tolerances, declared_by_bundle=declared_by_bundle)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, with the verdict beside the measurements."""
+        data = {"verdict": self.verdict, "format": FORMAT, **asdict(self)}
+        data["passed"] = self.passed
+        data["failures"] = list(self.failures)
+        data["warnings"] = list(self.warnings)
+        data["cases"] = [case.to_dict(self.tolerances) for case in self.cases]
+        data["properties"] = [each.to_dict() for each in self.properties]
+        return {name: value for name, value in data.items() if value or name not in ("untraced", "unheld", "formulas")}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ParityResult:
+        """Read what :meth:`to_dict` wrote; the verdict is derived again.
+
+        Raises:
+            UsageError: If it is no such result, or one of a version that is not known here.
+        """
+        if data.get("format") != FORMAT:
+            found = data.get("format", "none")
+            raise UsageError(f"this is no parity result of format {FORMAT}, which this version reads (found: {found})")
+        return cls(
+            model=data["model"],
+            against=data["against"],
+            tolerances=Tolerances.from_dict(data["tolerances"]),
+            cases=tuple(map(CaseResult.from_dict, data["cases"])),
+            unavailable=dict(data["unavailable"]),
+            interface=tuple(data["interface"]),
+            formulas=tuple(data.get("formulas", ())),
+            weights=tuple(map(WeightMetrics.from_dict, data["weights"])),
+            untraced=tuple(map(UntracedConstant.from_dict, data.get("untraced", ()))),
+            unheld=tuple(map(UntracedConstant.from_dict, data.get("unheld", ()))),
+            properties=tuple(map(PropertyMetrics.from_dict, data["properties"])),
+            notes=tuple(data["notes"]),
+            placement=data["placement"],
+            precision=dict(data["precision"]),
+            environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
+            declared_by_bundle=data.get("declared_by_bundle", False),
+            sizes=Sizes.from_dict(data["sizes"]) if data.get("sizes") else None,
+        )
+
+
+def _hint(case: CaseResult, *, only_empty: bool) -> str:
+    """Return what explains a failure, or how to leave empty axes out, of which some right models make nothing."""
+    if case.hint is not None:
+        return f" ({case.hint})"
+    if not only_empty:
+        return ""
+    empty = [name for name, size in case.sizes.items() if size == 0]
+    return f" (no size but 0 fails: where no caller gives that, declare {' and '.join(f'{n}>=1' for n in empty)})"

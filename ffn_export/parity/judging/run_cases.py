@@ -1,0 +1,266 @@
+"""The verification as one call: interface, weights, properties, then every case on every runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import onnx_ir as ir
+
+from ffn_export.core import onnx_file
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
+from ffn_export.core.types import Array, Progress, silent
+from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
+from ffn_export.parity.cases.case import Case
+from ffn_export.parity.cases.sizes.plan import Plan, plan
+from ffn_export.parity.cases.thresholds.aimed import Aimed, aimed
+from ffn_export.parity.checks import bodies, epsilons, gelu_kinds, inference_only, interface, properties
+from ffn_export.parity.checks.weights import Weights, compare_weights
+from ffn_export.parity.judging.causes import Causes
+from ffn_export.parity.judging.evidence import Evaluated, Keeper
+from ffn_export.parity.judging.imprecise_operators import imprecise_operators
+from ffn_export.parity.judging.measures import PropertyMetrics
+from ffn_export.parity.judging.metrics import compare
+from ffn_export.parity.judging.result import CaseResult, ParityResult
+from ffn_export.parity.judging.runtime_quirks import caveats, of_operators
+from ffn_export.parity.judging.select_runtimes import load
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.reference import conditioning, repeatable
+from ffn_export.parity.reference.module_trace import Watched, watch
+from ffn_export.parity.reference.references import Reference
+from ffn_export.runtimes import environment
+from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.registry import get_runtime
+from ffn_export.runtimes.session_options import SessionSettings
+from ffn_export.runtimes.torch_eager import torch_threads_kept
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@torch_threads_kept()
+def run_cases(
+    path: Path,
+    reference: Reference,
+    *,
+    runtimes: Sequence[str] | None = None,
+    settings: SessionSettings | None = None,
+    cases: Sequence[Case] | None = None,
+    further: Sequence[Case] = (),
+    tolerances: Tolerances | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    jobs: int = 1,
+    keepers: Sequence[Keeper] = (),
+    progress: Progress = silent,
+) -> ParityResult:
+    """Verify an ONNX file against its reference.
+
+    Args:
+        path: The ONNX file.
+        reference: What it should compute.
+        runtimes: Names of runtimes that must judge it; None means every one that judges by default and can run
+            it here, and where there is none, those of last resort.
+        settings: Session options to run under.
+        cases: Inputs; None means those that the graph asks for.
+        further: Inputs besides.
+        tolerances: What is allowed.
+        seed: Seed of the drawn inputs.
+        threads: Intra-op threads of every runtime.
+        jobs: Cases that run at the same time, in threads of this process.
+        keepers: What else is kept of every case.
+        progress: Called with a line for each case.
+
+    Raises:
+        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+        UsageError: If a runtime's name or an output that tolerances are declared for is unknown, or the file is no
+            ONNX model.
+    """
+    model = onnx_file.load(path)
+    _check_declared(tolerances or Tolerances(), model)
+    artifact = Artifact(path, reference.source, settings or SessionSettings())
+    loaded, broken, unavailable = load(artifact, runtimes, threads)
+    drawn = plan(model, reference.inputs, reference.example, seed) if cases is None else Plan(tuple(cases))
+    cases = [*drawn.cases, *further]
+    aim = aimed(model, reference, cases, threads, seed) if loaded else Aimed()
+    cases = [*cases, *aim.cases]
+    imprecise = {name: imprecise_operators(model, name) for name in loaded}
+    known = of_operators(model.graph.all_nodes())
+    causes = Causes(artifact, tolerances or Tolerances())
+
+    def judged(numbered: tuple[int, Case]) -> tuple[tuple[CaseResult, ...], Mapping[tuple[str, int], str]]:
+        index, case = numbered
+        progress(f"verifying {case.name} ({index + 1} of {len(cases)})")
+        evaluated = _evaluated(case, reference, loaded, imprecise, known)
+        results = causes.named(evaluated, reference.inputs)
+        for keeper in keepers:
+            results = keeper.keep(Evaluated(case, evaluated.feeds, evaluated.truths, evaluated.outputs, results))
+        return results, interface.output_differences(model, evaluated.feeds, evaluated.truths)
+
+    found: list[CaseResult] = []
+    misdeclared: dict[tuple[str, int], str] = {}  # axes of outputs, each as the first case shows it
+    for results, differing in _in_order(judged, list(enumerate(cases)), jobs):
+        found += results
+        misdeclared = {**differing, **misdeclared}
+    if loaded:
+        progress("verifying properties")
+    watched = _watched(reference, cases, found)
+    judged_bodies = bodies.judge(model)
+    found_weights = _weights(model, reference, watched)
+    # Who declares a bound says how far a model may be from the module: another GELU within it is what was asked for.
+    declares_a_bound = tolerances is not None and (tolerances.relative_l2 is not None or bool(tolerances.closeness))
+    return ParityResult(
+        model=path.name,
+        against=reference.name,
+        tolerances=tolerances or Tolerances(),
+        cases=(*broken, *found),
+        unavailable=unavailable,
+        interface=(
+            *interface.differences(model, reference.inputs, _output_names(reference, found)),
+            *misdeclared.values(),
+            *(interface.rejected(path) if loaded and OrtCpu.name in unavailable else ()),
+            *inference_only.differences(model),
+            *judged_bodies.failures,
+            *_unrepeatable(reference, cases, found),
+        ),
+        formulas=(
+            *(() if watched is None else epsilons.differences(model, watched)),
+            *(() if watched is None or declares_a_bound else gelu_kinds.differences(model, watched)),
+        ),
+        weights=found_weights.traced,
+        untraced=found_weights.untraced,
+        unheld=found_weights.unheld,
+        properties=_properties(reference, loaded, cases, found),
+        sizes=drawn.sizes,
+        notes=(*properties.expected_breaks(model), *judged_bodies.notes, *aim.notes, *_not_run(path.name, loaded)),
+        placement={name: runner.placement() for name, runner in loaded.items()},
+        precision={name: runner.precision() for name, runner in loaded.items()},
+        environment=environment.current(threads),
+    )
+
+
+def _check_declared(tolerances: Tolerances, model: ir.Model) -> None:
+    outputs = [str(value.name) for value in model.graph.outputs]
+    for name in tolerances.closeness.keys() - {"*", *outputs}:
+        raise UsageError(f"no output is called {name!r};{did_you_mean(name, outputs)} they are {', '.join(outputs)}")
+
+
+def _not_run(model: str, loaded: Collection[str]) -> tuple[str, ...]:
+    """Say so where every judge runs the module: what was exported is then compared by its weights alone."""
+    if not loaded or not all(get_runtime(name).runs_module for name in loaded):
+        return ()
+    judges = " and ".join(loaded)
+    return (f"{model} itself was not run, only the PyTorch module: by {judges}; ask a runtime of the file too",)
+
+
+def _output_names(reference: Reference, found: Sequence[CaseResult]) -> Sequence[str] | None:
+    """Return the names that the reference fixes or, once it ran, those that it gave; None where it never ran."""
+    if reference.source is not None and reference.source.outputs is not None:
+        return reference.source.outputs
+    return next(([output.output for output in result.outputs] for result in found if result.outputs), None)
+
+
+def _in_order(work: Callable[[Item], Result], items: Sequence[Item], jobs: int) -> Iterator[Result]:
+    """Yield what the work on each item gives, in their order, ``jobs`` at a time."""
+    if jobs == 1:
+        yield from map(work, items)
+        return
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        yield from pool.map(work, items)
+    finally:
+        pool.shutdown(cancel_futures=True)  # an interrupt waits for what runs, and for nothing else
+
+
+def _evaluated(
+    case: Case,
+    reference: Reference,
+    loaded: Mapping[str, Runner],
+    imprecise: Mapping[str, tuple[str, ...]],
+    of_graph: tuple[str, ...],
+) -> Evaluated:
+    """Run one case on the reference and on every runtime; imprecise operators and caveats of the graph are noted."""
+
+    def result(runtime: str, **outcome: Any) -> CaseResult:
+        return CaseResult(runtime, case.name, case.sizes, case.values, case.seed, **outcome)
+
+    feeds = case.feeds(reference.inputs)
+    try:
+        expected = reference.evaluate(feeds)
+        judged = {
+            o: (case.judged(reference.inputs, t), case.judged(reference.inputs, b)) for o, (t, b) in expected.items()
+        }
+        truths = {name: truth for name, (truth, _) in expected.items()}
+        moved = conditioning.movement(reference, feeds, truths, case.seed) if case.ill_conditioned else {}
+        moved |= conditioning.without_order(feeds, truths)
+    except Exception as error:  # noqa: BLE001 - whatever a user's module raises on a size that it refuses
+        expose_own(error)
+        reason = f"{reference.name} itself refuses these inputs: {first_line(error)}"
+        return Evaluated(case, feeds, {}, {}, tuple(result(name, skipped=reason) for name in loaded))
+    outputs: dict[str, Mapping[str, Array]] = {}
+    results = []
+    for name, runner in loaded.items():
+        try:
+            outputs[name] = runner.run(feeds)
+        except RuntimeUnavailableError as error:  # on inputs of this size alone
+            results.append(result(name, skipped=str(error)))
+            continue
+        except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
+            expose_own(error)
+            results.append(result(name, error=f"the runtime failed: {first_line(error)}"))
+            continue
+        gave = {o: case.judged(reference.inputs, array) for o, array in outputs[name].items()}
+        metrics = tuple(
+            compare(o, gave.get(o), truth, own, moved.get(o, 0.0), reference.computed_in.get(o))
+            for o, (truth, own) in judged.items()
+        )
+        known = {"imprecise_operators": imprecise[name], "caveats": caveats(name, case.values, of_graph)}
+        results.append(result(name, outputs=metrics, **known))
+    return Evaluated(case, feeds, truths, outputs, tuple(results))
+
+
+def _watched(reference: Reference, cases: Sequence[Case], found: Sequence[CaseResult]) -> Watched | None:
+    """Watch the module on the first case that it took."""
+    case = _first(cases, [result for result in found if result.outputs])
+    if reference.source is None or case is None:
+        return None
+    return watch(reference.source, case.feeds(reference.inputs))
+
+
+def _unrepeatable(reference: Reference, cases: Sequence[Case], found: Sequence[CaseResult]) -> tuple[str, ...]:
+    """Call the reference again on the first case with numbers in it."""
+    with_numbers = [result for result in found if any(output.elements for output in result.outputs)]
+    case = _first(cases, with_numbers)
+    return () if case is None else repeatable.differences(reference, case.feeds(reference.inputs))
+
+
+def _weights(model: ir.Model, reference: Reference, watched: Watched | None) -> Weights:
+    if reference.source is None:
+        return Weights()
+    return compare_weights(model, reference.source.module, watched)
+
+
+def _first(cases: Sequence[Case], results: Sequence[CaseResult]) -> Case | None:
+    """Return the first case that one of the results is of."""
+    names = {result.case for result in results}
+    return next((case for case in cases if case.name in names), None)
+
+
+def _properties(
+    reference: Reference, loaded: Mapping[str, Runner], cases: Sequence[Case], found: Sequence[CaseResult]
+) -> tuple[PropertyMetrics, ...]:
+    """Ask every runtime the properties of the reference, on the first case with results that can be compared."""
+    ran = [result for result in found if result.outputs and all(o.problem is None for o in result.outputs)]
+    case = _first(cases, ran)
+    if case is None:
+        return ()
+    asked = properties.questions(reference, case)
+    feeds = case.feeds(reference.inputs)
+    on_case = [result for result in ran if result.case == case.name]
+    own = {output.output: output for result in on_case for output in result.outputs}
+    runners = {result.runtime: loaded[result.runtime] for result in on_case}
+    return tuple(each for name, runner in runners.items() for each in properties.ask(name, runner, feeds, asked, own))

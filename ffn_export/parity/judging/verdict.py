@@ -1,0 +1,208 @@
+"""The verdict over what was measured: whether it passes, by how much it does not, and why, in one line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ffn_export.parity.judging.measures import (
+    UNITS_OF_AN_ELEMENT,
+    OutputMetrics,
+    PropertyMetrics,
+    UntracedConstant,
+    WeightMetrics,
+)
+from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, SUMS_IN_ORDER
+from ffn_export.parity.judging.tolerances import Tolerances, allowed_ulps, explained_ulps
+
+# What a flushed input becomes behind a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
+_FLUSHED = 1024
+_LISTED = 3
+_SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}
+
+
+@dataclass(frozen=True)
+class Error:
+    """An error in units of the last place, and what it is judged by."""
+
+    ulps: float
+    baseline_ulps: float
+    allowed: float
+    index: tuple[int, ...]
+
+    @property
+    def factor(self) -> float:
+        """The error as a multiple of what is allowed; infinite where it is NaN, which is more than anything."""
+        factor = _ratio(self.ulps, self.allowed)
+        return math.inf if math.isnan(factor) else factor
+
+
+def errors(metrics: OutputMetrics, tolerances: Tolerances) -> tuple[Error, Error]:
+    """Return what decides where nothing is declared: the largest error, and that of rows PyTorch is not lost on."""
+    measured = (
+        (metrics.actual.ulps, metrics.baseline.ulps, metrics.actual.worst_index),
+        (metrics.settled_ulps, metrics.settled_baseline_ulps, metrics.settled_index),
+    )
+    whole, settled = (
+        Error(ulps, own, allowed_ulps(own, tolerances, metrics.conditioning_ulps, metrics.inner_units), index)
+        for ulps, own, index in measured
+    )
+    return whole, settled
+
+
+def worst(metrics: OutputMetrics, tolerances: Tolerances) -> Error:
+    """Return the one of them that is the larger multiple of what is allowed."""
+    return max(errors(metrics, tolerances), key=lambda error: error.factor)
+
+
+def factor(metrics: OutputMetrics, tolerances: Tolerances) -> float:
+    """Return the error of an output as a multiple of what is allowed: above 1 it is outside."""
+    closeness = tolerances.closeness_of(metrics.output)
+    if closeness is not None:
+        return closeness.factor(metrics.frontier)
+    if tolerances.relative_l2 is not None:
+        return _ratio(metrics.actual.relative_l2, tolerances.relative_l2)
+    return worst(metrics, tolerances).factor
+
+
+def output_failure(
+    metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool = False, caveats: Collection[str] = ()
+) -> str | None:
+    """Return why an output fails, or None.
+
+    Args:
+        metrics: What was measured of it.
+        tolerances: What is allowed.
+        excused: Also allow what an operator explains that is known to be less accurate.
+        caveats: Also allow what these explain, of :mod:`~ffn_export.parity.judging.runtime_quirks`.
+    """
+    if metrics.problem is not None:
+        return f"{metrics.output}: {metrics.problem}"
+    if metrics.unexpected:
+        where = f"elements are NaN or infinite in one of runtime and oracle, first at {list(metrics.unexpected_index)}"
+        return f"{metrics.output}: {metrics.unexpected} {where}"
+    if metrics.dropped and DROPS_NAN not in caveats:
+        return f"{metrics.output}: {metrics.dropped} elements are not the NaN or infinity of oracle and PyTorch"
+    # Comparisons are written so that NaN fails.
+    if factor(metrics, tolerances) <= 1:
+        return None
+    at = list(metrics.actual.worst_index)
+    closeness = tolerances.closeness_of(metrics.output)
+    if closeness is not None:
+        times = f"{closeness.factor(metrics.frontier):.3g} times what is allowed"
+        declared = f"atol {closeness.atol:g}, rtol {closeness.rtol:g}"
+        return f"{metrics.output}: error {metrics.actual.max_abs:.3g} at {at}, {times} ({declared})"
+    if tolerances.relative_l2 is not None:
+        measured = f"relative L2 error {metrics.actual.relative_l2:.3g}"
+        return f"{metrics.output}: {measured}, the declared budget is {tolerances.relative_l2:g}"
+    is_flushed = FLUSHES_DENORMALS in caveats and metrics.actual.max_abs <= _FLUSHED * _SMALLEST_NORMAL.get(
+        metrics.dtype, 0.0
+    )
+    found = errors(metrics, tolerances)
+    limits = [(error, limit(error, metrics, tolerances, excused=excused, caveats=caveats)) for error in found]
+    outside = [(error, most) for error, most in limits if not error.ulps <= most]
+    if is_flushed or not outside:
+        return None
+    return _outside(metrics, *max(outside, key=lambda each: each[0].factor))
+
+
+def _outside(metrics: OutputMetrics, error: Error, most: float) -> str:
+    """Say by how much an error is outside of what is allowed."""
+    if not metrics.is_floating:
+        wrong, own, allowed = (units // UNITS_OF_AN_ELEMENT for units in (error.ulps, error.baseline_ulps, most))
+        return (
+            f"{metrics.output}: {wrong:.0f} elements are neither the oracle's nor PyTorch's, first at "
+            f"{list(error.index)}, allowed {allowed:.0f} (PyTorch's own {own:.0f})"
+        )
+    conditioning = f", conditioning {metrics.conditioning_ulps:.3g}" if metrics.conditioning_ulps else ""
+    return (
+        f"{metrics.output}: error {error.ulps:.3g} units in the last place at {list(error.index)}, "
+        f"allowed {most:.3g} (PyTorch's own {error.baseline_ulps:.3g}{conditioning})"
+    )
+
+
+def differs_in_size(metrics: OutputMetrics, caveats: Collection[str] = ()) -> bool:
+    """Whether an output can be compared and has no NaN or infinity that it should not have."""
+    lost = metrics.dropped and DROPS_NAN not in caveats
+    return metrics.problem is None and not metrics.unexpected and not lost
+
+
+def limit(
+    error: Error, metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool, caveats: Collection[str] = ()
+) -> float:
+    """Return how large an error of an output may be, with what :func:`output_failure` allows beside the bound."""
+    limits = [error.allowed]
+    if SUMS_IN_ORDER in caveats:
+        limits.append(error.allowed * tolerances.in_order_factor)
+    if excused:
+        limits.append(error.allowed * tolerances.imprecise_factor)
+        limits.append(explained_ulps(metrics.conditioning_ulps, tolerances))
+    return max(limits)
+
+
+def weight_failure(metrics: WeightMetrics, tolerances: Tolerances) -> str | None:
+    """Return why an initialiser fails, or None: it must be the parameter, or within the declared budget of it."""
+    budget = tolerances.relative_l2
+    if not metrics.differing or (budget is not None and metrics.relative_l2 <= budget):
+        return None
+    return (
+        f"initializer {metrics.initializer!r} is not parameter {metrics.parameter!r} ({metrics.how}): "
+        f"{metrics.differing} elements differ, by up to {metrics.max_relative:.2g} of its largest, "
+        f"at {list(metrics.worst_index)}"
+    )
+
+
+def foreign_weights(untraced: Sequence[UntracedConstant], unheld: Sequence[UntracedConstant]) -> str | None:
+    """Return a line on constants that match no parameter and parameters of their sizes that no constant holds, or None.
+
+    A constant may be made of parameters in a way that is not known here, so that the outputs decide; where they are
+    wrong, this is the likely cause.
+    """
+    wanted = {each.sizes for each in unheld}
+    foreign = [each for each in untraced if each.sizes in wanted]
+    if not foreign:
+        return None
+    missing = [each for each in unheld if each.sizes in {constant.sizes for constant in foreign}]
+    held = "no constant holds parameter" + ("s " if len(missing) > 1 else " ")
+    return (
+        f"{listed(foreign)} {'match' if len(foreign) > 1 else 'matches'} no parameter, and {held}{listed(missing)}: "
+        "weights of another seed or checkpoint, or changed beyond recognition"
+    )
+
+
+def listed(constants: Sequence[UntracedConstant]) -> str:
+    """Return the first few by name and type, and how many more there are."""
+    words = [
+        f"{each.name!r} {each.type}" + (f" (resembles {each.resembles!r})" if each.resembles else "")
+        for each in constants[:_LISTED]
+    ]
+    more = len(constants) - len(words)
+    return ", ".join(words) + (f" and {more} more" if more else "")
+
+
+def property_failure(metrics: PropertyMetrics, tolerances: Tolerances) -> str | None:
+    """Return why a property does not hold, or None."""
+    where = f"{metrics.property}: {metrics.output}" if metrics.output else metrics.property
+    if metrics.problem is not None:
+        return f"{where}: {metrics.problem}"
+    budget = tolerances.relative_l2
+    if budget is not None and not metrics.exact and metrics.relative_l2 <= budget:
+        return None
+    limit = 0.0 if metrics.exact else property_limit(metrics, tolerances)
+    if metrics.ulps <= limit:
+        return None
+    return f"{where}: results differ by {metrics.ulps:.3g} units in the last place at {list(metrics.worst_index)}, " + (
+        "the bits should be the same" if metrics.exact else f"allowed {limit:.3g}"
+    )
+
+
+def property_limit(metrics: PropertyMetrics, tolerances: Tolerances) -> float:
+    """Return how far two settings may differ that should agree: each may be off by what is allowed, on either side."""
+    return 2 * allowed_ulps(metrics.baseline_ulps, tolerances, inner_units=metrics.inner_units)
+
+
+def _ratio(error: float, limit: float) -> float:
+    if limit:
+        return error / limit
+    return math.inf if error else 0.0

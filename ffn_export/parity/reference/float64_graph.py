@@ -1,0 +1,94 @@
+"""A float64 copy of an ONNX graph, for ONNX's reference evaluator: the truth where there is no module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.external_data import load_to_model
+
+from ffn_export.core import onnx_file
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
+from ffn_export.core.types import Array
+from ffn_export.runtimes.reference import name_unused_outputs, unknown_operator
+
+_WORKING = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+_MOST_BYTES = 2**31
+
+
+class GraphOracle:
+    """A graph evaluated in float64.
+
+    Raises:
+        NotImplementedError: If the reference evaluator does not know one of its operators, and no formula of a
+            vendor's stands in (:mod:`ffn_export.runtimes.contrib_operators`), it holds functions of its own, or it is
+            too large in float64: the evaluator holds its weights several times.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from onnx.reference import ReferenceEvaluator
+
+        from ffn_export.runtimes import contrib_operators, exact_operators
+
+        lazy = onnx_file.load(path)
+        tensors = (value.const_value for value in lazy.graph.initializers.values())
+        if sum(np.float64().itemsize * tensor.size for tensor in tensors if tensor is not None) > _MOST_BYTES:
+            raise NotImplementedError(f"no float64 evaluation of {path.name}: its weights are too large in float64")
+        model = load_to_model(lazy)
+        reason = "functions of its own stay in their dtype" if model.functions else unknown_operator(model)
+        if reason is not None:
+            raise NotImplementedError(f"no float64 evaluation of {path.name}: {reason}")
+        promote(model)
+        name_unused_outputs(model)
+        self.outputs = [str(value.name) for value in model.graph.outputs]
+        operators = [*contrib_operators.OPERATORS.values(), *exact_operators.OPERATORS]
+        try:
+            self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
+        except Exception as error:  # it raises whatever it meets
+            expose_own(error)
+            raise NotImplementedError(f"no float64 evaluation of {path.name}: {first_line(error)}") from error
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Return the outputs in order, floating-point ones in float64."""
+        wide = {n: a.astype(np.float64) if _is_float(a) else a for n, a in feeds.items()}
+        with np.errstate(all="ignore"):  # NaN and infinity are among the inputs
+            results: Any = self._evaluator.run(self.outputs, wide)
+        return list(results)
+
+
+def promote(model: ir.Model) -> None:
+    """Turn every working float dtype of a model into float64, in place."""
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if value.const_value is not None and value.const_value.dtype in _WORKING:
+                value.const_value = _wide(value.const_value)
+                value.dtype = ir.DataType.DOUBLE
+        for value in (*graph.inputs, *(output for node in graph for output in node.outputs)):
+            if value.dtype in _WORKING:
+                value.dtype = ir.DataType.DOUBLE
+    for node in model.graph.all_nodes():
+        for attribute in list(node.attributes.values()):
+            node.attributes[attribute.name] = _promoted(node, attribute)
+
+
+def _promoted(node: ir.Node, attribute: ir.Attr) -> ir.Attr:
+    if attribute.type == ir.AttributeType.TENSOR and attribute.value.dtype in _WORKING:
+        return ir.AttrTensor(attribute.name, _wide(attribute.value))
+    names_dtype = attribute.name in ("to", "dtype") and attribute.type == ir.AttributeType.INT
+    if names_dtype and ir.DataType(attribute.value) in _WORKING:
+        return ir.AttrInt64(attribute.name, ir.DataType.DOUBLE.value)
+    if node.op_type == "Constant" and attribute.name == "value_float":
+        return ir.AttrTensor("value", ir.Tensor(np.asarray(attribute.value, np.float64)))
+    return attribute
+
+
+def _wide(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    return ir.Tensor(tensor.numpy().astype(np.float64), name=tensor.name)
+
+
+def _is_float(array: np.ndarray[Any, Any]) -> bool:
+    return bool(array.dtype.kind == "f" or array.dtype.name == "bfloat16")

@@ -1,0 +1,120 @@
+"""What a module computes with: the numbers that its operators are given, which GELU they make, and its own weights.
+
+Some of it changes no output, or less than its dtype shows, and is wrong in a graph nevertheless. And a module may
+multiply by something else than its parameters: what it rounds or scales them to is what a graph has to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from ffn_export.core.types import Array
+from ffn_export.exporter.dispatch import OperatorMode
+from ffn_export.exporter.source import Source
+from ffn_export.exporter.torch_inputs import to_torch
+
+GeluKind = Literal["erf", "tanh"]
+
+_MOST_BYTES = 2**30  # of weights that are kept
+
+_aten = torch.ops.aten
+# What a GELU that is written out calls; ``x * sigmoid(2 * u)`` is the one with a tanh of ``u``.
+_PIECES: Mapping[Any, GeluKind] = {
+    _aten.erf: "erf",
+    _aten.erfc: "erf",
+    _aten.special_ndtr: "erf",
+    _aten._transformer_encoder_layer_fwd: "erf",  # the fast path of nn.TransformerEncoderLayer
+    _aten.tanh: "tanh",
+    _aten.sigmoid: "tanh",
+    _aten.silu: "tanh",
+}
+
+
+@dataclass
+class Watched:
+    """What was seen in one run.
+
+    Attributes:
+        numbers: Every number that an operator was given, tensors of one element included.
+        gelus: The kinds of GELU that its operators are, or could be pieces of.
+        calls_gelu: Whether one of them is a GELU.
+        weights: What was computed of parameters and buffers alone, by a name for it.
+        read: Names of the parameters and buffers that an operator was given.
+    """
+
+    numbers: set[float] = field(default_factory=set)
+    gelus: set[GeluKind] = field(default_factory=set)
+    calls_gelu: bool = False
+    weights: dict[str, torch.Tensor] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+
+
+class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.seen = Watched()
+        self._bytes = 0
+        # Tensor -> its name; held, so that its id is not given to another.
+        self._own = {
+            id(tensor): (tensor, name) for name, tensor in (*module.named_parameters(), *module.named_buffers())
+        }
+        self._parameters = {name for _, name in self._own.values()}
+
+    def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Note what it is, the numbers, and what it makes of weights alone."""
+        packet = getattr(func, "overloadpacket", func)
+        if packet is _aten.gelu:
+            self.seen.calls_gelu = True
+            self.seen.gelus.add("tanh" if "tanh" in (*args[1:], *kwargs.values()) else "erf")
+        elif packet in _PIECES:
+            self.seen.gelus.add(_PIECES[packet])
+        for leaf in tree_leaves((args, kwargs, _defaults(func, len(args)))):
+            if isinstance(leaf, float):
+                self.seen.numbers.add(leaf)
+            elif isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.is_floating_point():
+                self.seen.numbers.add(float(leaf))
+        result = func(*args, **kwargs)
+        self._note_weight(
+            packet, [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)], result
+        )
+        return result
+
+    def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any) -> None:
+        names = [self._own[id(tensor)][1] for tensor in given if id(tensor) in self._own]
+        self.seen.read.update(self._parameters.intersection(names))
+        if not given or len(names) < len(given) or not all(map(_is_plain, (*given, result))) or id(result) in self._own:
+            return
+        name = f"{packet.__name__}({', '.join(names)})"
+        is_view = any(result.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() for tensor in given)
+        size = 0 if is_view else result.nbytes
+        if self._bytes + size > _MOST_BYTES:
+            return
+        self._bytes += size
+        self._own[id(result)] = result, name
+        if not is_view:
+            self.seen.weights[name] = result
+
+
+def _defaults(func: Callable[..., Any], given: int) -> list[Any]:
+    """Return what an operator takes where it is not told: a mode is given nothing that equals it."""
+    schema = getattr(func, "_schema", None)
+    return [] if schema is None else [argument.default_value for argument in schema.arguments[given:]]
+
+
+def _is_plain(tensor: object) -> bool:
+    """Whether something is a tensor with a memory of its own: neither sparse nor of a library's own class."""
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and getattr(tensor, "layout", None) is torch.strided
+
+
+def watch(source: Source, feeds: Mapping[str, Array]) -> Watched:
+    """Run a module once on inputs that it takes."""
+    args, kwargs = source.call.arguments(to_torch(feeds))
+    mode = _Watch(source.module)
+    with torch.no_grad():
+        mode.watch(lambda: source.module(*args, **kwargs))
+    return mode.seen

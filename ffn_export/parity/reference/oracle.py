@@ -1,0 +1,119 @@
+"""The truth: a module evaluated in float64, whatever dtypes it names inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_leaves, tree_map
+
+from ffn_export.core.types import Array
+from ffn_export.exporter import experts
+from ffn_export.exporter.dispatch import OperatorMode
+from ffn_export.exporter.module_state import copied
+from ffn_export.exporter.outputs import tensors_of
+from ffn_export.exporter.source import Source
+from ffn_export.exporter.torch_inputs import to_torch
+from ffn_export.parity.reference.dtype_limits import limits_of, working_dtype
+
+# Parameters of more bytes are not moved: each copy of them in float64 takes twice as much.
+_LARGEST_COPY = 2**28
+
+_WORKING = frozenset({torch.float32, torch.float16, torch.bfloat16})
+
+
+class _InFloat64(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
+    """Turns every request for a working float dtype into float64, and what is made in the default one.
+
+    A module may cast inside ``forward`` (norms often do, to float32), make tensors there (``torch.ones(n, n)``) or
+    keep some that are no buffers; ``module.double()`` does not reach those, and the oracle would carry float32's
+    rounding, or refuse to multiply the two.
+    """
+
+    def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run it in float64."""
+        kwargs = dict(kwargs)
+        if func is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
+            return _attention(*args, **kwargs)
+        if kwargs.get("dtype") in _WORKING:
+            kwargs["dtype"] = torch.float64
+        # A branch hands on what a caller wrote, before the dtype has been given its name.
+        wide = [torch.float64 if isinstance(each, torch.dtype) and each in _WORKING else each for each in args]
+        if func is torch.ops.aten.lift_fresh.default or not any(map(_is_tensor, tree_leaves((wide, kwargs)))):
+            return _widened(func(*wide, **kwargs))  # made here, and maybe written to later
+        if isinstance(func, OpOverload) and not func._schema.is_mutable:
+            wide, kwargs = tree_map(_widened, (wide, kwargs))
+        return func(*wide, **kwargs)
+
+
+def _is_tensor(leaf: object) -> bool:
+    return isinstance(leaf, torch.Tensor)
+
+
+def _widened(leaf: Any) -> Any:
+    return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.dtype in _WORKING else leaf
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout: float = 0.0,
+    causal: bool = False,
+    **options: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute attention by its formula: the fused kernel answers NaN with numbers in some places of a batch."""
+    mask, scale = options.get("attn_mask"), options.get("scale")
+    is_grouped = query.size(1) != key.size(1)
+    result, _ = torch.ops.aten._scaled_dot_product_attention_math(
+        query, key, value, mask, dropout, causal, scale=scale, enable_gqa=is_grouped
+    )
+    # Laid out as the query, as the fused kernel's result is, of which a module may take a view.
+    return torch.empty_like(query).copy_(result), query.new_empty(0)  # whose sums are for a backward pass
+
+
+class TorchOracle:
+    """A float64 copy of a source's module."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.working_dtype = working_dtype(source.module)
+        self.module = copied(source.module).double()
+        for each in self.module.modules():  # eval() is not every module's own: an exported program's raises
+            each.training = False
+
+    def run(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> list[Array]:
+        """Return the outputs in order, floating-point ones in float64.
+
+        Args:
+            feeds: Input name -> array.
+            rounding_seed: If given, every parameter is first moved by half a unit in the last place of its own
+                dtype, in a direction drawn from this seed.
+        """
+        tensors = {
+            name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in to_torch(feeds).items()
+        }
+        args, kwargs = self.source.call.arguments(tensors)
+        # The operator for groups knows no float64.
+        with torch.no_grad(), experts.as_products(self.module), limits_of(self.working_dtype):
+            moved = {} if rounding_seed is None else self._rounded_parameters(rounding_seed)
+            result = _InFloat64().watch(lambda: torch.func.functional_call(self.module, moved, args, kwargs))
+        return [tensor.detach().cpu().numpy() for tensor in tensors_of(result)]
+
+    def _rounded_parameters(self, seed: int) -> dict[str, torch.Tensor]:
+        """Return the parameters, each element one rounding away; none of a module too large to be copied again."""
+        working = dict(self.source.module.named_parameters())
+        if sum(parameter.nbytes for parameter in working.values()) > _LARGEST_COPY:
+            return {}
+        draw = torch.Generator().manual_seed(seed)
+        return {
+            name: exact * (1 + _signs(exact, draw) * torch.finfo(working[name].dtype).eps / 2)
+            for name, exact in self.module.named_parameters()
+            if name in working and working[name].is_floating_point()
+        }
+
+
+def _signs(like: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+    return torch.randint(0, 2, like.shape, generator=draw).mul_(2).sub_(1)

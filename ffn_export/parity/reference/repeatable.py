@@ -1,0 +1,47 @@
+"""Whether a reference gives the same numbers each time: what it draws anew is nothing that a graph could hold.
+
+Without this, the distance between two calls of a module is taken for PyTorch's own error, and all the more is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ffn_export.core.types import Array
+from ffn_export.parity.reference.references import Reference
+
+_UNITS = 64  # in the last place of the largest: threads that add in another order stay far below
+
+
+def differences(reference: Reference, feeds: Mapping[str, Array]) -> tuple[str, ...]:
+    """Run a reference twice on the same inputs, and name the outputs that differ, one line each."""
+    first, second = reference.baseline(feeds), reference.baseline(feeds)
+    return tuple(
+        f"{reference.name} gives other numbers in {name!r} when it is called again with the same inputs (up to "
+        f"{largest:.2g} apart): a graph gives the same each time, so draw them outside and make them an input"
+        for name, largest in ((name, _apart(first[name], second[name])) for name in first if name in second)
+        if largest > 0
+    )
+
+
+def _apart(one: Array, other: Array) -> float:
+    """Return the largest difference between two outputs; 0 where it is one of rounding."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return float("inf")
+    if one.dtype.kind not in "fV" and "float" not in one.dtype.name:
+        return float((one != other).any())
+    wide, again = one.astype(np.float64), other.astype(np.float64)
+    finite = np.isfinite(wide) & np.isfinite(again)
+    if not np.array_equal(wide[~finite], again[~finite], equal_nan=True):
+        return float("inf")
+    largest = float(np.abs(wide[finite] - again[finite]).max(initial=0.0))
+    scale = float(np.abs(wide[finite]).max(initial=0.0))
+    return largest if largest > _UNITS * _epsilon(one.dtype) * scale else 0.0
+
+
+def _epsilon(dtype: np.dtype[np.generic]) -> float:
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]

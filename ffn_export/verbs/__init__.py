@@ -1,0 +1,1 @@
+"""The verbs of the Python API, a module each."""

@@ -1,0 +1,98 @@
+"""``bisect``: the node with which a model first differs from its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from ffn_export.bundle import reduced
+from ffn_export.core import onnx_file
+from ffn_export.core.source_options import SourceOptions
+from ffn_export.core.tensor_spec import InputSpecs
+from ffn_export.core.types import Progress, silent
+from ffn_export.parity.bisection.failing_cases import to_try
+from ffn_export.parity.bisection.reference_model import reference_model
+from ffn_export.parity.bisection.result import Bisection
+from ffn_export.parity.bisection.search import search, suspect_of
+from ffn_export.parity.cases.case import as_feeds
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.runtimes.threads import chosen_threads
+from ffn_export.verbs.compared import reference_of
+from ffn_export.verbs.open_model import Model, opened
+from ffn_export.verbs.source_spec import SourceSpec, Subject, evaluating
+from ffn_export.verbs.verify import verify
+
+
+def bisect(
+    model: Model,
+    against: Subject | Path | None = None,
+    *,
+    inputs: InputSpecs | None = None,
+    samples: Mapping[str, Any] | None = None,
+    runtime: str | None = None,
+    tolerances: Tolerances | None = None,
+    threads: int | None = None,
+    result: ParityResult | None = None,
+    reduce_to: Path | str | None = None,
+    progress: Progress = silent,
+    **source: Unpack[SourceOptions],
+) -> Bisection:
+    """Find the node with which a model first differs from its reference.
+
+    Each node, or fused site, runs alone on the numbers of the reference's unfused graph, so its own error is told
+    from what it inherits.
+
+    Args:
+        model: As for :func:`verify`.
+        against: As for :func:`verify`; test vectors alone do not tell what is inside.
+        inputs: As for :func:`verify`.
+        samples: As for :func:`verify`.
+        runtime: The runtime to ask about; None means the first on which a case failed, or ``ort-cpu``.
+        tolerances: What a node's own error is allowed to be; None means what the result was judged by.
+        threads: As for :func:`verify`.
+        result: What :func:`verify` found, with the same arguments: the cases that failed are those to look at. None
+            verifies first.
+        reduce_to: Directory for the smallest part that fails: ``model.onnx``, ``reference.onnx``, test vectors.
+        progress: Called with a line for each case.
+        source: As for :func:`verify`.
+
+    Raises:
+        UsageError: If something named does not exist or does not parse, or the directory holds other files.
+        ExportError: If the source cannot be exported again.
+        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+    """
+    threads = chosen_threads(threads)
+    if reduce_to is not None:
+        reduced.check_destination(Path(reduce_to))
+    if result is None:
+        result = verify(
+            model,
+            against,
+            inputs=inputs,
+            samples=samples,
+            runtimes=None if runtime is None else [runtime],
+            tolerances=tolerances,
+            threads=threads,
+            progress=progress,
+            **source,
+        )
+    with opened(model) as file:
+        reference = reference_of(file, SourceSpec(against, inputs, **source), threads)
+        suspect = suspect_of(file.path, file.settings, result, runtime)
+        arrays = None if samples is None else as_feeds(samples)
+        with evaluating(reference.source):
+            found, part = search(
+                suspect,
+                reference,
+                reference_model(reference, onnx_file.load(file.path)),
+                to_try(result, suspect.runtime.name, reference.inputs, arrays, source.get("seed") or 0),
+                tolerances=tolerances or result.tolerances,
+                threads=threads,
+                reduce=reduce_to is not None,
+                progress=progress,
+            )
+        if part is not None and reduce_to is not None:
+            reduced.write(part, Path(reduce_to))  # while the file is there that large weights lie in
+    return found

@@ -1,0 +1,59 @@
+"""``build``: a bundle, exported, fused, verified and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from ffn_export.bundle.build import Build, build_bundle
+from ffn_export.bundle.build_options import BuildOptions, GivenBuildOptions
+from ffn_export.bundle.publish import place
+from ffn_export.core.source_options import SourceOptions
+from ffn_export.core.tensor_spec import InputSpecs
+from ffn_export.core.types import Progress, silent
+from ffn_export.errors import GateError
+from ffn_export.verbs.source_spec import SourceSpec, Subject, evaluating
+
+
+class _Given(SourceOptions, GivenBuildOptions, total=False):
+    """Keywords of :func:`build`: how the source is loaded, and how the bundle is made."""
+
+
+def build(
+    module: Subject,
+    inputs: InputSpecs | None = None,
+    *,
+    samples: Mapping[str, Any] | None = None,
+    directory: Path | str = "exported",
+    name: str | None = None,
+    progress: Progress = silent,
+    **options: Unpack[_Given],
+) -> Build:
+    """Export, fuse, verify, time, and write a bundle to ``directory/name``.
+
+    Args:
+        module: A ``torch.nn.Module`` or a SPEC.
+        inputs: As for :func:`export`.
+        samples: Arrays by input name, to trace with and to verify on besides those that are drawn.
+        directory: Directory of the bundles.
+        name: Name of the bundle; None means the preset's, factory's, directory's or class's.
+        progress: Called with a line for each step.
+        options: How the module is loaded (:class:`~ffn_export.core.source_options.SourceOptions`) and how the bundle is
+            made (:class:`~ffn_export.bundle.build_options.BuildOptions`).
+
+    Raises:
+        GateError: If fusion, parity or latency fails its gate; an earlier bundle stays.
+        ExportError: If the module cannot be exported as asked.
+        UsageError: If the destination cannot be written, or something named does not exist.
+    """
+    given: dict[str, Any] = dict(options)
+    loading = {key: value for key, value in given.items() if key in SourceOptions.__annotations__}
+    making = {key: value for key, value in given.items() if key not in loading}
+    source = SourceSpec(module, inputs, **loading).source(samples, name=name)
+    destination = place(Path(directory), source.name if name is None else name)
+    with evaluating(source):
+        result = build_bundle(source, destination, BuildOptions(seed=given.get("seed") or 0, **making), progress)
+    if not result.passed:
+        raise GateError(f"{source.name} was not built: {result.failures[0]}", result)
+    return result

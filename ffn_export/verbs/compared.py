@@ -1,0 +1,81 @@
+"""Resolves what a model is compared with: a PyTorch source, another ONNX file, or a bundle's own test vectors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from ffn_export.core import onnx_file, vectors
+from ffn_export.errors import UsageError
+from ffn_export.exporter.precision import convert
+from ffn_export.exporter.source import Source, knows_its_inputs, resolve
+from ffn_export.parity.reference.references import (
+    OnnxReference,
+    Reference,
+    TorchReference,
+    VectorReference,
+    graph_inputs,
+)
+from ffn_export.verbs.open_model import OpenModel
+from ffn_export.verbs.source_spec import SourceSpec
+
+
+def known_source(file: OpenModel, asked: SourceSpec) -> tuple[Source | None, str | None]:
+    """Return the source, or none of a bundle whose own is not here, as where it is served, and why.
+
+    Raises:
+        UsageError: If what was named does not resolve.
+    """
+    try:
+        return source_of(file, asked), None
+    except UsageError as error:
+        if asked.subject is not None or asked.inputs is not None or file.directory is None:
+            raise
+        return None, str(error)
+
+
+def reference_of(file: OpenModel, asked: SourceSpec, threads: int) -> Reference:
+    """Resolve what a model is verified against; a bundle whose source is not imported has its test vectors.
+
+    Raises:
+        UsageError: If what was named does not resolve, or nothing was and the model is no bundle.
+    """
+    subject = asked.subject
+    if isinstance(subject, Path) or (isinstance(subject, str) and subject.endswith(".onnx")):
+        return OnnxReference(Path(subject), threads, asked.inputs)
+    source, why = known_source(file, asked)
+    if source is not None:
+        return TorchReference(source, threads)
+    if file.directory is None or file.manifest is None:
+        raise UsageError(
+            "name what to verify against: --against a preset, package.module:factory, hf:DIR or other.onnx"
+        )
+    expected = vectors.read(file.directory)
+    return VectorReference(f"{file.directory.name}'s test vectors", file.manifest.inputs, *expected, why_alone=why)
+
+
+def source_of(file: OpenModel, asked: SourceSpec) -> Source | None:
+    """Resolve what was named, else what a bundle says of its source; None where there is neither.
+
+    Raises:
+        UsageError: If what was named is no PyTorch source or does not resolve.
+    """
+    subject, inputs = asked.subject, asked.inputs
+    if subject is None:
+        if file.manifest is None or file.manifest.source["kind"] == "module":
+            return None
+        recorded = file.manifest.source
+        # A bundle has the weights of its own seed. Its inputs are recorded as they were before a conversion to
+        # another precision.
+        source = resolve(
+            recorded["spec"], inputs or recorded["inputs"], recorded["seed"], recorded.get("task"),
+            trust=asked.trust, named_by=f"the manifest of {file.path.parent.name}",
+        )  # fmt: skip
+        return convert(source, recorded["dtype"], keep_io=recorded["keep_io"])
+    if isinstance(subject, Path):
+        raise UsageError(f"{subject} is no PyTorch source")
+    if inputs is None and (isinstance(subject, torch.nn.Module) or not knows_its_inputs(subject)):
+        inputs = graph_inputs(onnx_file.load(file.path))
+    return replace(asked, inputs=inputs).source()

@@ -1,0 +1,41 @@
+"""``export``: a PyTorch module to an ONNX model with dynamic axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+import onnx_ir as ir
+
+from ffn_export.core.source_options import SourceOptions
+from ffn_export.core.tensor_spec import InputSpecs
+from ffn_export.exporter.capture import DEFAULT_OPSET
+from ffn_export.exporter.export import export_source
+from ffn_export.verbs.source_spec import SourceSpec, Subject
+
+
+def export(
+    module: Subject,
+    inputs: InputSpecs | None = None,
+    *,
+    samples: Mapping[str, Any] | None = None,
+    opset: int = DEFAULT_OPSET,
+    name: str | None = None,
+    **source: Unpack[SourceOptions],
+) -> ir.Model:
+    """Export a module, or what a SPEC names, to a checked ONNX model with dynamic axes.
+
+    Args:
+        module: A ``torch.nn.Module``, or a SPEC: a preset's name, ``package.module:factory``, ``hf:DIR``, a ``.pt2``.
+        inputs: Input name -> ``"float32[batch,seq,768]"``; all but a module and a factory know their own.
+        samples: Arrays by input name to trace with, where drawn ones would not do.
+        opset: Version of the default operator set, 18 or higher.
+        name: Name of the graph.
+        source: How the module is loaded and in which precision it is exported
+            (:class:`~ffn_export.core.source_options.SourceOptions`).
+
+    Raises:
+        UsageError: If the SPEC or the inputs do not parse or do not fit.
+        ExportError: If the module cannot be exported as asked.
+    """
+    return export_source(SourceSpec(module, inputs, **source).source(samples, name=name), opset)

@@ -1,0 +1,110 @@
+"""Loads a bundle for use: the session that was verified, with its options and its provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ffn_export.bundle import integrity
+from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
+from ffn_export.core.one_line import first_line
+from ffn_export.core.types import Array
+from ffn_export.errors import FfnExportError, UsageError
+from ffn_export.exporter.samples import as_array
+from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
+from ffn_export.runtimes.ort_session import CPU, OrtRunner, make_session
+from ffn_export.runtimes.threads import chosen_threads
+
+
+class Session:
+    """A loaded bundle.
+
+    Attributes:
+        manifest: What the bundle says of itself.
+        directory: Where it lies.
+    """
+
+    def __init__(self, directory: Path, manifest: Manifest, runner: OrtRunner) -> None:
+        self.directory = directory
+        self.manifest = manifest
+        self._runner = runner
+        self._dtypes = {tensor["name"]: tensor["dtype"] for tensor in manifest.inputs}
+        self._shapes = {tensor["name"]: tensor["shape"] for tensor in manifest.inputs}
+
+    @property
+    def providers(self) -> list[str]:
+        """The execution providers of the session."""
+        providers: list[str] = self._runner.session.get_providers()
+        return providers
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Run the model.
+
+        Args:
+            inputs: Input name -> array of the shape and dtype that the manifest gives.
+
+        Returns:
+            Output name -> array.
+
+        Raises:
+            UsageError: If an input is missing, unknown, or of another dtype or shape, or the model refuses it.
+        """
+        arrays = {name: as_array(value) for name, value in inputs.items()}
+        missing = [name for name in self._dtypes if name not in arrays]
+        unknown = [name for name in arrays if name not in self._dtypes]
+        if missing or unknown:
+            raise UsageError(f"the model takes {', '.join(self._dtypes)}; got {', '.join(arrays) or 'nothing'}")
+        for name, array in arrays.items():
+            if array.dtype.name != self._dtypes[name]:
+                raise UsageError(f"input {name!r} is {array.dtype.name}, the model takes {self._dtypes[name]}")
+            if not _fits(array.shape, self._shapes[name]):
+                takes = ",".join(map(str, self._shapes[name]))
+                raise UsageError(f"input {name!r} has the shape {list(array.shape)}, the model takes [{takes}]")
+        try:
+            return self._runner.run(arrays)
+        except FfnExportError:
+            raise
+        except Exception as error:
+            raise UsageError(f"the model does not run on these inputs: {first_line(error)}") from error
+
+
+def _fits(shape: Sequence[int], taken: Sequence[int | str] | None) -> bool:
+    """Whether an array has the rank and the fixed sizes of an input; where nothing is said of its shape, any has."""
+    if taken is None:
+        return True
+    pairs = zip(shape, taken, strict=False)
+    return len(shape) == len(taken) and all(not isinstance(size, int) or size == n for n, size in pairs)
+
+
+def load(directory: Path | str, *, threads: int | None = None) -> Session:
+    """Load a bundle, after checking that its files are those that were verified.
+
+    Args:
+        directory: The bundle.
+        threads: Intra-op threads; None means the processors that this process may run on.
+
+    Raises:
+        IntegrityError: If it is no bundle, a file differs, or the model reads from outside of it.
+        UsageError: If there is no such directory, its provider is none that is known here, or ONNX Runtime does not
+            load the model.
+        RuntimeUnavailableError: If its provider does not run here: on another it would be another computation.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise UsageError(f"no such bundle: {directory}")
+    manifest = read_manifest(directory)
+    integrity.check(directory, manifest, only=())
+    return Session(directory, manifest, _runner(directory / MODEL, manifest, threads))
+
+
+def _runner(model: Path, manifest: Manifest, threads: int | None) -> OrtRunner:
+    """Make a session on the provider that the bundle was verified on."""
+    if manifest.provider == CPU.name:
+        return OrtRunner(make_session(model, manifest.session_options, threads))
+    if manifest.provider == CUDA.name:
+        runner = OrtCuda().load(Artifact(model, None, manifest.session_options), chosen_threads(threads))
+        assert isinstance(runner, OrtRunner)
+        return runner
+    raise UsageError(f"{model.parent} was verified on {manifest.provider}, which is not known here")

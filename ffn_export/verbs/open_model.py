@@ -1,0 +1,72 @@
+"""Opens the model that a verb is given: an ONNX model in memory, an ``.onnx`` file, or a bundle."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx_ir as ir
+import torch
+
+from ffn_export.bundle.integrity import check as check_integrity
+from ffn_export.bundle.manifest import MANIFEST, MODEL, Manifest, read_manifest
+from ffn_export.core import onnx_file
+from ffn_export.errors import UsageError
+from ffn_export.runtimes.session_options import SessionSettings
+
+Model = ir.Model | Path | str
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """An ONNX file, with the settings and the manifest that came with it.
+
+    Attributes:
+        path: The file; of a model in memory a temporary one, which goes when it is closed.
+        settings: Its session options.
+        directory: The bundle that it is of.
+        manifest: That bundle's.
+        in_memory: The model that was given in place of a file.
+    """
+
+    path: Path
+    settings: SessionSettings
+    directory: Path | None = None
+    manifest: Manifest | None = None
+    in_memory: ir.Model | None = None
+
+    def load(self) -> ir.Model:
+        """Return the model, with weights that are there when it is closed, too."""
+        return onnx_file.load(self.path) if self.in_memory is None else self.in_memory
+
+
+@contextmanager
+def opened(model: Model) -> Iterator[OpenModel]:
+    """Give a model as a file: a bundle's checked one, a file as it is, a model in memory for the while.
+
+    Raises:
+        UsageError: If it is none of these, there is no such file or bundle, or it does not parse.
+        IntegrityError: If a bundle's files are not those of its manifest.
+    """
+    if isinstance(model, ir.Model):
+        with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
+            path = Path(scratch) / MODEL
+            onnx_file.save(model, path)
+            yield OpenModel(path, SessionSettings(), in_memory=model)
+        return
+    if not isinstance(model, str | Path):
+        meant = "a module is what it is compared with" if isinstance(model, torch.nn.Module) else "pass one of them"
+        raise UsageError(f"{type(model).__name__} is no ONNX file, bundle or onnx_ir.Model: {meant}")
+    path = Path(model)
+    if path.is_dir():
+        if not (path / MANIFEST).is_file():  # no bundle is no bundle that was changed
+            raise UsageError(f"{path} is no bundle: it has no {MANIFEST}")
+        manifest = read_manifest(path)
+        check_integrity(path, manifest)
+        yield OpenModel(path / MODEL, manifest.session_options, path, manifest)
+        return
+    onnx_file.load(path)
+    yield OpenModel(path, SessionSettings())

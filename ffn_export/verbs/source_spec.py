@@ -1,0 +1,79 @@
+"""Where a model comes from: a PyTorch module or a SPEC, its inputs, and how it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ffn_export.core.tensor_spec import InputSpecs
+from ffn_export.errors import UsageError
+from ffn_export.exporter.module_state import evaluation_mode
+from ffn_export.exporter.precision import convert
+from ffn_export.exporter.samples import specs_of
+from ffn_export.exporter.source import Source, from_module, knows_its_inputs, resolve, with_samples
+from ffn_export.parity.cases.case import as_feeds
+
+Subject = torch.nn.Module | str
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A source as the caller names it; a bundle can supply what is left out.
+
+    Attributes:
+        subject: A ``torch.nn.Module``, a SPEC, or the path of another ``.onnx`` file; None means the bundle's source.
+        inputs: Input name -> ``"float32[batch,seq,768]"``; None means those that the SPEC or the graph declares.
+        seed: As in :class:`~ffn_export.core.source_options.SourceOptions`, like the rest.
+    """
+
+    subject: Subject | Path | None = None
+    inputs: InputSpecs | None = None
+    seed: int | None = None
+    dtype: str = "float32"
+    keep_io: bool = False
+    task: str | None = None
+    trust: bool = False
+
+    def source(self, samples: Mapping[str, Any] | None = None, *, name: str | None = None) -> Source:
+        """Resolve a SPEC, or wrap a module.
+
+        Args:
+            samples: Arrays by input name; they declare the inputs where nothing else does.
+            name: Name of the source; None means the preset's, factory's, directory's or class's.
+
+        Raises:
+            UsageError: If it does not resolve, a module comes without inputs, or a task is given for no directory.
+        """
+        subject, inputs = self.subject, self.inputs
+        arrays = None if samples is None else as_feeds(samples)
+        if inputs is None and arrays is not None and not (isinstance(subject, str) and knows_its_inputs(subject)):
+            inputs = specs_of(arrays)
+        if isinstance(subject, str):
+            source = resolve(subject, inputs, self.seed, self.task, trust=self.trust)
+            source = source if name is None else replace(source, name=name)
+        elif not isinstance(subject, torch.nn.Module):
+            raise UsageError(f"{subject} is no PyTorch source")
+        elif self.task is not None:
+            raise UsageError("a task is for hf:DIR, a model directory, and not for a module: leave it out")
+        elif inputs is None:
+            raise UsageError('a module needs its inputs: pass inputs={"x": "float32[batch,seq,768]"}')
+        else:
+            source = from_module(subject, inputs, name)
+        if arrays is not None:
+            source = with_samples(source, arrays)
+        return convert(source, self.dtype, keep_io=self.keep_io)
+
+
+@contextmanager
+def evaluating(source: Source | None) -> Iterator[None]:
+    """Hold the module of a source, if there is one, in evaluation mode."""
+    if source is None:
+        yield
+        return
+    with evaluation_mode(source.module):
+        yield

@@ -1,0 +1,160 @@
+"""Chooses how a model runs by measuring it here: a model gets its form, a bundle is built again in its place."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx_ir as ir
+
+from ffn_export.bundle.build import Build, build_bundle
+from ffn_export.bundle.build_options import BuildOptions
+from ffn_export.core import onnx_file
+from ffn_export.core.types import Progress, silent
+from ffn_export.errors import GateError, UsageError
+from ffn_export.fusion import portable_functions
+from ffn_export.fusion.decisions import open_names
+from ffn_export.fusion.outline import is_outlined
+from ffn_export.fusion.report import FusionReport
+from ffn_export.fusion.targets import get_target
+from ffn_export.fusion_check.check import fuse_checked
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.quantization.quantize import quantize_some
+from ffn_export.quantization.result import QuantizationReport
+from ffn_export.runtimes.session_options import SessionSettings
+from ffn_export.runtimes.threads import chosen_threads
+from ffn_export.tuning.final_check import own_gate
+from ffn_export.tuning.options import TuneOptions
+from ffn_export.tuning.result import TuningResult
+from ffn_export.tuning.search import check, search
+from ffn_export.verbs.compared import source_of
+from ffn_export.verbs.open_model import Model, opened
+from ffn_export.verbs.source_spec import SourceSpec, evaluating
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A model in the form that was chosen.
+
+    Attributes:
+        model: The model.
+        settings: The session options that belong to it.
+        tuning: What was tried, and why this was chosen.
+        fusion: What became of each site.
+        parity: Its outputs against those of the model that was given.
+        quantization: What became of each matrix, where weights in 8 bits were chosen.
+    """
+
+    model: ir.Model
+    settings: SessionSettings
+    tuning: TuningResult
+    fusion: FusionReport
+    parity: ParityResult
+    quantization: QuantizationReport | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it computes what the model that was given does."""
+        return self.parity.passed
+
+
+def tune(
+    model: Model,
+    target: str = "ort-cpu",
+    options: TuneOptions | None = None,
+    *,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> Tuned:
+    """Choose the forms of a model's sites and its session options by measuring them here.
+
+    Args:
+        model: An ONNX model in memory or an ``.onnx`` file, best as it was exported; it is left unchanged.
+        target: ``ort-cpu`` or ``ort-cuda``.
+        options: For which numbers of tokens, for how long, and whether weights may be stored in 8 bits.
+        threads: Intra-op threads; None means the processors that this process may run on.
+        progress: Called with a line for each thing that is tried.
+
+    Raises:
+        UsageError: If there is no such model, or the target leaves nothing open.
+        RuntimeUnavailableError: If the target's runtime is not available here.
+    """
+    options = options or TuneOptions()
+    threads = chosen_threads(threads)
+    with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
+        exported = file.load()
+        check(target, options)
+        gate = own_gate(file.path, options, threads)
+        tuning = search(exported, target, options, gate=gate, threads=threads, progress=progress)
+        chosen = tuning.chosen
+        made, fusion = fuse_checked(exported, target, forms=chosen.forms, threads=threads)
+        quantized = None
+        if chosen.quantization is not None:
+            made, quantized = quantize_some(made, chosen.quantization)
+        path = Path(scratch) / file.path.name
+        onnx_file.save(made, path)
+        parity = gate.verify(path, chosen, threads=threads, progress=progress)
+        return Tuned(made, chosen.settings, tuning, fusion, parity, quantized)
+
+
+def tune_bundle(
+    directory: Path,
+    options: TuneOptions | None = None,
+    *,
+    destination: Path | None = None,
+    threads: int | None = None,
+    trust: bool = False,
+    progress: Progress = silent,
+) -> Build:
+    """Build a bundle again from its source, in the form that is fastest here.
+
+    It is of the same target, opset, seed and budget, and has functions where the bundle had them; what is timed while
+    it is chosen has none, as a runtime that inlines them has none either.
+
+    Args:
+        directory: The bundle.
+        options: As for :func:`tune`.
+        destination: Where the tuned bundle goes; None means in its place.
+        threads: As for :func:`tune`.
+        trust: Whether to import the source that the manifest names, where that is no preset.
+        progress: Called with a line for each step.
+
+    Raises:
+        UsageError: If its source cannot be made again here, or is not trusted.
+        GateError: If the tuned bundle fails a gate; the one that was there stays.
+    """
+    options = options or TuneOptions()
+    with opened(directory) as file:
+        assert file.manifest is not None
+        manifest = file.manifest
+        source = source_of(file, SourceSpec(trust=trust))
+        made = file.load()
+    if source is None:
+        raise UsageError(
+            f"{directory} was built from a module that only its program has: pass that to fx.build(…, "
+            f"tuning=fx.TuneOptions()), or tune {directory / 'model.onnx'}"
+        )
+    if not open_names(get_target(manifest.target)):
+        raise UsageError(
+            f"{directory} was built for {manifest.target}, which has one form of each site, so nothing to tune: "
+            f"ffn-export tune {manifest.source['spec']} makes one for ort-cpu"
+        )
+    if manifest.quantization is not None:
+        raise UsageError(f"{directory} is quantized already: tune a bundle of plain weights with --budget")
+    build_options = BuildOptions(
+        manifest.target,
+        manifest.opset_imports[""],
+        threads=threads,
+        seed=manifest.source["seed"],
+        outline=is_outlined(made),
+        portable_functions=portable_functions.are_in(made),
+        bench_budget=options.bench_budget,
+        budget=manifest.tolerances.get("relative_l2"),
+        tuning=options,
+    )
+    with evaluating(source):
+        result = build_bundle(source, (destination or directory).absolute(), build_options, progress)
+    if not result.passed:
+        raise GateError(f"{source.name} was not built: {result.failures[0]}", result)
+    return result

@@ -1,0 +1,114 @@
+"""``verify``: a model against its reference, over a sweep of sizes and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Unpack
+
+from ffn_export.core.source_options import SourceOptions
+from ffn_export.core.tensor_spec import InputSpecs
+from ffn_export.core.types import Progress, silent
+from ffn_export.errors import UsageError
+from ffn_export.parity.cases.case import Case, as_feeds, given
+from ffn_export.parity.judging.evidence import AllOutputs, FailingInputs, Keeper
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.run_cases import run_cases
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.reference.references import Reference, VectorReference
+from ffn_export.runtimes.threads import chosen_threads
+from ffn_export.verbs.compared import reference_of
+from ffn_export.verbs.open_model import Model, opened
+from ffn_export.verbs.source_spec import SourceSpec, Subject, evaluating
+
+
+def verify(
+    model: Model,
+    against: Subject | Path | None = None,
+    *,
+    inputs: InputSpecs | None = None,
+    samples: Mapping[str, Any] | None = None,
+    runtimes: Sequence[str] | None = None,
+    tolerances: Tolerances | None = None,
+    threads: int | None = None,
+    jobs: int = 1,
+    input_seed: int | None = None,
+    sweep: bool = True,
+    failures: Path | str | None = None,
+    save_outputs: Path | str | None = None,
+    progress: Progress = silent,
+    **source: Unpack[SourceOptions],
+) -> ParityResult:
+    """Verify that a model computes what its reference does, over a sweep of sizes and values.
+
+    Args:
+        model: An ONNX model in memory, an ``.onnx`` file, or a bundle.
+        against: A module, a SPEC, or another ``.onnx`` file; None for a bundle means the preset that it
+            was built from, or with ``trust`` the source that its manifest names; else its own test vectors.
+        inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
+        samples: Arrays by input name, verified besides what is drawn.
+        runtimes: Names of runtimes that must judge it; None means every one that can run it here.
+        tolerances: What is allowed; None means the defaults, and the budget that a bundle was built with.
+        threads: Intra-op threads; None means the processors that this process may run on.
+        input_seed: Seed of the drawn inputs; None means that of the weights, else 0.
+        jobs: Cases that run at the same time, in threads of this process.
+        sweep: Whether inputs are drawn; False verifies on ``samples`` alone.
+        failures: Directory in which the inputs of failing cases are kept, as ONNX test vectors; None keeps none.
+        save_outputs: Directory in which every case's inputs, oracle and outputs are kept; None keeps none.
+        progress: Called with a line for each case.
+        source: How ``against`` is loaded (:class:`~ffn_export.core.source_options.SourceOptions`); a bundle knows its
+            own precision and seed.
+
+    Raises:
+        UsageError: If something named does not exist or does not parse.
+        IntegrityError: If a bundle's files are not those of its manifest.
+        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+    """
+    threads = chosen_threads(threads)
+    with opened(model) as file:
+        by_bundle = False
+        if tolerances is None and file.manifest is not None:
+            tolerances = Tolerances.from_dict(file.manifest.tolerances).declared()
+            by_bundle = bool(tolerances.declared_words())
+        reference = reference_of(file, SourceSpec(against, inputs, **source), threads)
+        drawn_with = source.get("seed") if input_seed is None else input_seed
+        own, further = _cases(reference, samples, sweep=sweep)
+        kept = None if failures is None else FailingInputs(Path(failures), tolerances or Tolerances())
+        keepers: list[Keeper] = [] if kept is None else [kept]
+        if save_outputs is not None:
+            keepers.append(AllOutputs(Path(save_outputs)))
+        with evaluating(reference.source):
+            result = run_cases(
+                file.path,
+                reference,
+                runtimes=runtimes,
+                settings=file.settings,
+                cases=own,
+                further=further,
+                tolerances=tolerances,
+                seed=drawn_with or 0,
+                threads=threads,
+                jobs=jobs,
+                keepers=keepers,
+                progress=progress,
+            )
+    result = replace(result, declared_by_bundle=by_bundle)
+    if isinstance(reference, VectorReference) and reference.why_alone is not None:
+        result = replace(result, notes=(*result.notes, f"judged by the recorded case alone: {reference.why_alone}"))
+    if kept is not None and kept.problem is not None:
+        result = replace(result, notes=(*result.notes, f"failing inputs are not kept: {kept.problem}"))
+    return result
+
+
+def _cases(
+    reference: Reference, samples: Mapping[str, Any] | None, *, sweep: bool
+) -> tuple[list[Case] | None, list[Case]]:
+    """Return the cases, None where they are to be drawn, and the caller's; a bundle's test vectors are all there is."""
+    if isinstance(reference, VectorReference):
+        if samples is not None and not reference.knows(as_feeds(samples)):
+            raise UsageError(f"{reference.name} say nothing of other inputs: name the PyTorch source with --against")
+        return [reference.case], []
+    if samples is None and not sweep:
+        raise UsageError("without a sweep there is nothing to verify on: give samples")
+    return None if sweep else [], [] if samples is None else [given(samples, reference.inputs)]

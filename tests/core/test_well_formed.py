@@ -1,0 +1,100 @@
+"""Files that parse and that nothing can run, and such as ONNX Runtime runs though ONNX forbids them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from ffn_export.core import onnx_file
+from ffn_export.errors import UsageError
+
+Change = Callable[[onnx.GraphProto], None]
+
+
+def saved(tmp_path: Path, change: Change) -> Path:
+    """A small model, changed in the file."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[n,4] x) => (float[n,4] y) <float[4] w = {1, 2, 3, 4}> {
+            [first] a = Add(x, w)
+            [last] y = Relu(a)
+        }"""
+    )
+    change(model.graph)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def without_outputs(graph: onnx.GraphProto) -> None:
+    del graph.output[:]
+
+
+def of_another_output(graph: onnx.GraphProto) -> None:
+    graph.output[0].name = "z"
+
+
+def reading_nothing(graph: onnx.GraphProto) -> None:
+    graph.node[0].input[1] = "bias"
+
+
+def in_a_cycle(graph: onnx.GraphProto) -> None:
+    graph.node[0].input[1] = "y"
+
+
+def made_twice(graph: onnx.GraphProto) -> None:
+    graph.node.append(helper.make_node("Neg", ["a"], ["y"]))
+
+
+def a_byte_short(graph: onnx.GraphProto) -> None:
+    raw = numpy_helper.from_array(np.ones(4, np.float32), "w")
+    raw.raw_data = raw.raw_data[:-1]
+    graph.initializer[0].CopyFrom(raw)
+
+
+def a_number_short(graph: onnx.GraphProto) -> None:
+    del graph.initializer[0].float_data[-1]
+
+
+def a_body_that_reads_nothing(graph: onnx.GraphProto) -> None:
+    body = onnx.parser.parse_graph("body () => (float[n,4] b) { [inner] b = Sqrt(nowhere) }")
+    graph.node[1].CopyFrom(helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body))
+    graph.initializer.append(numpy_helper.from_array(np.array(True), "c"))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (without_outputs, "it has no outputs"),
+        (of_another_output, "nothing makes its output 'z'"),
+        (reading_nothing, "Add 'first' reads 'bias', which nothing makes"),
+        (in_a_cycle, "its nodes form a cycle"),
+        (made_twice, "ValueError: Output 'y' is redeclared in the current graph scope"),
+        (a_byte_short, "initializer 'w' holds 15 bytes, and float32[4] takes 16"),
+        (a_number_short, "initializer 'w' holds another count of numbers than float32[4] takes"),
+        (a_body_that_reads_nothing, "Sqrt 'inner' reads 'nowhere' in body, which nothing makes"),
+    ],
+)
+def test_what_nothing_can_run_is_refused_with_the_reason(change: Change, why: str, tmp_path: Path) -> None:
+    path = saved(tmp_path, change)
+    with pytest.raises(UsageError) as refused:
+        onnx_file.load(path)
+    assert str(refused.value).startswith(f"{path} is no valid ONNX graph: {why}")
+
+
+def test_nodes_in_another_order_than_that_of_the_data_are_sorted(tmp_path: Path) -> None:
+    def turned(graph: onnx.GraphProto) -> None:
+        nodes = list(graph.node)
+        del graph.node[:]
+        graph.node.extend(reversed(nodes))
+
+    path = saved(tmp_path, turned)
+    onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])  # takes them as they are
+    assert [node.op_type for node in onnx_file.load(path).graph] == ["Add", "Relu"]

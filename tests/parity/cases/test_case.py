@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+
+from ffn_export.core.tensor_spec import parse_inputs
+from ffn_export.parity.cases.case import given, sweep
+
+
+def test_each_axis_is_empty_one_and_large_in_turn() -> None:
+    cases = sweep(parse_inputs({"x": "float32[batch,seq,4]"}), {"batch": 8, "seq": 128})
+    sizes = [tuple(case.sizes.values()) for case in cases if case.values == "normal"]
+    assert sizes == [(3, 5), (0, 5), (1, 5), (257, 3), (3, 0), (3, 1), (2, 257), (1, 1), (8, 128)]
+    others = [(case.values, case.ill_conditioned) for case in cases if case.values != "normal"]
+    assert [kind for kind, ill in others if not ill] == [
+        "large", "nan", "nan in parts", "infinite", "infinite in parts",
+    ]  # fmt: skip
+    ill_conditioned = [kind for kind, ill in others if ill]
+    assert ill_conditioned == ["small", "outliers", "offset", "constant", "tiny", "denormal", "zeros"]
+    assert {tuple(case.sizes.values()) for case in cases if case.values != "normal"} == {(3, 5)}
+
+
+def test_the_large_size_is_a_prime_above_the_example() -> None:
+    cases = sweep(parse_inputs({"x": "float32[batch,seq,4]"}), {"batch": 8, "seq": 512})
+    assert {"batch": 2, "seq": 521} in [case.sizes for case in cases]
+
+
+def test_an_axis_that_ends_is_tried_at_its_end() -> None:
+    cases = sweep(parse_inputs({"x": "float32[batch,seq<=512,4]", "y": "float32[batch,rows<=100000]"}))
+    ends = [case.sizes for case in cases if case.sizes["seq"] == 512]
+    assert ends == [{"batch": 1, "seq": 512, "rows": 1}]
+    assert max(case.sizes["rows"] for case in cases) == 257
+
+
+def test_bounds_are_kept_and_equal_sizes_run_once() -> None:
+    cases = sweep(parse_inputs({"x": "float32[2<=batch<=4,8]"}))
+    assert [case.sizes["batch"] for case in cases if case.values == "normal"] == [3, 2, 4]
+
+
+def test_a_static_input_has_one_size() -> None:
+    cases = sweep(parse_inputs({"x": "float32[2,8]"}))
+    assert [case.name for case in cases][:3] == ["static normal", "static small", "static large"]
+    assert {case.name.split()[0] for case in cases} == {"static"}
+
+
+def test_integer_inputs_have_no_other_kinds_of_values_and_stay_in_range() -> None:
+    specs = parse_inputs({"ids": "int64[batch,seq]{3..9}"})
+    cases = sweep(specs)
+    assert {case.values for case in cases} == {"normal"}
+    drawn = cases[3].feeds(specs)["ids"]
+    assert drawn.dtype == np.int64
+    assert drawn.min() == 3
+    assert drawn.max() == 9
+
+
+def test_values_are_drawn_from_the_seed() -> None:
+    specs = parse_inputs({"x": "float32[batch,4]"})
+    first, again, other = (sweep(specs, seed=seed)[0].feeds(specs)["x"] for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_small_values_have_a_variance_below_every_usual_epsilon() -> None:
+    specs = parse_inputs({"x": "float32[batch,4096]"})
+    small = next(case for case in sweep(specs) if case.values == "small").feeds(specs)["x"]
+    assert small.dtype == np.float32
+    assert 0 < small.var() < 5e-6
+
+
+def test_given_arrays_are_a_case_of_their_own() -> None:
+    arrays = {"x": np.ones((2, 7), np.float32)}
+    case = given(arrays, parse_inputs({"x": "float32[batch,7]"}))
+    assert case.sizes == {"batch": 2}
+    assert case.feeds(()) == arrays

@@ -1,0 +1,107 @@
+"""Bodies of a vendor's operators are run and judged, although ONNX Runtime has kernels of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from ffn_export.fusion import portable_functions
+from ffn_export.parity.checks.bodies import judge
+
+DOMAIN = "com.microsoft"
+WIDTH = 16
+ROW = np.linspace(0.5, 1.5, WIDTH, dtype=np.float32)
+
+
+def called(operator: str, constants: int, computed: int = 1, **attributes: float) -> ir.Model:
+    """Return a graph of one call: computed inputs first, then rows of constants."""
+    inputs = [
+        ir.Value(name=f"x{i}", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(["n", WIDTH]))
+        for i in range(computed)
+    ]
+    rows = [
+        ir.Value(name=f"row{i}", const_value=ir.tensor(ROW + np.float32(i), name=f"row{i}")) for i in range(constants)
+    ]
+    for row in rows:
+        row.shape, row.dtype = ir.Shape([WIDTH]), ir.DataType.FLOAT
+    node = ir.node(operator, [*inputs, *rows], attributes, domain=DOMAIN)
+    node.outputs[0].name = "y"
+    opsets = {"": 17, DOMAIN: 1}
+    graph = ir.Graph(inputs, node.outputs, nodes=[node], initializers=rows, opset_imports=opsets, name="g")
+    return portable_functions.add(ir.Model(graph, ir_version=10))
+
+
+CALLS: dict[str, Callable[[], ir.Model]] = {
+    "Gelu": lambda: called("Gelu", 0),
+    "BiasGelu": lambda: called("BiasGelu", 1),
+    "FastGelu": lambda: called("FastGelu", 1),
+    "QuickGelu": lambda: called("QuickGelu", 0, alpha=1.702),
+    "SkipLayerNormalization": lambda: called("SkipLayerNormalization", 3, 2, epsilon=1e-12),
+    "SkipSimplifiedLayerNormalization": lambda: called("SkipSimplifiedLayerNormalization", 2, 2, epsilon=1e-6),
+}
+
+
+@pytest.mark.parametrize("operator", CALLS)
+def test_a_body_is_what_its_operator_computes(operator: str) -> None:
+    model = CALLS[operator]()
+    assert [function.name for function in model.functions.values()] == [operator]
+    found = judge(model)
+    assert (found.failures, found.notes) == ((), ())
+
+
+def swapped(before: str, after: str) -> Callable[[ir.Function], None]:
+    def change(body: ir.Function) -> None:
+        next(node for node in body.graph if node.op_type == before).op_type = after
+
+    return change
+
+
+def left_out(body: ir.Function) -> None:
+    """Hand on the first operand of the last sum in place of the sum."""
+    add = [node for node in body.graph if node.op_type == "Add"][-1]
+    add.op_type = "Identity"
+    add.resize_inputs(1)
+
+
+def epsilon(body: ir.Function) -> None:
+    node = next(n for n in body.graph if n.op_type == "Constant" and "value_float" in n.attributes)
+    node.attributes["value_float"] = ir.AttrFloat32("value_float", 1e-5)
+
+
+def number(body: ir.Function) -> None:
+    for node in body.graph:
+        tensor = node.attributes.get_tensor("value") if "value" in node.attributes else None
+        if tensor is not None and abs(float(tensor.numpy().reshape(-1)[0]) - 0.044715) < 1e-6:
+            node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.float32(0.0447)))
+
+
+@pytest.mark.parametrize(
+    ("operator", "change"),
+    [
+        ("Gelu", swapped("Erf", "Tanh")),
+        ("BiasGelu", swapped("Add", "Sub")),
+        ("FastGelu", number),
+        ("QuickGelu", swapped("Sigmoid", "Tanh")),
+        ("SkipLayerNormalization", swapped("Sub", "Add")),
+        ("SkipLayerNormalization", left_out),
+        ("SkipLayerNormalization", epsilon),
+        ("SkipSimplifiedLayerNormalization", epsilon),
+    ],
+)
+def test_a_wrong_body_is_found(operator: str, change: Callable[[ir.Function], None]) -> None:
+    model = CALLS[operator]()
+    (body,) = model.functions.values()
+    change(body)
+    (failure,) = judge(model).failures
+    assert failure.startswith(
+        f"the body of function com.microsoft::{operator} is not that operator: output 0 is off by"
+    )
+
+
+def test_a_body_that_nothing_calls_is_named() -> None:
+    model = CALLS["Gelu"]()
+    model.graph[0].domain, model.graph[0].op_type = "", "Relu"
+    assert judge(model).notes == ("function com.microsoft::Gelu is called by nothing: its body was not judged",)

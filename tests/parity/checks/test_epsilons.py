@@ -1,0 +1,89 @@
+"""Epsilons that no output shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+import pytest
+import torch
+from torch import nn
+
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import Source, from_module
+from ffn_export.fusion.pipeline import fuse
+from ffn_export.fusion.targets import TARGETS
+from ffn_export.parity.cases.case import sweep
+from ffn_export.parity.checks.epsilons import differences
+from ffn_export.parity.reference.module_trace import watch
+
+
+class OwnNorm(nn.Module):
+    """A norm in pieces, whose epsilon is a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("epsilon", torch.tensor(1e-6))
+
+    epsilon: torch.Tensor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon)
+
+
+class NoEpsilon(nn.Module):
+    """A norm that has none."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True))
+
+
+MODULES: dict[str, Callable[[], nn.Module]] = {
+    "layer": lambda: nn.LayerNorm(8, eps=1e-12),
+    "rms": lambda: nn.RMSNorm(8, eps=1e-6),
+    "rms of the dtype": lambda: nn.RMSNorm(8),
+    "own": OwnNorm,
+    "none": NoEpsilon,
+    "encoder": lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, layer_norm_eps=1e-6),
+}
+
+
+def exported(name: str) -> tuple[Source, ir.Model]:
+    source = from_module(MODULES[name]().eval(), {"x": "float32[1<=batch,1<=seq,8]"})
+    return source, export_source(source)
+
+
+def found(model: ir.Model, source: Source) -> tuple[str, ...]:
+    return differences(model, watch(source, sweep(source.inputs)[0].feeds(source.inputs)))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_module_s_own_epsilons_are_right_in_every_form(name: str) -> None:
+    source, model = exported(name)
+    assert found(model, source) == ()
+    for target in TARGETS:
+        assert found(fuse(model, target)[0], source) == ()
+
+
+@pytest.mark.parametrize("factor", [10, 0.1, 1.001])
+def test_another_epsilon_is_named(factor: float) -> None:
+    source, model = exported("layer")
+    node = next(node for node in model.graph if node.op_type == "LayerNormalization")
+    node.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-12 * factor)
+    (line,) = found(model, source)
+    assert f"has epsilon {1e-12 * factor:.6g}, which PyTorch computes with nowhere (it has 1e-12)" in line
+
+
+def test_an_absent_epsilon_is_that_of_the_schema() -> None:
+    source, model = exported("layer")
+    node = next(node for node in model.graph if node.op_type == "LayerNormalization")
+    del node.attributes["epsilon"]
+    assert "has epsilon 1e-05" in found(model, source)[0]
+
+
+def test_the_epsilon_of_a_norm_in_pieces() -> None:
+    source, model = exported("rms")
+    tensors = ((value, value.const_value) for value in model.graph.initializers.values())
+    constant, tensor = next((v, t) for v, t in tensors if t is not None and t.size == 1 and 0 < t.numpy().item() < 1e-5)
+    constant.const_value = ir.tensor(tensor.numpy() * 10, name=constant.name)
+    assert "(Add) has epsilon 1e-05" in found(model, source)[0]

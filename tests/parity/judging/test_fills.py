@@ -1,0 +1,58 @@
+"""Constants far beyond what is computed beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ffn_export.core.types import Array
+from ffn_export.parity.judging.fills import fills
+from ffn_export.parity.judging.metrics import compare
+
+COMPUTED = np.random.default_rng(0).standard_normal((4, 8))
+
+
+def filled(*values: float) -> Array:
+    array = COMPUTED.copy()
+    for column, value in enumerate(values):
+        array[:, column] = value
+    return array
+
+
+@pytest.mark.parametrize("values", [(-1e9,), (1e4, -1e9), (float(np.finfo(np.float32).min), -np.inf)])
+def test_fills_are_found(values: tuple[float, ...]) -> None:
+    found = fills(filled(*values))
+    assert found is not None
+    np.testing.assert_array_equal(found[0], [index < np.isfinite(values).sum() for index in range(8)])
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [COMPUTED, np.clip(COMPUTED, -1, 1), np.zeros((4, 8)), np.full((4, 8), -1e9), filled(0.0), filled(10.0),
+     np.where(np.arange(32).reshape(4, 8) == 3, 1e9, COMPUTED), np.empty((0, 8)), filled(-np.inf)],
+)  # fmt: skip
+def test_what_is_none(truth: Array) -> None:
+    """Of the size of the rest, all there is, or computed: a number that stands there once."""
+    assert fills(truth) is None
+
+
+def test_an_error_shows_beside_a_fill() -> None:
+    truth = filled(-1e9)
+    own = truth.astype(np.float32)
+    wrong = own.copy()
+    wrong[2, 5] *= 1.01
+    metrics = compare("y", wrong, truth, own)
+    assert metrics.scale == np.abs(COMPUTED[:, 1:]).max()
+    assert (metrics.actual.worst_index, metrics.actual.ulps > 1000) == ((2, 5), True)
+    assert metrics.actual.relative_l2 > 1e-4
+    assert metrics.baseline.ulps <= 1
+
+
+def test_a_fill_is_judged_at_its_own_scale() -> None:
+    truth = filled(-1e9)
+    other = truth.astype(np.float32)
+    other[:, 0] = np.nextafter(other[:, 0], np.float32(0))
+    metrics = compare("y", other, truth, truth.astype(np.float32))
+    assert metrics.actual.ulps == pytest.approx(1, rel=0.5)
+    gone = compare("y", filled(0.0).astype(np.float32), truth, truth.astype(np.float32))
+    assert gone.actual.ulps > 1e6
