@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ffn_export.core.plain_text import visible, without_commands
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.reports.overview import runtime_rows, weight_words
+from ffn_export.reports.overview import runtime_rows
 
 MOST_FAILURES = 5
 
@@ -25,7 +25,7 @@ def assertion_text(result: ParityResult, replay: str) -> str:
         f"parity of {result.model} against {result.against} {outcome}{allowed}",
         *(f"  {line}" for line in _runtimes(result)),
         *([f"  unavailable here: {', '.join(result.unavailable)}"] if result.unavailable else []),
-        f"  weights: {weight_words(result)}",
+        *(f"  {check.name}: {check.words}" for check in result.all_checks if check.verdict != "passed"),
         *(["first failures:"] if more > 0 else ["failures:"]),
         *(f"  {failure}" for failure in result.failures[:MOST_FAILURES]),
         *([f"  … and {more} more"] if more > 0 else []),

@@ -1,9 +1,9 @@
 """A verification as JUnit XML, which CI systems show test by test.
 
-One suite a runtime, with its cases; one for the interface; one for the weights; one for the properties that
-a runtime was asked for; and one that fails where no runtime judged the model, for a run of nothing but skipped tests
-would look green. A warned case is a
-passed test whose ``system-out`` holds the warning: JUnit has no status between passed and failed.
+One suite a runtime, with its cases; one for the checks of the whole graph; one for the weights, one by one; one for
+the properties of each runtime; and one that fails if no runtime judged the model, because a run of skipped tests alone
+looks green. A warned case is a passed test whose ``system-out`` holds the warning: JUnit has no status between passed
+and failed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from ffn_export.core.plain_text import visible
 from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
-from ffn_export.reports.overview import sizes_row
 from ffn_export.reports.text_file import write_text
 
 _FORBIDDEN = re.compile("[\ufffe\uffff]")
@@ -66,15 +66,10 @@ def _suites(result: ParityResult) -> Iterator[TestSuite]:
         yield _suite(result, runtime, _runtime_outcomes(result, runtime))
     for runtime, reason in result.unavailable.items():
         yield _suite(result, runtime, [("loading the model", Skipped(_legal(reason)))])
-    yield _suite(result, "interface", [("inputs, outputs and axes", _interface_outcome(result))])
-    if result.formulas:
-        yield _suite(result, "formulas", [("norms and GELUs", _failure("; ".join(result.formulas)))])
+    yield _suite(result, "checks", [(check.name, _check_outcome(check)) for check in result.all_checks])
     yield _suite(result, "weights", _weight_outcomes(result))
     for runtime in dict.fromkeys(each.runtime for each in result.properties):
         yield _suite(result, f"{runtime} properties", _property_outcomes(result, runtime))
-    if result.sizes is not None:
-        found = None if result.sizes.proven else Warned(sizes_row(result.sizes).found)
-        yield _suite(result, "sizes", [("sizes shape data only", found)])
     yield _suite(result, "runtimes", [("at least one runtime judged the model", _failure(result.nothing_judged))])
 
 
@@ -132,8 +127,12 @@ def _runtime_outcomes(result: ParityResult, runtime: str) -> Iterator[tuple[str,
             yield case.case, _failure(case.failure(result.tolerances))
 
 
-def _interface_outcome(result: ParityResult) -> Outcome:
-    return _failure("; ".join(result.interface) or None)
+def _check_outcome(check: CheckResult) -> Outcome:
+    if check.verdict == "failed":
+        return _failure("; ".join(check.findings))
+    if check.verdict == "not checked":
+        return Skipped(_legal(check.words))
+    return Warned(check.words) if check.verdict == "warned" else None
 
 
 def _weight_outcomes(result: ParityResult) -> Iterator[tuple[str, Outcome]]:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ffn_export.parity.cases.sizes.report import Sizes
 from ffn_export.parity.judging import verdict
-from ffn_export.parity.judging.measures import OutputMetrics, PropertyMetrics
+from ffn_export.parity.judging.measures import OutputMetrics
 from ffn_export.parity.judging.result import CaseResult, CaseStatus, ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
@@ -68,56 +67,11 @@ def runtime_rows(result: ParityResult) -> list[RuntimeRow]:
 
 
 def check_rows(result: ParityResult) -> Iterator[CheckRow]:
-    """Return a row for the interface, the weights, the properties of each runtime, and each runtime that is missing."""
-    differences = len(result.interface)
-    note = f"differences from the spec: {differences}" if differences else "as the spec says"
-    yield CheckRow("interface", "failed" if differences else "passed", note)
-    if result.formulas:
-        yield CheckRow("formulas", "failed", f"norms and GELUs other than PyTorch's: {len(result.formulas)}")
-    differing = sum(verdict.weight_failure(weight, result.tolerances) is not None for weight in result.weights)
-    foreign = verdict.foreign_weights(result.untraced, result.unheld) is not None
-    nothing = not (result.weights or foreign)
-    outcome: Verdict = "not checked" if nothing else "failed" if differing else "warned" if foreign else "passed"
-    yield CheckRow("weights", outcome, weight_words(result))
-    for runtime in dict.fromkeys(each.runtime for each in result.properties):
-        asked = [each for each in result.properties if each.runtime == runtime]
-        broken = [each for each in asked if verdict.property_failure(each, result.tolerances) is not None]
-        found = f"{runtime}: {_kinds(asked)} asked of it, {_kinds(broken)} broken"
-        yield CheckRow("properties", "failed" if broken else "passed", found)
-    if result.sizes is not None:
-        yield sizes_row(result.sizes)
+    """Return a row for each check, and for each runtime that is missing."""
+    for check in result.all_checks:
+        yield CheckRow(check.name, check.verdict, check.words)
     for runtime, reason in result.unavailable.items():
         yield CheckRow(runtime, "unavailable", reason)
-
-
-def weight_words(result: ParityResult) -> str:
-    """Return how many constants were traced to parameters, which were not, and which parameters no constant holds."""
-    differing = sum(verdict.weight_failure(weight, result.tolerances) is not None for weight in result.weights)
-    words = [f"initializers traced to parameters: {len(result.weights)}, differing: {differing}"]
-    if result.untraced:
-        words.append(f"matching no parameter: {len(result.untraced)} ({verdict.listed(result.untraced)})")
-    if result.unheld:
-        words.append(f"parameters in none: {len(result.unheld)} ({verdict.listed(result.unheld)})")
-    return "; ".join(words)
-
-
-def sizes_row(sizes: Sizes) -> CheckRow:
-    """Return what sizes do in the graph; where some that it asks for were not tried, that is worth a look."""
-    left = f"; left out: {len(sizes.left_out)} sizes, as {sizes.left_out[0]}" if sizes.left_out else ""
-    if sizes.unknown is not None:
-        return CheckRow("sizes", "not checked", sizes.unknown + left)
-    if sizes.proven:
-        return CheckRow("sizes", "passed", f"proven to shape data only{left}")
-    more = f", and {len(sizes.uses) - 1} more places" if len(sizes.uses) > 1 else ""
-    found = f"numbers or conditions: {sizes.uses[0]}{more}; met on both sides"
-    if not sizes.asked:
-        return CheckRow("sizes", "passed", found + left)
-    return CheckRow("sizes", "warned", f"{found}, but for {sizes.asked} sizes{left}")
-
-
-def _kinds(properties: Sequence[PropertyMetrics]) -> int:
-    """Each property is asked along several axes and of several outputs."""
-    return len({each.property for each in properties})
 
 
 def worst_output(case: CaseResult, tolerances: Tolerances) -> OutputMetrics | None:

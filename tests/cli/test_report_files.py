@@ -9,7 +9,7 @@ import pytest
 from ffn_export.bundle.results import read
 from ffn_export.cli.main import run
 
-STORED = Path(__file__).parents[1] / "parity" / "judging" / "data" / "result-format-1.json"
+STORED = Path(__file__).parents[1] / "parity" / "judging" / "data" / "result-format-2.json"
 
 
 def test_a_bundles_page_shows_its_fusion_and_its_timing_too(bundle: Path) -> None:

@@ -146,10 +146,10 @@ def test_a_seed_draws_other_inputs_and_the_bundle_keeps_its_weights(bundle: Path
     [
         ((), "name what to verify"),
         (("m.onnx", "--rejudge", "r.json"), "leave one of both out"),
-        (("--rejudge", "missing.json"), "cannot read missing.json: No such file"),
+        (("--rejudge", "missing.json"), "no such file: missing.json"),
         (("--rejudge", "text.json"), "text.json is no JSON"),
         (("--rejudge", "list.json"), "list.json is no result of `ffn-export verify --json`"),
-        (("--rejudge", "other.json"), "this is no parity result of format 1"),
+        (("--rejudge", "other.json"), "this is no parity result of format 2"),
         (("--rejudge", "half.json"), "half.json is damaged: KeyError"),
         (("--rejudge", "timing.json"), "timing.json holds no verification"),
         (("m.onnx", "--atol", "y=often"), "--atol y=often: write a number"),
@@ -165,7 +165,7 @@ def test_wrong_use_is_one_line_and_status_2(
     Path("text.json").write_text("not json")
     Path("list.json").write_text("[]")
     Path("other.json").write_text('{"format": 0, "cases": []}')
-    Path("half.json").write_text('{"format": 1, "cases": []}')
+    Path("half.json").write_text('{"format": 2, "cases": []}')
     Path("timing.json").write_text(json.dumps(LatencyResult("m.onnx", "torch", ()).to_dict()))
     assert verify(*arguments) == 2
     (line,) = capfd.readouterr().err.strip().splitlines()

@@ -10,6 +10,7 @@ import pytest
 from ffn_export.fusion.report import FusionReport, Site
 from ffn_export.latency.result import Ceilings, LatencyResult, Measurement, Ratio, Timing, Work
 from ffn_export.parity.bisection.result import Bisection, Error, Given, NodeFacts, Part
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.measures import Deviation, OutputMetrics, WeightMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
@@ -89,7 +90,13 @@ def failed(case: MakeCase) -> ParityResult:
         tolerances=Tolerances(),
         cases=(case("batch=3,seq=5 normal", 1.9), case("batch=3,seq=5 large", 292.4), refused, raised),
         unavailable={"ort-cuda": "the GPU wheel of onnxruntime is not installed"},
-        interface=("output 'y' has axes [batch, 5, 768], the spec says [batch, seq, 768]",),
+        checks=(
+            CheckResult.of(
+                "interface",
+                "as the spec says",
+                ("output 'y' has axes [batch, 5, 768], the spec says [batch, seq, 768]",),
+            ),
+        ),
         weights=(
             WeightMetrics("w1", "linear1.weight", 0, 0.0, ()),
             WeightMetrics("w2", "linear2.weight", 3, 0.01, (0, 7)),

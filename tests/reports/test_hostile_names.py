@@ -17,6 +17,7 @@ from rich.text import Text
 from ffn_export.cli.progress import progress
 from ffn_export.core.json_text import json_text
 from ffn_export.core.plain_text import safe_json, safe_lines, visible
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stderr_console, stdout_console
@@ -45,8 +46,9 @@ def is_harmless(text: str) -> bool:
 @pytest.fixture
 def hostile(failed: ParityResult) -> ParityResult:
     cases = tuple(replace(case, case=HOSTILE, error=HOSTILE) for case in failed.cases)
+    checks = (CheckResult.of(HOSTILE, HOSTILE, (HOSTILE,)),)
     return replace(
-        failed, model=HOSTILE, against=HOSTILE, cases=cases, notes=(HOSTILE,), interface=(HOSTILE,),
+        failed, model=HOSTILE, against=HOSTILE, cases=cases, notes=(HOSTILE,), checks=checks,
         unavailable={HOSTILE: HOSTILE}, placement={HOSTILE: {HOSTILE: 1}},
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import OperatorGraph, Place, SiteGraph
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.bisection.result import Bisection
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.measures import PropertyMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
@@ -97,7 +98,7 @@ def test_page_holds_every_result(
     assert page.text.index("Failed") < page.text.index("Summary") < page.text.index("What failed")
     said = " ".join(page.text)
     assert "Norm: 3 nodes before, 1 after" in said
-    assert failed.interface[0] in said
+    assert failed.checks[0].findings[0] in said
     rows = {tuple(row[:2]): row for row in page.rows}
     assert rows["ort-cpu", "failed"] == [
         "ort-cpu", "failed", "1", "0", "1", "1", "292.40", "8.00", "36.55", "1.30", "batch=3,seq=5 large",
@@ -184,7 +185,9 @@ def test_names_cannot_write_markup(failed: ParityResult, fusion: FusionReport, s
     place = replace(site.before.places[1], label=evil, details=(evil,))
     graph = replace(site.before, places=(site.before.places[0], place, *site.before.places[2:]))
     sites = [replace(site, before=graph, sites=(evil,))]
-    result = replace(failed, model=evil, against=evil, cases=(case,), weights=weights, interface=(evil,))
+    result = replace(
+        failed, model=evil, against=evil, cases=(case,), weights=weights, checks=(CheckResult.of(evil, evil, (evil,)),)
+    )
     text = html_page(result, None, replace(fusion, target=evil), sites, [evil])
     assert "<script" not in text
     page = Page(text)

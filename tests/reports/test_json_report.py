@@ -32,7 +32,7 @@ def test_file_is_deterministic_in_field_order_and_ends_with_a_newline(passed: Pa
     write_json(passed.to_dict(), tmp_path / "r.json")
     text = (tmp_path / "r.json").read_text()
     assert text == json_text(passed.to_dict())
-    assert text.startswith('{\n  "verdict": "passed",\n  "format": 1,\n  "model": "bert-ffn.onnx",\n  "against"')
+    assert text.startswith('{\n  "verdict": "passed",\n  "format": 2,\n  "model": "bert-ffn.onnx",\n  "against"')
     assert text.endswith("}\n")
 
 

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from junitparser import JUnitXml
 
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.measures import PropertyMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.verdict import property_failure, weight_failure
@@ -23,15 +24,16 @@ MakeParity = Callable[..., ParityResult]
 def test_suites_counts_and_messages(failed: ParityResult, tmp_path: Path) -> None:
     write_junit(failed, tmp_path / "junit.xml")
     root = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
-    assert (root.tests, root.failures, root.errors, root.skipped) == (9, 4, 0, 2)
-    assert [suite.name for suite in root] == ["ort-cpu", "openvino", "ort-cuda", "interface", "weights", "runtimes"]
+    assert (root.tests, root.failures, root.errors, root.skipped) == (10, 5, 0, 2)
+    assert [suite.name for suite in root] == ["ort-cpu", "openvino", "ort-cuda", "checks", "weights", "runtimes"]
     tests = ElementTree.fromstring(junit_xml(failed)).iter("testcase")
     messages = {t.get("name"): t[0].get("message") for t in tests if len(t)}
     assert messages == {
         "batch=3,seq=5 large": failed.cases[1].failure(failed.tolerances),
         "batch=0,seq=5 normal": "bert-ffn itself refuses these inputs",
         "loading the model": "the GPU wheel of onnxruntime is not installed",
-        "inputs, outputs and axes": failed.interface[0],
+        "interface": failed.checks[0].findings[0],
+        "weights": failed.all_checks[1].findings[0],
         "w2": weight_failure(failed.weights[1], failed.tolerances),
     }
 
@@ -49,7 +51,7 @@ def test_holds_a_failure_exactly_where_the_result_failed(
         parity(),
         parity(skipped),
         parity(case("c", math.nan)),
-        replace(passed, interface=("x",)),
+        replace(passed, checks=(CheckResult.of("interface", "as the spec says", ("x",)),)),
     ]
     for result in results:
         assert (ElementTree.fromstring(junit_xml(result)).find(".//failure") is None) == result.passed

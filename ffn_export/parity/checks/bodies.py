@@ -20,6 +20,8 @@ from ffn_export.core.drawing import float_info
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
+from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.runtimes import contrib_operators
 from ffn_export.runtimes.half_precision import widened
 
@@ -43,6 +45,14 @@ class Judged:
 
     failures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def check(run: CheckedRun) -> CheckResult | None:
+    """Judge the bodies of the vendor's operators."""
+    if not run.model.functions:
+        return None
+    judged = judge(run.model)
+    return CheckResult.of("function bodies", "they compute their operators", judged.failures, judged.notes)
 
 
 def judge(model: ir.Model) -> Judged:

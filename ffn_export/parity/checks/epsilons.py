@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
+from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import Watched
 
 # Operator -> the epsilon of a node that states none, by the schemas of ONNX and ONNX Runtime.
@@ -26,6 +28,14 @@ _NORMS: Mapping[str, float] = {
 _ROUNDING = 2.0**-22
 # A number that is added before a root is an epsilon only where it is small.
 _LARGEST = 1e-2
+
+
+def check(run: CheckedRun) -> CheckResult | None:
+    """Hold the epsilons of the graph against the numbers that the module computes with."""
+    watched = run.module_trace
+    if watched is None:
+        return None
+    return CheckResult.of("epsilons", "those of the module", differences(run.model, watched))
 
 
 def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:

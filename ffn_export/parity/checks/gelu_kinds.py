@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import GeluKind, Watched
 
 _KINDS: Mapping[tuple[str, str], GeluKind] = {
@@ -17,6 +19,19 @@ _KINDS: Mapping[tuple[str, str], GeluKind] = {
     ("com.microsoft", "BiasGelu"): "erf",
     ("com.microsoft", "FastGelu"): "tanh",
 }
+
+
+def check(run: CheckedRun) -> CheckResult | None:
+    """Hold the GELUs of the graph against those of the module.
+
+    A declared bound says how far the model may be from the module: another GELU within it is allowed.
+    """
+    watched, declared = run.module_trace, run.tolerances
+    if watched is None or not watched.calls_gelu:
+        return None
+    if declared is not None and (declared.relative_l2 is not None or declared.closeness):
+        return None
+    return CheckResult.of("GELU kinds", "those of the module", differences(run.model, watched))
 
 
 def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:

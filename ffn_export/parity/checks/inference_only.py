@@ -11,10 +11,17 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.judging.check_result import CheckResult
 
 _DRAWING = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+
+
+def check(run: CheckedRun) -> CheckResult:
+    """Find nodes that train or draw random numbers."""
+    return CheckResult.of("inference only", "no node trains or draws", differences(run.model))
 
 
 def differences(model: ir.Model) -> tuple[str, ...]:

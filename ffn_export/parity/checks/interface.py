@@ -14,6 +14,27 @@ from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import Dim, TensorSpec
 from ffn_export.core.types import Array
+from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.judging.check_result import CheckResult
+from ffn_export.runtimes.ort_cpu import OrtCpu
+
+
+def check(run: CheckedRun) -> CheckResult:
+    """Hold inputs, outputs and axes of the graph against those that the reference promises."""
+    findings = (
+        *differences(run.model, run.reference.inputs, _output_names(run)),
+        *run.output_differences,
+        *(rejected(run.path) if run.loaded and OrtCpu.name in run.unavailable else ()),
+    )
+    return CheckResult.of("interface", "as the spec says", findings)
+
+
+def _output_names(run: CheckedRun) -> Sequence[str] | None:
+    """Return the names that the reference fixes or, once it ran, those that it gave; None where it never ran."""
+    source = run.reference.source
+    if source is not None and source.outputs is not None:
+        return source.outputs
+    return next(([output.output for output in result.outputs] for result in run.results if result.outputs), None)
 
 
 def differences(model: ir.Model, specs: Sequence[TensorSpec], outputs: Sequence[str] | None) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def compare(old: ParityResult, new: ParityResult) -> Comparison:
     not_asked = {case.runtime for case in judged} - {case.runtime for case in new.cases} - set(new.unavailable)
     held_against = [case for case in judged if case.runtime not in not_asked]
     regressions = [
-        *_interface(before, new),
+        *_checks(before, new),
         *_weights(before, new),
         *_missing(held_against, new),
         *_cases(held_against, new),
@@ -57,12 +57,12 @@ def compare(old: ParityResult, new: ParityResult) -> Comparison:
     return Comparison(len(held_against) + len(before.weights), tuple(regressions), tuple(notes))
 
 
-def _interface(old: ParityResult, new: ParityResult) -> Iterator[Regression]:
-    for what, now, before in (
-        ("interface", new.interface, old.interface),
-        ("formulas", new.formulas, old.formulas),
-    ):
-        yield from (Regression("failure", what, line) for line in now if line not in before)
+def _checks(old: ParityResult, new: ParityResult) -> Iterator[Regression]:
+    before = {(check.name, line) for check in old.checks for line in check.findings}
+    for check in new.checks:
+        yield from (
+            Regression("failure", check.name, line) for line in check.findings if (check.name, line) not in before
+        )
 
 
 def _weights(old: ParityResult, new: ParityResult) -> Iterator[Regression]:

@@ -10,6 +10,8 @@ from ffn_export.errors import UsageError
 from ffn_export.parity.cases.extreme_values import EXTREME
 from ffn_export.parity.cases.sizes.report import Sizes
 from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.check_result import CheckResult
+from ffn_export.parity.judging.derived_checks import DERIVED, derived_checks
 from ffn_export.parity.judging.imprecise_operators import IMPRECISE
 from ffn_export.parity.judging.measures import OutputMetrics, PropertyMetrics, UntracedConstant, WeightMetrics
 from ffn_export.parity.judging.runtime_quirks import EMPTY_TENSORS, MEANING
@@ -19,7 +21,7 @@ from ffn_export.runtimes.environment import Environment
 CaseStatus = Literal["passed", "warned", "failed", "skipped"]
 
 # Version of the stored form, which grows with every change that a reader has to know of.
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class ParityResult:
         tolerances: What was allowed.
         cases: Each runtime on each case.
         unavailable: Runtime -> why it could not judge.
-        interface: Differences of inputs, outputs and axes between the graph and the spec.
+        checks: Checks of the whole graph; :attr:`all_checks` has those beside that depend on the tolerances.
         weights: Constants that were traced to parameters.
         properties: Properties of the reference, asked of each runtime; empty where the reference has none.
         notes: What a reader should know beside the verdict, such as why failing inputs could not be kept.
@@ -156,7 +158,6 @@ class ParityResult:
         sizes: What sizes do in the graph, and at which it was not judged; None where cases were given.
         untraced: Constants that match no parameter.
         unheld: Parameters that the module reads and no constant holds.
-        formulas: Norms and GELUs of the graph that compute with another number or function than PyTorch.
     """
 
     model: str
@@ -164,7 +165,7 @@ class ParityResult:
     tolerances: Tolerances
     cases: tuple[CaseResult, ...]
     unavailable: Mapping[str, str] = field(default_factory=dict)
-    interface: tuple[str, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
     weights: tuple[WeightMetrics, ...] = ()
     properties: tuple[PropertyMetrics, ...] = ()
     notes: tuple[str, ...] = ()
@@ -175,7 +176,11 @@ class ParityResult:
     sizes: Sizes | None = None
     untraced: tuple[UntracedConstant, ...] = ()
     unheld: tuple[UntracedConstant, ...] = ()
-    formulas: tuple[str, ...] = ()
+
+    @property
+    def all_checks(self) -> tuple[CheckResult, ...]:
+        """Every check of the whole graph, with those of weights, properties and sizes under these tolerances."""
+        return (*self.checks, *derived_checks(self))
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -200,7 +205,7 @@ class ParityResult:
     @property
     def failures(self) -> tuple[str, ...]:
         """Every reason to fail, one line each."""
-        found = [*self.interface, *self.formulas]
+        found = [finding for check in self.checks for finding in check.findings]
         found += [f for each in self.weights if (f := verdict.weight_failure(each, self.tolerances)) is not None]
         cases = [
             (case, failure)
@@ -277,7 +282,8 @@ class ParityResult:
         data["warnings"] = list(self.warnings)
         data["cases"] = [case.to_dict(self.tolerances) for case in self.cases]
         data["properties"] = [each.to_dict() for each in self.properties]
-        return {name: value for name, value in data.items() if value or name not in ("untraced", "unheld", "formulas")}
+        data["checks"] = [check.to_dict() for check in self.all_checks]
+        return {name: value for name, value in data.items() if value or name not in ("untraced", "unheld")}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ParityResult:
@@ -295,8 +301,7 @@ class ParityResult:
             tolerances=Tolerances.from_dict(data["tolerances"]),
             cases=tuple(map(CaseResult.from_dict, data["cases"])),
             unavailable=dict(data["unavailable"]),
-            interface=tuple(data["interface"]),
-            formulas=tuple(data.get("formulas", ())),
+            checks=tuple(CheckResult.from_dict(each) for each in data["checks"] if each["name"] not in DERIVED),
             weights=tuple(map(WeightMetrics.from_dict, data["weights"])),
             untraced=tuple(map(UntracedConstant.from_dict, data.get("untraced", ()))),
             unheld=tuple(map(UntracedConstant.from_dict, data.get("unheld", ()))),

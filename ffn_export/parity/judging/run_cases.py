@@ -17,7 +17,9 @@ from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.cases.sizes.plan import Plan, plan
 from ffn_export.parity.cases.thresholds.aimed import Aimed, aimed
-from ffn_export.parity.checks import bodies, epsilons, gelu_kinds, inference_only, interface, properties
+from ffn_export.parity.checks import interface, properties
+from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.checks.registry import run_checks
 from ffn_export.parity.checks.weights import Weights, compare_weights
 from ffn_export.parity.judging.causes import Causes
 from ffn_export.parity.judging.evidence import Evaluated, Keeper
@@ -28,12 +30,10 @@ from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.runtime_quirks import caveats, of_operators
 from ffn_export.parity.judging.select_runtimes import load
 from ffn_export.parity.judging.tolerances import Tolerances
-from ffn_export.parity.reference import conditioning, repeatable
-from ffn_export.parity.reference.module_trace import Watched, watch
+from ffn_export.parity.reference import conditioning
 from ffn_export.parity.reference.references import Reference
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
-from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.torch_eager import torch_threads_kept
@@ -108,35 +108,29 @@ def run_cases(
         misdeclared = {**differing, **misdeclared}
     if loaded:
         progress("verifying properties")
-    watched = _watched(reference, cases, found)
-    judged_bodies = bodies.judge(model)
-    found_weights = _weights(model, reference, watched)
-    # Who declares a bound says how far a model may be from the module: another GELU within it is what was asked for.
-    declares_a_bound = tolerances is not None and (tolerances.relative_l2 is not None or bool(tolerances.closeness))
+    run = CheckedRun(
+        path, model, reference, cases, found, tuple(loaded), unavailable, tuple(misdeclared.values()), tolerances
+    )
+    checks = run_checks(run)
+    found_weights = _weights(run)
     return ParityResult(
         model=path.name,
         against=reference.name,
         tolerances=tolerances or Tolerances(),
         cases=(*broken, *found),
         unavailable=unavailable,
-        interface=(
-            *interface.differences(model, reference.inputs, _output_names(reference, found)),
-            *misdeclared.values(),
-            *(interface.rejected(path) if loaded and OrtCpu.name in unavailable else ()),
-            *inference_only.differences(model),
-            *judged_bodies.failures,
-            *_unrepeatable(reference, cases, found),
-        ),
-        formulas=(
-            *(() if watched is None else epsilons.differences(model, watched)),
-            *(() if watched is None or declares_a_bound else gelu_kinds.differences(model, watched)),
-        ),
+        checks=checks,
         weights=found_weights.traced,
         untraced=found_weights.untraced,
         unheld=found_weights.unheld,
-        properties=_properties(reference, loaded, cases, found),
+        properties=_properties(run, loaded),
         sizes=drawn.sizes,
-        notes=(*properties.expected_breaks(model), *judged_bodies.notes, *aim.notes, *_not_run(path.name, loaded)),
+        notes=(
+            *properties.expected_breaks(model),
+            *(note for check in checks for note in check.notes),
+            *aim.notes,
+            *_not_run(path.name, loaded),
+        ),
         placement={name: runner.placement() for name, runner in loaded.items()},
         precision={name: runner.precision() for name, runner in loaded.items()},
         environment=environment.current(threads),
@@ -155,13 +149,6 @@ def _not_run(model: str, loaded: Collection[str]) -> tuple[str, ...]:
         return ()
     judges = " and ".join(loaded)
     return (f"{model} itself was not run, only the PyTorch module: by {judges}; ask a runtime of the file too",)
-
-
-def _output_names(reference: Reference, found: Sequence[CaseResult]) -> Sequence[str] | None:
-    """Return the names that the reference fixes or, once it ran, those that it gave; None where it never ran."""
-    if reference.source is not None and reference.source.outputs is not None:
-        return reference.source.outputs
-    return next(([output.output for output in result.outputs] for result in found if result.outputs), None)
 
 
 def _in_order(work: Callable[[Item], Result], items: Sequence[Item], jobs: int) -> Iterator[Result]:
@@ -223,43 +210,19 @@ def _evaluated(
     return Evaluated(case, feeds, truths, outputs, tuple(results))
 
 
-def _watched(reference: Reference, cases: Sequence[Case], found: Sequence[CaseResult]) -> Watched | None:
-    """Watch the module on the first case that it took."""
-    case = _first(cases, [result for result in found if result.outputs])
-    if reference.source is None or case is None:
-        return None
-    return watch(reference.source, case.feeds(reference.inputs))
+def _weights(run: CheckedRun) -> Weights:
+    source = run.reference.source
+    return Weights() if source is None else compare_weights(run.model, source.module, run.module_trace)
 
 
-def _unrepeatable(reference: Reference, cases: Sequence[Case], found: Sequence[CaseResult]) -> tuple[str, ...]:
-    """Call the reference again on the first case with numbers in it."""
-    with_numbers = [result for result in found if any(output.elements for output in result.outputs)]
-    case = _first(cases, with_numbers)
-    return () if case is None else repeatable.differences(reference, case.feeds(reference.inputs))
-
-
-def _weights(model: ir.Model, reference: Reference, watched: Watched | None) -> Weights:
-    if reference.source is None:
-        return Weights()
-    return compare_weights(model, reference.source.module, watched)
-
-
-def _first(cases: Sequence[Case], results: Sequence[CaseResult]) -> Case | None:
-    """Return the first case that one of the results is of."""
-    names = {result.case for result in results}
-    return next((case for case in cases if case.name in names), None)
-
-
-def _properties(
-    reference: Reference, loaded: Mapping[str, Runner], cases: Sequence[Case], found: Sequence[CaseResult]
-) -> tuple[PropertyMetrics, ...]:
+def _properties(run: CheckedRun, loaded: Mapping[str, Runner]) -> tuple[PropertyMetrics, ...]:
     """Ask every runtime the properties of the reference, on the first case with results that can be compared."""
-    ran = [result for result in found if result.outputs and all(o.problem is None for o in result.outputs)]
-    case = _first(cases, ran)
+    ran = [result for result in run.results if result.outputs and all(o.problem is None for o in result.outputs)]
+    case = run.first(ran)
     if case is None:
         return ()
-    asked = properties.questions(reference, case)
-    feeds = case.feeds(reference.inputs)
+    asked = properties.questions(run.reference, case)
+    feeds = case.feeds(run.reference.inputs)
     on_case = [result for result in ran if result.case == case.name]
     own = {output.output: output for result in on_case for output in result.outputs}
     runners = {result.runtime: loaded[result.runtime] for result in on_case}

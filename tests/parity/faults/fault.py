@@ -143,8 +143,11 @@ def failure(values: str = "", **sizes: int) -> Catch:
 def catches(result: ParityResult) -> list[Catch]:
     """Return everything that spoke against a model."""
     allowed = result.tolerances
-    found = [Catch("interface") for _ in result.interface]
-    found += [Catch("formula") for _ in result.formulas]
+    found = [
+        Catch("formula" if check.name in ("epsilons", "GELU kinds") else "interface")
+        for check in result.checks
+        for _ in check.findings
+    ]
     found += [Catch("weights") for weight in result.weights if verdict.weight_failure(weight, allowed) is not None]
     found += [Catch("property", each.property) for each in result.properties if verdict.property_failure(each, allowed)]
     for case in result.cases:

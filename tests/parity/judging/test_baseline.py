@@ -9,6 +9,7 @@ import pytest
 
 from ffn_export.core.regression import Comparison
 from ffn_export.parity.judging.baseline import compare
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.measures import Deviation, OutputMetrics, PropertyMetrics, WeightMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
@@ -155,7 +156,9 @@ def test_interface_and_properties() -> None:
     old = replace(result(case(2.0)), properties=(holds,))
     assert "held and does not now" in lines(old, replace(old, properties=(replace(holds, ulps=99.0),)))[0]
     assert "tested in the baseline and is not now" in lines(old, replace(old, properties=()))[0]
-    assert lines(old, replace(old, interface=("input 'x' is float16",))) == ("interface: input 'x' is float16",)
+    found = CheckResult.of("interface", "as the spec says", ("input 'x' is float16",))
+    assert lines(old, replace(old, checks=(found,))) == ("interface: input 'x' is float16",)
+    assert lines(replace(old, checks=(found,)), replace(old, checks=(found,))) == ()
 
 
 def test_what_else_is_different_is_noted() -> None:

@@ -1,6 +1,6 @@
 """A stored result follows its schema, and one that was stored long ago is still read and judged.
 
-``data/result-format-1.json`` is what ``verify`` found of ``d2l-ffn-addnorm``, fused for ``ort`` with an epsilon of
+``data/result-format-2.json`` is what ``verify`` found of ``d2l-ffn-addnorm``, fused for ``ort`` with an epsilon of
 1.003e-5 in place of 1e-5, on ``ort-cpu`` and ``reference``. It is not to be written again: it is the format.
 """
 
@@ -19,6 +19,7 @@ import pytest
 import ffn_export as fx
 from ffn_export.core.json_text import json_text
 from ffn_export.errors import UsageError
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.measures import (
     Deviation,
     OutputMetrics,
@@ -29,7 +30,7 @@ from ffn_export.parity.judging.measures import (
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 
-STORED = Path(__file__).parent / "data" / "result-format-1.json"
+STORED = Path(__file__).parent / "data" / "result-format-2.json"
 SCHEMA = json.loads(resources.files("ffn_export.parity.judging").joinpath("result.schema.json").read_text())
 LENIENT, STRICT = Tolerances(floor_ulps=100.0), Tolerances(baseline_factor=0.0, floor_ulps=0.1)
 
@@ -87,8 +88,8 @@ def test_what_is_read_is_written_again_as_it_was(stored: Any) -> None:
 
 
 def test_another_format_is_refused(stored: Any) -> None:
-    with pytest.raises(UsageError, match=r"format 1, which this version reads \(found: 2\)"):
-        ParityResult.from_dict({**stored, "format": 2})
+    with pytest.raises(UsageError, match=r"format 2, which this version reads \(found: 1\)"):
+        ParityResult.from_dict({**stored, "format": 1})
 
 
 def test_the_stored_result_follows_the_schema(stored: Any, validator: Any) -> None:
@@ -110,7 +111,7 @@ def test_results_made_now_follow_the_schema(validator: Any) -> None:
             CaseResult("ort-cpu", "batch=0 normal", {"batch": 0}, "normal", 0, skipped="refused"),
         ),
         {"openvino": "not installed"},
-        ("output 'y' has other axes",),
+        (CheckResult.of("interface", "as the spec says", ("output 'y' has other axes",)),),
         (WeightMetrics("w", "a+b", 1, math.inf, (0, 0), "packed", 0.1),),
         (PropertyMetrics("ort-cpu", "the same inputs give the same bits", "y", exact=True, problem="it raised"),),
         ("failing inputs are not kept",),
@@ -129,7 +130,7 @@ def test_results_made_now_follow_the_schema(validator: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("format",), 2),
+        (("format",), 1),
         (("passed",), "yes"),
         (("cases", 0, "status"), "fine"),
         (("cases", 0, "outputs", 0, "actual", "ulps"), -1),
@@ -156,9 +157,7 @@ def test_the_schema_asks_for_every_part(stored: Any, validator: Any, name: str) 
 
 def test_the_schema_lists_every_field_that_is_written() -> None:
     foreign = (UntracedConstant("w", "float32[6,10]", "fc.weight"),)
-    result = replace(
-        ParityResult.from_dict(json.loads(STORED.read_text())), untraced=foreign, unheld=foreign, formulas=("x",)
-    )
+    result = replace(ParityResult.from_dict(json.loads(STORED.read_text())), untraced=foreign, unheld=foreign)
     data = result.to_dict()
     defs = SCHEMA["$defs"]
     case = replace(result.cases[0], hint="row 0 of mask sees no key").to_dict(result.tolerances)
@@ -168,7 +167,7 @@ def test_the_schema_lists_every_field_that_is_written() -> None:
     for written, schema in (
         (data, SCHEMA), (data["tolerances"], defs["tolerances"]), (case, defs["case"]), (output, defs["output"]),
         (output["actual"], defs["deviation"]), (data["weights"][0], defs["weight"]),
-            (data["untraced"][0], defs["untraced"]),
+            (data["untraced"][0], defs["untraced"]), (data["checks"][0], defs["check"]),
         (asked, defs["property"]), (data["environment"], defs["environment"]),
     ):  # fmt: skip
         assert set(written) == set(schema["properties"])

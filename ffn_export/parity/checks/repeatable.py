@@ -10,9 +10,20 @@ from collections.abc import Mapping
 import numpy as np
 
 from ffn_export.core.types import Array
+from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.references import Reference
 
 _UNITS = 64  # in the last place of the largest: threads that add in another order stay far below
+
+
+def check(run: CheckedRun) -> CheckResult | None:
+    """Call the reference twice on the first case with numbers in it."""
+    case = run.first(result for result in run.results if any(output.elements for output in result.outputs))
+    if case is None:
+        return None
+    findings = differences(run.reference, case.feeds(run.reference.inputs))
+    return CheckResult.of("repeatable", "the reference gives the same numbers twice", findings)
 
 
 def differences(reference: Reference, feeds: Mapping[str, Array]) -> tuple[str, ...]:

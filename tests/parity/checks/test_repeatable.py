@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ffn_export import export, verify
 from ffn_export.exporter.source import from_module
-from ffn_export.parity.reference import repeatable
+from ffn_export.parity.checks import repeatable
 from ffn_export.parity.reference.references import TorchReference
 from tests.exporter.helpers import module_of
 

@@ -1,0 +1,56 @@
+"""What the checks of a whole graph read: the graph, its reference, and the cases that were run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import onnx_ir as ir
+
+from ffn_export.parity.cases.case import Case
+from ffn_export.parity.judging.result import CaseResult
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.reference.module_trace import Watched, watch
+from ffn_export.parity.reference.references import Reference
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """A verification after its cases.
+
+    Attributes:
+        path: The ONNX file.
+        model: The model in it.
+        reference: What it should compute.
+        cases: The cases.
+        results: Every runtime on every case.
+        loaded: Names of the runtimes that ran them.
+        unavailable: Runtime -> why it did not.
+        output_differences: Dtypes and axes of outputs that are not as the graph declares them, as the cases show.
+        tolerances: What was declared; None where the defaults judge.
+    """
+
+    path: Path
+    model: ir.Model
+    reference: Reference
+    cases: Sequence[Case]
+    results: Sequence[CaseResult]
+    loaded: Collection[str]
+    unavailable: Mapping[str, str]
+    output_differences: tuple[str, ...]
+    tolerances: Tolerances | None
+
+    @cached_property
+    def module_trace(self) -> Watched | None:
+        """The numbers that the module computes with, on the first case that it took; None without a module."""
+        case = self.first(result for result in self.results if result.outputs)
+        if self.reference.source is None or case is None:
+            return None
+        return watch(self.reference.source, case.feeds(self.reference.inputs))
+
+    def first(self, results: Iterable[CaseResult]) -> Case | None:
+        """Return the first case that one of the results is of."""
+        names = {result.case for result in results}
+        return next((case for case in self.cases if case.name in names), None)

@@ -1,0 +1,27 @@
+"""Every check of a whole graph. A new check is a file with a function ``check``, and its name here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ffn_export.parity.checks import bodies, epsilons, gelu_kinds, inference_only, interface, repeatable
+from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.judging.check_result import CheckResult
+
+Check = Callable[[CheckedRun], CheckResult | None]
+"""Returns None where there is nothing to check."""
+
+CHECKS: tuple[Check, ...] = (
+    interface.check,
+    inference_only.check,
+    bodies.check,
+    repeatable.check,
+    epsilons.check,
+    gelu_kinds.check,
+)
+
+
+def run_checks(run: CheckedRun) -> tuple[CheckResult, ...]:
+    """Run every check that applies."""
+    found = (check(run) for check in CHECKS)
+    return tuple(result for result in found if result is not None)

@@ -1,0 +1,52 @@
+"""The result of one check of a whole graph. Plain data: it can be stored and read again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+CheckVerdict = Literal["passed", "warned", "failed", "not checked"]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a check found.
+
+    Attributes:
+        name: Name of the check, such as ``interface``.
+        verdict: ``failed`` if a finding is a fault.
+        words: The result in a few words, shown in tables.
+        findings: One line for each fault.
+        notes: What a reader should know beside the verdict, a line each.
+    """
+
+    name: str
+    verdict: CheckVerdict
+    words: str
+    findings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, holds: str, findings: tuple[str, ...], notes: tuple[str, ...] = ()) -> CheckResult:
+        """Return the result of a check that passes unless it finds something.
+
+        Args:
+            name: Name of the check.
+            holds: What is true where nothing is found, in a few words.
+            findings: One line for each fault.
+            notes: See the class.
+        """
+        if not findings:
+            return cls(name, "passed", holds, notes=notes)
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        return cls(name, "failed", f"{findings[0]}{more}", findings, notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
+        """Read what :meth:`to_dict` wrote."""
+        return cls(data["name"], data["verdict"], data["words"], tuple(data["findings"]), tuple(data["notes"]))
