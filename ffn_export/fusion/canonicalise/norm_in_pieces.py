@@ -110,13 +110,17 @@ def _statistics(pieces: Pieces, y: ir.Value) -> _Statistics:
     is_mean_read = centre.mean.is_graph_output() or not own.issuperset(readers(centre.mean))
     if len(inverses) > 1 or not (inverses or is_mean_read):
         return _Statistics()
-    # ONNX Runtime's reductions give another shape than the standard for an empty input: who reads it would see that,
-    # unless it is reshaped.
     kept = (centre.mean, *(node.outputs[0] for node in inverses))
     others = [user for value in kept for user in readers(value) if user not in own]
-    if any(value.is_graph_output() for value in kept) or not all(is_standard(user, "Reshape") for user in others):
+    are_reshaped = all(is_standard(user, "Reshape") for user in others)
+    # The reductions of ONNX Runtime give another shape than the standard for an empty input, and a reader sees it.
+    if _may_be_empty(y) and (any(value.is_graph_output() for value in kept) or not are_reshaped):
         return _Statistics()
     return _Statistics(kept, inverses)
+
+
+def _may_be_empty(value: ir.Value) -> bool:
+    return value.shape is None or not all(isinstance(size, int) and size > 0 for size in value.shape)
 
 
 @remembered
