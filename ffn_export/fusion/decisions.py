@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ffn_export.activations import TABLE
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.fusion.by_rows.apply import GEMM_RULE
 from ffn_export.fusion.costs import Costs, costs
@@ -20,7 +21,7 @@ from ffn_export.fusion.targets import Target
 
 GEMM, PADDED = GEMM_RULE, PADDED_RULE
 # Activations of the feed-forwards that are measured, whole and in pieces.
-MEASURED_IN_PIECES = ("gelu", "gelu_tanh", "relu", "silu")
+MEASURED_IN_PIECES = tuple(name for name, each in TABLE.items() if each.measured_in_pieces)
 # A table is measured once, and a kernel's cost varies from run to run by about so much.
 _LEAD = 0.10
 # A bias may cost less within the product, but the table does not hold what the reshapes around that cost.
