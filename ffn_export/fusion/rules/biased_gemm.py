@@ -30,7 +30,6 @@ class BiasedGemm(Rule):
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "Gemm"
     ends: ClassVar[frozenset[Operator]] = OPERATORS | {("", "Mul")}
-    targets: ClassVar[frozenset[str] | None] = frozenset({"ort"})
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before an activation, or the one beside it in a gated feed-forward."""

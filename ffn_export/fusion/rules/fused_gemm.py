@@ -28,8 +28,6 @@ class FusedGemm(Rule):
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "com.microsoft::FusedGemm"
     ends: ClassVar[frozenset[Operator]] = OPERATORS_OF_MODULES & standard(*FUSED_GEMM)
-    targets: ClassVar[frozenset[str] | None] = frozenset({"ort", "ort-cpu"})
-    is_open: ClassVar[bool] = True
     reshapes: ClassVar[bool] = True
 
     def match(self, node: ir.Node) -> Found:
