@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 Function = Callable[[ArrayLike], FloatArray]
 
+SQUARE = "Square"
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -31,8 +33,10 @@ class Activation:
         name: Its name in the reference modules, in reports and in the functions of ``--outline``.
         operators: The operators that compute it: those of the standard by name, others as ``domain::Name``.
             ``Gelu:tanh`` is ``Gelu`` with ``approximate="tanh"``. ONNX's schemas say from which opset on each exists.
-        chain: Where no operator computes it: the standard operators that do, each reading the one before it.
-            ``Square`` is a power of two or a product of a value with itself.
+        chain: If no operator computes it: the standard operators that do, each reading the one before it and nothing
+            else. ``Square`` is a power of two or a product of a value with itself.
+        spelling: Its rule in ``fusion/canonicalise``, as ``mish.Mish``, if exporters write its operator as several.
+            The rules of ``Gelu`` and ``Swish`` are in ``fusion/targets.py``: targets write different operators.
         torch: Name of its class in ``torch.nn``, or its formula in methods of ``Tensor``. None for an activation
             that is recognised in graphs only.
         constants: Arguments of that class; the NumPy formula holds for these only.
@@ -47,6 +51,7 @@ class Activation:
     name: str
     operators: tuple[str, ...] = ()
     chain: tuple[str, ...] = ()
+    spelling: str | None = None
     torch: str | Callable[[Tensor], Tensor] | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
     numpy: Function | None = None
@@ -58,8 +63,8 @@ class Activation:
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
-        """Its operators as ``(domain, name)``."""
-        split = (operator.rpartition("::") for operator in self.operators)
+        """Its operators as ``(domain, name)``; those of its chain if it has none."""
+        split = (each.rpartition("::") for each in (*self.operators, *self.chain) if each != SQUARE)
         return tuple((domain, name.partition(":")[0]) for domain, _, name in split)
 
 
@@ -162,66 +167,52 @@ def _relu2(x: Tensor) -> Tensor:
     return x.relu().square()
 
 
-TABLE: Mapping[str, Activation] = MappingProxyType(
-    {
-        activation.name: activation
-        for activation in (
-            Activation("relu", ("Relu",), torch="ReLU", numpy=relu, in_fused_gemm=True, measured_in_pieces=True),
-            Activation(
-                "gelu",
-                ("Gelu", "com.microsoft::Gelu", "com.microsoft::BiasGelu"),
-                torch="GELU",
-                constants={"approximate": "none"},
-                numpy=gelu,
-                measured_in_pieces=True,
-            ),
-            Activation(
-                "gelu_tanh",
-                ("Gelu:tanh", "com.microsoft::FastGelu"),
-                torch="GELU",
-                constants={"approximate": "tanh"},
-                numpy=gelu_tanh,
-                aliases=("gelu_new", "gelu_fast", "gelu_pytorch_tanh"),
-                measured_in_pieces=True,
-            ),
-            # Each slope of Swish and QuickGelu has its own name; any other is ``swish(alpha)`` in a report.
-            Activation("quick_gelu", ("com.microsoft::QuickGelu",), torch=_quick_gelu, numpy=quick_gelu, alpha=1.702),
-            Activation(
-                "silu",
-                ("Swish",),
-                torch="SiLU",
-                numpy=silu,
-                aliases=("swish",),
-                alpha=1.0,
-                measured_in_pieces=True,
-            ),
-            Activation("relu2", chain=("Relu", "Square"), torch=_relu2, numpy=relu2),
-            Activation("tanh", ("Tanh",), torch="Tanh", numpy=tanh, in_fused_gemm=True),
-            Activation(
-                "elu", ("Elu",), torch="ELU", constants={"alpha": 1.0}, numpy=elu, alpha=1.0, in_fused_gemm=True
-            ),
-            Activation("mish", ("Mish",), torch="Mish", numpy=mish),
-            Activation("hardswish", ("HardSwish",), torch="Hardswish", numpy=hardswish),
-            Activation(
-                "leaky_relu",
-                ("LeakyRelu",),
-                torch="LeakyReLU",
-                constants={"negative_slope": 0.01},
-                numpy=leaky_relu,
-                alpha=0.01,
-                in_fused_gemm=True,
-            ),
-            Activation("sigmoid", ("Sigmoid",), in_fused_gemm=True),
-            Activation("softplus", ("Softplus",)),
-            Activation("softsign", ("Softsign",)),
-            Activation("selu", ("Selu",), outlined=False),
-            Activation("celu", ("Celu",), outlined=False),
-            Activation("hardsigmoid", ("HardSigmoid",), outlined=False),
-            Activation("thresholded_relu", ("ThresholdedRelu",), outlined=False),
-            Activation("clip", ("Clip",), outlined=False),
-        )
-    }
+_ALL = (
+    Activation("relu", ("Relu",), torch="ReLU", numpy=relu, in_fused_gemm=True, measured_in_pieces=True),
+    Activation(
+        "gelu",
+        ("Gelu", "com.microsoft::Gelu", "com.microsoft::BiasGelu"),
+        torch="GELU",
+        constants={"approximate": "none"},
+        numpy=gelu,
+        measured_in_pieces=True,
+    ),
+    Activation(
+        "gelu_tanh",
+        ("Gelu:tanh", "com.microsoft::FastGelu"),
+        torch="GELU",
+        constants={"approximate": "tanh"},
+        numpy=gelu_tanh,
+        aliases=("gelu_new", "gelu_fast", "gelu_pytorch_tanh"),
+        measured_in_pieces=True,
+    ),
+    # Each slope of Swish and QuickGelu has its own name; any other is ``swish(alpha)`` in a report.
+    Activation("quick_gelu", ("com.microsoft::QuickGelu",), torch=_quick_gelu, numpy=quick_gelu, alpha=1.702),
+    Activation("silu", ("Swish",), torch="SiLU", numpy=silu, aliases=("swish",), alpha=1.0, measured_in_pieces=True),
+    Activation("relu2", chain=("Relu", SQUARE), torch=_relu2, numpy=relu2),
+    Activation("tanh", ("Tanh",), torch="Tanh", numpy=tanh, in_fused_gemm=True),
+    Activation("elu", ("Elu",), torch="ELU", constants={"alpha": 1.0}, numpy=elu, alpha=1.0, in_fused_gemm=True),
+    Activation("softplus", ("Softplus",), spelling="softplus.Softplus"),
+    Activation("mish", ("Mish",), spelling="mish.Mish", torch="Mish", numpy=mish),
+    Activation("hardswish", ("HardSwish",), spelling="hard_swish.HardSwish", torch="Hardswish", numpy=hardswish),
+    Activation(
+        "leaky_relu",
+        ("LeakyRelu",),
+        torch="LeakyReLU",
+        constants={"negative_slope": 0.01},
+        numpy=leaky_relu,
+        alpha=0.01,
+        in_fused_gemm=True,
+    ),
+    Activation("sigmoid", ("Sigmoid",), in_fused_gemm=True),
+    Activation("softsign", ("Softsign",)),
+    Activation("selu", ("Selu",), outlined=False),
+    Activation("celu", ("Celu",), outlined=False),
+    Activation("hardsigmoid", ("HardSigmoid",), outlined=False),
+    Activation("thresholded_relu", ("ThresholdedRelu",), outlined=False),
+    Activation("clip", ("Clip",), outlined=False),
 )
-# Operators as ``(domain, name)``: all that are an activation, and those of the activations that modules can have.
-OPERATORS = frozenset(key for activation in TABLE.values() for key in activation.keys)
-OPERATORS_OF_MODULES = frozenset(key for each in TABLE.values() if each.torch is not None for key in each.keys)
+TABLE: Mapping[str, Activation] = MappingProxyType({each.name: each for each in _ALL})
+# Operators as ``(domain, name)``: all that activations are made of, and those of the activations of modules.
+OPERATORS = frozenset(key for each in _ALL for key in each.keys)
+OPERATORS_OF_MODULES = frozenset(key for each in _ALL if each.torch is not None for key in each.keys)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ffn_export.activations import OPERATORS, TABLE
+from ffn_export.activations import OPERATORS, SQUARE, TABLE
 from ffn_export.fusion import constants
 from ffn_export.fusion.rule import Operator, standard
 from ffn_export.fusion.views import float_of, input_at, string_of
@@ -18,13 +18,12 @@ CHAINED = frozenset(_BY_CHAIN.values())
 # Activation of ``FusedGemm`` -> the default of its alpha, which the kernel calls activation_alpha.
 FUSED_GEMM = {each.operators[0]: each.alpha for each in TABLE.values() if each.in_fused_gemm}
 _SLOPES = {operator: _BY_OPERATOR[operator].alpha or 0.0 for operator in ("Swish", "com.microsoft::QuickGelu")}
-_SQUARE = "Square"
 
 # Operators that compute each number of their result from the numbers in its place.
 ELEMENTWISE: frozenset[Operator] = OPERATORS | standard(
     "Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Reciprocal", "Neg", "Abs", "Exp", "Log", "Erf", "Min", "Max", "Sign",
     "Where", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Not", "And", "Or", "PRelu", "Sum",
-    "Sin", "Cos", "Floor", "Ceil", "Round", *(each for chain in _BY_CHAIN for each in chain if each != _SQUARE),
+    "Sin", "Cos", "Floor", "Ceil", "Round",
 )  # fmt: skip
 
 
@@ -39,7 +38,7 @@ def activation_name(activated: Sequence[ir.Node], pieces: Sequence[ir.Node]) -> 
         The name in the reference modules, or None where it is another function.
     """
     words = [string_of(node, "activation", "") or "" for node in activated]
-    chain = (*words, *(_SQUARE if _squares(node) else node.op_type for node in pieces))
+    chain = (*words, *(SQUARE if _squares(node) else node.op_type for node in pieces))
     if len(chain) == 1 and chain not in _BY_CHAIN:
         return operator_activation(pieces[0]) if pieces else _name(words[0])
     return _BY_CHAIN.get(chain) or _swish_in_pieces(pieces)

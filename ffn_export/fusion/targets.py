@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 
+from ffn_export.activations import TABLE
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.fusion.canonicalise.einsum_product import EinsumProduct
 from ffn_export.fusion.canonicalise.gelu import Gelu
 from ffn_export.fusion.canonicalise.half_norm import HalfNorm
-from ffn_export.fusion.canonicalise.hard_swish import HardSwish
 from ffn_export.fusion.canonicalise.layer_norm import LayerNorm
 from ffn_export.fusion.canonicalise.layer_norm_expanded import LayerNormExpanded
-from ffn_export.fusion.canonicalise.mish import Mish
 from ffn_export.fusion.canonicalise.norm_affine import NormBias, NormScale
 from ffn_export.fusion.canonicalise.norm_of_rows import NormOfRows
 from ffn_export.fusion.canonicalise.norm_of_sum import NormOfSum
 from ffn_export.fusion.canonicalise.rms_norm import RmsNorm
-from ffn_export.fusion.canonicalise.softplus import Softplus
 from ffn_export.fusion.canonicalise.swish import Swish
 from ffn_export.fusion.canonicalise.transposed_activation import TransposedActivation
 from ffn_export.fusion.report import SiteKind
@@ -73,10 +72,14 @@ class Target:
         return (*self.canonical, *self.forms, *self.open_forms)
 
 
+def _spelling(name: str) -> type[Rule]:
+    module, _, rule = name.partition(".")
+    found: type[Rule] = getattr(import_module(f"ffn_export.fusion.canonicalise.{module}"), rule)
+    return found
+
+
 _CANONICAL: Rules = (
-    Softplus,
-    Mish,
-    HardSwish,
+    *(_spelling(each.spelling) for each in TABLE.values() if each.spelling is not None),
     LayerNorm,
     LayerNormExpanded,
     RmsNorm,

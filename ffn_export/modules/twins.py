@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from ffn_export.activations import TABLE, Activation
+from ffn_export.activations import TABLE
 from ffn_export.errors import UsageError
 from ffn_export.modules import numpy_twin
 from ffn_export.modules.activations import Formula
@@ -159,17 +158,13 @@ def _formula(module: Formula) -> Twin:
 
 def _activation(module: nn.Module) -> Twin:
     """Return the formula of the table whose constants the module has."""
-    for activation in _OF_TORCH[type(module)]:
-        if all(getattr(module, name) == value for name, value in activation.constants.items()):
-            return numpy_twin.ACTIVATIONS[activation.name]
-    known = " or ".join(f"{k}={v}" for each in _OF_TORCH[type(module)] for k, v in each.constants.items())
+    of_class = [each for each in TABLE.values() if each.torch == type(module).__name__]
+    for each in of_class:
+        if all(getattr(module, name) == value for name, value in each.constants.items()):
+            return numpy_twin.ACTIVATIONS[each.name]
+    known = " or ".join(f"{name}={value}" for each in of_class for name, value in each.constants.items())
     raise UsageError(f"{type(module).__name__} has a NumPy twin for {known} only")
 
-
-_OF_TORCH: dict[type[nn.Module], list[Activation]] = defaultdict(list)
-for _each in TABLE.values():
-    if isinstance(_each.torch, str):
-        _OF_TORCH[getattr(nn, _each.torch)].append(_each)
 
 # One entry a type, looked up exactly: an OffsetRMSNorm must never be taken for the RMSNorm it extends.
 _TWINS: dict[type[nn.Module], Callable[[Any], Twin]] = {
@@ -184,5 +179,5 @@ _TWINS: dict[type[nn.Module], Callable[[Any], Twin]] = {
     nn.LayerNorm: _layer_norm,
     nn.RMSNorm: _rms_norm,
     Formula: _formula,
-    **dict.fromkeys(_OF_TORCH, _activation),
+    **{getattr(nn, each.torch): _activation for each in TABLE.values() if isinstance(each.torch, str)},
 }
