@@ -6,37 +6,21 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from ffn_export.core.activations import OPERATORS, SQUARE, TABLE
 from ffn_export.fusion import constants
 from ffn_export.fusion.rule import Operator, standard
 from ffn_export.fusion.views import float_of, input_at, string_of
 
-_NAMES = {
-    "Relu": "relu",
-    "Tanh": "tanh",
-    "Elu": "elu",
-    "Mish": "mish",
-    "HardSwish": "hardswish",
-    "LeakyRelu": "leaky_relu",
-    "Sigmoid": "sigmoid",
-    "Softplus": "softplus",
-    "Softsign": "softsign",
-    "Selu": "selu",
-    "Celu": "celu",
-    "HardSigmoid": "hardsigmoid",
-    "ThresholdedRelu": "thresholded_relu",
-    "Clip": "clip",
-    "BiasGelu": "gelu",
-    "FastGelu": "gelu_tanh",
-}
-
-# Operators that are activations by themselves.
-ACTIVATIONS: frozenset[Operator] = (
-    standard(*(name for name in _NAMES if name not in ("BiasGelu", "FastGelu")), "Gelu", "Swish")
-    | {("com.microsoft", name) for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")}
-)  # fmt: skip
+_BY_OPERATOR = {operator: each for each in TABLE.values() for operator in each.operators}
+_BY_CHAIN = {each.chain: name for name, each in TABLE.items() if each.chain}
+# Names of those that no operator computes: several nodes are their only form.
+CHAINED = frozenset(_BY_CHAIN.values())
+# Activation of ``FusedGemm`` -> the default of its alpha, which the kernel calls activation_alpha.
+FUSED_GEMM = {each.operators[0]: each.alpha for each in TABLE.values() if each.in_fused_gemm}
+_SLOPES = {operator: _BY_OPERATOR[operator].alpha or 0.0 for operator in ("Swish", "com.microsoft::QuickGelu")}
 
 # Operators that compute each number of their result from the numbers in its place.
-ELEMENTWISE: frozenset[Operator] = ACTIVATIONS | standard(
+ELEMENTWISE: frozenset[Operator] = OPERATORS | standard(
     "Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Reciprocal", "Neg", "Abs", "Exp", "Log", "Erf", "Min", "Max", "Sign",
     "Where", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Not", "And", "Or", "PRelu", "Sum",
     "Sin", "Cos", "Floor", "Ceil", "Round",
@@ -53,24 +37,25 @@ def activation_name(activated: Sequence[ir.Node], pieces: Sequence[ir.Node]) -> 
     Returns:
         The name in the reference modules, or None where it is another function.
     """
-    names = [_NAMES.get(string_of(node, "activation", "") or "") for node in activated]
-    names += [_name(node) for node in pieces]
-    if len(names) == 1:
-        return names[0]
-    if len(names) == 2 and names[0] == "relu" and _squares(pieces[-1]):
-        return "relu2"
-    return _swish_in_pieces(pieces)
+    words = [string_of(node, "activation", "") or "" for node in activated]
+    chain = (*words, *(SQUARE if _squares(node) else node.op_type for node in pieces))
+    if len(chain) == 1 and chain not in _BY_CHAIN:
+        return operator_activation(pieces[0]) if pieces else _name(words[0])
+    return _BY_CHAIN.get(chain) or _swish_in_pieces(pieces)
 
 
-def _name(node: ir.Node) -> str | None:
-    if node.op_type == "Gelu":
-        kind = string_of(node, "approximate", "none")
-        return "gelu_tanh" if kind == "tanh" and node.domain == "" else "gelu"
-    if node.op_type in ("Swish", "QuickGelu"):
-        alpha = float_of(node, "alpha", 1.0 if node.op_type == "Swish" else 1.702)
+def operator_activation(node: ir.Node) -> str | None:
+    """Name the activation that a node computes by itself; None where it is none."""
+    operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    if operator in _SLOPES:
         x = input_at(node, 0)
-        return _swish(alpha, None if x is None else x.dtype)
-    return _NAMES.get(node.op_type)
+        return _swish(float_of(node, "alpha", _SLOPES[operator]), None if x is None else x.dtype)
+    is_tanh = operator == "Gelu" and string_of(node, "approximate", "none") == "tanh"
+    return _name("Gelu:tanh" if is_tanh else operator)
+
+
+def _name(operator: str) -> str | None:
+    return _BY_OPERATOR[operator].name if operator in _BY_OPERATOR else None
 
 
 def _squares(node: ir.Node) -> bool:
@@ -100,7 +85,7 @@ def _swish_in_pieces(pieces: Sequence[ir.Node]) -> str | None:
 
 def _swish(alpha: float, dtype: ir.DataType | None) -> str:
     """Name the slope; it may have been rounded to the dtype of the graph."""
-    for name, known in (("silu", 1.0), ("quick_gelu", 1.702)):
+    for operator, known in _SLOPES.items():
         if abs(alpha - known) <= constants.rounding(known, dtype or ir.DataType.FLOAT):
-            return name
+            return _BY_OPERATOR[operator].name
     return f"swish({alpha:g})"

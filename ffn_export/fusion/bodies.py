@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.fusion.activations import FUSED_GEMM
 from ffn_export.fusion.body_builder import Values
 from ffn_export.fusion.builder import Builder
 
@@ -142,23 +143,13 @@ def _quick_gelu(w: _Writer, inputs: Values) -> list[ir.Value]:
     return [w.like(w.op.Mul(x, w.op.Sigmoid(scaled)), inputs[0])]
 
 
-# Activation of FusedGemm -> the attribute that it has as a node of its own, and its default.
-GEMM_ACTIVATIONS: Mapping[str, tuple[str, float] | None] = {
-    "Relu": None,
-    "Tanh": None,
-    "Sigmoid": None,
-    "LeakyRelu": ("alpha", 0.01),
-    "Elu": ("alpha", 1.0),
-}
-
-
 def _fused_gemm(w: _Writer, inputs: Values) -> list[ir.Value]:
     given = [value if value is None else w.wide(value) for value in inputs]
     activation = w.attributes["activation"]
     names = ("alpha", "beta", "transA", "transB")
     y = w.op.Gemm(*given, **{name: _renamed(w.attributes[name], name) for name in names})
-    parameter = GEMM_ACTIVATIONS[activation]
-    attributes = {} if parameter is None else {parameter[0]: _renamed(w.attributes["activation_alpha"], parameter[0])}
+    has_alpha = FUSED_GEMM[activation] is not None
+    attributes = {"alpha": _renamed(w.attributes["activation_alpha"], "alpha")} if has_alpha else {}
     return [w.like(getattr(w.op, activation)(y, **attributes), inputs[0])]
 
 
@@ -243,7 +234,7 @@ def of(node: ir.Node) -> Body | None:
     body = BODIES.get(node.op_type) if node.domain == DOMAIN else None
     if body is None or not body.required <= len(node.inputs) <= len(body.inputs):
         return None
-    if node.op_type == "FusedGemm" and node.attributes.get_string("activation", "") not in GEMM_ACTIVATIONS:
+    if node.op_type == "FusedGemm" and node.attributes.get_string("activation", "") not in FUSED_GEMM:
         return None
     if any(value is None for value in node.inputs[: body.required]) or len(node.outputs) > len(body.outputs):
         return None
@@ -259,9 +250,9 @@ def attributes_of(node: ir.Node, body: Body) -> dict[str, Any]:
     """Return the attributes that a body reads, from a node or by default."""
     found = {name: attribute.value for name, attribute in node.attributes.items() if name in body.attributes}
     defaults = dict(body.attributes)
-    parameter = GEMM_ACTIVATIONS.get(str(found.get("activation", "")))
-    if parameter is not None:
-        defaults["activation_alpha"] = parameter[1]
+    alpha = FUSED_GEMM.get(str(found.get("activation", "")))
+    if alpha is not None:
+        defaults["activation_alpha"] = alpha
     return defaults | found
 
 

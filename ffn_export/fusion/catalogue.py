@@ -9,7 +9,6 @@ import inspect
 import sys
 from collections.abc import Iterator
 
-from ffn_export.fusion import canonicalise, rules
 from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.targets import TARGETS, Target
 
@@ -22,12 +21,16 @@ it: no intermediate that is a graph output or is read elsewhere, a dtype with a 
 can be raised to. Otherwise the site is left alone, and the report says why.
 """
 
+_STANDARD = TARGETS["portable"].canonical
+# Every rule, in the order of the page.
+EVERY = tuple(dict.fromkeys(rule for target in TARGETS.values() for rule in target.rules))
+
 
 def page() -> str:
     """Return the whole page as Markdown."""
     parts = [_INTRODUCTION, "## Targets\n", *map(_target, TARGETS.values())]
-    parts += ["\n## Canonical operators\n", *map(_section, canonicalise.RULES)]
-    parts += ["## Forms of targets\n", *map(_section, rules.RULES)]
+    parts += ["\n## Canonical operators\n", *map(_section, _STANDARD)]
+    parts += ["## Forms of targets\n", *(_section(rule) for rule in EVERY if rule not in _STANDARD)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -44,16 +47,15 @@ def _section(rule: type[Rule]) -> str:
 
 def _lines(rule: type[Rule]) -> Iterator[str]:
     users = [name for name, target in TARGETS.items() if rule in target.rules]
-    yield f"### {rule().name}\n"
+    yield f"### {rule.name}\n"
     # A rule that stands beside another in its file is described there, and has a line of its own.
     own = inspect.getdoc(rule) or ""
     yield f"{own}\n"
-    every = (*canonicalise.RULES, *rules.RULES)
-    first = next(each for each in every if each.__module__ == rule.__module__)
-    yield f"{_described(rule.__module__) if first is rule else f'As `{first().name}` above.'}\n"
+    first = next(each for each in EVERY if each.__module__ == rule.__module__)
+    yield f"{_described(rule.__module__) if first is rule else f'As `{first.name}` above.'}\n"
     # What several rules have in common is described in the file of their base.
     for base in rule.__bases__:
-        if issubclass(base, Rule) and base is not Rule and base not in every and base.__module__ != rule.__module__:
+        if base is not Rule and base not in EVERY and base.__module__ != rule.__module__:
             yield f"{_described(base.__module__)}\n"
     yield f"- Site: `{rule.site}`"
     yield f"- Writes: `{rule.writes or 'the operators that are there'}`"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ffn_export.core.activations import TABLE
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.fusion.by_rows.rewrite import GEMM_RULE
 from ffn_export.fusion.costs import Costs, costs
@@ -20,7 +21,7 @@ from ffn_export.fusion.targets import Target
 
 GEMM, PADDED = GEMM_RULE, PADDED_RULE
 # Activations of the feed-forwards that are measured, whole and in pieces.
-MEASURED_IN_PIECES = ("gelu", "gelu_tanh", "relu", "silu")
+MEASURED_IN_PIECES = tuple(name for name, each in TABLE.items() if each.measured_in_pieces)
 # A table is measured once, and a kernel's cost varies from run to run by about so much.
 _LEAD = 0.10
 # A bias may cost less within the product, but the table does not hold what the reshapes around that cost.
@@ -44,17 +45,10 @@ class Decision:
     reason: str
 
 
-def open_rules(target: Target) -> tuple[type[Rule], ...]:
-    """Return the rules that are a choice for this target."""
-    return tuple(rule for rule in target.forms if target.provider is not None and rule.is_open)
-
-
 def open_names(target: Target) -> tuple[str, ...]:
     """Return the names of all that is a choice, in the order in which it is tried."""
-    if target.provider is None:
-        return ()
     by_rows, padded = [GEMM] if target.by_rows else [], [PADDED] if target.padded_widths else []
-    return (*(rule().name for rule in open_rules(target)), *by_rows, *padded)
+    return (*(rule.name for rule in target.open_forms), *by_rows, *padded)
 
 
 def decisions(target: Target) -> Mapping[str, Decision]:
@@ -62,10 +56,7 @@ def decisions(target: Target) -> Mapping[str, Decision]:
     if target.provider is None:
         return {}
     table = costs(target.provider)
-    found = {
-        rule().name: _decision(rule, table, unmeasured=target.name in rule.used_unmeasured)
-        for rule in open_rules(target)
-    }
+    found = {rule.name: _decision(rule, table, unmeasured=rule in target.used_unmeasured) for rule in target.open_forms}
     if target.by_rows:
         found[GEMM] = Decision(GEMM, False, _RESHAPES)
     if target.padded_widths:
@@ -127,16 +118,16 @@ def check(forms: Forms, target: Target) -> None:
     for name in sorted(forms.rules - set(known)):
         meant = did_you_mean(name, known)
         raise UsageError(f"{name!r} is no open form of {target.name};{meant} open are {', '.join(known) or 'none'}")
-    for rule in open_rules(target):
-        if rule.undoes is not None and {rule().name, rule.undoes} <= forms.rules:
-            raise UsageError(f"{rule().name} and {rule.undoes} undo each other: take one of them")
+    for rule in target.open_forms:
+        if rule.undoes is not None and {rule.name, rule.undoes} <= forms.rules:
+            raise UsageError(f"{rule.name} and {rule.undoes} undo each other: take one of them")
     if not target.by_rows and (forms.chunk is not None or forms.pieces):
         what = "pieces" if forms.pieces else "chunks"
         raise UsageError(f"{target.name} has no form in {what}: take --target ort-cpu")
 
 
 def _decision(rule: type[Rule], table: Costs | None, *, unmeasured: bool) -> Decision:
-    name = rule().name
+    name = rule.name
     if rule.reshapes:
         return Decision(name, unmeasured, _RESHAPES)
     if not rule.replaces:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from ffn_export.core.activations import TABLE
 from ffn_export.fusion import constants
 from ffn_export.fusion.activations import ELEMENTWISE
 from ffn_export.fusion.region import HALVES, LAYOUT
@@ -15,15 +16,9 @@ from ffn_export.fusion.views import input_at, is_standard, readers
 
 Attribute = int | float | str
 
-# What the attribute ``activation`` may say; names and formulas of the reference modules.
-ACTIVATIONS = frozenset(
-    {"relu", "relu2", "gelu", "gelu_tanh", "silu", "quick_gelu", "swish", "mish", "hardswish", "tanh", "sigmoid",
-     "elu", "leaky_relu", "softplus", "softsign"}
-)  # fmt: skip
-_WITH_ALPHA = {
-    "silu": 1.0, "quick_gelu": 1.702, "swish": None, "elu": 1.0, "leaky_relu": 0.01,
-}  # fmt: skip
-_DEFAULT_ALPHA = {"QuickGelu": 1.702, "Swish": 1.0, "Elu": 1.0, "LeakyRelu": 0.01, "FusedGemm": None}
+# What the attribute ``activation`` may say, and the default of its alpha, None for none; ``swish`` has no default.
+_ALPHA = {name: each.alpha for name, each in TABLE.items() if each.outlined}
+_SLOPED = {key for each in TABLE.values() if each.alpha is not None for key in each.keys}
 _WITH_BIAS = ("BiasGelu", "FastGelu")
 
 
@@ -230,23 +225,18 @@ def _trailing(reader: _Reader) -> tuple[tuple[ir.Node, ...], ir.Value, ir.Value 
 
 def _activation(site: FoundSite) -> tuple[dict[str, Attribute], bool]:
     name = (site.activation or "").partition("(")[0]
-    if name not in ACTIVATIONS:
-        return {"activation": "other"}, False
-    attributes: dict[str, Attribute] = {"activation": name}
-    if name in _WITH_ALPHA:
-        alpha = _alpha(site) if _alpha(site) is not None else _WITH_ALPHA[name]
-        if alpha is None:
-            return {"activation": "other"}, False
-        attributes["alpha"] = float(alpha)
-    return attributes, True
+    if name in _ALPHA and _ALPHA[name] is None:
+        return {"activation": name}, True
+    alpha = _alpha(site) if name in (*_ALPHA, "swish") else None
+    alpha = _ALPHA.get(name) if alpha is None else alpha
+    return ({"activation": "other"}, False) if alpha is None else ({"activation": name, "alpha": alpha}, True)
 
 
 def _alpha(site: FoundSite) -> float | None:
     for node in site.nodes:
-        if node.op_type in _DEFAULT_ALPHA:
-            key = "activation_alpha" if node.op_type == "FusedGemm" else "alpha"
-            given = node.attributes.get(key)
-            return _DEFAULT_ALPHA[node.op_type] if given is None else given.as_float()
+        if node.op_type == "FusedGemm" or (node.domain, node.op_type) in _SLOPED:
+            given = node.attributes.get("activation_alpha" if node.op_type == "FusedGemm" else "alpha")
+            return None if given is None else given.as_float()
     numbers = [constants.number(v) for n in site.between if is_standard(n, "Mul") for v in n.inputs]
     return next((number for number in numbers if number is not None), None)
 

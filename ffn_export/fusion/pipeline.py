@@ -13,7 +13,7 @@ from ffn_export.core.strict import expose
 from ffn_export.exporter import weight_layout
 from ffn_export.fusion import batch_of_one, functions, inference, ir_version_3, no_ops, opset, scopes, synonyms
 from ffn_export.fusion.by_rows.rewrite import by_rows
-from ffn_export.fusion.decisions import GEMM, PADDED, in_use, open_rules
+from ffn_export.fusion.decisions import GEMM, PADDED, in_use
 from ffn_export.fusion.engine import Log, Sweep
 from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
@@ -146,8 +146,7 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
 
 
 def _in_use(target: Target, forms: Forms) -> tuple[type[Rule], ...]:
-    left = {rule for rule in open_rules(target) if rule().name not in forms.rules}
-    return tuple(rule for rule in target.forms if rule not in left)
+    return (*target.forms, *(rule for rule in target.open_forms if rule.name in forms.rules))
 
 
 def _by_rows(

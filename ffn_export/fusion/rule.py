@@ -57,37 +57,29 @@ class Rule(ABC):
     """One rewriting of the spellings of one function into one operator.
 
     Attributes:
+        name: How reports call the rule: its class name in kebab case.
         site: Kind of the site that a refusal of this rule is reported as.
         writes: The operator that it writes, ``domain::Name`` for a vendor's; None where it only keeps
             operators that are there.
         ends: The operators that may end a match, as ``(domain, name)``.
-        targets: Targets that use the rule; None means all.
-        instead_of: The canonical rule whose place it takes for these targets.
-        is_open: Whether it writes a form that a target for speed may leave.
-        replaces: The operators that such a form makes one, as the table of costs names them; empty where the table
+        replaces: The operators that an open form makes one, as the table of costs names them; empty where the table
             cannot tell the two apart, and only tuning can.
         costs_as: What the table calls the operator that it writes.
         reshapes: Whether it puts reshapes around what it writes, of which the table knows nothing.
         undoes: Name of the open rule that it is the reverse of.
-        used_unmeasured: Targets that use the form where the table has no costs of it.
     """
 
+    name: ClassVar[str]
     site: ClassVar[SiteKind]
     writes: ClassVar[str | None]
     ends: ClassVar[frozenset[Operator]]
-    targets: ClassVar[frozenset[str] | None] = None
-    instead_of: ClassVar[type[Rule] | None] = None
-    is_open: ClassVar[bool] = False
     replaces: ClassVar[tuple[str, ...]] = ()
     costs_as: ClassVar[str] = ""
     reshapes: ClassVar[bool] = False
     undoes: ClassVar[str | None] = None
-    used_unmeasured: ClassVar[frozenset[str]] = frozenset()
 
-    @property
-    def name(self) -> str:
-        """How reports call the rule: its class name in kebab case."""
-        return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(type(self).__name__))
+    def __init_subclass__(cls) -> None:
+        cls.name = "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(cls.__name__))
 
     @abstractmethod
     def match(self, node: ir.Node) -> Found:

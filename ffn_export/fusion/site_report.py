@@ -9,7 +9,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from ffn_export.fusion import experts, mixed, sites
-from ffn_export.fusion.decisions import decisions, open_rules
+from ffn_export.fusion.decisions import decisions
 from ffn_export.fusion.engine import Log, Refusal, scoped_name, sorted_nodes
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.provenance import joined, rules_of
@@ -92,11 +92,10 @@ def _not_chosen(site: sites.FoundSite, target: Target, forms: Forms) -> str | No
     if site.in_pieces is None:
         return None
     last = site.nodes[-1]
-    for rule in open_rules(target):
-        name = rule().name
-        if rule.site == site.kind and (last.domain, last.op_type) in rule.ends and name not in forms.rules:
-            decision = decisions(target)[name]
-            return f"{name} was measured here and not chosen" if decision.used else decision.reason
+    for rule in target.open_forms:
+        if rule.site == site.kind and (last.domain, last.op_type) in rule.ends and rule.name not in forms.rules:
+            decision = decisions(target)[rule.name]
+            return f"{rule.name} was measured here and not chosen" if decision.used else decision.reason
     return None
 
 

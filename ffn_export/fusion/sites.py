@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
-from ffn_export.fusion.activations import ELEMENTWISE, activation_name
+from ffn_export.fusion.activations import CHAINED, ELEMENTWISE, activation_name
 from ffn_export.fusion.padded_widths.units import plain_shape
 from ffn_export.fusion.region import LARGEST, LAYOUT, Region, through
 from ffn_export.fusion.report import SiteKind
@@ -177,7 +177,7 @@ def _feed_forward(product: ir.Node) -> FoundSite | None:
 
 
 def _in_pieces(name: str | None, pieces: list[ir.Node]) -> str | None:
-    if len(pieces) <= 1 or name == "relu2":
+    if len(pieces) <= 1 or name in CHAINED:
         return None
     return f"{name or 'the activation'} is in {len(pieces)} pieces: {listed(pieces)}"
 

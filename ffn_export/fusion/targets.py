@@ -1,14 +1,39 @@
-"""What a fused graph is for, and which forms that asks for."""
+"""What a fused graph is for, and the rules that each target uses, in the order in which they are tried.
+
+To add a fused form, write its rule in a file of ``rules/`` and add it to the tuples of its targets here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 
+from ffn_export.core.activations import TABLE
 from ffn_export.errors import UsageError, did_you_mean
-from ffn_export.fusion import canonicalise, rules
+from ffn_export.fusion.canonicalise.einsum_product import EinsumProduct
+from ffn_export.fusion.canonicalise.gelu import Gelu
+from ffn_export.fusion.canonicalise.half_norm import HalfNorm
+from ffn_export.fusion.canonicalise.layer_norm import LayerNorm
+from ffn_export.fusion.canonicalise.layer_norm_expanded import LayerNormExpanded
+from ffn_export.fusion.canonicalise.norm_affine import NormBias, NormScale
+from ffn_export.fusion.canonicalise.norm_of_rows import NormOfRows
+from ffn_export.fusion.canonicalise.norm_of_sum import NormOfSum
+from ffn_export.fusion.canonicalise.rms_norm import RmsNorm
+from ffn_export.fusion.canonicalise.swish import Swish
+from ffn_export.fusion.canonicalise.transposed_activation import TransposedActivation
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Rule
+from ffn_export.fusion.rules.bias_gelu import BiasGelu, FastGelu
+from ffn_export.fusion.rules.biased_gemm import BiasedGemm
+from ffn_export.fusion.rules.fused_gemm import FusedGemm
+from ffn_export.fusion.rules.gate_apart import GateApart
+from ffn_export.fusion.rules.gate_packed import GatePacked
+from ffn_export.fusion.rules.ort_gelu import OrtGelu
+from ffn_export.fusion.rules.quick_gelu import QuickGelu
+from ffn_export.fusion.rules.skip_norm import SkipLayerNorm, SkipRmsNorm
+
+Rules = tuple[type[Rule], ...]
 
 
 @dataclass(frozen=True)
@@ -18,6 +43,10 @@ class Target:
     Attributes:
         name: What the command line calls it.
         summary: In a few words.
+        canonical: The rules that raise spellings to one operator, a vendor's where this target asks for that.
+        forms: The rules that put canonical operators together, always.
+        open_forms: Those that do so where the table of costs, or whoever chooses forms, says so.
+        used_unmeasured: Those of them that are used where the table has no costs of them.
         kept: Kind of site -> why it is left as it is, where the target has no better form for it.
         fewest_nodes: Whether a feed-forward counts as fused only with one node between its products.
         provider: The execution provider whose costs decide between forms; None where none is left open.
@@ -27,6 +56,10 @@ class Target:
 
     name: str
     summary: str
+    canonical: Rules
+    forms: Rules = ()
+    open_forms: Rules = ()
+    used_unmeasured: Rules = ()
     kept: Mapping[SiteKind, str] = field(default_factory=dict)
     fewest_nodes: bool = False
     provider: str | None = None
@@ -34,26 +67,31 @@ class Target:
     padded_widths: bool = False
 
     @property
-    def rules(self) -> tuple[type[Rule], ...]:
+    def rules(self) -> Rules:
         """All rules that it uses."""
-        return (*self.canonical, *self.forms)
+        return (*self.canonical, *self.forms, *self.open_forms)
 
-    @property
-    def canonical(self) -> tuple[type[Rule], ...]:
-        """The rules that raise spellings to one operator, a vendor's where this target asks for that."""
-        own = [rule for rule in self._own if issubclass(rule, canonicalise.RULES)]
-        replaced = {rule.instead_of for rule in own}
-        return (*(rule for rule in canonicalise.RULES if rule not in replaced), *own)
 
-    @property
-    def forms(self) -> tuple[type[Rule], ...]:
-        """The rules that put canonical operators together."""
-        return tuple(rule for rule in self._own if not issubclass(rule, canonicalise.RULES))
+def _spelling(name: str) -> type[Rule]:
+    module, _, rule = name.partition(".")
+    found: type[Rule] = getattr(import_module(f"ffn_export.fusion.canonicalise.{module}"), rule)
+    return found
 
-    @property
-    def _own(self) -> tuple[type[Rule], ...]:
-        return tuple(rule for rule in rules.RULES if rule.targets is None or self.name in rule.targets)
 
+_CANONICAL: Rules = (
+    *(_spelling(each.spelling) for each in TABLE.values() if each.spelling is not None),
+    LayerNorm,
+    LayerNormExpanded,
+    RmsNorm,
+    NormScale,
+    NormBias,
+    HalfNorm,
+    NormOfRows,
+    NormOfSum,
+    EinsumProduct,
+    TransposedActivation,
+)
+_CANONICAL_FOR_ORT: Rules = (Gelu, *_CANONICAL, QuickGelu, OrtGelu)
 
 TARGETS: Mapping[str, Target] = {
     target.name: target
@@ -61,12 +99,21 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "portable",
             "standard operators only, for any runtime",
-            {"residual_norm": "the standard has no operator for a residual sum and its norm"},
+            canonical=(Gelu, Swish, *_CANONICAL),
+            kept={"residual_norm": "the standard has no operator for a residual sum and its norm"},
         ),
-        Target("ort", "ONNX Runtime on CPU, the fewest nodes that it has kernels for", fewest_nodes=True),
+        Target(
+            "ort",
+            "ONNX Runtime on CPU, the fewest nodes that it has kernels for",
+            canonical=_CANONICAL_FOR_ORT,
+            forms=(BiasGelu, FastGelu, FusedGemm, BiasedGemm, SkipLayerNorm, SkipRmsNorm),
+            fewest_nodes=True,
+        ),
         Target(
             "ort-cpu",
             "ONNX Runtime on CPU, the form of each site that was measured to be the fastest",
+            canonical=_CANONICAL_FOR_ORT,
+            open_forms=(BiasGelu, FastGelu, FusedGemm, GateApart, GatePacked, SkipLayerNorm, SkipRmsNorm),
             provider="CPUExecutionProvider",
             by_rows=True,
             padded_widths=True,
@@ -74,6 +121,10 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "ort-cuda",
             "ONNX Runtime on CUDA, the fused operators that its provider has kernels for",
+            canonical=_CANONICAL_FOR_ORT,
+            open_forms=(BiasGelu, FastGelu, GateApart, GatePacked, SkipLayerNorm, SkipRmsNorm),
+            # Fewer kernels to launch.
+            used_unmeasured=(BiasGelu, FastGelu, SkipLayerNorm, SkipRmsNorm),
             provider="CUDAExecutionProvider",
         ),
     )

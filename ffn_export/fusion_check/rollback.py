@@ -99,4 +99,4 @@ def _kind(node: ir.Node, target: str) -> SiteKind | None:
     made_by = next(reversed(rules_of(node)), None)
     if made_by in (*BY_ROWS, PADDED_RULE):
         return "feed_forward"
-    return next((rule.site for rule in get_target(target).rules if rule().name == made_by), None)
+    return next((rule.site for rule in get_target(target).rules if rule.name == made_by), None)

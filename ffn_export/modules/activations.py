@@ -3,65 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from ffn_export.core.activations import TABLE, Activation
 from ffn_export.errors import UsageError, did_you_mean
 
 
-class QuickGELU(nn.Module):
-    """GELU through a sigmoid: x * sigmoid(1.702 x).
+class Formula(nn.Module):
+    """An activation of the table that ``torch.nn`` has no class for."""
 
-    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2; used by CLIP.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply it to a floating-point tensor of any shape."""
-        return x * torch.sigmoid(1.702 * x)
-
-
-class SquaredReLU(nn.Module):
-    """The square of ReLU: max(x, 0)^2.
-
-    Source: So et al. 2021, "Primer: Searching for Efficient Transformers for Language Modeling".
-    """
+    def __init__(self, name: str, formula: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.name = name
+        self.formula = formula
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply it to a floating-point tensor of any shape."""
-        return F.relu(x).square()
+        return self.formula(x)
+
+    def extra_repr(self) -> str:
+        """Give its name."""
+        return self.name
 
 
-def _gelu_tanh() -> nn.Module:
-    return nn.GELU(approximate="tanh")
+def _maker(activation: Activation) -> Callable[[], nn.Module]:
+    if isinstance(activation.torch, str):
+        return partial(getattr(nn, activation.torch), **activation.constants)
+    assert activation.torch is not None
+    return partial(Formula, activation.name, activation.torch)
 
 
 ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = MappingProxyType(
-    {
-        "relu": nn.ReLU,
-        "gelu": nn.GELU,
-        "gelu_tanh": _gelu_tanh,
-        "quick_gelu": QuickGELU,
-        "silu": nn.SiLU,
-        "relu2": SquaredReLU,
-        "tanh": nn.Tanh,
-        "elu": nn.ELU,
-        "mish": nn.Mish,
-        "hardswish": nn.Hardswish,
-        "leaky_relu": nn.LeakyReLU,
-    }
+    {name: _maker(activation) for name, activation in TABLE.items() if activation.torch is not None}
 )
-
-# Other names of the same functions in Hugging Face configurations (transformers.activations.ACT2FN).
-_ALIASES: Mapping[str, str] = MappingProxyType(
-    {"gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu"}
-)
+_ALIASES = {alias: name for name, activation in TABLE.items() for alias in activation.aliases}
 
 
 def activation_name(name: str) -> str:
-    """Return the registry's name of an activation, given that name or its Hugging Face alias.
+    """Return the table's name of an activation, given that name or its Hugging Face alias.
 
     Raises:
         UsageError: No activation has this name.

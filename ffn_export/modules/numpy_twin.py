@@ -1,132 +1,38 @@
 """The reference modules once more, in NumPy float64, from their formulas.
 
-An oracle of its own: it imports NumPy and math only and shares no code with the torch modules. Every
+An oracle of its own: it shares no code with the torch modules and needs no torch. Every
 input is promoted to float64. Linear weights are [out, in], as PyTorch stores them; ``weight_1`` and
 ``bias_1`` are those of W1. Dropout is absent, as in eval mode.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-FloatArray = NDArray[np.float64]
-Function = Callable[[ArrayLike], FloatArray]
-
-_erfc = np.vectorize(math.erfc, otypes=[np.float64])
-
-
-def _float64(x: ArrayLike) -> FloatArray:
-    return np.asarray(x, dtype=np.float64)
-
-
-def sigmoid(x: ArrayLike) -> FloatArray:
-    """Return 1 / (1 + exp(-x)), with an exponential that never overflows."""
-    x = _float64(x)
-    decay = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1.0, decay) / (1.0 + decay)
-
-
-def softplus(x: ArrayLike) -> FloatArray:
-    """Return log(1 + exp(x)), with an exponential that never overflows."""
-    x = _float64(x)
-    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
-
-
-def relu(x: ArrayLike) -> FloatArray:
-    """Return max(x, 0)."""
-    return np.maximum(_float64(x), 0.0)
-
-
-def gelu(x: ArrayLike) -> FloatArray:
-    """Return x * Phi(x), Phi the normal distribution; Hendrycks and Gimpel 2016.
-
-    Phi(x) is erfc(-x / sqrt 2) / 2: its usual form with 1 + erf cancels in the left tail.
-    """
-    x = _float64(x)
-    phi: FloatArray = 0.5 * _erfc(-x / math.sqrt(2.0))
-    return x * phi
-
-
-def gelu_tanh(x: ArrayLike) -> FloatArray:
-    """Return 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3); Hendrycks and Gimpel 2016.
-
-    Half of 1 + tanh(u) is sigmoid(2 u), which does not cancel in the left tail.
-    """
-    x = _float64(x)
-    return x * sigmoid(2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))
-
-
-def quick_gelu(x: ArrayLike) -> FloatArray:
-    """Return x * sigmoid(1.702 x)."""
-    x = _float64(x)
-    return x * sigmoid(1.702 * x)
-
-
-def silu(x: ArrayLike) -> FloatArray:
-    """Return x * sigmoid(x), also called Swish."""
-    x = _float64(x)
-    return x * sigmoid(x)
-
-
-def relu2(x: ArrayLike) -> FloatArray:
-    """Return max(x, 0)^2."""
-    return np.square(relu(x))
-
-
-def tanh(x: ArrayLike) -> FloatArray:
-    """The hyperbolic tangent."""
-    return np.tanh(_float64(x))
-
-
-def elu(x: ArrayLike) -> FloatArray:
-    """Return x above zero, exp(x) - 1 below; Clevert et al. 2015 with alpha 1."""
-    x = _float64(x)
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0.0)))
-
-
-def mish(x: ArrayLike) -> FloatArray:
-    """Return x * tanh(softplus(x)); Misra 2019."""
-    x = _float64(x)
-    return x * np.tanh(softplus(x))
-
-
-def hardswish(x: ArrayLike) -> FloatArray:
-    """Return x * min(max(x + 3, 0), 6) / 6; Howard et al. 2019."""
-    x = _float64(x)
-    return x * np.clip(x + 3.0, 0.0, 6.0) / 6.0
-
-
-def leaky_relu(x: ArrayLike) -> FloatArray:
-    """Return x above zero, 0.01 x below; Maas et al. 2013."""
-    x = _float64(x)
-    return np.where(x > 0, x, 0.01 * x)
-
+from ffn_export.core.activations import TABLE, Function, to_float64
+from ffn_export.core.activations import FloatArray as FloatArray
+from ffn_export.core.activations import relu as relu
+from ffn_export.core.activations import silu as silu
 
 ACTIVATIONS: Mapping[str, Function] = MappingProxyType(
-    {
-        function.__name__: function
-        for function in (
-            relu, gelu, gelu_tanh, quick_gelu, silu, relu2, tanh, elu, mish, hardswish, leaky_relu,
-        )
-    }
-)  # fmt: skip
+    {name: activation.numpy for name, activation in TABLE.items() if activation.numpy is not None}
+)
 
 
 def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> FloatArray:
     """Return x W^T + b: [..., in] to [..., out], with weight [out, in] and bias [out]."""
-    y: FloatArray = np.matmul(_float64(x), _float64(weight).T)
-    return y if bias is None else y + _float64(bias)
+    y: FloatArray = np.matmul(to_float64(x), to_float64(weight).T)
+    return y if bias is None else y + to_float64(bias)
 
 
 def conv1(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> FloatArray:
     """A convolution of kernel size 1: [batch, in, seq] to [batch, out, seq], weight [out, in, 1]."""
-    y: FloatArray = np.einsum("bis,oi->bos", _float64(x), _float64(weight)[:, :, 0])
-    return y if bias is None else y + _float64(bias)[:, np.newaxis]
+    y: FloatArray = np.einsum("bis,oi->bos", to_float64(x), to_float64(weight)[:, :, 0])
+    return y if bias is None else y + to_float64(bias)[:, np.newaxis]
 
 
 def _trailing_axes(x: FloatArray, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -148,12 +54,12 @@ def layer_norm(
 
     The variance is that of the population (divided by n), taken around the mean in a second pass.
     """
-    x = _float64(x)
+    x = to_float64(x)
     axes = _trailing_axes(x, normalized_shape)
     centred = x - x.mean(axis=axes, keepdims=True)
     variance = np.square(centred).mean(axis=axes, keepdims=True)
     normalised: FloatArray = centred / np.sqrt(variance + eps)
-    return normalised * _float64(weight) + _float64(bias)
+    return normalised * to_float64(weight) + to_float64(bias)
 
 
 def rms_norm(
@@ -165,10 +71,10 @@ def rms_norm(
     offset: float = 0.0,
 ) -> FloatArray:
     """Return x / sqrt(mean(x^2) + eps) * (offset + weight); Zhang and Sennrich 2019, Gemma with offset 1."""
-    x = _float64(x)
+    x = to_float64(x)
     mean_square = np.square(x).mean(axis=_trailing_axes(x, normalized_shape), keepdims=True)
     normalised: FloatArray = x / np.sqrt(mean_square + eps)
-    return normalised * (offset + _float64(weight))
+    return normalised * (offset + to_float64(weight))
 
 
 def feed_forward(
@@ -224,13 +130,13 @@ def conv_feed_forward(
     activation: Function = relu,
 ) -> FloatArray:
     """Two convolutions of kernel size 1 over [batch, seq, d_model], weights [out, in, 1]."""
-    inner = activation(conv1(np.swapaxes(_float64(x), 1, 2), weight_1, bias_1))
+    inner = activation(conv1(np.swapaxes(to_float64(x), 1, 2), weight_1, bias_1))
     return np.swapaxes(conv1(inner, weight_2, bias_2), 1, 2)
 
 
 def add_norm(x: ArrayLike, sublayer: ArrayLike, norm: Function) -> FloatArray:
     """Return norm(x + sublayer) of two arrays of one shape."""
-    x, sublayer = _float64(x), _float64(sublayer)
+    x, sublayer = to_float64(x), to_float64(sublayer)
     if x.shape != sublayer.shape:
         raise ValueError(f"add_norm needs two arrays of one shape, got {x.shape} and {sublayer.shape}")
     return norm(x + sublayer)
@@ -242,7 +148,7 @@ def block(
     """Return x + ffn(norm(x)) for ``pre``, norm(x + ffn(x)) for ``post``, x + ffn(x) for ``none``."""
     if norm_position not in ("pre", "post", "none") or (norm is None) != (norm_position == "none"):
         raise ValueError(f"norm_position {norm_position!r} does not go with norm {norm!r}")
-    x = _float64(x)
+    x = to_float64(x)
     branch = feed_forward(norm(x)) if norm is not None and norm_position == "pre" else feed_forward(x)
     total = x + branch
     return norm(total) if norm is not None and norm_position == "post" else total

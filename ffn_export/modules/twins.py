@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from ffn_export.core.activations import TABLE
 from ffn_export.errors import UsageError
-from ffn_export.modules import activations, numpy_twin
+from ffn_export.modules import numpy_twin
+from ffn_export.modules.activations import Formula
 from ffn_export.modules.add_norm import AddNorm
 from ffn_export.modules.block import AddNormFeedForward, FeedForwardBlock
 from ffn_export.modules.conv import ConvFeedForward
@@ -150,20 +152,18 @@ def _add_norm_feed_forward(module: AddNormFeedForward) -> Twin:
     return twin
 
 
-def _gelu(module: nn.GELU) -> Twin:
-    return numpy_twin.gelu_tanh if module.approximate == "tanh" else numpy_twin.gelu
+def _formula(module: Formula) -> Twin:
+    return numpy_twin.ACTIVATIONS[module.name]
 
 
-def _plain(function: Twin, **constants: float) -> Callable[[nn.Module], Twin]:
-    """A maker for an activation whose twin has these constants written into its formula."""
-
-    def make(module: nn.Module) -> Twin:
-        for name, value in constants.items():
-            if getattr(module, name) != value:
-                raise UsageError(f"{type(module).__name__} has a NumPy twin for {name}={value} only")
-        return function
-
-    return make
+def _activation(module: nn.Module) -> Twin:
+    """Return the formula of the table whose constants the module has."""
+    of_class = [each for each in TABLE.values() if each.torch == type(module).__name__]
+    for each in of_class:
+        if all(getattr(module, name) == value for name, value in each.constants.items()):
+            return numpy_twin.ACTIVATIONS[each.name]
+    known = " or ".join(f"{name}={value}" for each in of_class for name, value in each.constants.items())
+    raise UsageError(f"{type(module).__name__} has a NumPy twin for {known} only")
 
 
 # One entry a type, looked up exactly: an OffsetRMSNorm must never be taken for the RMSNorm it extends.
@@ -178,14 +178,6 @@ _TWINS: dict[type[nn.Module], Callable[[Any], Twin]] = {
     nn.Linear: _linear,
     nn.LayerNorm: _layer_norm,
     nn.RMSNorm: _rms_norm,
-    nn.GELU: _gelu,
-    activations.QuickGELU: _plain(numpy_twin.quick_gelu),
-    activations.SquaredReLU: _plain(numpy_twin.relu2),
-    nn.ReLU: _plain(numpy_twin.relu),
-    nn.SiLU: _plain(numpy_twin.silu),
-    nn.Tanh: _plain(numpy_twin.tanh),
-    nn.ELU: _plain(numpy_twin.elu, alpha=1.0),
-    nn.Mish: _plain(numpy_twin.mish),
-    nn.Hardswish: _plain(numpy_twin.hardswish),
-    nn.LeakyReLU: _plain(numpy_twin.leaky_relu, negative_slope=0.01),
+    Formula: _formula,
+    **{getattr(nn, each.torch): _activation for each in TABLE.values() if isinstance(each.torch, str)},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ffn_export.fusion.decisions import for_few_bits, open_names, open_rules
+from ffn_export.fusion.decisions import for_few_bits, open_names
 from ffn_export.fusion.forms import ANY
 from ffn_export.fusion.targets import Target
 from ffn_export.quantization.options import QuantizationOptions
@@ -50,7 +50,7 @@ def moves(
         few_bits: Whether 8-bit weights are allowed.
         outline: Whether each feed-forward will be one node, which has no pieces.
     """
-    undoes = {rule().name: rule.undoes for rule in open_rules(target)}
+    undoes = {rule.name: rule.undoes for rule in target.open_forms}
     for name in open_names(target):
         used = name in default.forms.rules
         yield Move(f"{'without' if used else 'with'} {name}", _toggled(name, undoes.get(name), on=not used))

@@ -80,10 +80,15 @@ def written(form: str, rank: int, activation: str, target: str) -> str:
 
 
 def why_kept(form: str, activation: str, target: str) -> str | None:
-    """Two nodes of relu2 and the product beside them are more than a packed form may have for this target."""
-    if (form, activation, target) == ("packed", "relu2", "ort"):
-        return "3 nodes compute between its two products: Relu Pow Mul"
-    return None
+    """This target allows one node between the products, two in a gated feed-forward."""
+    is_gated = form.startswith("gated") or form == "packed"
+    nodes = SHORTEST[activation].split()
+    if activation in FUSED_GEMM and form in FUSED_GEMM_FORMS:
+        nodes = FUSED_GEMM[activation].split()
+    nodes += ["Mul"] * is_gated
+    if target != "ort" or len(nodes) <= 1 + is_gated:
+        return None
+    return f"{len(nodes)} nodes compute between its two products: {' '.join(nodes)}"
 
 
 def make(form: str, activation: str) -> nn.Module:

@@ -14,7 +14,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from ffn_export.fusion import constants, self_gated
-from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
 from ffn_export.fusion.self_gated import Gated
@@ -32,13 +31,8 @@ class HardSwish(Rule):
         """Recognise the product."""
         for found in self_gated.read(node):
             if found.offset.equals(0.0) and not found.widens() and (_by_hard_sigmoid(found) or _by_clip(found)):
-                return replacing(found.nodes, node.outputs[0], self.write, found.x)
+                return replacing(found.nodes, node.outputs[0], lambda op, x: op.HardSwish(x), found.x)
         return None
-
-    def write(self, op: Builder, x: ir.Value) -> ir.Value:
-        """Write the standard operator."""
-        y: ir.Value = op.HardSwish(x)
-        return y
 
 
 def _by_hard_sigmoid(found: Gated) -> bool:

@@ -12,7 +12,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from ffn_export.fusion import self_gated
-from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
 
@@ -29,10 +28,5 @@ class Mish(Rule):
         for found in self_gated.read(node):
             right = found.offset.equals(0.0) and found.slope.equals(1.0) and found.argument.equals({1: 1.0})
             if found.kind == "tanh of softplus" and right and not found.widens():
-                return replacing(found.nodes, node.outputs[0], self.write, found.x)
+                return replacing(found.nodes, node.outputs[0], lambda op, x: op.Mish(x), found.x)
         return None
-
-    def write(self, op: Builder, x: ir.Value) -> ir.Value:
-        """Write the standard operator."""
-        y: ir.Value = op.Mish(x)
-        return y

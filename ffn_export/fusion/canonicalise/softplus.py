@@ -14,7 +14,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
-from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
 from ffn_export.fusion.safety import FUSABLE_DTYPES
@@ -44,9 +43,4 @@ class Softplus(Rule):
             return None
         if any(each.graph is not node.graph for each in (is_above, softplus)):
             return None
-        return replacing((node, is_above, softplus), node.outputs[0], self.write, x)
-
-    def write(self, op: Builder, x: ir.Value) -> ir.Value:
-        """Write the standard operator."""
-        y: ir.Value = op.Softplus(x)
-        return y
+        return replacing((node, is_above, softplus), node.outputs[0], lambda op, x: op.Softplus(x), x)

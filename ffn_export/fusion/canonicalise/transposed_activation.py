@@ -13,15 +13,16 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.activations import OPERATORS_OF_MODULES
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
 from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard, producer
 
-ELEMENTWISE: frozenset[Operator] = standard(
-    "Relu", "Gelu", "Swish", "Tanh", "Elu", "Mish", "HardSwish", "LeakyRelu", "Cast", "Identity"
-) | {("com.microsoft", "QuickGelu"), ("com.microsoft", "Gelu"), ("com.microsoft", "FastGelu")}
+ELEMENTWISE: frozenset[Operator] = (OPERATORS_OF_MODULES - {("com.microsoft", "BiasGelu")}) | standard(
+    "Cast", "Identity"
+)
 _LONGEST = 4
 
 

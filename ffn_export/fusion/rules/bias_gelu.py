@@ -17,10 +17,6 @@ from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing
 from ffn_export.fusion.statistics import widths
 from ffn_export.fusion.views import input_at, inputs_of, producer, rank, string_of
 
-ORT = frozenset({"ort", "ort-cpu", "ort-cuda"})
-# Fewer kernels to launch: what is used there where nobody measured.
-CUDA = frozenset({"ort-cuda"})
-
 
 class BiasGelu(Rule):
     """Bias and erf GELU."""
@@ -28,11 +24,8 @@ class BiasGelu(Rule):
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "com.microsoft::BiasGelu"
     ends: ClassVar[frozenset[Operator]] = frozenset({("", "Gelu"), ("com.microsoft", "Gelu")})
-    targets: ClassVar[frozenset[str] | None] = ORT
-    is_open: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("Add", "Gelu")
     costs_as: ClassVar[str] = "com.microsoft::BiasGelu"
-    used_unmeasured: ClassVar[frozenset[str]] = CUDA
     approximate: ClassVar[str] = "none"
 
     def match(self, node: ir.Node) -> Found:
@@ -73,7 +66,6 @@ class FastGelu(BiasGelu):
 
     writes: ClassVar[str | None] = "com.microsoft::FastGelu"
     ends: ClassVar[frozenset[Operator]] = frozenset({("", "Gelu"), ("com.microsoft", "FastGelu")})
-    is_open: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("Add", "Gelu:tanh")
     costs_as: ClassVar[str] = "com.microsoft::FastGelu:bias"
     approximate: ClassVar[str] = "tanh"

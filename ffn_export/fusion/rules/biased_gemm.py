@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from ffn_export.core.activations import OPERATORS
 from ffn_export.fusion import linear
-from ffn_export.fusion.activations import ACTIVATIONS
 from ffn_export.fusion.region import through
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Rule, replacing
@@ -21,7 +21,7 @@ from ffn_export.fusion.sites import leads_to_a_product
 from ffn_export.fusion.views import inputs_of, is_standard
 
 # A product that is activated already gates the other one too.
-_ACTIVATED = ACTIVATIONS | {("com.microsoft", "FusedGemm")}
+_ACTIVATED = OPERATORS | {("com.microsoft", "FusedGemm")}
 
 
 class BiasedGemm(Rule):
@@ -29,8 +29,7 @@ class BiasedGemm(Rule):
 
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "Gemm"
-    ends: ClassVar[frozenset[Operator]] = ACTIVATIONS | {("", "Mul")}
-    targets: ClassVar[frozenset[str] | None] = frozenset({"ort"})
+    ends: ClassVar[frozenset[Operator]] = OPERATORS | {("", "Mul")}
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before an activation, or the one beside it in a gated feed-forward."""

@@ -13,19 +13,13 @@ from typing import Any, ClassVar
 
 import onnx_ir as ir
 
+from ffn_export.core.activations import OPERATORS_OF_MODULES
 from ffn_export.fusion import constants, layout, linear
+from ffn_export.fusion.activations import FUSED_GEMM
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
 from ffn_export.fusion.views import float_of, input_at, producer
-
-# Activation -> the attribute that the kernel calls activation_alpha, and its default by the standard.
-ACTIVATIONS: dict[str, tuple[str, float] | None] = {
-    "Relu": None,
-    "Tanh": None,
-    "LeakyRelu": ("alpha", 0.01),
-    "Elu": ("alpha", 1.0),
-}
 
 
 class FusedGemm(Rule):
@@ -33,9 +27,7 @@ class FusedGemm(Rule):
 
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "com.microsoft::FusedGemm"
-    ends: ClassVar[frozenset[Operator]] = standard(*ACTIVATIONS)
-    targets: ClassVar[frozenset[str] | None] = frozenset({"ort", "ort-cpu"})
-    is_open: ClassVar[bool] = True
+    ends: ClassVar[frozenset[Operator]] = OPERATORS_OF_MODULES & standard(*FUSED_GEMM)
     reshapes: ClassVar[bool] = True
 
     def match(self, node: ir.Node) -> Found:
@@ -74,9 +66,9 @@ def _write_gemm(op: Builder, gemm: ir.Node, act: ir.Node, moved: tuple[ir.Node, 
 
 def _attributes(act: ir.Node) -> dict[str, Any]:
     attributes: dict[str, Any] = {"activation": act.op_type}
-    parameter = ACTIVATIONS[act.op_type]
-    if parameter is not None:
-        attributes["activation_alpha"] = float_of(act, *parameter)
+    alpha = FUSED_GEMM[act.op_type]
+    if alpha is not None:
+        attributes["activation_alpha"] = float_of(act, "alpha", alpha)
     return attributes
 
 

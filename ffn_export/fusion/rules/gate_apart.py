@@ -20,8 +20,6 @@ from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
 from ffn_export.fusion.sites import leads_to_a_product
 from ffn_export.fusion.views import input_at, ints_of, is_standard, rank, readers
 
-# A runtime that computes on the processor or not: which of the two forms is faster is measured, never assumed.
-GATES = frozenset({"ort-cpu", "ort-cuda"})
 _HALVES = 2
 
 
@@ -31,8 +29,6 @@ class GateApart(Rule):
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "MatMul"
     ends: ClassVar[frozenset[Operator]] = standard("Split")
-    targets: ClassVar[frozenset[str] | None] = GATES
-    is_open: ClassVar[bool] = True
     undoes: ClassVar[str | None] = "gate-packed"
 
     def match(self, node: ir.Node) -> Found:

@@ -17,7 +17,6 @@ from ffn_export.fusion import linear
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
-from ffn_export.fusion.rules.gate_apart import GATES
 from ffn_export.fusion.sites import feed_forward_after
 from ffn_export.fusion.views import is_standard, rank, readers
 
@@ -30,8 +29,6 @@ class GatePacked(Rule):
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "Split"
     ends: ClassVar[frozenset[Operator]] = standard("MatMul")
-    targets: ClassVar[frozenset[str] | None] = GATES
-    is_open: ClassVar[bool] = True
     undoes: ClassVar[str | None] = "gate-apart"
 
     def match(self, node: ir.Node) -> Found:

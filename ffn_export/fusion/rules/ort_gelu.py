@@ -11,15 +11,12 @@ import onnx_ir as ir
 
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise.gelu import Gelu
-from ffn_export.fusion.rule import Rule
 
 
 class OrtGelu(Gelu):
     """Both kinds of GELU as ONNX Runtime's own operators."""
 
     writes: ClassVar[str | None] = "com.microsoft::Gelu"
-    targets: ClassVar[frozenset[str] | None] = frozenset({"ort-cpu", "ort", "ort-cuda"})
-    instead_of: ClassVar[type[Rule] | None] = None
 
     def write(self, op: Builder, x: ir.Value, approximate: str) -> ir.Value:
         """Write the operator of that kind."""

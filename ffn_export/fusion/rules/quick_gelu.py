@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise.swish import Swish
-from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Operator, replacing, standard
 from ffn_export.fusion.views import float_of, input_at, is_standard
 
 
@@ -22,8 +22,6 @@ class QuickGelu(Swish):
 
     writes: ClassVar[str | None] = "com.microsoft::QuickGelu"
     ends: ClassVar[frozenset[Operator]] = Swish.ends | standard("Swish")
-    targets: ClassVar[frozenset[str] | None] = frozenset({"ort-cpu", "ort", "ort-cuda"})
-    instead_of: ClassVar[type[Rule] | None] = Swish
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the pieces, or the canonical operator."""

@@ -22,7 +22,6 @@ from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.linear import RESHAPE_WITH_ZERO
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
-from ffn_export.fusion.rules.bias_gelu import CUDA, ORT
 from ffn_export.fusion.shapes import are_alike, are_same_operand_axes, is_row_of
 from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, producer, rank, readers
 
@@ -66,11 +65,8 @@ class SkipLayerNorm(Rule):
     site: ClassVar[SiteKind] = "residual_norm"
     writes: ClassVar[str | None] = "com.microsoft::SkipLayerNormalization"
     ends: ClassVar[frozenset[Operator]] = standard("LayerNormalization")
-    targets: ClassVar[frozenset[str] | None] = ORT
-    is_open: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("Add:residual", "LayerNormalization")
     costs_as: ClassVar[str] = "com.microsoft::SkipLayerNormalization"
-    used_unmeasured: ClassVar[frozenset[str]] = CUDA
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before the norm."""
@@ -149,7 +145,6 @@ class SkipRmsNorm(SkipLayerNorm):
 
     writes: ClassVar[str | None] = "com.microsoft::SkipSimplifiedLayerNormalization"
     ends: ClassVar[frozenset[Operator]] = standard("RMSNormalization")
-    is_open: ClassVar[bool] = True
     replaces: ClassVar[tuple[str, ...]] = ("Add:residual", "RMSNormalization")
     costs_as: ClassVar[str] = "com.microsoft::SkipSimplifiedLayerNormalization"
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from ffn_export.core.activations import OPERATORS
 from ffn_export.fusion.shape_proofs.facts import Shape, View
 
 # Of the first input: what each element becomes, by itself or beside others, in the place where it was.
 _LIKE_FIRST = """
-    Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumSum DequantizeLinear Elu
-    Erf Exp EyeLike Floor Gelu GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf
-    IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Not PRelu QuantizeLinear
-    RMSNormalization Reciprocal Relu Round RotaryEmbedding ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh
-    Softmax Softplus Softsign Sqrt Swish Tan Tanh TensorScatter ThresholdedRelu Trilu
+    Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Cos Cosh CumSum DequantizeLinear Erf Exp EyeLike
+    Floor GroupNormalization Hardmax Identity InstanceNormalization IsInf IsNaN LRN Log LogSoftmax LpNormalization
+    MeanVarianceNormalization Neg Not PRelu QuantizeLinear RMSNormalization Reciprocal Round RotaryEmbedding
+    ScatterElements ScatterND Shrink Sign Sin Sinh Softmax Sqrt Tan TensorScatter Trilu
 """
-_LIKE_FIRST_OF_ORT = """
-    BiasAdd BiasGelu BiasSoftmax FastGelu Gelu QuickGelu RotaryEmbedding
-"""
+_LIKE_FIRST_OF_ORT = "BiasAdd BiasSoftmax RotaryEmbedding"
 _BROADCAST = """
     Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod
     Mul Or Pow Sub Sum Where Xor
@@ -48,6 +46,7 @@ def _quantized(view: View) -> list[Shape | None]:
 
 
 ELEMENTWISE = {
+    **dict.fromkeys(OPERATORS, like_first),
     **dict.fromkeys((("", name) for name in _LIKE_FIRST.split()), like_first),
     **dict.fromkeys((("com.microsoft", name) for name in _LIKE_FIRST_OF_ORT.split()), like_first),
     **dict.fromkeys((("", name) for name in _BROADCAST.split()), broadcast),

@@ -6,19 +6,14 @@ calls GELU, a node of the other kind is named, unless the module computes what m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import onnx_ir as ir
 
+from ffn_export.fusion.activations import operator_activation
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import GeluKind, Watched
 
-_KINDS: Mapping[tuple[str, str], GeluKind] = {
-    ("com.microsoft", "Gelu"): "erf",
-    ("com.microsoft", "BiasGelu"): "erf",
-    ("com.microsoft", "FastGelu"): "tanh",
-}
+_KINDS: dict[str | None, GeluKind] = {"gelu": "erf", "gelu_tanh": "tanh"}
 
 
 def check(run: CheckedRun) -> CheckResult | None:
@@ -42,11 +37,5 @@ def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
     return tuple(
         f"node {node.name!r} ({node.op_type}) is a GELU with {kind}, PyTorch computes it with {kinds}"
         for node in model.graph.all_nodes()
-        if (kind := _kind(node)) is not None and kind not in watched.gelus
+        if (kind := _KINDS.get(operator_activation(node))) is not None and kind not in watched.gelus
     )
-
-
-def _kind(node: ir.Node) -> GeluKind | None:
-    if (node.domain, node.op_type) == ("", "Gelu"):
-        return "tanh" if node.attributes.get_string("approximate", "none") == "tanh" else "erf"
-    return _KINDS.get((node.domain, node.op_type))

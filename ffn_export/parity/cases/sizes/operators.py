@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.activations import OPERATORS
 from ffn_export.parity.cases.sizes.expressions import Expression, Expressions
 from ffn_export.parity.cases.sizes.facts import MOST_ITEMS, Fact, Items, Kind
 
@@ -30,11 +31,10 @@ _OF_BOOLEANS = frozenset({"==", "<", ">", "<=", ">=", "and", "or", "xor", "not"}
 # Elementwise on their first input, or normalisations of it: its shape comes out.
 _SAME_SHAPE = frozenset(
     {
-        "Cast", "CastLike", "Clip", "Dropout", "Elu", "Gelu", "Identity", "IsInf", "IsNaN",
-        "LayerNormalization", "LeakyRelu", "LogSoftmax", "RMSNormalization", "Softmax", "Softplus", "Trilu",
-        "CumSum", "HardSwish", "HardSigmoid", "Mish", "SimplifiedLayerNormalization", "InstanceNormalization",
-        "GroupNormalization", "BatchNormalization", "Swish", "FastGelu", "BiasGelu", "QuickGelu",
-        "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+        "Cast", "CastLike", "Dropout", "Identity", "IsInf", "IsNaN", "LayerNormalization", "LogSoftmax",
+        "RMSNormalization", "Softmax", "Trilu", "CumSum", "SimplifiedLayerNormalization", "InstanceNormalization",
+        "GroupNormalization", "BatchNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+        *(name for _, name in OPERATORS),
     }
 )  # fmt: skip
 

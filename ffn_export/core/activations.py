@@ -1,0 +1,218 @@
+"""The table of activations. One record states everything that the package knows of an activation.
+
+The reference modules, the NumPy twin, the fusion rules, the reports and the functions of ``--outline`` read it. To add
+an activation, add its formula and its record here; ``docs/add-an-activation.md`` has an example. Importing this module
+does not import torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FloatArray = NDArray[np.float64]
+Function = Callable[[ArrayLike], FloatArray]
+
+SQUARE = "Square"
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation.
+
+    Attributes:
+        name: Its name in the reference modules, in reports and in the functions of ``--outline``.
+        operators: The operators that compute it: those of the standard by name, others as ``domain::Name``.
+            ``Gelu:tanh`` is ``Gelu`` with ``approximate="tanh"``. ONNX's schemas say from which opset on each exists.
+        chain: If no operator computes it: the standard operators that do, each reading the one before it and nothing
+            else. ``Square`` is a power of two or a product of a value with itself.
+        spelling: Its rule in ``fusion/canonicalise``, as ``mish.Mish``, if exporters write its operator as several.
+            The rules of ``Gelu`` and ``Swish`` are in ``fusion/targets.py``: targets write different operators.
+        torch: Name of its class in ``torch.nn``, or its formula in methods of ``Tensor``. None for an activation
+            that is recognised in graphs only.
+        constants: Arguments of that class; the NumPy formula holds for these only.
+        numpy: Its formula in NumPy, in float64. Required beside ``torch``; it shares no code with that.
+        aliases: Its names in Hugging Face configurations (``transformers.activations.ACT2FN``).
+        alpha: Default of the attribute ``alpha`` of its operators; None if they have none.
+        outlined: Whether a node of ``--outline`` may give its name. False if it has parameters beside ``alpha``.
+        in_fused_gemm: Whether ``com.microsoft::FusedGemm`` has a kernel for it.
+        measured_in_pieces: Whether the costs of its feed-forward with a split hidden layer are measured.
+    """
+
+    name: str
+    operators: tuple[str, ...] = ()
+    chain: tuple[str, ...] = ()
+    spelling: str | None = None
+    torch: str | Callable[[Tensor], Tensor] | None = None
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    numpy: Function | None = None
+    aliases: tuple[str, ...] = ()
+    alpha: float | None = None
+    outlined: bool = True
+    in_fused_gemm: bool = False
+    measured_in_pieces: bool = False
+
+    @property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """Its operators as ``(domain, name)``; those of its chain if it has none."""
+        split = (each.rpartition("::") for each in (*self.operators, *self.chain) if each != SQUARE)
+        return tuple((domain, name.partition(":")[0]) for domain, _, name in split)
+
+
+def to_float64(x: ArrayLike) -> FloatArray:
+    """Return an array in float64."""
+    return np.asarray(x, dtype=np.float64)
+
+
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def sigmoid(x: ArrayLike) -> FloatArray:
+    """Return 1 / (1 + exp(-x)), with an exponential that never overflows."""
+    x = to_float64(x)
+    decay = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, decay) / (1.0 + decay)
+
+
+def softplus(x: ArrayLike) -> FloatArray:
+    """Return log(1 + exp(x)), with an exponential that never overflows."""
+    x = to_float64(x)
+    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def relu(x: ArrayLike) -> FloatArray:
+    """Return max(x, 0)."""
+    return np.maximum(to_float64(x), 0.0)
+
+
+def gelu(x: ArrayLike) -> FloatArray:
+    """Return x * Phi(x), Phi the normal distribution; Hendrycks and Gimpel 2016.
+
+    Phi(x) is erfc(-x / sqrt 2) / 2: its usual form with 1 + erf cancels in the left tail.
+    """
+    x = to_float64(x)
+    phi: FloatArray = 0.5 * _erfc(-x / math.sqrt(2.0))
+    return x * phi
+
+
+def gelu_tanh(x: ArrayLike) -> FloatArray:
+    """Return 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3); Hendrycks and Gimpel 2016.
+
+    Half of 1 + tanh(u) is sigmoid(2 u), which does not cancel in the left tail.
+    """
+    x = to_float64(x)
+    return x * sigmoid(2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))
+
+
+def quick_gelu(x: ArrayLike) -> FloatArray:
+    """Return x * sigmoid(1.702 x); Hendrycks and Gimpel 2016, section 2, used by CLIP."""
+    x = to_float64(x)
+    return x * sigmoid(1.702 * x)
+
+
+def silu(x: ArrayLike) -> FloatArray:
+    """Return x * sigmoid(x), also called Swish."""
+    x = to_float64(x)
+    return x * sigmoid(x)
+
+
+def relu2(x: ArrayLike) -> FloatArray:
+    """Return max(x, 0)^2; So et al. 2021, "Primer: Searching for Efficient Transformers for Language Modeling"."""
+    return np.square(relu(x))
+
+
+def tanh(x: ArrayLike) -> FloatArray:
+    """The hyperbolic tangent."""
+    return np.tanh(to_float64(x))
+
+
+def elu(x: ArrayLike) -> FloatArray:
+    """Return x above zero, exp(x) - 1 below; Clevert et al. 2015 with alpha 1."""
+    x = to_float64(x)
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0.0)))
+
+
+def mish(x: ArrayLike) -> FloatArray:
+    """Return x * tanh(softplus(x)); Misra 2019."""
+    x = to_float64(x)
+    return x * np.tanh(softplus(x))
+
+
+def hardswish(x: ArrayLike) -> FloatArray:
+    """Return x * min(max(x + 3, 0), 6) / 6; Howard et al. 2019."""
+    x = to_float64(x)
+    return x * np.clip(x + 3.0, 0.0, 6.0) / 6.0
+
+
+def leaky_relu(x: ArrayLike) -> FloatArray:
+    """Return x above zero, 0.01 x below; Maas et al. 2013."""
+    x = to_float64(x)
+    return np.where(x > 0, x, 0.01 * x)
+
+
+def _quick_gelu(x: Tensor) -> Tensor:
+    return x * (1.702 * x).sigmoid()
+
+
+def _relu2(x: Tensor) -> Tensor:
+    return x.relu().square()
+
+
+_ALL = (
+    Activation("relu", ("Relu",), torch="ReLU", numpy=relu, in_fused_gemm=True, measured_in_pieces=True),
+    Activation(
+        "gelu",
+        ("Gelu", "com.microsoft::Gelu", "com.microsoft::BiasGelu"),
+        torch="GELU",
+        constants={"approximate": "none"},
+        numpy=gelu,
+        measured_in_pieces=True,
+    ),
+    Activation(
+        "gelu_tanh",
+        ("Gelu:tanh", "com.microsoft::FastGelu"),
+        torch="GELU",
+        constants={"approximate": "tanh"},
+        numpy=gelu_tanh,
+        aliases=("gelu_new", "gelu_fast", "gelu_pytorch_tanh"),
+        measured_in_pieces=True,
+    ),
+    # Each slope of Swish and QuickGelu has its own name; any other is ``swish(alpha)`` in a report.
+    Activation("quick_gelu", ("com.microsoft::QuickGelu",), torch=_quick_gelu, numpy=quick_gelu, alpha=1.702),
+    Activation("silu", ("Swish",), torch="SiLU", numpy=silu, aliases=("swish",), alpha=1.0, measured_in_pieces=True),
+    Activation("relu2", chain=("Relu", SQUARE), torch=_relu2, numpy=relu2),
+    Activation("tanh", ("Tanh",), torch="Tanh", numpy=tanh, in_fused_gemm=True),
+    Activation("elu", ("Elu",), torch="ELU", constants={"alpha": 1.0}, numpy=elu, alpha=1.0, in_fused_gemm=True),
+    Activation("softplus", ("Softplus",), spelling="softplus.Softplus"),
+    Activation("mish", ("Mish",), spelling="mish.Mish", torch="Mish", numpy=mish),
+    Activation("hardswish", ("HardSwish",), spelling="hard_swish.HardSwish", torch="Hardswish", numpy=hardswish),
+    Activation(
+        "leaky_relu",
+        ("LeakyRelu",),
+        torch="LeakyReLU",
+        constants={"negative_slope": 0.01},
+        numpy=leaky_relu,
+        alpha=0.01,
+        in_fused_gemm=True,
+    ),
+    Activation("sigmoid", ("Sigmoid",), in_fused_gemm=True),
+    Activation("softsign", ("Softsign",)),
+    Activation("selu", ("Selu",), outlined=False),
+    Activation("celu", ("Celu",), outlined=False),
+    Activation("hardsigmoid", ("HardSigmoid",), outlined=False),
+    Activation("thresholded_relu", ("ThresholdedRelu",), outlined=False),
+    Activation("clip", ("Clip",), outlined=False),
+)
+TABLE: Mapping[str, Activation] = MappingProxyType({each.name: each for each in _ALL})
+# Operators as ``(domain, name)``: all that activations are made of, and those of the activations of modules.
+OPERATORS = frozenset(key for each in _ALL for key in each.keys)
+OPERATORS_OF_MODULES = frozenset(key for each in _ALL if each.torch is not None for key in each.keys)
