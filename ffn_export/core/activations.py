@@ -1,7 +1,7 @@
 """The table of activations. One record states everything that the package knows of an activation.
 
 The reference modules, the NumPy twin, the fusion rules, the reports and the functions of ``--outline`` read it. To add
-an activation, add its formula and its record here; ``docs/add-an-activation.md`` has an example. Importing this module
+an activation, add its formula and its record here; CONTRIBUTING.md has an example. Importing this module
 does not import torch.
 """
 
