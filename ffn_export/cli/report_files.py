@@ -1,14 +1,16 @@
-"""Files that a result is written to, and ``--html`` and ``--markdown``: a verification as a page to read."""
+"""Files that results are written to, and an option for each format of a verification."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from ffn_export.errors import FfnExportError, UsageError
+from ffn_export.reports.formats import FORMATS, Verification
 
 if TYPE_CHECKING:
     from ffn_export.parity.bisection.result import Bisection
@@ -52,54 +54,58 @@ REPORT_FILE = ReportFile()
 
 
 def report_options(command: Command) -> Command:
-    """``--html`` and ``--markdown``."""
-    command = click.option(
-        "--markdown", "markdown_path", type=REPORT_FILE, metavar="FILE",
-        help="Write the result as Markdown, for the summary of a CI job; - for standard output.",
-    )(command)  # fmt: skip
-    return click.option(
-        "--html", "html_path", type=REPORT_FILE, metavar="FILE",
-        help="Write the result as one HTML page, which needs no network; - for standard output.",
-    )(command)  # fmt: skip
+    """An option for each format; the command gets format -> path, ``reports``."""
+
+    @wraps(command)
+    def gathered(*arguments: Any, **given: Any) -> Any:
+        paths = {each.name: given.pop(f"{each.name}_path") for each in FORMATS}
+        return command(*arguments, **given, reports={name: path for name, path in paths.items() if path is not None})
+
+    for each in reversed(FORMATS):
+        gathered = click.option(
+            f"--{each.name}",
+            f"{each.name}_path",
+            type=REPORT_FILE,
+            metavar="FILE",
+            help=f"{each.help}; - for standard output.",
+        )(gathered)
+    return cast("Command", gathered)
 
 
 def write_reports(
+    reports: Mapping[str, str],
     result: ParityResult,
     model: Path | None,
-    html_path: str | None,
-    markdown_path: str | None,
     commands: Sequence[str] | None = None,
     bisection: Bisection | None = None,
 ) -> None:
-    """Write what was asked for.
+    """Write the reports that were asked for.
 
     Args:
+        reports: Format -> path.
         result: The verification.
-        model: What was verified: the page of a bundle shows its fusion and its timing too.
-        html_path: Where the HTML page goes; None for nowhere.
-        markdown_path: Where the Markdown goes; None for nowhere.
-        commands: What does it again, each a line for the shell; None means what the result knows of that.
-        bisection: Where it went wrong, where that was asked.
+        model: The model; a page of a bundle shows its fusion and its timing too.
+        commands: Commands that run it again, a line each; None means those that the result knows.
+        bisection: The node that is wrong, if that was asked.
 
     Raises:
         UsageError: If a path cannot be written to.
     """
     from ffn_export.bundle.results import Companions, read
-    from ffn_export.reports.html import write_html
-    from ffn_export.reports.markdown import write_markdown
+    from ffn_export.reports.text_file import write_text
 
-    if html_path is not None:
-        is_bundle = model is not None and model.is_dir()
+    is_bundle = model is not None and model.is_dir()
+    for each in FORMATS:
+        if each.name not in reports:
+            continue
         beside = read(model) if model is not None and is_bundle else Companions()
+        told = Verification(result, commands, bisection, beside.latency, beside.fusion, beside.sites, beside.tuning)
         try:
-            write_html(
-                result, html_path, beside.latency, beside.fusion, beside.sites, commands, bisection, beside.tuning
-            )
+            text = each.text(told)
         except FfnExportError:
             raise
         except Exception as error:
             if not is_bundle:
                 raise
-            raise UsageError(f"--html: the results that {model} holds cannot be shown: {error}") from error
-    if markdown_path is not None:
-        write_markdown(result, markdown_path, commands, bisection)
+            raise UsageError(f"--{each.name}: the results that {model} holds cannot be shown: {error}") from error
+        write_text(text, reports[each.name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from ffn_export.cli.options import (
     source_options,
     threads_option,
 )
-from ffn_export.cli.report_files import REPORT_FILE, report_options, write_reports
+from ffn_export.cli.report_files import report_options, write_reports
 from ffn_export.cli.state import State
 from ffn_export.cli.verify_options import (
     evidence_options,
@@ -48,16 +48,6 @@ if TYPE_CHECKING:
     metavar="SPEC|other.onnx",
     help="What it should compute. Without it, a bundle is held against its preset, else its test vectors.",
 )
-@click.option(
-    "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write the result as JSON; - for standard output."
-)
-@click.option(
-    "--junit",
-    "junit_path",
-    type=REPORT_FILE,
-    metavar="FILE",
-    help="Write the result as JUnit XML; - for standard output.",
-)
 @baseline_option
 @click.option("--rejudge", metavar="FILE", help="Judge a stored --json result, or a bundle's, again; nothing is run.")
 @report_options
@@ -78,11 +68,8 @@ def command(
     /,
     model: Path | None,
     against: str | None,
-    json_path: str | None,
-    junit_path: str | None,
     baseline: Path | None,
-    html_path: str | None,
-    markdown_path: str | None,
+    reports: Mapping[str, str],
     rejudge: str | None,
     atol: tuple[str, ...],
     rtol: tuple[str, ...],
@@ -114,8 +101,6 @@ def command(
     import ffn_export as fx
     from ffn_export.cli.progress import progress
     from ffn_export.reports.console import stderr_console
-    from ffn_export.reports.json_report import write_json
-    from ffn_export.reports.junit import write_junit
     from ffn_export.reports.tables import parity_table
 
     onnx_files = [Path(name) for name in (against, rejudge) if name is not None and Path(name).exists()]
@@ -136,7 +121,7 @@ def command(
     else:
         arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         kept = None if failures is None else failures / (model.name if model.is_dir() else model.stem)
-        with _told_to_junit(model, junit_path), progress(console, quiet=state.quiet) as report:
+        with _told_to_junit(model, reports.get("junit")), progress(console, quiet=state.quiet) as report:
             result = fx.verify(
                 model,
                 against,
@@ -154,16 +139,11 @@ def command(
                 **source,
             )
     console.print(parity_table(result))
-    data, found = result.to_dict(), None
+    found = None
     if model is not None and (bisect or reduce_to is not None):
         named = {"inputs": inputs or None, "samples": arrays, "threads": threads, **source}
         found = bisect_and_show(console, model, against, result, reduce_to, quiet=state.quiet, **named)
-        data["bisection"] = found.to_dict()
-    if json_path is not None:
-        write_json(data, json_path)
-    if junit_path is not None:
-        write_junit(result, junit_path)
-    write_reports(result, model, html_path, markdown_path, [shlex.join(["ffn-export", *state.arguments])], found)
+    write_reports(reports, result, model, [shlex.join(["ffn-export", *state.arguments])], found)
     if not result.passed:
         if not state.quiet:
             for line in replay_lines(result, state.arguments):

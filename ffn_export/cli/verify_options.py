@@ -13,6 +13,7 @@ from ffn_export.cli.options import Positive, read_npz
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.commands import verify_command
+from ffn_export.reports.formats import FORMATS
 
 if TYPE_CHECKING:
     from ffn_export.parity.judging.result import ParityResult
@@ -21,8 +22,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _REJUDGE = "--rejudge"
 # What a replay leaves out: it names inputs of its own, and writes no report.
-_NOT_REPLAYED = (_REJUDGE, "--inputs", "--load-inputs", "--save-outputs", "--failures", "--jobs", "--json", "--junit",
-                 "--html", "--markdown", "--baseline")  # fmt: skip
+_NOT_REPLAYED = (_REJUDGE, "--inputs", "--load-inputs", "--save-outputs", "--failures", "--jobs", "--baseline",
+                 *(f"--{each.name}" for each in FORMATS))  # fmt: skip
 
 
 def tolerance_options(command: Command) -> Command:

@@ -21,6 +21,7 @@ from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.reports.formats import Verification
 from ffn_export.reports.text_file import write_text
 
 _FORBIDDEN = re.compile("[\ufffe\uffff]")
@@ -81,15 +82,6 @@ def _document(name: str, suites: Iterable[TestSuite]) -> str:
     buffer = io.BytesIO()
     root.write(buffer, pretty=True)
     return buffer.getvalue().decode()
-
-
-def write_junit(result: ParityResult, destination: Path | str) -> None:
-    """Write the verification as JUnit XML to a path, or to standard output for ``-``.
-
-    Raises:
-        UsageError: If the path cannot be written to.
-    """
-    write_text(junit_xml(result), destination)
 
 
 def write_not_verified(model: str, reason: str, destination: Path | str) -> None:
@@ -160,3 +152,8 @@ def _failure(message: str | None) -> Outcome:
 def _legal(text: str) -> str:
     """Return text with controls, and the characters that XML cannot hold, written as escapes."""
     return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), visible(text))
+
+
+def verification_junit(verification: Verification) -> str:
+    """Return a verification as JUnit XML."""
+    return junit_xml(verification.result)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from ffn_export.core.plain_text import visible
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.bisection import further_rows, how, part_rows
 from ffn_export.reports.commands import verify_command
+from ffn_export.reports.formats import Verification
 from ffn_export.reports.markdown_table import markdown_table
 from ffn_export.reports.overview import STATUSES, check_rows, environment_words, legend, runtime_rows, verdict_sentence
-from ffn_export.reports.text_file import write_text
 
 # GitHub shows at most 1 MiB of a job's summary, and nothing of a longer one.
 MOST_LINES = 200
@@ -26,20 +25,6 @@ _ERRORS = ("error (ulp)", "allowed (ulp)", "factor", "PyTorch's own (ulp)")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#~&])")
 # What GitHub makes a link of without any markup: a mention, an address. A comment, which shows as nothing, breaks it.
 _LINKED = re.compile(r"@(?=\w)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
-
-
-def write_markdown(
-    result: ParityResult,
-    destination: Path | str,
-    commands: Sequence[str] | None = None,
-    bisection: Bisection | None = None,
-) -> None:
-    """Write :func:`markdown_page` to a path, or to standard output for ``-``.
-
-    Raises:
-        UsageError: If the path cannot be written to.
-    """
-    write_text(markdown_page(result, commands, bisection), destination)
 
 
 def markdown_page(
@@ -117,3 +102,8 @@ def _code(commands: Sequence[str]) -> str:
 def _plain(text: str) -> str:
     """Return text on one line that shows as it is."""
     return _LINKED.sub(r"\g<0><!-- -->", _SPECIAL.sub(r"\\\1", visible(" ".join(text.split()))))
+
+
+def verification_markdown(verification: Verification) -> str:
+    """Return a verification as Markdown."""
+    return markdown_page(verification.result, verification.commands, verification.bisection)

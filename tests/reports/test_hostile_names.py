@@ -21,6 +21,7 @@ from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stderr_console, stdout_console
+from ffn_export.reports.formats import FORMATS, Verification
 from ffn_export.reports.html.page import html_page
 from ffn_export.reports.junit import junit_xml
 from ffn_export.reports.markdown import markdown_page
@@ -89,8 +90,8 @@ def test_json_keeps_its_data() -> None:
 
 
 def test_reports(hostile: ParityResult) -> None:
-    for page in (markdown_page(hostile), html_page(hostile), junit_xml(hostile), assertion_text(hostile, HOSTILE)):
-        assert is_harmless(safe_lines(page))
+    for each in FORMATS:
+        assert is_harmless(safe_lines(each.text(Verification(hostile)))), each.name
     assert is_harmless(assertion_text(hostile, HOSTILE))
     ET.fromstring(junit_xml(hostile))
     assert r"a\n::error" in html.unescape(html_page(hostile))

@@ -15,14 +15,14 @@ from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.measures import PropertyMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.verdict import property_failure, weight_failure
-from ffn_export.reports.junit import junit_xml, junit_xml_of_many, write_junit
+from ffn_export.reports.junit import junit_xml, junit_xml_of_many
 
 MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
 
 
 def test_suites_counts_and_messages(failed: ParityResult, tmp_path: Path) -> None:
-    write_junit(failed, tmp_path / "junit.xml")
+    (tmp_path / "junit.xml").write_text(junit_xml(failed))
     root = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
     assert (root.tests, root.failures, root.errors, root.skipped) == (10, 5, 0, 2)
     assert [suite.name for suite in root] == ["ort-cpu", "openvino", "ort-cuda", "checks", "weights", "runtimes"]

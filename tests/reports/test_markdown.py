@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.judging.result import CaseResult, ParityResult
-from ffn_export.reports.markdown import MOST_LINES, markdown_page, write_markdown
+from ffn_export.reports.markdown import MOST_LINES, markdown_page
 
 MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
@@ -25,7 +25,7 @@ def shown(markdown: str) -> str:
 
 
 def test_verdict_first_then_runtimes_failures_and_the_command(failed: ParityResult, tmp_path: Path) -> None:
-    write_markdown(failed, tmp_path / "summary.md")
+    (tmp_path / "summary.md").write_text(markdown_page(failed))
     page = (tmp_path / "summary.md").read_text()
     lines = page.splitlines()
     assert lines[0] == "## ❌ Failed: parity of bert-ffn.onnx against bert-ffn"

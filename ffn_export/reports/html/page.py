@@ -16,6 +16,7 @@ from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.bisection import how
 from ffn_export.reports.commands import verify_command
+from ffn_export.reports.formats import Verification
 from ffn_export.reports.host import stolen_words
 from ffn_export.reports.html import other_tables, parity_tables
 from ffn_export.reports.html.error_chart import error_charts, error_svg
@@ -134,3 +135,16 @@ def _markup(svg: str) -> Any:
     from markupsafe import Markup
 
     return Markup(svg)
+
+
+def verification_html(verification: Verification) -> str:
+    """Return a verification as an HTML page, with the other results of its bundle."""
+    return html_page(
+        verification.result,
+        verification.latency,
+        verification.fusion,
+        verification.sites,
+        verification.commands,
+        verification.bisection,
+        verification.tuning,
+    )
