@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [
-    *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/glossary.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(DOCS / f"{name}.md" for name in ("architecture", "commands", "glossary", "hugging-face", "limits")),
     *sorted((DOCS / "packages").glob("*.md")),
     *sorted((DOCS / "decisions").glob("*.md")),
 ]

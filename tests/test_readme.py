@@ -1,0 +1,87 @@
+"""README's blocks run as they stand, and every option that a page names is one of its command."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from ffn_export.cli.main import run
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BEFORE = "import numpy as np\n\narray = np.zeros((2, 5, 768), np.float32)\n"
+
+
+def blocks(text: str, language: str = "") -> list[str]:
+    """Return the fenced blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def python(code: str, folder: Path, *arguments: str) -> None:
+    (folder / "test_block.py").write_text(code)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, *arguments, "test_block.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_is_read_in_a_minute() -> None:
+    assert len(README.splitlines()) <= 120
+    assert all(len(line) <= 120 for line in README.splitlines() if not line.startswith("|"))
+
+
+@pytest.mark.slow
+def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
+    code, _ = blocks(README, "python")
+    python(BEFORE + code + "assert y.shape == (2, 5, 768)\n", tmp_path)
+
+
+@pytest.mark.slow
+def test_the_test_of_the_readme_passes(tmp_path: Path) -> None:
+    _, code = blocks(README, "python")
+    before = """
+import ffn_export as fx
+import onnx_ir as ir
+
+module = fx.create("d2l-ffn")
+ir.save(fx.export("d2l-ffn"), "encoder.onnx")
+"""
+    python(f"{before}\n\n{code}", tmp_path, "-m", "pytest", "-q")
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [line for block in blocks(README) for line in block.splitlines() if line.startswith("ffn-export")]
+    assert len(lines) >= 7
+    for line in lines:
+        assert run(shlex.split(line, comments=True)[1:]) == 0, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_option_that_a_page_names_is_one_of_its_command(page: Path) -> None:
+    lines = [line for block in blocks(page.read_text(), r"\w*") for line in block.splitlines()]
+    for line in lines:
+        found = re.match(r"\s*(?:\$ |run: )?ffn-export (\w+)(.*)", line)
+        if found is None:
+            continue
+        known = options(found[1])
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", found[2].partition(" #")[0]):
+            assert option in known, f"ffn-export {found[1]} has no {option}: {line}"
+
+
+def options(name: str) -> set[str]:
+    """Return the options of a command."""
+    from ffn_export.cli.main import commands
+
+    command = commands.get_command(click.Context(commands), name)
+    assert command is not None, name
+    return {"--help", *(option for parameter in command.params for option in parameter.opts)}
