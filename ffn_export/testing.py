@@ -49,7 +49,7 @@ def assert_parity(
         inputs: Inputs of the module, ``{"x": "float32[batch,seq,768]"}``; None means the inputs of the graph.
         samples: Input name -> array, verified in addition to the drawn inputs.
         runtimes: Names of required runtimes; None means every runtime that can run the model here.
-        tolerances: Allowed error; None means the defaults, which follow from PyTorch's own error.
+        tolerances: Allowed error; None means the defaults, derived from PyTorch's own error.
         atol: The classic test instead, ``error <= atol + rtol * |oracle|`` for every element; 0 if only rtol is given.
         rtol: See ``atol``.
         input_seed: Seed of the drawn inputs; None means the seed of the weights, otherwise 0.

@@ -74,7 +74,7 @@ class Manifest:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
-        """Read what :meth:`to_dict` wrote."""
+        """Restore from the data of :meth:`to_dict`."""
         fields = {key: value for key, value in data.items() if key != "schema_version"}
         return cls(
             **{

@@ -60,7 +60,7 @@ class Comparison:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
-        """Read what :meth:`to_dict` wrote; the verdict is derived again."""
+        """Restore from the data of :meth:`to_dict`; the verdict is derived again."""
         return cls(data["compared"], tuple(Regression(**each) for each in data["regressions"]), tuple(data["notes"]))
 
 

@@ -77,7 +77,7 @@ class QuantizationReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> QuantizationReport:
-        """Read what :meth:`to_dict` wrote."""
+        """Restore from the data of :meth:`to_dict`."""
         known = {name: data[name] for name in ("bits", "block", "accuracy_level", "kept")}
         weights = tuple(
             QuantizedWeight(**{**each, "shape": tuple(each["shape"]), "nodes": tuple(each["nodes"])})

@@ -39,7 +39,7 @@ class Choice:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Choice:
-        """Read what :meth:`to_dict` wrote."""
+        """Restore from the data of :meth:`to_dict`."""
         quantization = data["quantization"]
         return cls(
             Forms.from_dict(data["forms"]),

@@ -107,7 +107,7 @@ class TuningResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TuningResult:
-        """Read what :meth:`to_dict` wrote."""
+        """Restore from the data of :meth:`to_dict`."""
         trials = (Trial(**{**trial, "pairs": _pairs(trial["pairs"])}) for trial in data["trials"])
         return cls(
             target=data["target"],
