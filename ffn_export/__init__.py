@@ -1,7 +1,7 @@
 """Export PyTorch feed-forward and LayerNorm modules to ONNX, fuse them, and verify them against PyTorch.
 
-Importing the package is light: torch and onnxruntime load when a function first needs them. Its public names stand in
-``__init__.pyi``.
+Importing the package is light: torch and onnxruntime load when a function first needs them. The public names are
+declared in ``__init__.pyi``.
 """
 
 from __future__ import annotations

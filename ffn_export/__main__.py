@@ -1,4 +1,4 @@
-"""``python -m ffn_export``, which is ``ffn-export``."""
+"""Entry point of ``python -m ffn_export``, the same as ``ffn-export``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Errors that a user can act on, and the exit status that each one means.
+"""Errors that a user can act on, each with its exit status.
 
 Every message is one line that says what to do. The command line prints it without a traceback and
-exits with ``exit_status``; in Python they are ordinary exceptions.
+exits with ``exit_status``. In Python they are ordinary exceptions.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ class UsageError(FfnExportError, ValueError):
 
 
 class ExportError(FfnExportError):
-    """The module cannot be exported as asked: a specialised axis, an opset that cannot be had."""
+    """The module cannot be exported as requested: a specialised axis, an unsupported operator or opset."""
 
 
 class IntegrityError(FfnExportError):
-    """A bundle is not what its manifest says: a hash differs, a file is missing or outside of it."""
+    """A bundle differs from its manifest: a hash differs, or a file is missing or lies outside the bundle."""
 
     exit_status = 1
 
 
 class GateError(FfnExportError):
-    """A gate failed: parity, fusion or latency.
+    """A quality gate failed: parity, fusion or latency.
 
     Attributes:
-        result: What was measured, where the raiser has it.
+        result: The measured result; None if it is not available.
     """
 
     exit_status = 1
@@ -45,7 +45,7 @@ class GateError(FfnExportError):
 
 
 class RuntimeUnavailableError(FfnExportError):
-    """A runtime that was asked for by name is not available here."""
+    """A runtime requested by name is not available on this machine."""
 
     exit_status = 3
 

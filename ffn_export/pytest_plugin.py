@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture ``assert_parity``, the marker ``parity``, ``--parity-runtime``, ``--parity-report``.
 
-pytest imports this in every run of every environment that has the package. So it imports nothing but pytest and the
-standard library; torch loads with the first assertion.
+pytest imports this module in every run of every environment that has the package. Importing it is therefore light:
+torch loads with the first assertion.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _LONGEST_NAME = 150
 
 @dataclass
 class Reports:
-    """Where ``--parity-report`` writes, and which names it gave already."""
+    """Directory of ``--parity-report``, and the report names already used."""
 
     directory: Path
     taken: dict[str, int] = field(default_factory=dict)
 
     def path(self, test: str) -> Path:
-        """Return the path of a report without its ending: ``TEST``, and ``TEST-2`` for what a test asserts next."""
+        """Return the path of a report without a suffix: ``TEST``, and ``TEST-2`` for the test's second assertion."""
         name = re.sub(r"[^\w.=,-]+", "-", test).strip("-")[-_LONGEST_NAME:]
         self.taken[name] = count = self.taken.get(name, 0) + 1
         return self.directory / (name if count == 1 else f"{name}-{count}")
@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and refuse a runtime that nobody knows before any test runs."""
+    """Register the marker, and reject an unknown runtime before any test runs."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}({', '.join(f'{name}=...' for name in _OPTIONS)}): defaults of the fixture assert_parity; "
@@ -89,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a marker that says nothing, and mark the tests that use the fixture."""
+    """Reject a marker with invalid arguments, and mark the tests that use the fixture."""
     for item in items:
         if "assert_parity" not in getattr(item, "fixturenames", ()):
             continue  # another plugin's or project's marker may have this name
@@ -100,7 +100,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each runtime that the command line or its marker names."""
+    """Run a test once for each runtime named on the command line or by its marker."""
     if "parity_runtime" not in metafunc.fixturenames:
         return
     names = metafunc.config.getoption("parity_runtimes") or _defaults(metafunc.definition).get("runtimes")
@@ -110,7 +110,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def parity_runtime() -> str | None:
-    """The runtime that this run of the test is judged on; None means every one that can run the model here."""
+    """Runtime of this run of the test; None means every runtime that can run the model here."""
     return None
 
 
@@ -118,7 +118,7 @@ def parity_runtime() -> str | None:
 def assert_parity(request: pytest.FixtureRequest, parity_runtime: str | None) -> AssertParity:
     """``ffn_export.testing.assert_parity`` with the defaults of the marker ``parity`` and of the command line."""
     for marker in request.node.iter_markers(MARKER):
-        _check(request.node, marker)  # of a test that asks for the fixture when it runs
+        _check(request.node, marker)  # collection does not see a fixture that the test requests while it runs
     return AssertParity(
         request.node.nodeid,
         _defaults(request.node),
@@ -130,14 +130,14 @@ def assert_parity(request: pytest.FixtureRequest, parity_runtime: str | None) ->
 
 @dataclass(frozen=True, repr=False)
 class AssertParity:
-    """What the fixture ``assert_parity`` is.
+    """Value of the fixture ``assert_parity``.
 
     Attributes:
-        test: The test's node id.
-        defaults: Arguments of its markers.
-        runtime: The runtime that this run of the test is judged on.
-        by_command_line: Those that the command line names.
-        reports: Where results are written.
+        test: Node id of the test.
+        defaults: Arguments of the test's markers.
+        runtime: Runtime of this run of the test; None means every runtime that can run the model.
+        by_command_line: Runtimes named on the command line.
+        reports: Destination of ``--parity-report``; None writes no reports.
     """
 
     test: str
@@ -149,7 +149,7 @@ class AssertParity:
     def __call__(self, reference: Subject | Path | None, model: Model, **options: Any) -> ParityResult:
         """Assert parity as :func:`ffn_export.testing.assert_parity` does, with its arguments.
 
-        A runtime that the test names and that is unavailable here skips it; one of the command line fails it.
+        An unavailable runtime skips the test if the test names it, and fails the test if the command line names it.
         """
         __tracebackhide__ = True
         options = self._options(options)
@@ -179,13 +179,13 @@ class AssertParity:
             options["runtimes"] = [self.runtime]
         elif (
             self.by_command_line
-        ):  # what pytest cannot run once for each: a unittest.TestCase, a fixture asked for late
+        ):  # pytest cannot parametrize a unittest.TestCase, or a fixture that is requested while the test runs
             options["runtimes"] = list(dict.fromkeys(self.by_command_line))
         return options
 
 
 def _defaults(node: pytest.Item | pytest.Function) -> dict[str, Any]:
-    """Return the arguments of a test's markers: its own over those of its class, those over its module's."""
+    """Merge the arguments of a test's markers: the test overrides its class, and the class its module."""
     markers: Iterator[pytest.Mark] = node.iter_markers(MARKER)
     merged: dict[str, Any] = {}
     for marker in reversed(list(markers)):
@@ -194,7 +194,7 @@ def _defaults(node: pytest.Item | pytest.Function) -> dict[str, Any]:
 
 
 def _over(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Put arguments over defaults; a bound takes the place of whatever bounds there were."""
+    """Override defaults with arguments; a given tolerance, atol or rtol removes all three from the defaults."""
     kept = {name: value for name, value in defaults.items() if name not in _BOUNDS or not given.keys() & _BOUNDS}
     return {**kept, **given}
 

@@ -1,4 +1,4 @@
-"""Parity as an assertion, for tests of any kind. The pytest plugin builds on it.
+"""Parity assertion for any test framework. The pytest plugin builds on it.
 
 Importing this module is light: torch loads with the first assertion.
 """
@@ -40,33 +40,33 @@ def assert_parity(
     failures: Path | str | None = None,
     **source: Unpack[SourceOptions],
 ) -> ParityResult:
-    """Assert that an ONNX model computes what its reference does, over a sweep of sizes and values.
+    """Assert that an ONNX model computes the same outputs as its reference, over a sweep of sizes and values.
 
     Args:
-        reference: A ``torch.nn.Module``, a SPEC such as ``"my.models:encoder"``, another ``.onnx`` file, or None for
-            a bundle: its preset, or with ``trust`` the source that it names, else its test vectors.
+        reference: A ``torch.nn.Module``, a SPEC such as ``"my.models:encoder"``, or another ``.onnx`` file. None is
+            for a bundle: its preset, with ``trust`` the source named in its manifest, otherwise its test vectors.
         model: An ``.onnx`` file, a bundle's directory, or an ``onnx_ir.Model``.
-        inputs: Inputs of the module, ``{"x": "float32[batch,seq,768]"}``; None means those of the graph.
-        samples: Arrays by input name, verified besides what is drawn.
-        runtimes: Names of runtimes that must judge it; None means every one that can run it here.
-        tolerances: What is allowed; None means the defaults, which ask no more than PyTorch's own error excuses.
+        inputs: Inputs of the module, ``{"x": "float32[batch,seq,768]"}``; None means the inputs of the graph.
+        samples: Input name -> array, verified in addition to the drawn inputs.
+        runtimes: Names of required runtimes; None means every runtime that can run the model here.
+        tolerances: Allowed error; None means the defaults, derived from PyTorch's own error.
         atol: The classic test instead, ``error <= atol + rtol * |oracle|`` for every element; 0 if only rtol is given.
         rtol: See ``atol``.
-        input_seed: Seed of the drawn inputs; None means that of the weights, else 0.
-        threads: Intra-op threads; None means the processors that this process may run on.
-        jobs: Cases that run at the same time.
-        failures: Directory in which the inputs of failing cases are kept, as ONNX test vectors; None keeps none.
+        input_seed: Seed of the drawn inputs; None means the seed of the weights, otherwise 0.
+        threads: Intra-op threads; None means the number of processors available to this process.
+        jobs: Number of cases that run at the same time.
+        failures: Directory for the inputs of failing cases, as ONNX test vectors; None keeps none.
         source: How the reference is loaded (:class:`~ffn_export.core.source_options.SourceOptions`): ``seed``,
             ``dtype``, ``keep_io``, ``task``, ``trust``.
 
     Returns:
-        The verification, for a test that wants to look at more than its verdict.
+        The verification, for further assertions.
 
     Raises:
-        AssertionError: If it does not. The message has the verdict, the worst case of each runtime, the first failures
-            and the command that runs it again.
-        UsageError: If something named does not exist, or both ``tolerances`` and ``atol`` or ``rtol`` are given.
-        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+        AssertionError: If parity failed. The message has the verdict, the worst case of each runtime, the first
+            failures, and a command that runs the verification again.
+        UsageError: If a named thing does not exist, or both ``tolerances`` and ``atol`` or ``rtol`` are given.
+        RuntimeUnavailableError: If a runtime requested by name cannot run here.
     """
     __tracebackhide__ = True
     options: dict[str, Any] = {
@@ -87,7 +87,7 @@ def judge(
     rtol: float | None = None,
     **options: Any,
 ) -> ParityResult:
-    """Verify, with the arguments of :func:`assert_parity`, and return the result whatever it is."""
+    """Verify with the arguments of :func:`assert_parity`, and return the result, passed or failed."""
     import ffn_export as fx
     from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 
@@ -99,10 +99,10 @@ def judge(
 
 
 def require(result: ParityResult, reference: Subject | Path | None, model: Model, **options: Any) -> None:
-    """Raise unless a result of :func:`judge` with the same arguments passed.
+    """Raise an error if a result of :func:`judge`, made with the same arguments, failed.
 
     Raises:
-        AssertionError: If it failed.
+        AssertionError: If the result failed.
     """
     __tracebackhide__ = True
     if result.passed:
@@ -113,9 +113,10 @@ def require(result: ParityResult, reference: Subject | Path | None, model: Model
 
 
 def replay_command(result: ParityResult, reference: Subject | Path | None, model: Model, **options: Any) -> str:
-    """Return the command that runs a failed verification again: of ``ffn-export`` where files alone are needed.
+    """Return a command that runs a failed verification again.
 
-    A module or a model in memory, samples and Tolerances exist in the test alone: then it is the test that runs again.
+    This is an ``ffn-export`` command if reference and model are files or SPECs. A module or model in memory, samples
+    and Tolerances exist only in the test, so the command then runs the test again.
     """
     from ffn_export.core.tensor_spec import parse_inputs
 

@@ -1,1 +1,1 @@
-"""The directory that ships: model, manifest, test vectors, reports."""
+"""Bundles: directories of a model, its manifest, test vectors and reports."""

@@ -1,4 +1,4 @@
-"""The main job as one call: export, fuse, verify, time, and put the bundle in its place."""
+"""Build a bundle: export, fuse, verify, time, and publish it."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ from ffn_export.tuning.search import search
 
 @dataclass(frozen=True)
 class Build:
-    """What a build found, and where its bundle is.
+    """Result of a build.
 
     Attributes:
-        directory: The bundle, or where it would be.
-        fusion: What became of each site.
-        parity: The verification; None where fusion failed its gate.
-        latency: The timing; None where an earlier gate failed.
-        quantization: What became of each product, where weights were to be stored in few bits.
-        tuning: What was tried, where the form was to be chosen by measuring.
-        manifest: The manifest of the bundle; None where a gate failed and nothing was written.
-        failures: Why gates failed, one line each.
+        directory: Directory of the bundle, whether or not it was written.
+        fusion: Status of each site.
+        parity: The verification; None if fusion failed its quality gate.
+        latency: The timing; None if an earlier quality gate failed.
+        quantization: Result for each matrix product; None without quantisation.
+        tuning: Trials and choice of the tuning; None without tuning.
+        manifest: Manifest of the bundle; None if a quality gate failed and nothing was written.
+        failures: Reasons for failed quality gates, one line each.
     """
 
     directory: Path
@@ -71,7 +71,7 @@ class Build:
 
     @property
     def passed(self) -> bool:
-        """Whether every gate passed and the bundle is in its place."""
+        """Whether every quality gate passed and the bundle was written."""
         return not self.failures
 
 
@@ -85,23 +85,22 @@ def build_bundle(
     exported: ir.Model | None = None,
     reference: TorchReference | None = None,
 ) -> Build:
-    """Build a bundle at ``destination``, replacing one that is there and nothing else.
+    """Build a bundle at ``destination``. Only an existing bundle is replaced, nothing else.
 
-    When a gate fails, nothing is written, and a bundle that was there stays.
+    If a quality gate fails, nothing is written and an existing bundle stays in place.
 
     Args:
-        source: What to export.
-        destination: The bundle's directory.
-        options: How to build it.
+        source: The source to export.
+        destination: Directory of the bundle.
+        options: Options of the build.
         progress: Called with a line for each step.
-        exported: What exporting the source gave already, for a caller that builds it for several targets; it is
-            left unchanged.
-        reference: The source as a reference that remembers, for such a caller too.
+        exported: The exported model, for a caller that builds one source for several targets; it is not modified.
+        reference: A caching reference of the source, for the same caller.
 
     Raises:
-        ExportError: If the module cannot be exported as asked.
+        ExportError: If the module cannot be exported as requested.
         UsageError: If the destination cannot be written or holds something else, or a name is unknown.
-        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+        RuntimeUnavailableError: If a runtime requested by name cannot run here.
     """
     get_target(options.target)
     tries_few_bits = options.tuning is not None and options.tuning.budget is not None
@@ -210,7 +209,7 @@ def _choose(
     threads: int,
     progress: Progress,
 ) -> tuple[Choice, TuningResult | None]:
-    """Return the forms, session options and bits to build with, and what was measured for that."""
+    """Return the forms, session options and quantisation to build with, and the tuning result, if any."""
     if options.tuning is None:
         forms = default_forms(get_target(options.target)) if options.forms is None else options.forms
         if options.quantization is not None:
@@ -230,7 +229,7 @@ def _choose(
 
 
 def _few_bits_budget(options: BuildOptions) -> float | None:
-    """Return the error that few bits may make. What tuning may spend on them is none for a model without them."""
+    """Return the budget of a quantised model: the smaller of the build's and the tuning's."""
     asked = (options.budget, None if options.tuning is None else options.tuning.budget)
     return min((budget for budget in asked if budget is not None), default=None)
 
@@ -252,13 +251,13 @@ def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ..
 
 
 def _write_vectors(stage: Path, source: Source, reference: TorchReference, parity: ParityResult, seed: int) -> None:
-    """Write test vectors at the example's sizes, or at the first that the module took where it refuses those."""
+    """Write test vectors at the example's sizes, or if the module fails on them, at the first verified sizes."""
     passed = [case.sizes for case in parity.cases if case.skipped is None]
     for sizes in (example_sizes(source.inputs, source.example), *passed):
         inputs = draw_all(source.inputs, sizes, seed)
         try:
             evaluated = reference.evaluate(inputs)
-        except Exception as error:  # noqa: BLE001 - a user's module refuses these sizes; it took others
+        except Exception as error:  # noqa: BLE001 - a user's module may fail on these sizes; it ran on others
             expose_own(error)
             continue
         vectors.write(stage, inputs, {name: truth.astype(own.dtype) for name, (truth, own) in evaluated.items()})

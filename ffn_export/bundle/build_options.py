@@ -1,4 +1,4 @@
-"""How a bundle is built. A new option is a field of both classes here, and an option of the command line."""
+"""Options of a build. To add one, add a field to both classes here and an option to the command line."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class BuildOptions:
     """Options of a build.
 
     Attributes:
-        target: What to fuse for.
-        opset: Opset of the export; fusing may raise it.
-        runtimes: Runtimes that must judge it; None means all that can.
-        threads: Intra-op threads; None means the processors that this process may run on.
+        target: Name of the fusion target.
+        opset: Opset of the export; fusion may raise it.
+        runtimes: Names of required runtimes; None means every runtime that can run the model here.
+        threads: Intra-op threads; None means the number of processors available to this process.
         seed: Seed of the drawn inputs.
-        max_ratio: Largest allowed median time over PyTorch's; None means latency is no gate.
-        require_fusion: Kind of site -> how many must be fused.
-        bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 leaves the timing out.
-        check: Whether the exported and the fused graph are run and compared, and what differs is undone.
+        max_ratio: Largest allowed ratio of the median time over PyTorch's; None disables the latency gate.
+        require_fusion: Kind of site -> number of sites that must be fused.
+        bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 skips the timing.
+        check: Whether to run and compare the exported and the fused graph, and undo rewrites that differ.
         outline: Make each feed-forward one node.
-        portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
-        quantization: How weights are stored in few bits; None leaves them as they are.
-        budget: Declared relative L2 error of an output; None means 0.02 for a quantised model, and for others the
-            bound in units of the last place. A model that tuning stores in 8 bits keeps the budget of ``tuning``, too.
-        forms: The forms that are used of those which the target leaves open; None means what the table of costs says.
-        tuning: How the forms, the session options and, with a budget, the storage of weights are chosen by measuring;
-            None measures nothing. It excludes ``quantization``.
+        portable_functions: Add function bodies in standard operators for the ``com.microsoft`` operators.
+        quantization: Quantisation of the weights; None does not quantise them.
+        budget: Declared relative L2 error of an output; None means 0.02 for a quantised model, otherwise the bound in
+            ULP. A model that tuning stores in 8 bits must also meet the budget of ``tuning``.
+        forms: The open forms to use; None means the default from the table of costs.
+        tuning: Options for choosing forms, session options and, with a budget, 8-bit weights by timing; None does not
+            tune. Excludes ``quantization``.
 
     Raises:
-        UsageError: If the ratio or the budget is no finite number above 0.
+        UsageError: If the ratio or the budget is not a finite number above 0.
     """
 
     target: str = "ort-cpu"

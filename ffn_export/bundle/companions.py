@@ -1,4 +1,4 @@
-"""Files that ship beside a model as they are: its configuration, its tokenizer, its image processor."""
+"""Companion files of a model, copied unchanged: configuration, tokenizer, image processor."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ffn_export.errors import UsageError
 
 
 def copy(files: Mapping[str, Path], directory: Path) -> None:
-    """Copy what the files hold, links followed, under their names.
+    """Copy the contents of files to a directory, following links.
 
     Raises:
-        UsageError: If one cannot be read.
+        UsageError: If a file cannot be read.
     """
     for name, path in files.items():
         try:

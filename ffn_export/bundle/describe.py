@@ -1,4 +1,4 @@
-"""What a manifest says of a model and of the results, read off them."""
+"""Manifest entries derived from a source and its results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ffn_export.tuning.result import TuningResult
 
 
 def describe_source(source: Source) -> dict[str, Any]:
-    """How to make the module again."""
+    """Return the manifest entry that recreates the module."""
     return {
         "spec": source.spec,
         "kind": source.kind,
@@ -34,12 +34,12 @@ def describe_source(source: Source) -> dict[str, Any]:
 
 
 def _as_given(spec: TensorSpec, source: Source) -> str:
-    """Return an input as it was before the source was converted to another precision."""
+    """Return an input specification as it was before the source was converted to another precision."""
     return str(replace(spec, dtype="float32") if spec.dtype == source.dtype else spec)
 
 
 def summarise_fusion(report: FusionReport) -> dict[str, Any]:
-    """Sites by kind and status, rules, node counts, and whether both graphs were compared."""
+    """Return sites by kind and status, rules, node counts, and the result of the check."""
     statuses = ("fused", "kept", "refused", "rolled_back")
     sites = {kind: {s: n for s in statuses if (n := report.count(kind, s))} for kind in KINDS}  # type: ignore[arg-type]
     check = {"status": report.check.status, "reason": report.check.reason}
@@ -47,7 +47,7 @@ def summarise_fusion(report: FusionReport) -> dict[str, Any]:
 
 
 def summarise_parity(result: ParityResult) -> dict[str, Any]:
-    """Verdict, and for each runtime the error nearest to its bound, and how many cases are warned by what factor."""
+    """Return the verdict, and for each runtime the error nearest to its bound and its warned cases."""
     runtimes = {}
     for name in result.judged:
         cases = [case for case in result.cases if case.runtime == name and case.skipped is None]
@@ -68,28 +68,28 @@ def summarise_parity(result: ParityResult) -> dict[str, Any]:
 
 
 def _finite(number: float | None) -> float | None:
-    """Return a number as JSON has them: it knows no NaN and no infinity."""
+    """Replace NaN and infinity by None, since JSON has neither."""
     return number if number is not None and math.isfinite(number) else None
 
 
 def provider(target: str, result: ParityResult) -> str:
-    """Return the execution provider of a bundle: CUDA of one that was fused for it and judged on it, else the CPU."""
+    """Return the execution provider of a bundle: CUDA if it was fused for CUDA and verified on it, otherwise CPU."""
     return CUDA.name if target == "ort-cuda" and OrtCuda.name in result.judged else CPU.name
 
 
 def provider_options(name: str) -> dict[str, str]:
-    """Return the options of a provider that a bundle is verified and timed with."""
+    """Return the provider options that a bundle is verified and timed with."""
     return dict(CUDA.options) if name == CUDA.name else dict(CPU.options)
 
 
 def summarise_quantization(report: QuantizationReport) -> dict[str, Any]:
-    """How weights are stored, and how many matrices are."""
+    """Return the storage of weights and the number of quantised matrices."""
     how = {"bits": report.bits, "block": report.block, "accuracy_level": report.accuracy_level}
     return {**how, "matrices": len(report.weights)}
 
 
 def summarise_tuning(result: TuningResult) -> dict[str, Any]:
-    """What was chosen by measuring, why, and for which sizes and how many threads."""
+    """Return the choice of the tuning, its reason, and the tokens and threads that it was timed with."""
     return {
         "forms": result.chosen.forms.to_dict(),
         "reason": result.reason,
@@ -106,9 +106,9 @@ def _ratio(ratio: Ratio) -> dict[str, Any]:
 
 
 def summarise_latency(result: LatencyResult) -> dict[str, Any]:
-    """Median milliseconds and ratios for each set of sizes; what was timed with copies is named so.
+    """Return median milliseconds and ratios for each set of sizes; labels say whether copies are included.
 
-    Of an inconclusive ratio there is the reason and no number.
+    An inconclusive ratio has a reason in place of a number.
     """
     return {
         "baseline": result.baseline,

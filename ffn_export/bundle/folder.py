@@ -1,4 +1,4 @@
-"""A folder of bundles: which are in it, and ``index.json``, which says what each one is."""
+"""A folder of bundles and its ``index.json``, which describes each bundle."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class IndexEntry:
 
     Attributes:
         name: Name of the bundle.
-        preset: What it was built from.
-        target: What it was fused for.
-        dtype: Its precision.
-        path: Its directory, as seen from the index; None where it was not built.
-        error: Why it was not built, in one line.
-        parity: Runtime -> verdict (passed, warned or failed), the error nearest to its bound, that bound, and how
-            many cases are warned by what largest factor.
-        unavailable: Runtime -> why it could not judge.
-        warnings: What is worth a look although every gate passed.
+        preset: Preset that it was built from.
+        target: Fusion target.
+        dtype: Precision.
+        path: Directory, relative to the index; None if it was not built.
+        error: Reason why it was not built, in one line.
+        parity: Runtime -> verdict (passed, warned or failed), the error nearest to its bound, that bound, the number
+            of warned cases and their largest factor.
+        unavailable: Runtime -> reason why it is unavailable.
+        warnings: Findings that fail no quality gate: sites that were not fused, parity warnings, slower runtimes.
         nodes: Number of nodes.
-        operators_outside_standard: ``domain::Operator`` of each that the standard does not have.
+        operators_outside_standard: Vendor operators, as ``domain::Operator``.
         bytes: Size of the directory.
-        ratio: Runtime, with copies or without -> sizes -> median time over PyTorch's.
+        ratio: Runtime, with or without copies -> sizes -> median time over PyTorch's.
     """
 
     name: str
@@ -58,7 +58,7 @@ class IndexEntry:
 
 
 def bundles_in(folder: Path) -> list[Path]:
-    """Return the bundles of a folder by name; those that are being built are none."""
+    """Return the bundles of a folder, sorted by name, without those that are being built."""
     manifests = sorted(folder.glob(f"*/{MANIFEST}"))
     return [manifest.parent for manifest in manifests if not manifest.parent.name.startswith(".")]
 
@@ -66,7 +66,7 @@ def bundles_in(folder: Path) -> list[Path]:
 def index_entry(
     name: str, preset: str, target: str, dtype: str, build: Build | None, error: str | None = None
 ) -> IndexEntry:
-    """Return what an index says of a build, as far as it came."""
+    """Return the index entry of a build, complete or failed."""
     if build is None:
         return IndexEntry(name, preset, target, dtype, error=error)
     built = build.manifest is not None
@@ -88,13 +88,13 @@ def index_entry(
 
 
 def index(entries: Iterable[IndexEntry], path: Path) -> dict[str, Any]:
-    """Return the index of these entries, beside those of an index that is there already for other bundles."""
+    """Return an index of these entries, merged with the entries of an existing index for other bundles."""
     listed = {entry["name"]: entry for entry in _listed(path)} | {entry.name: entry.to_dict() for entry in entries}
     return {"bundles": [listed[name] for name in sorted(listed)]}
 
 
 def _listed(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of an index whose bundles are still there."""
+    """Return the entries of an index whose bundles still exist."""
     try:
         entries = plain_file.read_json(path)["bundles"]
         return [entry for entry in entries if entry["path"] and (path.parent / entry["path"] / MANIFEST).is_file()]

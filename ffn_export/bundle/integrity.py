@@ -1,4 +1,4 @@
-"""Hashes of a bundle's files, and the refusal of what lies outside of it."""
+"""Check the files of a bundle: their hashes, and that the model reads no file outside the bundle."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ffn_export.errors import IntegrityError, UsageError
 
 
 def hash_files(directory: Path) -> dict[str, str]:
-    """Return path -> sha256 of every file in a bundle but the manifest itself."""
+    """Return path -> sha256 of every file in a bundle, except the manifest."""
     files = sorted(p for p in directory.rglob("*") if p.is_file() and p.name != MANIFEST)
     return {path.relative_to(directory).as_posix(): _sha256(path) for path in files}
 
 
 def check(directory: Path, manifest: Manifest, *, only: tuple[str, ...] | None = None) -> None:
-    """Check files against the manifest, and that the model reads no others.
+    """Check files against the manifest, and that the model reads only listed files.
 
     Args:
         directory: The bundle.
-        manifest: Its manifest.
-        only: Files to hash; None means all. The model, and every file that it names, are always among them.
+        manifest: The manifest of the bundle.
+        only: Files to hash in addition to the model and the files that it names; None means all.
 
     Raises:
         IntegrityError: On the first difference.
@@ -64,16 +64,16 @@ def _named_by_the_model(directory: Path) -> set[str]:
 
 
 def _inside(directory: Path, name: str) -> Path:
-    """Return the path of a bundle's file, links resolved.
+    """Return the path of a bundle's file, with links resolved.
 
     Raises:
-        IntegrityError: If it lies outside the bundle.
+        IntegrityError: If the file lies outside the bundle, or the name is not a valid path.
     """
     try:
         path = (directory / name).resolve()
         is_inside = path.is_relative_to(directory.resolve())
         path.is_file()
-    except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, links in a circle
+    except (OSError, ValueError, RuntimeError) as error:  # a name that is too long or has a NUL, or a loop of links
         raise IntegrityError(f"{directory}: {name[:200]!r} is the path of no file") from error
     if not is_inside:
         raise IntegrityError(f"{directory}: {name!r} lies outside the bundle")

@@ -1,7 +1,7 @@
-"""Temporary directories that show whether the process that made them still lives.
+"""Temporary directories that show whether the process that made them is still alive.
 
-Each holds a file that its process keeps locked. The lock ends with the process, however that ends, and is seen from
-other containers that share the file system; process numbers are not.
+Each directory holds a file that its process keeps locked. The lock ends with the process, even a killed one. Other
+containers on the same file system see the lock, but not the process id.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: a directory that was left behind stays for its user to remove
+except ImportError:  # Windows: the user has to remove leftover directories
     fcntl = None  # type: ignore[assignment]
 
 _LOCK = "lock"
@@ -23,16 +23,16 @@ _LOCK = "lock"
 
 @contextmanager
 def locked_directory(prefix: str, parent: Path) -> Iterator[Path]:
-    """Make a directory, hold its lock, and remove it at the end.
+    """Make a directory, hold its lock, and remove it on exit.
 
     Raises:
-        OSError: If the file system refuses.
+        OSError: If the directory cannot be made.
     """
     while True:
         directory = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         lock = _lock(directory)
         if lock is not None or fcntl is None:
-            break  # else another process took it for one that was left behind, before it was locked
+            break  # else another process removed it as a leftover before it was locked
     try:
         yield directory
     finally:
@@ -43,7 +43,7 @@ def locked_directory(prefix: str, parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def taken_over(directory: Path) -> Iterator[bool]:
-    """Take the lock of a directory for the while; False where its process lives, or where that cannot be told."""
+    """Take the lock of a directory until exit; yield False if its process is alive or this cannot be determined."""
     lock = _lock(directory)
     try:
         yield lock is not None
@@ -53,7 +53,7 @@ def taken_over(directory: Path) -> Iterator[bool]:
 
 
 def _lock(directory: Path) -> int | None:
-    """Lock a directory and return the descriptor that holds the lock; None where another process has it."""
+    """Lock a directory and return the descriptor that holds the lock; None if the lock cannot be taken."""
     if fcntl is None:
         return None
     path = directory / _LOCK
@@ -63,7 +63,7 @@ def _lock(directory: Path) -> int | None:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock), os.stat(path)):  # noqa: PTH116 - and nobody has removed it meanwhile
+        if os.path.samestat(os.fstat(lock), os.stat(path)):  # noqa: PTH116 - and the file has not been removed in the meantime
             return lock
     except OSError:
         pass
@@ -73,7 +73,7 @@ def _lock(directory: Path) -> int | None:
 
 @contextmanager
 def one_at_a_time(directory: Path) -> Iterator[None]:
-    """Let one process at a time work in a directory; a killed one holds no lock, and some systems have none."""
+    """Let one process at a time work in a directory. A killed process releases the lock; Windows has no lock."""
     if fcntl is None:
         yield
         return

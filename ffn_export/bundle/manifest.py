@@ -1,4 +1,4 @@
-"""``manifest.json``: what a bundle is, read and written under its JSON Schema."""
+"""``manifest.json`` of a bundle, read and written under its JSON Schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ffn_export.core import plain_file
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.runtimes.session_options import SessionSettings
 
-# 2: `source.dtype`, `source.keep_io` and `weights_bytes`; `parity.runtimes` says what was warned.
+# Version 2 added `source.dtype`, `source.keep_io`, `weights_bytes` and the warned cases in `parity.runtimes`.
 SCHEMA_VERSION = 2
 MANIFEST = "manifest.json"
 MODEL = "model.onnx"
@@ -26,25 +26,25 @@ class Manifest:
     """A bundle's manifest.
 
     Attributes:
-        name: The bundle's name.
-        source: Spec, kind, seed of the weights, reference and input specs: how to make the module again.
+        name: Name of the bundle.
+        source: SPEC, kind, seed of the weights, reference and input specifications, which recreate the module.
         inputs: Name, dtype and symbolic shape of each graph input.
-        outputs: The same of each output.
+        outputs: Name, dtype and symbolic shape of each graph output.
         opset_imports: Domain -> version.
-        target: What the graph was fused for.
-        provider: Execution provider of ONNX Runtime that it was verified on.
-        operators_outside_standard: ``domain::Operator`` of each that the standard does not have.
+        target: Fusion target of the graph.
+        provider: Execution provider that the bundle was verified on.
+        operators_outside_standard: Vendor operators, as ``domain::Operator``.
         weights_bytes: Size of all initialisers.
         fusion: Sites by kind and status, rules, node counts.
         parity: Verdict, and a summary for each runtime.
         latency: Baseline and medians.
-        session_options: Under which all of that holds.
-        tolerances: Of the verdict.
-        environment: Where it was verified.
+        session_options: Session options of the verification and the timing.
+        tolerances: Tolerances of the verdict.
+        environment: Environment of the verification.
         files: Path inside the bundle -> sha256.
-        quantization: Bits, block, accuracy level and number of matrices, where weights are stored in few bits.
-        tuning: Forms, sizes and reason, where the form was chosen by measuring.
-        provider_options: Options of the provider that it was verified and timed with.
+        quantization: Bits, block, accuracy level and number of matrices; None without quantisation.
+        tuning: Forms, tokens and reason; None without tuning.
+        provider_options: Provider options of the verification and the timing.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Manifest:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
-        """Read what :meth:`to_dict` wrote."""
+        """Restore from the data of :meth:`to_dict`."""
         fields = {key: value for key, value in data.items() if key != "schema_version"}
         return cls(
             **{
@@ -97,7 +97,7 @@ def read_manifest(directory: Path) -> Manifest:
     """Read and validate a bundle's manifest.
 
     Raises:
-        IntegrityError: If it is missing, is no JSON, is of another version, or does not follow the schema.
+        IntegrityError: If the manifest is missing, is not JSON, has another version, or does not follow the schema.
     """
     path = directory / MANIFEST
     try:
@@ -111,14 +111,14 @@ def read_manifest(directory: Path) -> Manifest:
         raise IntegrityError(f"{path} does not follow the manifest schema: {where}: {problem.message[:200]}")
     try:
         return Manifest.from_dict(data)
-    except (UsageError, TypeError) as error:  # the latter of a field that no version has
+    except (UsageError, TypeError) as error:  # TypeError: an unknown field
         raise IntegrityError(f"{path} is no manifest of ffn-export: {error}") from error
 
 
 def files_of(directory: Path) -> frozenset[str] | None:
-    """Return the files of a bundle of any version, its manifest among them; None where a directory is none.
+    """Return the files of a bundle of any version, including its manifest; None if the directory is no bundle.
 
-    ``manifest.json`` is a name that web applications use too.
+    Web applications use the name ``manifest.json`` too, so the content is checked.
     """
     try:
         data = plain_file.read_json(directory / MANIFEST, _MOST_BYTES)
@@ -129,7 +129,7 @@ def files_of(directory: Path) -> frozenset[str] | None:
 
 
 def _check_version(path: Path, data: Any) -> None:
-    """Say of a bundle of another version what to do, which a field that the schema misses does not."""
+    """Reject another manifest version with advice, which a schema violation would not give."""
     version = data.get("schema_version") if isinstance(data, Mapping) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
         advice = "build it again" if version < SCHEMA_VERSION else "read it with a newer ffn-export"

@@ -1,4 +1,4 @@
-"""Puts a finished directory in its place at once: a bundle is there whole, or not at all."""
+"""Publish a finished directory atomically, so that a bundle is complete or absent."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ffn_export.errors import UsageError
 Check = Callable[[Path], None]
 
 _PREFIX = ".building-"
-_NEW, _OLD = "new", "old"  # of a stage: the bundle in the making, and one that was moved aside
-_OF_FILE_MANAGERS = frozenset({".DS_Store", "Thumbs.db"})  # how a window shows the folder: no user wrote it
-_LONGEST_NAME = 200  # bytes: file systems have 255, and a bundle in the making has a longer one
+_NEW, _OLD = "new", "old"  # subdirectories of a stage: the new bundle, and the old one that was moved aside
+_OF_FILE_MANAGERS = frozenset({".DS_Store", "Thumbs.db"})  # written by file managers, not by a user
+_LONGEST_NAME = 200  # bytes: file systems allow 255, and the name of a stage is longer
 
 
 def place(directory: Path, name: str) -> Path:
-    """Return where a bundle of a name goes: a folder of this directory, and no other.
+    """Return the directory of a bundle, directly below ``directory``.
 
     Raises:
-        UsageError: If the name is none of a folder.
+        UsageError: If the name is not a valid folder name, or is too long.
     """
     if not name.isprintable() or name in ("", ".", "..") or {"/", "\\"} & set(name):
         raise UsageError(
@@ -40,10 +40,10 @@ def place(directory: Path, name: str) -> Path:
 
 
 def check_destination(destination: Path) -> None:
-    """Refuse, before any work is done, a place that cannot be written or holds something else.
+    """Check, before any work is done, that a bundle can be written to a destination.
 
     Raises:
-        UsageError: If the directory is not writable, or what is there is no bundle.
+        UsageError: If the parent directory is not writable, or the destination exists and is no bundle.
     """
     if destination.is_symlink() or (destination.exists() and not destination.is_dir()):
         raise UsageError(f"{destination} is in the way and is no bundle: remove it or choose another --name")
@@ -57,7 +57,7 @@ def check_destination(destination: Path) -> None:
 
 
 def check_replaceable(directory: Path) -> None:
-    """Refuse a folder with any file in it that no build has put there, hidden or not: it would be lost."""
+    """Refuse to replace a folder that holds a file, hidden or not, that no build has written."""
     if not directory.is_dir() or not any(directory.iterdir()):
         return
     own = files_of(directory)
@@ -71,13 +71,13 @@ def check_replaceable(directory: Path) -> None:
 
 @dataclass(frozen=True)
 class Stage:
-    """A directory beside the destination, in which a bundle is made.
+    """A directory beside the destination, in which a bundle is built.
 
     Attributes:
-        directory: The bundle in the making.
-        destination: Where it goes.
-        aside: Where the old bundle goes on file systems that cannot exchange two directories.
-        check: Refuses what must not be replaced.
+        directory: Directory of the new bundle.
+        destination: Destination of the bundle.
+        aside: Temporary place of the old bundle on file systems that cannot exchange two directories.
+        check: Raises ``UsageError`` for a directory that must not be replaced.
     """
 
     directory: Path
@@ -86,29 +86,28 @@ class Stage:
     check: Check
 
     def publish(self) -> None:
-        """Take the destination's place; the bundle that was there goes with the stage.
+        """Move the new bundle to the destination; an old bundle is removed with the stage.
 
         Raises:
-            UsageError: If the destination has since got a file that would be lost.
+            UsageError: If the destination meanwhile holds a file that would be lost.
         """
-        with one_at_a_time(self.destination.parent):  # a bundle on its way there is none yet
+        with one_at_a_time(self.destination.parent):  # a half-moved bundle would fail the check
             self.check(self.destination)
             move_into_place(self.directory, self.destination, self.aside)
 
 
 @contextmanager
 def staging(destination: Path, check: Check = check_replaceable) -> Iterator[Stage]:
-    """Give a stage, gone afterwards unless it was published.
+    """Yield a stage, which is removed on exit; publish it to keep the bundle.
 
-    Until then the old bundle stays, whatever happens. What a killed run left behind is cleared away
-    by the next one.
+    The old bundle stays in place until then, whatever happens. The next run removes the leftovers of a killed run.
 
     Args:
-        destination: The bundle's directory.
+        destination: Directory of the bundle.
         check: Raises ``UsageError`` for a directory that must not be replaced.
 
     Raises:
-        UsageError: If the file system refuses.
+        UsageError: If the destination cannot be written.
     """
     _clear_leftovers(destination)
     try:
@@ -121,10 +120,10 @@ def staging(destination: Path, check: Check = check_replaceable) -> Iterator[Sta
 
 
 def _clear_leftovers(destination: Path) -> None:
-    """Remove the stages of this bundle whose process is gone; a bundle that one had moved aside is put back."""
+    """Remove the stages of this bundle whose process is gone; restore an old bundle that one had moved aside."""
     own = re.compile(rf"{re.escape(_PREFIX + destination.name)}-\w+")
     for leftover in sorted(destination.parent.glob(f"{_PREFIX}*")):
-        if own.fullmatch(leftover.name) is None:  # that of another bundle, whose name begins with this one's
+        if own.fullmatch(leftover.name) is None:  # the stage of another bundle, whose name starts with this one
             continue
         with taken_over(leftover) as is_dead:
             if not is_dead:

@@ -1,6 +1,6 @@
-"""A reduced part as a directory: ``model.onnx``, ``reference.onnx``, and ONNX test vectors of its input and output.
+"""Write a reduced part to a directory: ``model.onnx``, ``reference.onnx``, and ONNX test vectors.
 
-``ffn-export verify DIR/model.onnx --against DIR/reference.onnx`` fails as the whole model did.
+``ffn-export verify DIR/model.onnx --against DIR/reference.onnx`` fails in the same way as the whole model.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ _OWN = frozenset({MODEL, REFERENCE, f"{MODEL}.data", f"{REFERENCE}.data", vector
 
 
 def check_destination(directory: Path) -> None:
-    """Refuse, before any work is done, a place that holds something else than an earlier part.
+    """Check, before any work is done, that a part can be written to a directory.
 
     Raises:
-        UsageError: If it does, is no directory, or its parent cannot be made.
+        UsageError: If the directory holds files other than an earlier part, is no directory, or its parent cannot be
+            made.
     """
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
         raise UsageError(f"{directory} is in the way: name another directory for --reduce")
@@ -34,10 +35,10 @@ def check_destination(directory: Path) -> None:
 
 
 def write(reduced: Reduced, directory: Path) -> None:
-    """Write a part; the directory is there whole, or as it was.
+    """Write a part atomically: the directory is complete, or unchanged.
 
     Raises:
-        UsageError: If it cannot be written.
+        UsageError: If the directory cannot be written.
     """
     check_destination(directory)
     with staging(directory.absolute(), check_destination) as stage:

@@ -1,4 +1,4 @@
-"""The results that lie beside a bundle's model, and the page that shows them all."""
+"""Result files of a bundle, and the HTML page that shows them all."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FUSION, SITES, TUNING, PAGE = "fusion.json", "sites.json", "tuning.json", "repor
 
 @dataclass(frozen=True)
 class Companions:
-    """What a bundle says of its model besides its parity; what it does not hold is None, or empty.
+    """Results of a bundle other than parity; a missing one is None or empty.
 
     Attributes:
         latency: The timing.
-        fusion: What became of each site.
-        sites: The nodes of fused sites, before and after.
-        tuning: What was tried, where the form was chosen by measuring.
+        fusion: Status of each site.
+        sites: Nodes of the fused sites, before and after.
+        tuning: Trials and choice of the tuning.
     """
 
     latency: LatencyResult | None = None
@@ -44,10 +44,10 @@ def write(directory: Path, parity: ParityResult, beside: Companions, commands: S
     """Write each result as JSON, and all of them as ``report.html``.
 
     Args:
-        directory: Where to.
+        directory: Directory to write to.
         parity: The verification.
         beside: The other results.
-        commands: What builds and verifies the bundle again, each a line for the shell.
+        commands: Shell commands that build and verify the bundle again.
     """
     data = {PARITY: parity.to_dict(), SITES: {"sites": [site.to_dict() for site in beside.sites]}}
     if beside.fusion is not None:
@@ -62,10 +62,10 @@ def write(directory: Path, parity: ParityResult, beside: Companions, commands: S
 
 
 def read(directory: Path) -> Companions:
-    """Read what a bundle holds besides its parity; bundles of earlier versions hold less.
+    """Read the results of a bundle other than parity; bundles of earlier versions have fewer.
 
     Raises:
-        UsageError: If a file is there and is none that this version reads.
+        UsageError: If a file is damaged or has a format that this version cannot read.
     """
     sites = _read(directory / SITES, _Sites)
     return Companions(
@@ -79,7 +79,7 @@ def read(directory: Path) -> Companions:
 def commands(
     source: Source, name: str, command: str, target: str, opset: int, options: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return what builds a bundle again, where its source has a name to build it by, and what verifies it."""
+    """Return the shell command that builds a bundle again, if its source is a SPEC, and the one that verifies it."""
     if source.kind == "module":
         return (shlex.join(["ffn-export", "verify", name]),)
     words = ["ffn-export", command, source.spec, "--name", name, "--target", target, "--opset", str(opset)]

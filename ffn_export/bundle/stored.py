@@ -1,4 +1,4 @@
-"""Results that were stored: what ``verify`` and ``bench`` wrote as JSON, and both of a bundle."""
+"""Stored results: JSON files of ``verify`` and ``bench``, and the same results in a bundle."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Result = TypeVar("Result", bound=_Readable)
 
 @dataclass(frozen=True)
 class Stored:
-    """What a file or a bundle holds."""
+    """Results read from a file or a bundle; None if it does not hold one."""
 
     parity: ParityResult | None = None
     latency: LatencyResult | None = None
 
 
 def read(path: Path) -> Stored:
-    """Read a result of ``verify --json`` or ``bench --json``, or both of a bundle's directory.
+    """Read a result of ``verify --json`` or ``bench --json``, or both results from a bundle's directory.
 
     Raises:
-        UsageError: If there is none, or it is none that this version reads.
+        UsageError: If there is no result, or this version cannot read it.
     """
     if not path.is_dir():
         return _read_file(path)
@@ -59,10 +59,10 @@ def _read_file(path: Path) -> Stored:
 
 
 def parsed(path: Path, data: Any, kind: type[Result]) -> Result:
-    """Return the result of a kind that a file holds as plain data.
+    """Parse a result from the plain data of a file.
 
     Raises:
-        UsageError: If it is none, or one of another version.
+        UsageError: If the data is damaged, or of another version.
     """
     try:
         result = kind.from_dict(data)

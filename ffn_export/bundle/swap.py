@@ -1,4 +1,4 @@
-"""Moves a directory into the place of another: at every moment one of both is there, where the system can do that."""
+"""Replace one directory by another, atomically if the operating system can exchange two directories."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pathlib import Path
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # Linux
 _RENAME_SWAP = 2  # macOS
-_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # by the kernel, or by this file system
+_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # by the kernel or the file system
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 def move_into_place(new: Path, destination: Path, aside: Path) -> Path | None:
-    """Move a directory to a destination, and return where the one is now that was there before, if any.
+    """Move a directory to a destination; return the new path of the old directory, or None.
 
-    Where two directories can be exchanged in one step, a process that is killed leaves the old one or the new one.
-    Elsewhere the old one is moved to ``aside`` first: a process that is killed then leaves the destination empty.
+    If the system can exchange two directories in one step, a killed process leaves either the old or the new one.
+    Otherwise the old one is moved to ``aside`` first, and a process killed at that moment leaves no destination.
 
     Args:
         new: The directory to move.
-        destination: Where it goes; of several processes that move one here, the last one wins.
-        aside: A free name on the same file system, for the directory that was there before.
+        destination: Destination of the move; if several processes move a directory here, the last one wins.
+        aside: Unused path on the same file system, for the old directory.
 
     Raises:
-        OSError: If the file system refuses; the directory that was there before is there again.
+        OSError: If the file system refuses; the old directory is then back in place.
     """
     while True:
         try:
@@ -39,7 +39,7 @@ def move_into_place(new: Path, destination: Path, aside: Path) -> Path | None:
                 return new
             moved = destination.exists()
             if moved:
-                shutil.rmtree(aside, ignore_errors=True)  # of an earlier round: another process has replaced it
+                shutil.rmtree(aside, ignore_errors=True)  # from an earlier iteration: another process has replaced it
                 destination.rename(aside)
         except FileNotFoundError:
             moved = False  # another process has moved it away
@@ -48,17 +48,17 @@ def move_into_place(new: Path, destination: Path, aside: Path) -> Path | None:
             return aside if moved else None
         except BaseException as error:
             if moved:
-                with suppress(OSError):  # another process has put its own there: that one is newer
+                with suppress(OSError):  # another process has moved a newer one there
                     aside.rename(destination)
             if not (isinstance(error, OSError) and error.errno in _TAKEN):
                 raise
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Exchange two directories in one step; False where this system or file system cannot.
+    """Exchange two directories in one step; return False if the system or the file system cannot.
 
     Raises:
-        OSError: If it can, and does not: ``FileNotFoundError`` where there is no other.
+        OSError: If the exchange fails: ``FileNotFoundError`` if the other directory does not exist.
     """
     exchange = _exchange()
     number = errno.ENOSYS if exchange is None else exchange(os.fsencode(one), os.fsencode(other))
@@ -71,7 +71,7 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 @cache
 def _exchange() -> Callable[[bytes, bytes], int] | None:
-    """Return a call of the C library that exchanges two paths and returns the error number; None where it has none."""
+    """Return a C library call that exchanges two paths and returns the error number; None if there is none."""
     if sys.platform == "win32":
         return None
     library = ctypes.CDLL(None, use_errno=True)

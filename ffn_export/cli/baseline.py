@@ -1,4 +1,4 @@
-"""``--baseline``: what a command measured, held against what was stored before."""
+"""``--baseline``: compares a measurement with a stored result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def baseline_option(command: Command) -> Command:
 
 
 def same_threads(old: LatencyResult) -> int | None:
-    """Return a baseline's number of threads; None where this process may not run on as many processors."""
+    """Return the number of threads of a baseline; None if this process has fewer processors."""
     from ffn_export.runtimes.threads import available_threads
 
     threads = old.environment.threads if old.environment else 0
@@ -39,7 +39,7 @@ def same_threads(old: LatencyResult) -> int | None:
 
 
 def read_baseline(path: Path | None) -> Stored | None:
-    """Read what ``--baseline`` names before anything runs for minutes."""
+    """Read the result named by ``--baseline``, before any long work."""
     if path is None:
         return None
     from ffn_export.bundle import stored
@@ -50,13 +50,13 @@ def read_baseline(path: Path | None) -> Stored | None:
 def compared(
     old: Stored, result: ParityResult, time: Callable[..., LatencyResult] | None, threads: int | None
 ) -> Comparison:
-    """Hold a verification against a baseline; what that has timed is timed again, and twice where it seems slower.
+    """Compare a verification with a baseline. Timings of the baseline are repeated, and twice if they seem slower.
 
     Args:
         old: The baseline.
         result: The verification.
-        time: ``api.bench`` of the same model; None where a stored result is judged and nothing runs.
-        threads: Number of threads that was asked for; None means that of the baseline.
+        time: Function that times the model (``ffn_export.bench``); None if a stored result is judged again.
+        threads: Requested number of threads; None means that of the baseline.
     """
     from ffn_export.latency import baseline as latency
     from ffn_export.parity.judging import baseline as parity
@@ -72,7 +72,7 @@ def compared(
 
 
 def report_regressions(comparison: Comparison, path: Path | None, console: Console) -> int:
-    """Say what is worse than the baseline and what else is different; return the exit status."""
+    """Print regressions and other differences from the baseline; return the exit status."""
     for note in comparison.notes:
         console.print(f"baseline {path}: {note}")
     for failure in comparison.failures:

@@ -32,10 +32,10 @@ def bisection_options(command: Command) -> Command:
 
 
 def check_bisection_options(bisect: bool, reduce_to: Path | None, rejudge: str | None) -> None:
-    """Refuse, before any work is done, what cannot be bisected, and a directory that cannot be written.
+    """Check the options of the bisection before any work is done.
 
     Raises:
-        UsageError: If nothing is run, or the directory holds something else.
+        UsageError: If ``--rejudge`` is given too, or the directory of ``--reduce`` cannot be written.
     """
     if rejudge is not None and (bisect or reduce_to is not None):
         raise UsageError("--rejudge runs nothing, so there is nothing to --bisect or --reduce: leave one of both out")
@@ -55,13 +55,13 @@ def bisect_and_show(
     quiet: bool,
     **named: Any,
 ) -> Bisection:
-    """Bisect what was verified and print where it differs.
+    """Bisect a verified model and print the result.
 
     Args:
-        console: Where to print.
-        model: As ``verify`` was given it.
-        against: As ``verify`` was given it.
-        result: What it found.
+        console: Console to print to.
+        model: Model argument of ``verify``.
+        against: Reference argument of ``verify``.
+        result: Result of ``verify``.
         reduce_to: Directory for the smallest part that fails.
         quiet: Show no progress.
         named: Further arguments of :func:`ffn_export.bisect`.

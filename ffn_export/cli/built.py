@@ -1,4 +1,4 @@
-"""What ``build`` and ``tune`` show of a bundle that they made, or of what kept them from it."""
+"""Output of ``build`` and ``tune``: the results of a bundle, or of a build that failed a quality gate."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def make(state: State, build: Callable[[Callable[[str], None]], Build]) -> int:
     """Build with progress, show the result, and return the exit status.
 
     Args:
-        state: Of the command line.
-        build: Takes what reports progress.
+        state: State of the command line.
+        build: Function that builds the bundle; it takes a progress callback.
 
     Raises:
-        GateError: If a gate failed, after everything that was found has been shown.
+        GateError: If a quality gate failed, after all results have been shown.
     """
     from ffn_export.cli.progress import progress
     from ffn_export.reports.console import stderr_console
@@ -35,7 +35,7 @@ def make(state: State, build: Callable[[Callable[[str], None]], Build]) -> int:
             failed, result = error, error.result
     _show(console, result)
     if failed is not None:
-        missing = result.failures[1:] if result.parity is None else ()  # of other gates, the tables show it
+        missing = result.failures[1:] if result.parity is None else ()  # the tables show failures of the other gates
         for line in missing:
             say(f"ffn-export: {line}")
         raise failed

@@ -63,7 +63,7 @@ def command(
 
 
 def _compare(a: Path, b: Path) -> Difference:
-    """Compare the graphs, under the names that were given, with what manifests say of measurements."""
+    """Compare the graphs under their given names, with the parity and latency from the manifests."""
     from ffn_export.inspection.compare import compare
 
     (file_a, manifest_a), (file_b, manifest_b) = open_argument(a), open_argument(b)

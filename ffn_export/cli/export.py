@@ -63,7 +63,7 @@ def command(
 
 
 def _listed(operators: list[str]) -> str:
-    """Name the nodes one by one, or count them by operator where they are more than a line holds."""
+    """List the nodes, or count them by operator if there are too many for a line."""
     if len(operators) <= _ONE_BY_ONE:
         return ", ".join(operators)
     counts = ", ".join(f"{count} {operator}" for operator, count in Counter(operators).most_common())

@@ -1,6 +1,6 @@
-"""How much time and memory a command may take for a file that somebody else may have made.
+"""Time and memory limits of a command that reads untrusted files.
 
-A file of a few kilobytes can ask for work without end. What is allowed grows with the size of the files.
+A file of a few kilobytes can cause unlimited work. The limits grow with the size of the files.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ffn_export.cli.state import State
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _CPU_SECONDS = 10.0
-_CPU_SECONDS_WITH_A_MODULE = 120.0  # which its user trusts, and may be slow without having weights
+_CPU_SECONDS_WITH_A_MODULE = 120.0  # trusted by its user, and possibly slow even without weights
 _CPU_SECONDS_PER_BYTE = 2e-6
 _DATA_BYTES = 2**30
 _DATA_BYTES_WITH_A_MODULE = 2**32
 _DATA_BYTES_PER_BYTE = 20  # copies in several runtimes and precisions
-_STACK_BYTES = 2**24  # that a thread's stack and its share of the heap may take
-_FOR_IMPORTS = 2**27  # what libraries take that are imported later
+_STACK_BYTES = 2**24  # stack of a thread and its share of the heap
+_FOR_IMPORTS = 2**27  # libraries that are imported later
 
 
 def limit_options(command: Command) -> Command:
@@ -38,25 +38,25 @@ def limit_options(command: Command) -> Command:
 
 
 def hold(state: State, files: Iterable[Path], cpu: float | None, memory: float | None, *, module: bool = False) -> None:
-    """Limit what this process takes from here on, if it is one that another supervises.
+    """Limit the time and memory of this process from here on, if another process supervises it.
 
     Args:
-        state: Whether it is.
+        state: State of the command line, which says whether the process is supervised.
         files: Files and bundles that the command reads.
-        cpu: Seconds that the user allows; None means what the files' size allows.
-        memory: GB that the user allows.
+        cpu: CPU seconds allowed by the user; None means a limit from the size of the files.
+        memory: Memory allowed by the user, in GB; None means a limit from the size of the files.
         module: Whether the command also runs a PyTorch module, which its user trusts.
     """
     if not state.supervised:
         return
-    import resource  # which Windows has not; nor is a process supervised there
+    import resource  # Windows does not have it, and does not supervise processes
 
     from ffn_export.core.size_on_disk import size_on_disk
     from ffn_export.runtimes.ended_run import ALLOWED
 
     size = sum(map(size_on_disk, files))
     if cpu is not None or not module:
-        ALLOWED.seconds = (cpu or _CPU_SECONDS) / 2  # a run that does not end leaves time to say so
+        ALLOWED.seconds = (cpu or _CPU_SECONDS) / 2  # leave time to report a run that does not end
     processors = len(os.sched_getaffinity(0))
     if cpu is None:
         floor = _CPU_SECONDS_WITH_A_MODULE if module else _CPU_SECONDS
@@ -78,6 +78,6 @@ def _lower(which: int, bound: int) -> None:
 
 
 def _data_now() -> int:
-    """Return the bytes that count against ``RLIMIT_DATA`` already."""
+    """Return the number of bytes that already count against ``RLIMIT_DATA``."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData:")), 0)

@@ -1,7 +1,7 @@
-"""``ffn-export``: finds the command, and turns errors into one line and the right exit status.
+"""``ffn-export``: finds the command, and turns errors into one line and an exit status.
 
-Exit status: 0 all good; 1 a gate failed; 2 bad usage or bad input; 3 a runtime that was asked for by
-name is not available; 130 interrupted.
+Exit status: 0 success; 1 a quality gate failed; 2 bad usage or bad input; 3 a runtime requested by name is not
+available; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ffn_export.core.strict import expose
 from ffn_export.errors import FfnExportError, did_you_mean
 from ffn_export.reports.streams import guard_libraries, say, say_traceback
 
-# Command -> the module that defines it, in the order of the help.
+# Command -> module that defines it, in the order of the help.
 COMMANDS = {
     "list": "list_presets",
     "build": "build",
@@ -34,20 +34,20 @@ COMMANDS = {
     "diff": "diff",
     "doctor": "doctor",
 }
-# Those that read files which somebody else may have made.
+# Commands that may read untrusted files.
 SUPERVISED = ("fuse", "inspect", "verify", "diff")
 INTERRUPTED = 130
 
 
 class Commands(click.Group):
-    """Commands that are imported when they are asked for."""
+    """Command group that imports a command when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order of the help."""
+        """Return all names, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one."""
+        """Import a command."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"ffn_export.cli.{COMMANDS[cmd_name]}").command
@@ -56,7 +56,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Say which command was probably meant."""
+        """Reject an unknown command, with a suggestion."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise click.UsageError(
                 f"no such command: {args[0]};{did_you_mean(args[0], COMMANDS)} commands are {', '.join(COMMANDS)}"
@@ -76,7 +76,7 @@ def commands() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed, as of a daemon
+        if getattr(sys, name) is None:  # closed, as in a daemon
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - for as long as the process lives
     words = list(sys.argv[1:] if arguments is None else arguments)
     is_supervised = words[:1] != [] and words[0] in SUPERVISED and supervised.is_possible()
@@ -89,20 +89,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     guard_libraries()
     _end_as_by_ctrl_c()
     status = run(words, is_supervised=is_supervised)
-    # All is done and said: Ctrl-C while the interpreter clears up would end it in the midst, with a traceback.
+    # The work is done. Ctrl-C during the interpreter's shutdown would only print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)
 
 
 def _end_as_by_ctrl_c() -> None:
-    """Clear up behind a job that is cancelled or whose terminal goes away, as behind one that its user interrupts."""
+    """Clean up after a cancelled job or a closed terminal in the same way as after Ctrl-C."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
     for name in ("SIGTERM", "SIGHUP"):
         asked = getattr(signal, name, None)  # Windows has no SIGHUP
-        if asked is not None and signal.getsignal(asked) == signal.SIG_DFL:  # `nohup` leaves the latter ignored
+        if asked is not None and signal.getsignal(asked) == signal.SIG_DFL:  # `nohup` ignores SIGHUP
             signal.signal(asked, interrupt)
 
 
@@ -122,19 +122,19 @@ def run(arguments: list[str], *, is_supervised: bool = False) -> int:
     except (KeyboardInterrupt, click.Abort) as error:
         return _fail(state, error, "interrupted; what was there before is unchanged", INTERRUPTED)
     except BrokenPipeError:
-        # The reader of a pipe has gone (`ffn-export list | head`): not our failure.
+        # The reader of the pipe has exited (`ffn-export list | head`), which is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, MemoryError) as error:
         return _fail(state, error, _of_the_system(error), 2)
-    except Exception as error:  # noqa: BLE001 - a fault of ours: one line for the user, all of it with --debug
+    except Exception as error:  # noqa: BLE001 - a bug of this package: one line for the user, a traceback with --debug
         expose(error)
         return _fail(state, error, f"unexpected {type(error).__name__}: {error}; --debug shows where", 2)
     return int(status or 0)
 
 
 def _of_the_system(error: OSError | MemoryError) -> str:
-    """Return an error of the operating system that nothing else has a word for, such as too long a name."""
+    """Return the message of an operating-system error that no other handler covers, such as a name that is too long."""
     if isinstance(error, MemoryError):
         return f"there is not the memory for this: {str(error) or 'ask for less at once'}"
     where = "" if error.filename is None else f"{error.filename}: "

@@ -1,4 +1,4 @@
-"""MODEL|BUNDLE of commands that only look, and the file that others write."""
+"""Resolve the MODEL|BUNDLE argument of commands that run no model, and check output files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def open_argument(path: Path) -> tuple[Path, Manifest | None]:
-    """Return the ONNX file that is meant, and the manifest of a bundle.
+    """Return the ONNX file, and the manifest if the path is a bundle.
 
     Raises:
-        UsageError: If a directory is no bundle: nothing was judged, so this is bad input and no failed gate.
+        UsageError: If a directory is no bundle. This is bad input and not a failed quality gate.
     """
     if not path.is_dir():
         return path, None
@@ -28,10 +28,10 @@ def open_argument(path: Path) -> tuple[Path, Manifest | None]:
 
 
 def check_output(path: Path) -> None:
-    """Refuse, before any work is done for it, a file that cannot be written, and one of a bundle.
+    """Check, before any work is done, that an output file can be written.
 
     Raises:
-        UsageError: If it is one of these.
+        UsageError: If the file cannot be written, or belongs to a bundle.
     """
     from ffn_export.bundle.manifest import read_manifest
     from ffn_export.core import onnx_file

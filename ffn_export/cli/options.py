@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their values parse to."""
+"""Options shared by several commands, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Positive(click.FloatRange):
-    """A finite number above 0. Click's own range takes NaN, with which no comparison of a gate would fail."""
+    """A finite number above 0. Click's range accepts NaN, with which no comparison of a quality gate would fail."""
 
     def __init__(self) -> None:
         super().__init__(0, min_open=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Refuse what is in every range."""
+        """Reject NaN and infinity."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is no finite number.", param, ctx)
@@ -64,7 +64,7 @@ _SOURCE_OPTIONS: tuple[Callable[[Command], Command], ...] = (
 
 
 def source_options(command: Command) -> Command:
-    """How a source is loaded; the command gets them as one :class:`SourceOptions`, ``source``."""
+    """Add the options for loading a source; the command gets them as ``source``, a :class:`SourceOptions`."""
 
     @wraps(command)
     def gathered(*arguments: Any, **given: Any) -> Any:
@@ -140,7 +140,7 @@ def max_ratio_option(command: Command) -> Command:
 def check_option(command: Command) -> Command:
     """``--no-check``."""
     return click.option(
-        # A plain flag, and not one of the value False: releases of click differ in what its default is then.
+        # A plain flag, not `flag_value=False`, whose default differs between releases of click.
         "--no-check", "check", is_flag=True, callback=lambda context, option, is_off: not is_off,
         help="Do not run both graphs on drawn inputs, which undoes what differs.",
     )(command)  # fmt: skip

@@ -11,7 +11,7 @@ from rich.text import Text
 
 @contextmanager
 def progress(console: Console, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Give a function that reports one line of progress."""
+    """Yield a function that reports one line of progress."""
     if quiet:
         yield lambda line: None
     elif console.is_terminal:

@@ -1,4 +1,4 @@
-"""How weights are stored in few bits: options of ``quantize`` and ``build``."""
+"""Quantisation options of ``quantize`` and ``build``."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ def quantization_options(command: Command) -> Command:
 def quantization_of(
     bits: int | None, block: int | None, accuracy_level: int | None, all_products: bool, budget: float | None = None
 ) -> QuantizationOptions | None:
-    """Return how to quantise, or None without ``--bits``; a budget is one of a quantised model.
+    """Return the quantisation options, or None without ``--bits``.
 
     Raises:
-        UsageError: If a number is none that the operator takes, or another option is given without ``--bits``.
+        UsageError: If the operator does not support a value, or another option, the budget among them, is given
+            without ``--bits``.
     """
     given = {"block": block, "accuracy_level": accuracy_level}
     named = {name: number for name, number in given.items() if number is not None}

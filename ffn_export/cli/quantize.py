@@ -81,6 +81,6 @@ def command(
     if not found.passed:
         say(f"ffn-export: {output} is not written: {found.parity.failures[0]}")
         return 1
-    # What the bundle loaded it with is not in the file.
+    # The file does not contain the session options of the bundle.
     console.print(f"session options: {found.settings.words()}", soft_wrap=True)
     return 0

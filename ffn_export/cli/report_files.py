@@ -1,4 +1,4 @@
-"""Files that results are written to, and an option for each format of a verification."""
+"""Report files, and an option for each report format of a verification."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ else:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-# Where click keeps which option has standard output.
+# Key in click's `meta` for the option that writes to standard output.
 _ON_STANDARD_OUTPUT = "ffn_export.standard_output"
 
 
 class ReportFile(_Text):
-    """A path that can be written to, or - for standard output: refused before any work is done for it."""
+    """A writable path, or - for standard output, checked before any work is done."""
 
     name = "file"
 
@@ -36,7 +36,7 @@ class ReportFile(_Text):
         """Check the path.
 
         Raises:
-            UsageError: If it cannot be written to, is that of a model, or is standard output twice.
+            UsageError: If the path cannot be written to or is that of a model, or two options write to standard output.
         """
         from ffn_export.reports.text_file import check_writable
 
@@ -54,7 +54,7 @@ REPORT_FILE = ReportFile()
 
 
 def report_options(command: Command) -> Command:
-    """An option for each format; the command gets format -> path, ``reports``."""
+    """Add an option for each report format; the command gets ``reports``, format -> path."""
 
     @wraps(command)
     def gathered(*arguments: Any, **given: Any) -> Any:
@@ -79,14 +79,14 @@ def write_reports(
     commands: Sequence[str] | None = None,
     bisection: Bisection | None = None,
 ) -> None:
-    """Write the reports that were asked for.
+    """Write the requested reports.
 
     Args:
         reports: Format -> path.
         result: The verification.
-        model: The model; a page of a bundle shows its fusion and its timing too.
-        commands: Commands that run it again, a line each; None means those that the result knows.
-        bisection: The node that is wrong, if that was asked.
+        model: The model; the report of a bundle shows its fusion and timing too.
+        commands: Commands that run the verification again, one line each; None means those stored in the result.
+        bisection: Result of the bisection, if any.
 
     Raises:
         UsageError: If a path cannot be written to.

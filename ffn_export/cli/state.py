@@ -1,4 +1,4 @@
-"""What holds for a whole run of the command line."""
+"""State of one run of the command line."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass
 class State:
-    """Flags that every command takes.
+    """Flags of every command, and properties of the process.
 
     Attributes:
         debug: Show tracebacks.
-        quiet: Print nothing but errors and what the command was asked for.
-        supervised: Whether another process waits for this one and says what ended it.
-        arguments: The command line, as it was given.
+        quiet: Print only errors and requested output.
+        supervised: Whether another process waits for this one and reports how it ended.
+        arguments: Arguments of the command line.
     """
 
     debug: bool = False

@@ -1,7 +1,7 @@
-"""Runs a command in a process of its own, so that whatever a file does to it ends in one line and an exit status.
+"""Run a command in a child process, so that a crash becomes a one-line message and an exit status.
 
-A library that crashes, or a limit that the process set itself (``limits``), ends the process. The one that its user
-started sees how, and says so. It has no time of its own: it starts before anything is imported, and waits.
+A crash in a library, or a limit that the child has set for itself (``limits``), ends the child. The parent reports how
+it ended. Supervision costs almost no time: the parent forks before anything heavy is imported, and then waits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 _FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP")
 _PR_SET_PDEATHSIG = 1
-_KERNEL = 0  # signals with a higher code are the terminal's own, which every process of the command gets
+_KERNEL = 0  # signals with a higher code come from the terminal, which sends them to every process of the command
 
 
 def is_possible() -> bool:
@@ -23,9 +23,9 @@ def is_possible() -> bool:
 
 
 def wait_for_command() -> int | None:
-    """Go on in a new process: return None there, and in this one how the new one ended, as ``waitpid`` tells it."""
+    """Fork: return None in the child; in the parent, wait and return the exit code, negative for a signal."""
     signals = {getattr(signal, name) for name in _FORWARDED} | {signal.SIGCHLD}
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # one that is ignored tells nothing
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored SIGCHLD is not delivered
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     parent = os.getpid()
     child = os.fork()
@@ -37,9 +37,9 @@ def wait_for_command() -> int | None:
 
 
 def _end_with(parent: int) -> None:
-    """Let the system end this process when the supervising one ends, however that happens."""
+    """Let the kernel end this process when its parent ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before that was said
+    if os.getppid() != parent:  # the parent ended before the call
         os._exit(1)
 
 
@@ -55,7 +55,7 @@ def _status_of(child: int, signals: Collection[signal.Signals]) -> int:
 
 
 def words(ended_by: int) -> str:
-    """Say how a process was ended by a signal."""
+    """Return the message for a process that a signal ended."""
     if ended_by == signal.SIGXCPU:
         return "it took more CPU time than a file of its size may: allow it more with --max-cpu SECONDS"
     name = signal.Signals(ended_by).name

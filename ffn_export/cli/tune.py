@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ffn_export.bundle.build import Build
     from ffn_export.core.source_options import SourceOptions
 
-# Options of a SPEC alone, by their parameters.
+# Parameters of the options that only a SPEC has.
 _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 
 
@@ -124,7 +124,7 @@ def command(
         )
 
     def build_and_write(report: Any) -> Build:
-        """Write the evidence, whether or not a gate lets the bundle pass."""
+        """Build, and write the evidence even if a quality gate fails."""
         try:
             result = build(report)
         except GateError as error:
@@ -144,7 +144,7 @@ def _write_evidence(result: Any, json_path: str | None) -> None:
 
 
 def _refuse(what: str, options: Sequence[str]) -> None:
-    """Refuse options that say how another kind of argument is made: what is there already is as it is."""
+    """Reject options of a SPEC that do not apply to an existing model or bundle."""
     context = click.get_current_context()
     for name in options:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:

@@ -114,7 +114,8 @@ def command(
     _check_use(model, rejudge, load_inputs, samples, baseline)
     if model is None:
         stored = _stored_parity(Path(str(rejudge)))
-        # A bundle was built under its budget; a file is a measurement, to be judged as one asks.
+        # A bundle keeps the tolerances that it was built under. A result file is judged by the given ones or the
+        # defaults.
         declared = stored.tolerances.declared() if Path(str(rejudge)).is_dir() else Tolerances()
         by_bundle = tolerances is None and bool(declared.declared_words())
         result = stored.rejudged(tolerances or declared, declared_by_bundle=by_bundle)
@@ -161,7 +162,7 @@ def command(
 
 @contextmanager
 def _told_to_junit(model: Path, junit_path: str | None) -> Iterator[None]:
-    """Write a failed test where a runtime that was asked for by name is missing: no file is not noticed in CI."""
+    """Write a failed test to the JUnit report if a requested runtime is missing, since CI may ignore a missing file."""
     from ffn_export.reports.junit import write_not_verified
 
     try:

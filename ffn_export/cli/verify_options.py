@@ -1,4 +1,4 @@
-"""What ``verify`` is told beside the model: how much is allowed, and what is kept and replayed."""
+"""Options of ``verify``: tolerances, and the inputs and outputs that are kept and replayed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _REJUDGE = "--rejudge"
-# What a replay leaves out: it names inputs of its own, and writes no report.
+# Options that a replay leaves out: it names its own inputs, and writes no report.
 _NOT_REPLAYED = (_REJUDGE, "--inputs", "--load-inputs", "--save-outputs", "--failures", "--jobs", "--baseline",
                  *(f"--{each.name}" for each in FORMATS))  # fmt: skip
 
 
 def tolerance_options(command: Command) -> Command:
-    """``--atol``, ``--rtol`` and ``--budget``: :func:`tolerances_of` makes tolerances of them."""
+    """``--atol``, ``--rtol`` and ``--budget``, which :func:`tolerances_of` parses."""
     command = click.option(
         "--budget", type=Positive(), metavar="SHARE",
         help="Declared relative L2 error of a model that is meant to differ (quantised), such as 0.01.",
@@ -43,10 +43,10 @@ def tolerance_options(command: Command) -> Command:
 
 
 def tolerances_of(atol: Sequence[str], rtol: Sequence[str], budget: float | None) -> Tolerances | None:
-    """Return what is declared, or None where nothing is; of ``atol`` and ``rtol`` the one that is not is 0.
+    """Return the declared tolerances, or None without any; ``atol`` or ``rtol`` is 0 if only the other is given.
 
     Raises:
-        UsageError: If a number does not parse.
+        UsageError: If a number does not parse or is negative.
     """
     tests: dict[str, dict[str, float]] = {}
     for name, given in (("atol", atol), ("rtol", rtol)):
@@ -59,7 +59,7 @@ def tolerances_of(atol: Sequence[str], rtol: Sequence[str], budget: float | None
 
 
 def evidence_options(command: Command) -> Command:
-    """Inputs and what is kept: ``--input-seed``, ``--load-inputs``, ``--save-outputs`` and ``--failures``."""
+    """``--input-seed``, ``--load-inputs``, ``--save-outputs`` and ``--failures``."""
     command = click.option(
         "--failures", type=click.Path(path_type=Path), metavar="DIR", default=Path("ffn-export-failures"),
         show_default=True, help="Keep the inputs of failing cases here, as ONNX test vectors.",
@@ -83,7 +83,7 @@ def read_inputs(path: Path) -> dict[str, Any]:
     """Read the arrays of ``--load-inputs``.
 
     Raises:
-        UsageError: If there are none.
+        UsageError: If the path holds no inputs.
     """
     from ffn_export.core import vectors
 
@@ -98,23 +98,23 @@ def read_inputs(path: Path) -> dict[str, Any]:
 
 
 def replay_lines(result: ParityResult, arguments: Sequence[str]) -> Iterator[str]:
-    """Yield, for each failing case whose inputs were kept, the command that runs it again.
+    """Yield, for each case whose inputs were kept, the command that runs it again.
 
     Args:
-        result: What failed.
-        arguments: The command line that found it. One that only judged it again names no model: the result does.
+        result: The failed verification.
+        arguments: Arguments of the command line. With ``--rejudge`` they name no model, so it is taken from the result.
     """
     verb, *others = _replayed(arguments)
     if _REJUDGE in {argument.partition("=")[0] for argument in arguments}:
         others = [*shlex.split(verify_command(result))[2:], *others]
     names = {case.saved: case.case for case in result.cases if case.saved is not None}
     for saved, name in names.items():
-        # First of the options, since others may end with a bare --.
+        # The first option, since the others may end with a bare --.
         yield f"replay {name}: {shlex.join(['ffn-export', verb, '--load-inputs', str(saved), *others])}"
 
 
 def _replayed(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield a command line without the options that a replay names itself, and their values."""
+    """Yield the arguments without the options in ``_NOT_REPLAYED`` and their values."""
     given = iter(arguments)
     for argument in given:
         name, equals, _ = argument.partition("=")

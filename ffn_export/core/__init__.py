@@ -1,1 +1,1 @@
-"""What every part uses: tensor specs, drawn inputs, ONNX files, test vectors, plain text."""
+"""Shared basics: tensor specifications, drawn inputs, ONNX files, test vectors, plain text."""

@@ -1,4 +1,4 @@
-"""The table of activations. One record states everything that the package knows of an activation.
+"""Table of activations: one record holds everything that the package knows about an activation.
 
 The reference modules, the NumPy twin, the fusion rules, the reports and the functions of ``--outline`` read it. To add
 an activation, add its formula and its record here; CONTRIBUTING.md has an example. Importing this module
@@ -30,20 +30,20 @@ class Activation:
     """An activation.
 
     Attributes:
-        name: Its name in the reference modules, in reports and in the functions of ``--outline``.
-        operators: The operators that compute it: those of the standard by name, others as ``domain::Name``.
-            ``Gelu:tanh`` is ``Gelu`` with ``approximate="tanh"``. ONNX's schemas say from which opset on each exists.
-        chain: If no operator computes it: the standard operators that do, each reading the one before it and nothing
-            else. ``Square`` is a power of two or a product of a value with itself.
-        spelling: Its rule in ``fusion/canonicalise``, as ``mish.Mish``, if exporters write its operator as several.
+        name: Name in the reference modules, in reports and in the functions of ``--outline``.
+        operators: Operators that compute the activation: standard ones by name, others as ``domain::Name``.
+            ``Gelu:tanh`` is ``Gelu`` with ``approximate="tanh"``. ONNX's schemas say in which opset each was added.
+        chain: Standard operators that compute the activation if no single one does. Each reads only the one before it.
+            ``Square`` is a power of two or a product of a value with itself.
+        spelling: Rule in ``fusion/canonicalise``, as ``mish.Mish``, if exporters decompose the operator.
             The rules of ``Gelu`` and ``Swish`` are in ``fusion/targets.py``: targets write different operators.
-        torch: Name of its class in ``torch.nn``, or its formula in methods of ``Tensor``. None for an activation
-            that is recognised in graphs only.
+        torch: Name of the class in ``torch.nn``, or the formula in methods of ``Tensor``. None for an activation
+            that is only recognised in graphs.
         constants: Arguments of that class; the NumPy formula holds for these only.
-        numpy: Its formula in NumPy, in float64. Required beside ``torch``; it shares no code with that.
-        aliases: Its names in Hugging Face configurations (``transformers.activations.ACT2FN``).
-        alpha: Default of the attribute ``alpha`` of its operators; None if they have none.
-        outlined: Whether a node of ``--outline`` may give its name. False if it has parameters beside ``alpha``.
+        numpy: Formula in NumPy, in float64. Required if ``torch`` is given; the two share no code.
+        aliases: Names in Hugging Face configurations (``transformers.activations.ACT2FN``).
+        alpha: Default of the operators' attribute ``alpha``; None if they have none.
+        outlined: Whether a function of ``--outline`` may name it. False if it has parameters other than ``alpha``.
         in_fused_gemm: Whether ``com.microsoft::FusedGemm`` has a kernel for it.
         measured_in_pieces: Whether the costs of its feed-forward with a split hidden layer are measured.
     """
@@ -63,7 +63,7 @@ class Activation:
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
-        """Its operators as ``(domain, name)``; those of its chain if it has none."""
+        """Operators as ``(domain, name)``; those of the chain if no single operator computes the activation."""
         split = (each.rpartition("::") for each in (*self.operators, *self.chain) if each != SQUARE)
         return tuple((domain, name.partition(":")[0]) for domain, _, name in split)
 
@@ -97,7 +97,7 @@ def relu(x: ArrayLike) -> FloatArray:
 def gelu(x: ArrayLike) -> FloatArray:
     """Return x * Phi(x), Phi the normal distribution; Hendrycks and Gimpel 2016.
 
-    Phi(x) is erfc(-x / sqrt 2) / 2: its usual form with 1 + erf cancels in the left tail.
+    Phi(x) is erfc(-x / sqrt 2) / 2: the usual form with 1 + erf cancels in the left tail.
     """
     x = to_float64(x)
     phi: FloatArray = 0.5 * _erfc(-x / math.sqrt(2.0))
@@ -213,6 +213,6 @@ _ALL = (
     Activation("clip", ("Clip",), outlined=False),
 )
 TABLE: Mapping[str, Activation] = MappingProxyType({each.name: each for each in _ALL})
-# Operators as ``(domain, name)``: all that activations are made of, and those of the activations of modules.
+# Operators as ``(domain, name)``: those of all activations, and those of the activations of the reference modules.
 OPERATORS = frozenset(key for each in _ALL for key in each.keys)
 OPERATORS_OF_MODULES = frozenset(key for each in _ALL if each.torch is not None for key in each.keys)

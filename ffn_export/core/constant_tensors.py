@@ -1,4 +1,4 @@
-"""The tensor that a value is known to hold."""
+"""Constant tensors of values."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import onnx_ir as ir
 
 
 def constant_tensor(value: ir.Value) -> ir.TensorProtocol | None:
-    """Return an initialiser's tensor or that of a ``Constant`` node, or None.
+    """Return the tensor of an initialiser or of a ``Constant`` node, or None.
 
-    onnx-ir's function of this purpose names a node's tensor after the value: in the caller's model too, of which the
-    graph at hand may be a copy that shares its tensors.
+    The onnx-ir function for this renames the tensor of a ``Constant`` node after the value. If the graph is a copy that
+    shares tensors with the caller's model, that would modify the caller's model.
     """
     node = value.producer()
     if node is not None and node.op_identifier() == ("", "Constant", ""):

@@ -1,6 +1,6 @@
 """Sizes for symbolic dimensions and seeded values for inputs.
 
-The exporter traces with what is drawn here, parity and latency run on it.
+The exporter traces with these inputs, and parity and latency run on them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 
-# Distinct, so that a module that ties two axes cannot hide it, and none is 0 or 1, the sizes that
-# broadcast or hold nothing.
+# Distinct, so that tied axes show. None is 0 or 1: an axis of size 0 is empty, and one of size 1 broadcasts.
 _TRACE_SIZES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 _MOST_NUMBERS = 2**40
 
@@ -42,7 +41,7 @@ def trace_sizes(specs: Iterable[TensorSpec], least: int = 2) -> dict[str, int]:
 
     Args:
         specs: The inputs.
-        least: The least size that is wanted.
+        least: The smallest size to use, unless an axis is bounded below it.
     """
     sizes: dict[str, int] = {}
     for dim in merge_dims(specs).values():
@@ -53,19 +52,19 @@ def trace_sizes(specs: Iterable[TensorSpec], least: int = 2) -> dict[str, int]:
 
 
 def fit_sizes(dims: Iterable[Dim], wanted: Mapping[str, int]) -> dict[str, int]:
-    """Return a size for each dimension: the wanted one, moved into its bounds."""
+    """Return a size for each dimension: the wanted size, clamped to its bounds."""
     return {dim.name: dim.clamp(wanted[dim.name]) for dim in dims}
 
 
 def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
     """Draw one input: standard normal floats, fair booleans, integers of ``value_range``, or a mask.
 
-    Integers are uniform, but for the smallest and the largest, which are among them where there is room for both, and
-    the three after the smallest, which tokenisers give to padding and the like.
-    Integers without a range are drawn from {0, 1}, which every table and every mask allows.
+    Integers are uniform. A range of more than two integers includes, as far as the shape has room, the smallest, the
+    largest, and the three after the smallest, which tokenisers assign to padding and other special tokens. Integers
+    without a range are drawn from {0, 1}, which every table and every mask allows.
 
     Raises:
-        UsageError: If there are more numbers than any memory holds.
+        UsageError: If the input has too many elements for any memory.
     """
     shape = spec.shape(sizes)
     if math.prod(shape) > _MOST_NUMBERS:
@@ -77,23 +76,23 @@ def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -
         return _draw_mask(shape, rng).astype(numpy_dtype(spec.dtype))
     low, high = spec.value_range or (0, 1)
     drawn = rng.integers(low, high, shape, endpoint=True)
-    if high - low > 1 and drawn.size > 1:  # of a large table, chance leaves the first and the last row out
+    if high - low > 1 and drawn.size > 1:  # random indices of a large table rarely hit its first and last row
         asked = [number for number in (low, high, low + 1, low + 2, low + 3) if number <= high][: drawn.size]
         drawn.flat[rng.permutation(drawn.size)[: len(asked)]] = asked
     return drawn.astype(numpy_dtype(spec.dtype))
 
 
 def _draw_mask(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Draw rows that are padded on the right, on the left, or here and there, each with at least one 1.
+    """Draw rows that are padded on the right, on the left, or at random places, each with at least one 1.
 
-    A row without any 1 is a batch element that is not there: softmax over nothing, which many a module answers
-    with NaN and no caller asks for.
+    A row without any 1 is an empty batch element. Many modules return NaN for it, from a softmax over nothing, and no
+    caller needs it.
     """
     if not shape or not shape[-1]:
         return np.ones(shape, dtype=bool)
     *rows, length = shape
     position = np.arange(length)
-    # By its rank a place is there or padding: ranks rise from the left, from the right, or at random.
+    # A place is padding if its rank reaches a drawn length. Ranks rise from the left, from the right, or at random.
     ranks = np.stack(np.broadcast_arrays(position, position[::-1], rng.random(shape).argsort(axis=-1)))
     how = rng.integers(len(ranks), size=(1, *rows, 1))
     there = rng.integers(1, length, size=(*rows, 1), endpoint=True)

@@ -1,9 +1,9 @@
-"""The files that a model reads beside its own: where it may name them, and what is refused before any is opened.
+"""External data files of a model, checked before any is opened.
 
-A model names a file with each tensor that it keeps outside: an initialiser, but also a constant of a node, of a body
-or of a function. As ONNX's checker and ONNX Runtime hold it, the file has to lie in the model's directory or below. A
-link is followed where its target lies there too, or beside the target of a link that the model itself is: a cache of
-Hugging Face is made of such links.
+An initialiser can be in an external file, and so can a constant of a node, of a subgraph or of a function. The file
+must be in the model's directory or below, the same rule as in ONNX's checker and ONNX Runtime. A link is followed if
+its target is in there too. If the model itself is a link, the target may also be beside the model's target, since the
+Hugging Face cache consists of links.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _NUMBER = re.compile("[0-9]{1,18}")
 
 
 def check(path: Path, proto: onnx.ModelProto, in_memory: Collection[str] = (), *, may_lack: bool = False) -> None:
-    """Check each tensor that a model keeps in another file.
+    """Check each external tensor of a model.
 
     Args:
-        path: The model.
-        proto: What it holds.
-        in_memory: Tensors whose numbers are not in the file.
-        may_lack: Whether the files of initialisers may be missing or cut off; what is there is checked all the same.
+        path: Path of the model.
+        proto: The parsed model.
+        in_memory: Names of tensors whose data is in memory, not in the file.
+        may_lack: Whether the files of initialisers may be missing or truncated. Their paths are checked anyway.
 
     Raises:
-        UsageError: If one lies outside of the model's directory, is no regular file, is missing or is too short.
+        UsageError: If a file lies outside the model's directory, is no regular file, is missing or is too short.
     """
     for tensor, is_initializer in _kept_outside(proto):
         data = _inside(path, _location(tensor))
@@ -47,9 +47,9 @@ def check(path: Path, proto: onnx.ModelProto, in_memory: Collection[str] = (), *
 
 
 def read_in(path: Path, proto: onnx.ModelProto) -> None:
-    """Put tensors that are kept in another file and are no initialisers into the model; they were checked.
+    """Read the external tensors that are not initialisers into the model, after :func:`check`.
 
-    Initialisers stay on disk until they are needed. Others are small, and no library looks for all of them.
+    Initialisers stay on disk until they are needed. Other tensors are small, and no library finds all of them.
     """
     for tensor, is_initializer in _kept_outside(proto):
         if is_initializer:
@@ -63,15 +63,15 @@ def read_in(path: Path, proto: onnx.ModelProto) -> None:
 
 
 def locations(proto: onnx.ModelProto) -> set[str]:
-    """Return the paths of all files that a model names, without detours: ``weights/../m.data`` is ``m.data``."""
+    """Return the normalised paths of all external files of a model: ``weights/../m.data`` becomes ``m.data``."""
     return {os.path.normpath(_location(tensor)) for tensor, _ in _kept_outside(proto)}
 
 
 def _extent(path: Path, tensor: onnx.TensorProto) -> tuple[int, int]:
-    """Return where the numbers of a tensor start in its file, and how many bytes they are.
+    """Return the offset of a tensor in its file, and its size in bytes.
 
     Raises:
-        UsageError: If they are no such numbers, or say something else than the tensor's shape does.
+        UsageError: If offset or length is not a number, or the length is too small for the tensor's shape.
     """
     entries = _entries(tensor)
     named = [entries.get(key, "0") for key in ("offset", "length")]
@@ -91,10 +91,10 @@ def _extent(path: Path, tensor: onnx.TensorProto) -> tuple[int, int]:
 
 
 def _inside(path: Path, location: str) -> Path:
-    """Return the path of a file that a model names.
+    """Return the path of an external file of a model.
 
     Raises:
-        UsageError: If it lies outside, or is there and is no regular file.
+        UsageError: If the file lies outside the model's directory, or exists and is no regular file.
     """
     plain = Path(os.path.normpath(location))
     data = path.parent / plain
@@ -103,7 +103,7 @@ def _inside(path: Path, location: str) -> Path:
         is_outside = plain.is_absolute() or os.pardir in plain.parts[:1]
         is_outside = is_outside or not any(data.resolve().is_relative_to(home) for home in homes)
         problem = plain_file.problem(data) if data.exists() else None
-    except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, links in a circle
+    except (OSError, ValueError, RuntimeError) as error:  # a name that is too long or has a NUL, or a loop of links
         raise UsageError(f"{path} keeps its weights in {location[:200]!r}, which is the path of no file") from error
     if is_outside:
         raise UsageError(f"{path} keeps its weights in {str(plain)!r}, outside of its directory: copy them beside it")
@@ -113,7 +113,7 @@ def _inside(path: Path, location: str) -> Path:
 
 
 def _kept_outside(proto: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, bool]]:
-    """Yield every tensor that is kept in another file, wherever it stands, and whether it is an initialiser."""
+    """Yield every external tensor of a model, and whether it is an initialiser."""
     for graph in _graphs(proto):
         for tensor in filter(_is_external, graph.initializer):
             yield tensor, True
@@ -153,7 +153,7 @@ def _location(tensor: onnx.TensorProto) -> str:
 
 
 def _graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """Yield every graph of a model: its own, those of training, and the bodies in them and in functions."""
+    """Yield every graph of a model: the main graph, training graphs, and the subgraphs of these and of functions."""
     waiting = [proto.graph]
     for training in proto.training_info:
         waiting += [training.initialization, training.algorithm]

@@ -1,6 +1,7 @@
-"""Which function of a model calls which, and how much they come to when every call is written out.
+"""Call graph of a model's functions, and the number of nodes after inlining every call.
 
-Each function may call another twice: 60 of them are a file of 4 kB and 2^60 nodes. So this is counted, never tried.
+If each function calls the next one twice, 60 functions are a file of 4 kB and 2^60 nodes. So the nodes are counted
+without inlining.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class WrittenOut:
-    """A graph or body when the functions that it calls are written out.
+    """Size of a graph or function after inlining every call.
 
     Attributes:
-        nodes: The number of its nodes.
-        depth: Calls within calls: 0 where it calls nothing.
+        nodes: Number of nodes.
+        depth: Depth of nested calls; 0 without calls.
     """
 
     nodes: int
@@ -29,15 +30,15 @@ class WrittenOut:
 
 
 def callees(model: ir.Model) -> dict[Key, Counter[Key]]:
-    """Return each function of the model, and how often it calls which other."""
+    """Return each function of the model, with the number of its calls of each other function."""
     return {key: _calls(model, function.all_nodes()) for key, function in model.functions.items()}
 
 
 def written_out(model: ir.Model) -> dict[Key, WrittenOut]:
-    """Return what each function comes to.
+    """Return the size of each function after inlining.
 
     Raises:
-        ValueError: If a function calls itself, at once or by way of others.
+        ValueError: If a function calls itself, directly or through others.
     """
     called = callees(model)
     try:
@@ -51,7 +52,7 @@ def written_out(model: ir.Model) -> dict[Key, WrittenOut]:
 
 
 def graph_written_out(model: ir.Model, found: Mapping[Key, WrittenOut]) -> WrittenOut:
-    """Return what the main graph comes to, from what the functions do that are written out."""
+    """Return the size of the main graph after inlining, from the sizes of its functions."""
     nodes = list(model.graph.all_nodes())
     calls = _calls(model, nodes)
     return _sum(len(nodes), Counter({key: count for key, count in calls.items() if key in found}), found)

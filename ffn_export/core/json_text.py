@@ -1,4 +1,4 @@
-"""Results as JSON text: fields in their own order, the same bytes for the same result."""
+"""Deterministic JSON text of results: fields in declaration order, the same bytes for the same result."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from ffn_export.core.plain_text import safe_json
 def json_text(data: Mapping[str, Any]) -> str:
     """Return a result's ``to_dict()`` as JSON that every parser reads.
 
-    JSON has no NaN and no infinity. They become the strings ``"NaN"``, ``"Infinity"`` and
-    ``"-Infinity"``, as in protobuf's JSON: ``null`` would not tell one from the other, and Python's
-    ``float()`` reads them back.
+    JSON has no NaN and no infinity. They become the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, as in
+    protobuf's JSON. Python's ``float()`` reads these strings, and ``null`` could not tell them apart.
     """
     return safe_json(json.dumps(_with_named_nonfinites(data), indent=2, allow_nan=False)) + "\n"
 

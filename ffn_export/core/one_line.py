@@ -1,4 +1,4 @@
-"""Other libraries' errors in one line of ours."""
+"""Errors of other libraries as one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def first_line(error: BaseException) -> str:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """Return the error at the end of the ``raise … from …`` chain: what went wrong, not who reports it."""
+    """Return the error at the start of a ``raise … from …`` chain."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

@@ -1,4 +1,4 @@
-"""ONNX files: read with one clear line on failure, written atomically and always as the same bytes."""
+"""Read ONNX files with one-line errors, and write them atomically and deterministically."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ffn_export.core.one_line import first_line, root_cause
 from ffn_export.core.quiet import quiet
 from ffn_export.errors import UsageError
 
-# Weights of a model that come from external data are written so again, unless they are as little as this.
+# Weights that come from external data are written as external data again, unless they are at most this large.
 _INLINE_BELOW_BYTES = 2**26
 
-# A protobuf message ends at 2 GiB; the graph itself needs some of that.
+# A protobuf message holds at most 2 GiB, and the graph needs some of it.
 EXTERNAL_ABOVE_BYTES = 2**31 - 2**26
 _MOST_BYTES = 2**31
 
-# torch notes source lines and the traced node: they hold absolute paths, so the same export from
-# another directory would differ. The module scopes stay: they name a node in PyTorch's terms.
+# Source lines and traced nodes, recorded by torch. They hold absolute paths, so an export from another directory would
+# differ. Module scopes are kept, since they relate a node to its PyTorch module.
 _MACHINE_METADATA = ("pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node")
 
 
@@ -36,11 +36,11 @@ def load(path: Path | str, in_memory: Collection[str] = ()) -> ir.Model:
 
     Args:
         path: The file.
-        in_memory: Initialisers whose external data is not on disk: it cannot be read.
+        in_memory: Names of initialisers whose external data is not on disk and cannot be read.
 
     Raises:
-        UsageError: If the file is missing or is no ONNX model, nothing can run its graph, or its external data is not
-            all there.
+        UsageError: If the file is missing or is no ONNX model, its graph is not valid, or its external data is
+            incomplete.
     """
     model = read(path, in_memory)
     if not model.opset_imports and not len(model.graph):
@@ -50,15 +50,15 @@ def load(path: Path | str, in_memory: Collection[str] = ()) -> ir.Model:
 
 
 def read(path: Path | str, in_memory: Collection[str] = (), *, may_lack: bool = False) -> ir.Model:
-    """Read an ONNX model without a look at its graph.
+    """Read an ONNX model without checking its graph.
 
     Args:
         path: The file.
         in_memory: As for :func:`load`.
-        may_lack: Whether the files of its initialisers may be missing or cut off.
+        may_lack: Whether the external files of initialisers may be missing or truncated.
 
     Raises:
-        UsageError: If the file is missing or is no ONNX model, or a file that it names is refused or missing.
+        UsageError: If the file is missing or is no ONNX model, or one of its external files is refused or missing.
     """
     path = Path(path)
     proto = read_proto(path)
@@ -67,19 +67,19 @@ def read(path: Path | str, in_memory: Collection[str] = (), *, may_lack: bool = 
     try:
         with quiet():
             model = from_proto(proto)
-    except Exception as error:  # onnx-ir wraps what it meets in the names of its own functions
+    except Exception as error:  # onnx-ir wraps the cause in errors that name its functions
         raise UsageError(f"{path} is no valid ONNX graph: {first_line(root_cause(error))}") from error
     external_data.set_base_dir(model.graph, path.parent)
     return model
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
-    """Read the file alone, as protobuf.
+    """Parse a file as protobuf, without its external data.
 
     Raises:
         UsageError: If it cannot be read, or does not parse.
     """
-    if os.path.isdir(path):  # noqa: PTH112 - which never raises
+    if os.path.isdir(path):  # noqa: PTH112 - never raises
         raise UsageError(f"{path} is a directory, not an ONNX file")
     data = plain_file.read_bytes(path, _MOST_BYTES)
     try:
@@ -90,7 +90,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
 
 
 def from_proto(proto: onnx.ModelProto) -> ir.Model:
-    """Take a model over from protobuf, with what it keeps sparsely written out."""
+    """Convert a protobuf model to onnx-ir, with sparse constants made dense in place."""
     if sparse.has_sparse(proto):
         sparse.densify(proto)
     return ir.from_proto(proto)
@@ -115,20 +115,20 @@ def _initializers(model: ir.Model) -> list[ir.Value]:
 
 
 def strip_machine_metadata(model: ir.Model) -> None:
-    """Remove what ties a model to the machine and directory that it was exported in."""
+    """Remove metadata that depends on the machine and directory of the export."""
     for node in model.graph.all_nodes():
         for key in _MACHINE_METADATA:
             node.metadata_props.pop(key, None)
 
 
 def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_ABOVE_BYTES) -> None:
-    """Write a model, and ``<name>.data`` beside it where its weights exceed ``external_above`` bytes.
+    """Write a model, with ``<name>.data`` beside it if its weights exceed ``external_above`` bytes.
 
-    Both are complete under a temporary name in the same directory before they get their own. Weights that are
-    on disk in that directory already are referred to there; those in another are copied, one at a time.
+    Both files are written completely under temporary names in the same directory and then renamed. External data that
+    is in this directory already is referenced; external data elsewhere is copied, one tensor at a time.
 
     Raises:
-        UsageError: If the path is no file, or the directory cannot be written to.
+        UsageError: If the path is not a regular file, or the directory cannot be written to.
     """
     path = Path(path)
     _refuse_other_than_file(path)
@@ -147,15 +147,15 @@ def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_AB
 
 
 def _is_inside(tensor: ir.ExternalTensor, directory: Path) -> bool:
-    """Whether a file in ``directory`` can name the tensor's data as the tensor does."""
+    """Whether the tensor's location, taken relative to ``directory``, is the file of its data."""
     return (directory / tensor.location).resolve() == Path(tensor.path).resolve()
 
 
 def check_writable(path: Path) -> None:
-    """Refuse an output path before any work is done for it.
+    """Check, before any work is done, that an output file can be written.
 
     Raises:
-        UsageError: If it is a directory, or its directory cannot be written to.
+        UsageError: If the path is not a regular file, or its directory cannot be written to.
     """
     _refuse_other_than_file(path)
     with writing(path.parent):
@@ -163,7 +163,7 @@ def check_writable(path: Path) -> None:
 
 
 def _refuse_other_than_file(path: Path) -> None:
-    """A file is replaced, not written through: that would take a device such as /dev/null away."""
+    """Refuse a directory or special file. Writing renames over the path, which would remove a device like /dev/null."""
     if path.is_dir():
         raise UsageError(f"{path} is a directory: name the ONNX file to write")
     if path.exists() and not path.is_file():
@@ -172,7 +172,7 @@ def _refuse_other_than_file(path: Path) -> None:
 
 @contextmanager
 def _read_in(model: ir.Model) -> Iterator[None]:
-    """Hold external weights in memory: written inline, they must not point to where they were read."""
+    """Hold external weights in memory, so that they are written inline without a reference to their file."""
     external = {v: v.const_value for v in _initializers(model) if isinstance(v.const_value, ir.ExternalTensor)}
     for value, tensor in zip(external, convert_tensors_from_external(list(external.values())), strict=True):
         value.const_value = tensor
@@ -185,7 +185,7 @@ def _read_in(model: ir.Model) -> Iterator[None]:
 
 @contextmanager
 def writing(directory: Path) -> Iterator[Path]:
-    """Give a temporary directory inside ``directory``, on the same file system, gone afterwards.
+    """Make a temporary directory inside ``directory``, on the same file system, and remove it on exit.
 
     Raises:
         UsageError: If ``directory`` cannot be made or written to.

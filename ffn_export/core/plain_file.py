@@ -1,6 +1,6 @@
-"""Reads files that anybody may have made: regular ones alone, no larger than they can be, and JSON strictly.
+"""Read untrusted files: regular files only, of limited size, with strict JSON.
 
-A named pipe would be waited for without end, and ``/dev/zero`` read without end.
+Opening a named pipe could block forever, and reading ``/dev/zero`` would never end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INTEGER_BITS = 64
 
 
 def problem(path: Path) -> str | None:
-    """Return why a path is no file that can be read, in words that follow its name; None where it is one."""
+    """Return why a path is no readable file, as words to put after its name; None if it is one."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -32,10 +32,10 @@ def open_file(path: Path) -> io.BufferedReader:
     """Open a regular file.
 
     Raises:
-        UsageError: If it is missing, no regular file, or cannot be read.
+        UsageError: If the file is missing, is no regular file, or cannot be read.
     """
     try:
-        # A pipe is not waited for, whatever the path has become since somebody looked at it.
+        # O_NONBLOCK: never wait for a pipe, even if the path has become one since it was checked.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError as error:
         raise UsageError(f"no such file: {path}") from error
@@ -48,30 +48,30 @@ def open_file(path: Path) -> io.BufferedReader:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """Read a whole file of at most so many bytes.
+    """Read a whole file of at most ``most`` bytes.
 
     Raises:
-        UsageError: As :func:`open_file`, or if it is larger.
+        UsageError: As for :func:`open_file`, or if the file is larger.
     """
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise UsageError(f"cannot read {path}: it holds {size:,} bytes, more than the {most:,} that it may")
         try:
-            return file.read(size)  # Python sets aside what is asked for, were it 2 GB for a file of 1 kB
+            return file.read(size)  # not `most`: Python allocates the requested size, even 2 GB for a file of 1 kB
         except OSError as error:
             raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def read_json(path: Path, most: int = _MOST_JSON_BYTES) -> Any:
-    """Read a JSON file as the standard has it: UTF-8, each key once, finite numbers, whole ones of 64 bits.
+    """Read a strict JSON file: UTF-8, unique keys, finite numbers, integers of at most 64 bits.
 
     Args:
         path: The file.
-        most: How many bytes it may have.
+        most: Largest size of the file, in bytes.
 
     Raises:
-        UsageError: If it cannot be read or is no such JSON.
+        UsageError: If the file cannot be read or is not strict JSON.
     """
     data = read_bytes(path, most)
     try:
@@ -80,7 +80,7 @@ def read_json(path: Path, most: int = _MOST_JSON_BYTES) -> Any:
             text, object_pairs_hook=_object, parse_int=_integer, parse_float=_finite, parse_constant=_refuse
         )
         if "\\ud" in text.lower():
-            json.dumps(value, ensure_ascii=False).encode("utf-8")  # half of a character is none
+            json.dumps(value, ensure_ascii=False).encode("utf-8")  # raises for a lone surrogate
     except RecursionError as error:
         raise UsageError(f"{path} is no JSON: it is nested too deeply") from error
     except ValueError as error:

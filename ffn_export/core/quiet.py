@@ -1,4 +1,4 @@
-"""Keep torch's and onnxscript's own words off the terminal: an error is one line, and it is ours."""
+"""Keep the output of torch and onnxscript off the terminal, so that an error is one line of this package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence log lines about optional packages and deprecation warnings."""
+    """Silence logging and warnings, such as those about optional packages and deprecations."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -24,6 +24,6 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """As :func:`quiet`, and drop what is printed: torch.export prints the graph of a failed trace."""
+    """As :func:`quiet`, and discard standard error: torch.export prints the graph of a failed trace."""
     with quiet(), contextlib.redirect_stderr(io.StringIO()):
         yield

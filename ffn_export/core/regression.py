@@ -1,4 +1,4 @@
-"""What got worse since a baseline. Plain data, whatever was compared: errors or times."""
+"""Regressions of errors or times against a stored baseline, as plain data."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Kind = Literal["failure", "error", "missing", "latency"]
 
 @dataclass(frozen=True)
 class Regression:
-    """One thing that is worse than it was.
+    """A result that is worse than in the baseline.
 
     Attributes:
-        kind: ``failure``: it passed and fails now; ``error``: its error grew; ``missing``: it was judged and no
+        kind: ``failure``: it passed and now fails; ``error``: its error grew; ``missing``: it was judged and no
             longer is; ``latency``: it takes longer.
-        where: What it is, such as ``ort-cpu, batch=3,seq=5 normal``.
-        reason: What was found before and now, in one line.
+        where: Name of the result, such as ``ort-cpu, batch=3,seq=5 normal``.
+        reason: The result before and now, in one line.
     """
 
     kind: Kind
@@ -30,12 +30,12 @@ class Regression:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A result beside the one that it is held against.
+    """Comparison of a result with a baseline.
 
     Attributes:
-        compared: How many pairs of numbers or verdicts were held against each other.
-        regressions: What is worse, worst kind of thing first within each part.
-        notes: What is different and no regression: versions, other machines, things that are new or were not asked.
+        compared: Number of compared pairs of numbers or verdicts.
+        regressions: Regressions, the worst kind first within each part.
+        notes: Differences that are no regressions: versions, other machines, results that are new or not requested.
     """
 
     compared: int
@@ -44,14 +44,14 @@ class Comparison:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Every reason to fail, one line each; a gate that compared nothing has not been passed."""
+        """Every reason to fail, one line each. A comparison of nothing fails."""
         if not self.compared and not self.regressions:
             return (f"nothing of the baseline could be compared ({'; '.join(self.notes) or 'it is empty'})",)
         return tuple(map(str, self.regressions))
 
     @property
     def passed(self) -> bool:
-        """Whether something was compared and nothing is worse."""
+        """Whether something was compared and nothing got worse."""
         return not self.failures
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,12 +60,12 @@ class Comparison:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
-        """Read what :meth:`to_dict` wrote; the verdict is derived again."""
+        """Restore from the data of :meth:`to_dict`; the verdict is derived again."""
         return cls(data["compared"], tuple(Regression(**each) for each in data["regressions"]), tuple(data["notes"]))
 
 
 def together(parts: Iterable[Comparison]) -> Comparison:
-    """Return several comparisons as one, such as that of errors and that of times."""
+    """Merge several comparisons, such as those of errors and of times."""
     found = list(parts)
     return Comparison(
         sum(part.compared for part in found),

@@ -1,4 +1,4 @@
-"""The sizes of symbolic axes as words: results are found again by them."""
+"""Labels for the sizes of symbolic axes, which identify stored results."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from collections.abc import Mapping
 
 
 def size_label(sizes: Mapping[str, int]) -> str:
-    """Return sizes such as ``batch=1,seq=128``, or ``static`` where no axis is symbolic."""
+    """Return a label such as ``batch=1,seq=128``, or ``static`` if no axis is symbolic."""
     return ",".join(f"{name}={size}" for name, size in sizes.items()) or "static"

@@ -1,4 +1,4 @@
-"""How large a model is on disk: the time and memory that it may take grow with that, not with what it declares."""
+"""Size of a model on disk. Time and memory limits grow with it, not with the sizes that the model declares."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import onnx
 
 from ffn_export.core.strict import expose_own
 
-_LARGEST_WITH_EXTERNAL_DATA = 2**26  # above it, a file's own size tells enough
+_LARGEST_WITH_EXTERNAL_DATA = 2**26  # above it, the file's own size is enough
 
 
 def size_on_disk(path: Path) -> int:
-    """Return the size of a file with the external data that it names, or of a directory."""
+    """Return the size of a file with its external data, or of a directory."""
     if path.is_dir():
         return sum(map(_on_disk, path.rglob("*")))
     own = _on_disk(path)
@@ -21,10 +21,10 @@ def size_on_disk(path: Path) -> int:
 
 
 def _on_disk(path: Path) -> int:
-    """Return what a regular file takes: one with holes is smaller than it says."""
+    """Return the disk space of a regular file: a sparse file takes less than its nominal size."""
     try:
         status = path.stat()
-    except (OSError, ValueError):  # or a NUL in its name
+    except (OSError, ValueError):  # ValueError: a NUL in the name
         return 0
     return min(status.st_size, status.st_blocks * 512) if stat.S_ISREG(status.st_mode) else 0
 
@@ -34,7 +34,7 @@ def _external_data(path: Path) -> set[Path]:
         return set()
     try:
         graph = onnx.load(path, load_external_data=False).graph
-    except Exception as error:  # noqa: BLE001 - who loads the file says what is wrong with it
+    except Exception as error:  # noqa: BLE001 - the code that loads the file reports what is wrong
         expose_own(error)
         return set()
     entries = (entry for tensor in graph.initializer for entry in tensor.external_data if entry.key == "location")

@@ -1,4 +1,4 @@
-"""How a source is loaded, as keywords. Light: the pytest plugin reads their names."""
+"""Keywords for loading a source. Light: the pytest plugin reads their names."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TypedDict
 
 
 class SourceOptions(TypedDict, total=False):
-    """How a source is loaded: the keywords that every verb with a source shares.
+    """Keywords for loading a source, shared by every verb that has one.
 
     Attributes:
-        seed: Seed of the weights of a SPEC; None means the preset's own, else 0.
+        seed: Seed of the weights of a SPEC; None means the preset's seed, otherwise 0.
         dtype: ``float32``, ``float16``, ``bfloat16`` or ``mixed``, which computes matrix products in float16.
         keep_io: Keep the graph's inputs and outputs in float32.
         task: Task that a model directory is loaded for, such as ``fill-mask``; None reads it from ``config.json``.

@@ -1,4 +1,4 @@
-"""Sparse constants, written out: onnx-ir drops sparse initialisers and does not read sparse Constant nodes."""
+"""Convert sparse constants to dense ones: onnx-ir drops sparse initialisers and cannot read sparse Constant nodes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from onnx import numpy_helper
 
 
 def has_sparse(proto: onnx.ModelProto) -> bool:
-    """Whether the model keeps any constant sparsely."""
+    """Whether the model has a sparse constant."""
     return any(graph.sparse_initializer for graph in _graphs(proto)) or any(_sparse_constants(proto))
 
 
 def densify(proto: onnx.ModelProto) -> None:
-    """Write every sparse constant of a model as a dense one, in place."""
+    """Replace every sparse constant of a model by a dense one, in place."""
     for graph in _graphs(proto):
         for sparse in graph.sparse_initializer:
             graph.initializer.append(_dense(sparse))

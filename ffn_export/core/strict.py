@@ -1,8 +1,9 @@
-"""Strict mode: exceptions that would become a refusal or a finding are raised, so that tests see our own faults.
+"""Strict mode: raise exceptions that would otherwise become a refusal or a finding, so that tests see our errors.
 
-A rule that cannot read a node refuses it, and a runtime that fails on an input is a line of a report: better for a
-user than a traceback. In a test the same handler would hide a programming error. With ``FFN_EXPORT_STRICT=1`` in the
-environment the two functions here raise it; without, they do nothing. Every handler of ``Exception`` calls one.
+A rule that cannot read a node refuses it, and a runtime that fails on an input becomes a line of a report. That is
+better for a user than a traceback, but would hide a programming error in a test. With ``FFN_EXPORT_STRICT=1`` in the
+environment, the two functions here raise the exception; without it, they do nothing. Every handler of ``Exception``
+calls one of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from types import TracebackType
 
 VARIABLE = "FFN_EXPORT_STRICT"
 _PACKAGE = __name__.partition(".")[0]
-# What Python raises of a wrong line. A library raises other kinds on purpose, and this package those of `errors`.
+# Exceptions of a programming error. Libraries raise other kinds on purpose, and this package raises those of `errors`.
 _FAULTS = (
     ArithmeticError,
     AssertionError,
@@ -25,7 +26,7 @@ _FAULTS = (
 
 
 def expose(error: Exception) -> None:
-    """Raise any exception in strict mode: for handlers around nothing but this package's code."""
+    """Raise any exception in strict mode: for handlers around code of this package only."""
     if os.environ.get(VARIABLE) == "1":
         raise error
 

@@ -1,8 +1,7 @@
-"""Graphs as they are tapped and cut: more outputs, or values that are given instead of computed.
+"""Tap and cut graphs: add outputs, or replace computed values by inputs.
 
-Where a graph is cut, its value is an output under another name, and what follows reads the value that it is
-given. So each part shows its own error alone: nothing is inherited from parts before it, carried on to those
-after it, or hidden by them.
+At a cut, the computed value becomes an output under another name, and its consumers read a new input. Each part then
+shows only its own error: it inherits none from earlier parts, and later parts cannot hide it.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ SUFFIX = "__computed"
 
 
 def computed(graph: ir.Graph) -> Iterable[ir.Value]:
-    """Yield the values that the nodes of a graph compute, without those of bodies."""
+    """Yield the named values that the nodes of a graph compute, without those of subgraphs."""
     return (value for node in graph for value in node.outputs if value.name)
 
 
 def observed(model: ir.Model, names: Collection[str]) -> ir.Model:
-    """Return a copy that gives values as outputs, beside its own."""
+    """Return a copy with additional values as outputs."""
     copied = model.clone()
     known = {value.name for value in copied.graph.outputs}
     wanted = set(names) - known
@@ -30,11 +29,11 @@ def observed(model: ir.Model, names: Collection[str]) -> ir.Model:
 
 
 def cut(model: ir.Model, types: Mapping[str, ir.DataType]) -> tuple[ir.Model, tuple[str, ...]]:
-    """Return a copy that is cut at values, and at which.
+    """Return a copy that is cut at values, and the names of the cut values.
 
     Args:
         model: The model.
-        types: Name of a value -> the dtype that it is given in; it may not be there at all.
+        types: Name of a value -> dtype of the new input. Values that the graph does not compute are ignored.
     """
     names = []
     copied = model.clone()
@@ -56,13 +55,13 @@ def cut(model: ir.Model, types: Mapping[str, ir.DataType]) -> tuple[ir.Model, tu
 def part(
     model: ir.Model, given: Mapping[str, tuple[ir.DataType, tuple[int, ...]]], wanted: Collection[str]
 ) -> ir.Model:
-    """Return a copy of what computes some values from others, and of no more.
+    """Return a copy with only the nodes that compute some values from others.
 
     Args:
         model: The model.
-        given: Name of a value -> dtype and shape that it is given in. Inputs of the model may be among them; what
-            nothing wanted depends on is left out.
-        wanted: Values to compute; each is an output, named with :data:`SUFFIX` where it is given too.
+        given: Name of a value -> dtype and shape of the input that replaces it. Inputs of the model may be among them;
+            inputs that no wanted value depends on are removed.
+        wanted: Names of the values to compute. Each is an output, with :data:`SUFFIX` in its name if it is given too.
     """
     copied, names = cut(model, {name: dtype for name, (dtype, _) in given.items()})
     outputs = {f"{name}{SUFFIX}" if name in names else name for name in wanted}
@@ -74,6 +73,6 @@ def part(
             copied.graph.inputs.remove(value)
         elif value.name in given:
             value.shape = ir.Shape(given[str(value.name)][1])
-    for value in computed(copied.graph):  # a shape that the graph states wrongly is no fault of this part
+    for value in computed(copied.graph):  # a wrong shape in the graph must not count as an error of this part
         value.shape = None
     return copied

@@ -1,4 +1,4 @@
-"""How a user writes down one input: ``x:float32[batch,seq<=512,768]``.
+"""Input specifications such as ``x:float32[batch,seq<=512,768]``.
 
 Grammar (blanks around names, numbers and signs are ignored)::
 
@@ -6,9 +6,9 @@ Grammar (blanks around names, numbers and signs are ignored)::
     VALUES = LOW..HIGH | mask
     DIM = 768 | seq | seq<=512 | 2<=seq<=512 | seq>=2
 
-A number is a static dimension, a name a symbolic one, with optional inclusive bounds. The braces are optional and
-say how values are drawn that are no floats: within inclusive bounds, or as a mask, which is 1 for what is there
-and 0 for padding, with at least one 1 along the last axis.
+A number is a static dimension. A name is a symbolic dimension, with optional inclusive bounds. The optional braces say
+how integer or bool values are drawn: within inclusive bounds, or as a mask, which is 1 for tokens and 0 for padding,
+with at least one 1 along the last axis.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TENSOR = re.compile(
 _DIM = re.compile(rf"(?:(?P<low>\d+)<=)?(?P<name>{_NAME})(?:<=(?P<high>\d+)|>=(?P<low2>\d+))?", re.ASCII)
 _BLANKS = re.compile(r"\s*(<=|>=|\.\.|[\[\],{}])\s*")
 
-# Beyond it, no tensor fits any memory, and the libraries below fail in words of their own.
+# No larger tensor fits into memory, and the libraries below would fail with unclear errors.
 _LARGEST_SIZE = 2**31 - 1
 
 EXAMPLE = "x:float32[batch,seq,768]"
@@ -63,9 +63,9 @@ class TensorSpec:
     Attributes:
         name: The graph input's name.
         dtype: One of :data:`DTYPES`.
-        dims: One entry an axis: a static size or a :class:`Dim`.
+        dims: One entry per axis: a static size or a :class:`Dim`.
         value_range: Inclusive bounds of drawn integer values, or None to derive them.
-        is_mask: Whether it is drawn as a mask of what is there and what is padding.
+        is_mask: Whether values are drawn as a padding mask.
     """
 
     name: str
@@ -101,7 +101,7 @@ class TensorSpec:
         """Parse the part after the colon, ``DTYPE[DIM,...]{VALUES}``.
 
         Raises:
-            UsageError: As :meth:`parse`.
+            UsageError: As for :meth:`parse`.
         """
         if not re.fullmatch(_NAME, name, re.ASCII):
             raise UsageError(
@@ -176,10 +176,10 @@ InputSpecs = Mapping[str, "str | TensorSpec"] | Iterable["str | TensorSpec"]
 def parse_inputs(inputs: InputSpecs) -> tuple[TensorSpec, ...]:
     """Parse inputs given as a mapping name -> type, or as ``NAME:TYPE`` strings.
 
-    Bounds that one input gives for a symbolic dimension hold for every input that names it.
+    The bounds of a symbolic dimension in one input apply to every input that has the dimension.
 
     Raises:
-        UsageError: If one does not parse, a name is given twice, or a name stands for one size only.
+        UsageError: If an input does not parse, a name is given twice, or a symbolic dimension has only one size.
     """
     if isinstance(inputs, Mapping):
         specs = [
@@ -211,10 +211,10 @@ def _text(spec: object, what: str) -> str:
 
 
 def merge_dims(specs: Iterable[TensorSpec]) -> dict[str, Dim]:
-    """Return every symbolic dimension by name, its bounds intersected over all inputs.
+    """Return every symbolic dimension by name, with its bounds intersected over all inputs.
 
     Raises:
-        UsageError: If the bounds of one name exclude each other.
+        UsageError: If the bounds of a dimension exclude each other.
     """
     dims: dict[str, Dim] = {}
     for spec in specs:

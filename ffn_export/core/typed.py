@@ -1,4 +1,4 @@
-"""Checks that data read from a file is of the types that its dataclass declares: Python does not ask."""
+"""Check that data read from a file has the types declared by its dataclass, since Python does not check them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
 def check(value: Any, kind: Any, where: str = "it") -> None:
-    """Check a value, and whatever it holds, against a type.
+    """Check a value and its elements against a type.
 
     Args:
         value: The value; dataclasses are checked field by field.
-        kind: A class or a type of ``typing`` and ``collections.abc``, as in an annotation.
-        where: What to call it in the message.
+        kind: A class, or a type of ``typing`` or ``collections.abc``, as in an annotation.
+        where: Name of the value in the message.
 
     Raises:
-        ValueError: If something is of another type; the message says what and where.
+        ValueError: If a value has another type; the message has its name and the value.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:

@@ -1,4 +1,4 @@
-"""Types that every part shares."""
+"""Types shared by all packages."""
 
 from __future__ import annotations
 

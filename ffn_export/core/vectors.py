@@ -1,4 +1,4 @@
-"""Test vectors in ONNX's own layout: ``test_data_set_0/input_0.pb``, ``output_0.pb``."""
+"""Test vectors in ONNX's layout: ``test_data_set_0/input_0.pb``, ``output_0.pb``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MOST_BYTES = 2**31
 
 
 def write(directory: Path, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-    """Write arrays in graph order, in the place of what was there."""
+    """Write arrays in graph order, replacing earlier test vectors."""
     target = directory / DIRECTORY
-    shutil.rmtree(target, ignore_errors=True)  # another model may have had more of them
+    shutil.rmtree(target, ignore_errors=True)  # an earlier model may have had more inputs or outputs
     target.mkdir()
     for prefix, arrays in (("input", inputs), ("output", outputs)):
         for index, (name, array) in enumerate(arrays.items()):
@@ -33,7 +33,7 @@ def read(directory: Path) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the inputs and the expected outputs.
 
     Raises:
-        IntegrityError: If there are none, or one does not parse.
+        IntegrityError: If inputs or outputs are missing, or one does not parse.
     """
     target = directory / DIRECTORY
     return read_inputs(target), _read(target, "output")
@@ -43,14 +43,14 @@ def read_inputs(target: Path) -> dict[str, Array]:
     """Return the inputs of one set: ``TARGET/input_0.pb`` and so on.
 
     Raises:
-        IntegrityError: If there are none, or one does not parse.
+        IntegrityError: If there are no inputs, or one does not parse.
     """
     return _read(target, "input")
 
 
 def _read(target: Path, prefix: str) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
-    for index in count():  # other names are none of ours, and are not read
+    for index in count():  # files with other names are ignored
         path = target / f"{prefix}_{index}.pb"
         if not path.exists():
             break

@@ -1,4 +1,4 @@
-"""What makes a file that parses no graph that anything can run."""
+"""Check that a parsed graph can run: order of nodes, missing values, function calls, sizes of weights."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import onnx_ir as ir
 
 from ffn_export.core import function_calls
 
-_MOST_NODES = 200_000  # the largest networks have a tenth of it
-_DEEPEST = 500  # ONNX Runtime's inliner overflows its stack at some thousands, which ends the process
+_MOST_NODES = 200_000  # ten times as many as the largest networks have
+_DEEPEST = 500  # ONNX Runtime's inliner overflows the stack at a few thousand, which ends the process
 
 
 def order(model: ir.Model) -> None:
-    """Put the nodes of each graph after those whose values they read, as ONNX demands and ONNX Runtime does not.
+    """Sort the nodes of each graph topologically, which ONNX requires and ONNX Runtime does not.
 
-    onnxconverter's float16 conversion, for one, appends its casts of inputs at the end.
+    For example, the float16 conversion of onnxconverter appends the casts of inputs at the end.
 
     Raises:
-        ValueError: If they form a cycle.
+        ValueError: If the nodes form a cycle.
     """
     model.graph.sort()
     for function in model.functions.values():
@@ -26,7 +26,7 @@ def order(model: ir.Model) -> None:
 
 
 def faults(model: ir.Model) -> Iterator[str]:
-    """Yield what is wrong with a model, in words: values that nothing makes, no outputs, weights of another size."""
+    """Yield the faults of a model, in words: values without a producer, no outputs, weights of the wrong size."""
     if not model.graph.outputs:
         yield "it has no outputs"
     yield from _of_functions(model)
@@ -44,7 +44,7 @@ def faults(model: ir.Model) -> Iterator[str]:
 
 
 def _of_functions(model: ir.Model) -> Iterator[str]:
-    """Functions that call themselves, or that come to more nodes than any runtime could write out."""
+    """Yield faults of functions: recursion, and more nodes or deeper calls than a runtime could inline."""
     try:
         whole = function_calls.graph_written_out(model, function_calls.written_out(model))
     except ValueError as error:
@@ -66,7 +66,7 @@ def _described(node: ir.Node) -> str:
 
 
 def _of_size(value: ir.Value) -> Iterator[str]:
-    """A weight whose numbers are in the file; those beside it are looked at as files."""
+    """Yield a wrong size of a weight in the file; the files of external weights are checked on their own."""
     tensor = value.const_value
     if not isinstance(tensor, ir.TensorProtoTensor):
         return

@@ -1,1 +1,1 @@
-"""Weight-only quantisation: matrices stored in 8 or 4 bits, by ONNX Runtime's own quantiser."""
+"""Weight-only quantisation to 8 or 4 bits, with ONNX Runtime's quantiser."""

@@ -1,4 +1,4 @@
-"""A matrix in blocks of few bits, as ``MatMulNBits`` reads it; onnxruntime's quantiser finds the numbers."""
+"""Block-wise quantised matrices in the layout of ``MatMulNBits``, computed by onnxruntime's quantiser."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ffn_export.quantization.options import QuantizationOptions
 
 @dataclass(frozen=True)
 class Blocks:
-    """A quantised matrix; a number stands for ``(number - half of the range) * scale`` of its block.
+    """A quantised matrix. A stored number is dequantised as ``(number - 2 ** (bits - 1)) * scale`` of its block.
 
-    It has no zero points: at accuracy level 4 they are multiplied by the rounded input, which adds more error than they
-    save.
+    It has no zero points. At accuracy level 4 they would be multiplied by the rounded input, which adds more error than
+    they save.
 
     Attributes:
-        packed: ``uint8[d_out, blocks, bytes of a block]``; at 4 bits two numbers a byte, the lower half first.
+        packed: ``uint8[d_out, blocks, bytes of a block]``; at 4 bits, two numbers per byte, the lower half first.
         scales: ``[d_out, blocks]`` in the matrix's dtype.
-        bits: Bits of a number.
+        bits: Bits of a stored number.
     """
 
     packed: Array
@@ -32,11 +32,11 @@ class Blocks:
 
     @property
     def nbytes(self) -> int:
-        """Size of all of it."""
+        """Size of packed numbers and scales."""
         return self.packed.nbytes + self.scales.nbytes
 
     def matrix(self, d_in: int) -> Array:
-        """Return the ``[d_in, d_out]`` matrix that is stored, in float32."""
+        """Return the dequantised ``[d_in, d_out]`` matrix, in float32."""
         numbers = self.packed
         if self.bits == 4:
             numbers = np.stack([numbers & 15, numbers >> 4], axis=-1).reshape(*numbers.shape[:-1], -1)
@@ -45,7 +45,7 @@ class Blocks:
 
 
 def quantized(matrix: Array, options: QuantizationOptions) -> Blocks:
-    """Return a ``[d_in, d_out]`` matrix in blocks along its first axis."""
+    """Quantise a ``[d_in, d_out]`` matrix in blocks along its first axis."""
     theirs = _quantizers()
     configuration = theirs.DefaultWeightOnlyQuantConfig(block_size=options.block, is_symmetric=True, bits=options.bits)
     quantizer = theirs.DefaultWeightOnlyQuantizer(configuration)
@@ -54,7 +54,7 @@ def quantized(matrix: Array, options: QuantizationOptions) -> Blocks:
 
 
 def _quantizers() -> Any:
-    """Import onnxruntime's module, and undo that it sets up logging for the whole process."""
+    """Import onnxruntime's module, and undo the logging setup that it makes for the whole process."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:

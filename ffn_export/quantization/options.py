@@ -1,4 +1,4 @@
-"""How matrices are quantised, and which combinations are known to be slow."""
+"""Options of the quantisation, and the combinations that are known to be slow."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from ffn_export.errors import UsageError
 
 BITS = (8, 4)
-# What ONNX Runtime's MatMulNBits takes.
+# Values that ONNX Runtime's MatMulNBits supports.
 BLOCKS = (16, 32, 64, 128, 256)
 LEVELS = (0, 1, 4)
 INTEGERS = 4
-# 8 bits at accuracy level 4 leave 1.0 % on a bare feed-forward with random weights, less with a residual around it.
+# 8 bits at accuracy level 4 give an error of 1.0 % on a bare feed-forward with random weights, and less with a
+# residual sum around it.
 DEFAULT_BUDGET = 0.02
 DRAWN = "judged on drawn inputs, which are no real activations: give samples of your own"
 
@@ -23,12 +24,12 @@ class QuantizationOptions:
     Attributes:
         bits: Bits of a stored number, 8 or 4.
         block: Numbers along the input axis that share a scale: a power of two from 16 to 256.
-        accuracy_level: What the product computes in: 0 and 1 float32, 4 8-bit integers, for which the input is
-            rounded too, block by block.
-        all_products: Quantise every product with a constant matrix, and not those of feed-forwards alone.
+        accuracy_level: Arithmetic of the product: float32 at 0 and 1, 8-bit integers at 4. At 4 the input is rounded
+            too, block by block.
+        all_products: Quantise every product with a constant matrix, not only those of feed-forwards.
 
     Raises:
-        UsageError: If the operator does not take one of them.
+        UsageError: If the operator does not support a value.
     """
 
     bits: int = 8
@@ -46,13 +47,13 @@ class QuantizationOptions:
                 raise UsageError(f"{name} of {value} is not known: take {', '.join(map(str, known))}")
 
     def command_line(self) -> tuple[str, ...]:
-        """Return the options of ``ffn-export build`` that say the same."""
+        """Return the equivalent options of ``ffn-export build``."""
         named = {"--bits": self.bits, "--block": self.block, "--accuracy-level": self.accuracy_level}
         words = [word for name, value in named.items() for word in (name, str(value))]
         return (*words, *(["--all"] if self.all_products else []))
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what is known to be slow with these options."""
+        """Return warnings about combinations that are known to be slow."""
         if self.bits == 8 and self.accuracy_level != INTEGERS:
             return (
                 f"8 bits at accuracy level {self.accuracy_level} have no fast kernel and are many times slower: "

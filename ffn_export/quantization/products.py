@@ -1,4 +1,4 @@
-"""Which matrix products of a graph can be quantised, and why others cannot."""
+"""Matrix products that can be quantised, and the reasons why others cannot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ffn_export.fusion.constants import is_fixed
 from ffn_export.fusion.views import float_of, input_at, int_of, is_standard
 from ffn_export.quantization.options import INTEGERS
 
-# What the CPU kernel takes.
+# Weight dtypes that the CPU kernel supports.
 _DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
@@ -22,10 +22,10 @@ class Product:
 
     Attributes:
         node: The ``MatMul`` or ``Gemm``.
-        weight: The initialiser, ``[d_in, d_out]``, or ``[d_out, d_in]`` where it is turned.
-        turned: Whether the product reads it transposed.
+        weight: The initialiser, ``[d_in, d_out]``, or ``[d_out, d_in]`` if ``turned``.
+        turned: Whether the product reads the weight transposed.
         bias: The row that a ``Gemm`` adds; None without one.
-        adds: Whether a ``Gemm`` adds what is no such row, as a sum of others' products is.
+        adds: Whether the third input of a ``Gemm`` is not a bias row, such as a sum of other products.
     """
 
     node: ir.Node
@@ -36,7 +36,7 @@ class Product:
 
 
 def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
-    """Yield the products to quantise: those of feed-forwards, or all that have constant weights, each once."""
+    """Yield the products to quantise, each once: those of feed-forwards, or all that have constant weights."""
     if all_products:
         graphs = (model.graph, *model.graph.subgraphs())
         yield from (node for graph in graphs for node in graph if _is_product(node) and _has_weights(node))
@@ -46,7 +46,7 @@ def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
 
 
 def read(node: ir.Node, accuracy_level: int) -> Product | str:
-    """Return a product that can be quantised to be computed at an accuracy level, or why it cannot."""
+    """Return a product that can be quantised at an accuracy level, or the reason why it cannot."""
     if not is_standard(node, "MatMul", "Gemm"):
         return f"{node.op_type} holds its activation: fuse for ort-cpu or portable"
     weight = _matrix(node)
@@ -59,7 +59,7 @@ def read(node: ir.Node, accuracy_level: int) -> Product | str:
     if weight.dtype not in _DTYPES:
         return f"MatMulNBits takes no matrix in {weight.dtype.name.lower() if weight.dtype else 'an unknown dtype'}"
     if weight.dtype == ir.DataType.FLOAT16 and accuracy_level == INTEGERS:
-        # onnxruntime 1.31 on CPU: the result is the bias alone, as if the product were 0.
+        # onnxruntime 1.31 on CPU returns the bias alone, as if the product were 0.
         return (
             f"MatMulNBits computes wrong numbers in float16 at accuracy level {INTEGERS}: quantize the model in "
             "float32, or take accuracy level 0"
@@ -83,13 +83,13 @@ def _is_product(node: ir.Node) -> bool:
 
 
 def _has_weights(node: ir.Node) -> bool:
-    """Whether a product's second operand is no activation: an initialiser, or what constants alone make."""
+    """Whether a product's second operand is an initialiser, or computed from constants alone."""
     weight = input_at(node, 1)
     return weight is not None and (weight.is_initializer() or is_fixed(weight))
 
 
 def _matrix(node: ir.Node) -> ir.Value | None:
-    """Return the matrix of a product where it is an initialiser with numbers and two axes."""
+    """Return the matrix of a product if it is an initialiser with data and two axes."""
     weight = input_at(node, 1)
     if weight is None or not weight.is_initializer() or weight.const_value is None or weight.shape is None:
         return None

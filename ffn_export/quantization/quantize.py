@@ -1,7 +1,7 @@
-"""Writes matrix products as ``MatMulNBits``: the numbers are onnxruntime's quantiser's, the graph is edited here.
+"""Rewrite matrix products as ``MatMulNBits``, with the numbers of onnxruntime's quantiser.
 
-The quantiser's own pass over a graph would store a matrix twice that two products read, and wants the whole model
-in memory.
+The quantiser's own graph pass is not used. It would store a matrix that two products share twice, and needs the whole
+model in memory.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def quantize(model: ir.Model, options: QuantizationOptions | None = None) -> tup
     """Quantise the weights of feed-forwards, or of all products with a constant matrix.
 
     Args:
-        model: A model; it is left unchanged.
-        options: How; None means 8 bits in blocks of 32, computed in 8-bit integers.
+        model: A model; it is not modified.
+        options: Quantisation options; None means 8 bits in blocks of 32, computed in 8-bit integers.
 
     Returns:
-        The quantised model and what became of each product.
+        The quantised model, and the result for each product.
 
     Raises:
-        UsageError: If its nodes have no order in which they could run.
+        UsageError: If the nodes have no topological order.
     """
     options = options or QuantizationOptions()
     quantized = sorted_copy(model)
     if quantized is None:
         raise UsageError("the nodes of the model have no order in which they could run")
-    remove_padding(quantized)  # which is for other kernels, and would not be whole blocks
+    remove_padding(quantized)  # padded widths are for other kernels, and are not a whole number of blocks
     of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
     kept: dict[str, str] = {}
     for node in asked_for(quantized, all_products=options.all_products):
@@ -65,10 +65,10 @@ def quantize(model: ir.Model, options: QuantizationOptions | None = None) -> tup
 
 
 def quantize_some(model: ir.Model, options: QuantizationOptions) -> tuple[ir.Model, QuantizationReport]:
-    """Do as :func:`quantize`, and refuse a model of which nothing can be quantised.
+    """Quantise as :func:`quantize` does, and refuse a model in which nothing can be quantised.
 
     Raises:
-        UsageError: With the reason for each product.
+        UsageError: If no product can be quantised; the message has the reasons.
     """
     quantized, report = quantize(model, options)
     if not report.weights:
@@ -77,7 +77,7 @@ def quantize_some(model: ir.Model, options: QuantizationOptions) -> tuple[ir.Mod
 
 
 def _why_not(model: ir.Model) -> str | None:
-    """Return what hides the products of a model, or None."""
+    """Return the reason why a model as a whole has no product to quantise, or None."""
     if any(node.op_type == QUANTIZED for node in model.graph.all_nodes()):
         return "its products are in few bits already"
     if is_outlined(model):
@@ -86,7 +86,7 @@ def _why_not(model: ir.Model) -> str | None:
 
 
 def _rewrite(products: list[Product], options: QuantizationOptions, names: Names) -> QuantizedWeight:
-    """Write the products of one matrix anew, and drop the matrix where nothing else reads it."""
+    """Rewrite the products that share one matrix, and remove the matrix if nothing else reads it."""
     weight, graph = products[0].weight, products[0].weight.graph
     tensor = weight.const_value
     assert tensor is not None
@@ -102,7 +102,7 @@ def _rewrite(products: list[Product], options: QuantizationOptions, names: Names
     if options.accuracy_level:
         attributes["accuracy_level"] = options.accuracy_level
     for product in products:
-        # As it is now: the value may be one of a product before, which has its sum from a node of its own by now.
+        # Read the input only now: it may be the output of an earlier product, which an `Add` has replaced meanwhile.
         added = product.node.inputs[2] if product.adds else None
         _become(product, stored, attributes)
         if added is not None:
@@ -116,7 +116,7 @@ def _rewrite(products: list[Product], options: QuantizationOptions, names: Names
         relative_l2=_relative_change(blocks, matrix),
         nodes=tuple(str(product.node.name) for product in products),
     )
-    del matrix  # which may be the file itself, that cannot be closed while somebody looks at it
+    del matrix  # it may be a view of the mapped file, which cannot be closed while a view exists
     if isinstance(tensor, ir.ExternalTensor):
         with contextlib.suppress(BufferError):
             tensor.release()
@@ -126,7 +126,7 @@ def _rewrite(products: list[Product], options: QuantizationOptions, names: Names
 
 
 def _become(product: Product, stored: list[ir.Value], attributes: Mapping[str, int]) -> None:
-    """Make a node the quantised product: its name, its output and what is noted of it stay."""
+    """Turn a node into the quantised product, keeping its name, output and metadata."""
     node = product.node
     # A, B, scales, zero_points, g_idx, bias
     inputs = [node.inputs[0], *stored, *([] if product.bias is None else [None, None, product.bias])]
@@ -139,7 +139,7 @@ def _become(product: Product, stored: list[ir.Value], attributes: Mapping[str, i
 
 
 def _add(node: ir.Node, added: ir.Value, names: Names) -> None:
-    """Add what the operator itself does not, in a node behind it that makes the value of this name."""
+    """Add the third input of a ``Gemm`` in an ``Add`` after the node; its output takes over the node's output name."""
     graph, product = node.graph, node.outputs[0]
     assert isinstance(graph, ir.Graph)
     add = ir.node("Add", [product, added], name=names.node(f"{node.name or 'product'}_Add"))

@@ -1,4 +1,4 @@
-"""What quantising did. Plain data: reports read it and nothing else."""
+"""Results of a quantisation, as plain data for the reports."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class QuantizedWeight:
     """A matrix that is stored in fewer bits.
 
     Attributes:
-        name: Name of the initialiser that it was.
+        name: Name of the original initialiser.
         shape: ``(d_in, d_out)``.
-        bytes_before: Size of the initialiser; 0 where something else reads it too, so that it stays.
-        bytes_after: Size of what stands for it: packed numbers and a scale for each block.
-        relative_l2: L2 norm of what rounding changed over that of the matrix.
-        nodes: Names of the products that read it.
+        bytes_before: Size of the original initialiser; 0 if it stays because something else reads it too.
+        bytes_after: Size of the packed numbers and of the scale for each block.
+        relative_l2: L2 norm of the rounding error over the L2 norm of the matrix.
+        nodes: Names of the products that read the matrix.
     """
 
     name: str
@@ -31,15 +31,15 @@ class QuantizedWeight:
 
 @dataclass(frozen=True)
 class QuantizationReport:
-    """What became of each matrix product that was asked for.
+    """Result for each matrix product that was to be quantised.
 
     Attributes:
         bits: Bits of a stored number.
         block: Numbers along the input axis that share a scale.
-        accuracy_level: What the product computes in, as the operator says it: 0 and 1 float32, 4 8-bit integers.
-        weights: The matrices that were quantised.
-        kept: Name of a product -> why it was not.
-        warnings: Combinations that are known to be slow.
+        accuracy_level: Attribute ``accuracy_level`` of the operator: float32 at 0 and 1, 8-bit integers at 4.
+        weights: The quantised matrices.
+        kept: Name of a product -> reason why it was not quantised.
+        warnings: Warnings about slow combinations of options.
     """
 
     bits: int
@@ -51,17 +51,17 @@ class QuantizationReport:
 
     @property
     def bytes_before(self) -> int:
-        """Size of the matrices before."""
+        """Size of the original matrices that were removed."""
         return sum(weight.bytes_before for weight in self.weights)
 
     @property
     def bytes_after(self) -> int:
-        """Size of what stands for them."""
+        """Size of the quantised matrices."""
         return sum(weight.bytes_after for weight in self.weights)
 
     @property
     def why_nothing(self) -> str:
-        """Why no matrix was quantised, where none was."""
+        """Reason why no matrix was quantised."""
         by_reason: defaultdict[str, list[str]] = defaultdict(list)
         for node, reason in (self.kept or {}).items():
             by_reason[reason].append(node)
@@ -77,7 +77,7 @@ class QuantizationReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> QuantizationReport:
-        """Read what :meth:`to_dict` wrote."""
+        """Restore from the data of :meth:`to_dict`."""
         known = {name: data[name] for name in ("bits", "block", "accuracy_level", "kept")}
         weights = tuple(
             QuantizedWeight(**{**each, "shape": tuple(each["shape"]), "nodes": tuple(each["nodes"])})

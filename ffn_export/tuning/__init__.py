@@ -1,1 +1,1 @@
-"""Chooses the form of a model and its session options by measuring them here."""
+"""Tuning: chooses the forms and session options of a model by timing them on this machine."""

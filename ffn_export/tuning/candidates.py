@@ -1,4 +1,4 @@
-"""Makes the model of a choice, as a file that a runtime can load."""
+"""Candidates of the tuning: model files made from choices."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ffn_export.tuning.choice import Choice
 
 @dataclass(frozen=True)
 class Candidate:
-    """A choice, and the file that it makes.
+    """A choice and its model file.
 
     Attributes:
         choice: The choice.
-        path: The model.
-        weight_bytes: Size of its weights.
-        fingerprint: What tells whether two candidates are the same to a runtime.
+        path: Path of the model file.
+        weight_bytes: Size of the weights.
+        fingerprint: Text that is equal for candidates that a runtime cannot tell apart.
     """
 
     choice: Choice
@@ -38,11 +38,11 @@ class Candidate:
 
     @property
     def artifact(self) -> Artifact:
-        """The file with its session options."""
+        """The model file with its session options."""
         return Artifact(self.path, None, self.choice.settings)
 
     def discard(self) -> None:
-        """Remove the file: the weights of a large model need not lie there once for each thing that was tried."""
+        """Remove the model file, so that a large model is not stored once for each trial."""
         for path in self.path.parent.glob(f"{self.path.name}*"):
             path.unlink()
 
@@ -51,9 +51,9 @@ class Candidates:
     """Makes candidates of one model.
 
     Args:
-        model: The model, as it was exported; it is left unchanged.
-        target: What it is fused for.
-        directory: Where files go.
+        model: The model as exported; it is not modified.
+        target: Fusion target.
+        directory: Directory of the model files.
     """
 
     def __init__(self, model: ir.Model, target: str, directory: Path) -> None:
@@ -61,7 +61,7 @@ class Candidates:
         self._count = 0
 
     def make(self, choice: Choice) -> Candidate:
-        """Fuse, quantise where the choice says so, and write the file.
+        """Fuse the model, quantise it if the choice says so, and write the file.
 
         Raises:
             UsageError: If nothing can be quantised.
@@ -75,9 +75,9 @@ class Candidates:
         return Candidate(choice, path, onnx_file.weight_bytes(model), _fingerprint(model, choice))
 
     def undone(self, candidate: Candidate) -> str | None:
-        """Fuse as the candidate is fused, with both graphs run and compared; return what that undoes, or None.
+        """Fuse the candidate again with the check on; return the reason why the check undoes a rewrite, or None.
 
-        Candidates are timed without that, since most are dropped; what is chosen has to be right.
+        Candidates are timed without the check, since most are dropped. The chosen one must be correct.
         """
         forms = candidate.choice.forms
         model, report = fuse_checked(self._model, self._target, forms=forms)
@@ -89,7 +89,7 @@ class Candidates:
 
 
 def _fingerprint(model: ir.Model, choice: Choice) -> str:
-    """Tell candidates apart by the operators in their order, and by what no operator shows."""
+    """Return the operators in their order, and the properties of a choice that the operators do not show."""
     nodes = list(model.graph.all_nodes())
     used = {rule for node in nodes for rule in rules_of(node)}
     told: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What is chosen: the forms of sites, the session options, and how weights are stored."""
+"""A choice of the tuning: forms of sites, session options, and storage of weights."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Choice:
     """One way to run a model.
 
     Attributes:
-        forms: The forms that are used of those which the target leaves open.
+        forms: The open forms in use.
         settings: The session options.
-        quantization: How weights are stored in few bits; None leaves them as they are.
+        quantization: Quantisation of the weights; None does not quantise them.
     """
 
     forms: Forms = field(default_factory=Forms)
@@ -26,7 +26,7 @@ class Choice:
     quantization: QuantizationOptions | None = None
 
     def whole(self) -> Choice:
-        """Return it without pieces."""
+        """Return the choice without split hidden layers."""
         return replace(self, forms=self.forms.whole())
 
     def to_dict(self) -> dict[str, Any]:
@@ -39,7 +39,7 @@ class Choice:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Choice:
-        """Read what :meth:`to_dict` wrote."""
+        """Restore from the data of :meth:`to_dict`."""
         quantization = data["quantization"]
         return cls(
             Forms.from_dict(data["forms"]),

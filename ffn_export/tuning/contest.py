@@ -1,4 +1,4 @@
-"""Times two candidates in turn, at every set of sizes, on sessions that are made for it."""
+"""Time two candidates in turn, at every set of sizes, on fresh sessions."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Load = Callable[[Candidate], Runner]
 
 @dataclass(frozen=True)
 class Contest:
-    """How two candidates are timed.
+    """Settings for timing two candidates against each other.
 
     Attributes:
         specs: The model's inputs.
-        sizes: Sizes of the symbolic axes, one entry a measurement.
-        load: Loads a candidate on the runtime.
-        budget: Seconds of timed runs for each of both and set of sizes.
+        sizes: Sizes of the symbolic axes, one entry per measurement.
+        load: Function that loads a candidate on the runtime.
+        budget: Seconds of timed runs for each candidate and set of sizes.
     """
 
     specs: Sequence[TensorSpec]
@@ -42,10 +42,10 @@ class Contest:
     budget: float
 
     def without_refused(self, candidate: Candidate) -> tuple[Contest, tuple[Trial, ...]]:
-        """Return the contest at the sizes that a candidate takes, and what it said of the others.
+        """Return the contest at the sizes that a candidate runs on, and a refused trial for each of the others.
 
         Raises:
-            RuntimeUnavailableError: If the runtime cannot run it here at all.
+            RuntimeUnavailableError: If the runtime is not available here.
         """
         runner = self.load(candidate)
         taken: list[Mapping[str, int]] = []
@@ -65,9 +65,9 @@ class Contest:
         """Return the candidate's times over the other's, in the order of tokens.
 
         Args:
-            candidate: The one.
-            other: What it is held against.
-            budget: Seconds as in the class; None means those.
+            candidate: The candidate.
+            other: The candidate to compare it with.
+            budget: Seconds of timed runs; None means the contest's budget.
             seed: Seed of the inputs.
         """
         both = {"candidate": candidate, "other": other}
@@ -76,7 +76,7 @@ class Contest:
             runners, lambda name: self.load(both[name]), both, max(each.weight_bytes for each in both.values())
         )
         pairs, host = [], Host()
-        # The largest first: what a session allocated for that is there for the smaller ones.
+        # The largest first: smaller sizes then reuse the memory that a session has allocated.
         for sizes in sorted(self.sizes, key=lambda each: -math.prod(each.values())):
             tokens = token_count(self.specs, sizes)
             feeds = draw_all(self.specs, sizes, seed)
@@ -90,10 +90,10 @@ class Contest:
 
 
 def loader(runtime: str, threads: int) -> Load:
-    """Return what loads candidates on a runtime.
+    """Return a function that loads candidates on a runtime.
 
     Raises:
-        UsageError: There is no such runtime.
+        UsageError: If the runtime is unknown.
     """
     chosen = get_runtime(runtime)
     return lambda candidate: chosen.load(candidate.artifact, threads)

@@ -1,4 +1,4 @@
-"""What the tuned model has to pass in the end. Whatever is taken is held against it, so that the search ends there."""
+"""Verification of the tuned model. The search applies it before it takes other session options or 8-bit weights."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ffn_export.tuning.options import TuneOptions
 
 @dataclass(frozen=True)
 class Gate:
-    """A verification, of a model with its weights as they are and of one with weights in few bits.
+    """A verification, with separate budgets for plain and for quantised weights.
 
     Attributes:
-        reference: What the model should compute.
-        cases: Inputs that it is judged on.
-        budget: Declared relative L2 error of an output; None means the bound in units of the last place.
-        few_bits_budget: The same where weights are in few bits.
+        reference: Reference of the model.
+        cases: Cases to verify on.
+        budget: Declared relative L2 error of an output; None means the bound in ULP.
+        few_bits_budget: The same for a model with quantised weights.
     """
 
     reference: Reference
@@ -41,17 +41,17 @@ class Gate:
         threads: int = 1,
         progress: Progress = silent,
     ) -> ParityResult:
-        """Verify the file that a choice makes, under the session options that belong to it.
+        """Verify the model file of a choice, under the session options of the choice.
 
         Args:
-            path: The file.
+            path: The model file.
             choice: The choice.
-            runtimes: As for :func:`~ffn_export.parity.judging.run_cases.verify`, like the others.
+            runtimes: Names of required runtimes; None means every runtime that can run the model here.
             threads: Intra-op threads.
             progress: Called with a line for each case.
 
         Raises:
-            RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+            RuntimeUnavailableError: If a runtime requested by name cannot run here.
         """
         in_few_bits = choice.quantization is not None
         return run_cases(
@@ -67,11 +67,11 @@ class Gate:
 
 
 def own_gate(path: Path, options: TuneOptions, threads: int) -> Gate:
-    """Return the gate of a model that is held against itself as it was exported.
+    """Return the gate that compares a tuned model with the exported one.
 
     Args:
-        path: The model as it was exported.
-        options: Its samples are judged on, and its budget.
+        path: The exported model.
+        options: Options with the samples and the budget of the verification.
         threads: Intra-op threads of the baseline.
     """
     reference = OnnxReference(path, threads)

@@ -1,4 +1,4 @@
-"""What is tried: each move changes one thing of a choice."""
+"""Moves of the tuning: each changes one thing of a choice."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Move:
     """One change.
 
     Attributes:
-        name: What the evidence calls it.
-        apply: Makes the changed choice of the one so far.
+        name: Name in the evidence.
+        apply: Function that returns the changed choice.
     """
 
     name: str
@@ -39,16 +39,16 @@ def moves(
     few_bits: bool,
     outline: bool = False,
 ) -> Iterator[Move]:
-    """Yield what is tried, in this order.
+    """Yield the moves, in the order in which they are tried.
 
     Args:
-        target: The target, whose open forms are tried: each that is used is left out, each other is taken in.
+        target: The target, whose open forms are tried: a used form is removed, an unused one is added.
         default: The choice to start from.
-        tokens: The numbers of tokens that are timed; chunks are tried where one holds two of them.
-        threads: Intra-op threads; options of a thread pool are tried where there is one.
-        on_cpu: Whether the runtime is the processor's.
+        tokens: Numbers of tokens that are timed; row chunks are tried if the largest is at least two chunks.
+        threads: Intra-op threads; thread-pool options are tried if there is more than one.
+        on_cpu: Whether the runtime runs on the CPU.
         few_bits: Whether 8-bit weights are allowed.
-        outline: Whether each feed-forward will be one node, which has no pieces.
+        outline: Whether each feed-forward will be one node, which excludes split hidden layers.
     """
     undoes = {rule.name: rule.undoes for rule in target.open_forms}
     for name in open_names(target):
@@ -61,7 +61,7 @@ def moves(
     for chunk in CHUNKS if target.by_rows else ():
         if max(tokens, default=0) >= 2 * chunk:
             yield Move(f"chunks of {chunk} tokens", _with_chunk(chunk, outline=outline))
-    # Where short inputs are timed too, which a loop costs more than it gives them.
+    # Only if short inputs are timed too: for them, a loop costs more than it gains.
     if target.by_rows and min(tokens, default=0) < 2 * DEFAULT_CHUNK <= max(tokens, default=0):
         longer = _with_chunk(DEFAULT_CHUNK, long_only=True, outline=outline)
         yield Move(f"chunks of {DEFAULT_CHUNK} tokens, for long inputs only", longer)

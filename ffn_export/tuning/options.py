@@ -1,4 +1,4 @@
-"""How a model is tuned. Plain data: the command line shows its defaults."""
+"""Options of the tuning. Light: the command line shows its defaults."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ DEFAULT_SECONDS = 0.3
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """How a model is tuned.
+    """Options of the tuning.
 
     Attributes:
-        tokens: Numbers of tokens of the one sequence that is timed.
-        seconds: Seconds of timed runs for each of two competitors and number of tokens; four times as many at last,
-            and twice as many where the bundle that was chosen is timed beside PyTorch.
-        budget: Largest relative L2 error of an output that allows weights in 8 bits; None does not try them.
-        samples: Arrays by input name that the error is judged on; None draws some.
-        load: Loads a candidate; None means the target's runtime.
+        tokens: Sequence lengths to time, with a single sequence.
+        seconds: Seconds of timed runs for each of two competitors and number of tokens. The final comparison with the
+            default takes four times as many, and the timing of the bundle beside PyTorch twice as many.
+        budget: Largest relative L2 error of an output with 8-bit weights; None does not try 8-bit weights.
+        samples: Input name -> array to verify on in addition to the drawn inputs.
+        load: Function that loads a candidate; None means the target's runtime.
 
     Raises:
-        UsageError: If a number of tokens, the seconds or the budget is none that there can be.
+        UsageError: If a number of tokens is below 1, or the seconds or the budget is not a finite number above 0.
     """
 
     tokens: Sequence[int] = DEFAULT_TOKENS
@@ -50,11 +50,11 @@ class TuneOptions:
 
     @property
     def bench_budget(self) -> float:
-        """Seconds for the bundle's own timing: it shows the choice beside PyTorch, and decides nothing."""
+        """Seconds of timed runs of the bundle, which compare the choice with PyTorch and decide nothing."""
         return 2 * self.seconds
 
     def command_line(self) -> tuple[str, ...]:
-        """Return the options of ``ffn-export tune`` that say the same, as far as a command line can."""
+        """Return the equivalent options of ``ffn-export tune``; samples and ``load`` have none."""
         tokens = [word for count in self.tokens for word in ("--tokens", str(count))]
         budget = [] if self.budget is None else ["--budget", f"{self.budget:g}"]
         return (*tokens, "--seconds", f"{self.seconds:g}", *budget)

@@ -1,4 +1,4 @@
-"""What tuning found, as evidence. Plain data."""
+"""Result of the tuning, as plain data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ffn_export.latency.result import FEW_TOKENS, Ratio
 from ffn_export.runtimes.environment import Environment
 from ffn_export.tuning.choice import Choice
 
-# What the best has to gain before the default is left: few tokens are noisier, by where pages lie.
+# Gain that the best needs to replace the default. Timings of few tokens are noisier, since they depend on where
+# memory pages lie.
 MARGIN, MARGIN_FEW = 0.03, 0.10
-# What a candidate may lose in the other group of sizes: less than anybody can measure again.
+# Loss that a candidate may have in the other group of sizes: too small to be measured reproducibly.
 NOISE = 0.01
 
 Outcome = Literal["taken", "left", "changes nothing", "refused"]
@@ -25,9 +26,9 @@ class Pair:
 
     Attributes:
         label: The sizes, such as ``batch=1,seq=128``.
-        tokens: How many tokens these are.
+        tokens: Number of tokens at these sizes.
         ratio: The candidate's time over the other's.
-        stolen: As of a :class:`~ffn_export.latency.result.Measurement`.
+        stolen: As in :class:`~ffn_export.latency.result.Measurement`.
     """
 
     label: str
@@ -37,26 +38,26 @@ class Pair:
 
     @property
     def is_few(self) -> bool:
-        """Whether they are so few tokens that a larger margin is needed."""
+        """Whether the number of tokens is so small that the larger margin applies."""
         return self.tokens <= FEW_TOKENS
 
     @property
     def margin(self) -> float:
-        """What has to be gained at these sizes."""
+        """Gain needed at these sizes."""
         return MARGIN_FEW if self.is_few else MARGIN
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One thing that was tried.
+    """Trial of one move.
 
     Attributes:
-        move: Its name.
-        outcome: ``taken``: it was faster than the best so far. ``changes nothing``: the graph and the options are
-            those of the best so far. ``refused``: it fails what the result has to pass, such as the
-            error budget, or the runtime does not take it.
-        reason: Why, in words.
-        pairs: The candidate over the best so far, for each set of sizes.
+        move: Name of the move.
+        outcome: ``taken``: it was faster than the best so far. ``left``: it was not faster. ``changes nothing``: the
+            graph and the options are those of the best so far. ``refused``: it fails the verification, such as the
+            error budget, or the runtime cannot run it.
+        reason: Reason for the outcome, in words.
+        pairs: The candidate's times over those of the best so far, for each set of sizes.
     """
 
     move: str
@@ -67,19 +68,20 @@ class Trial:
 
 @dataclass(frozen=True)
 class TuningResult:
-    """What was tried, and what was chosen.
+    """The trials of a tuning and its choice.
 
     Attributes:
-        target: What the graph is fused for.
-        runtime: What was timed.
-        tokens: The numbers of tokens that were asked for.
-        default: The choice where nobody tunes.
-        best: The best that was found.
-        chosen: The best where it keeps its lead, else the default.
-        reason: Why that was chosen, in words.
-        trials: Everything that was tried, in this order.
-        held_out: The best over the default, on rounds that had no part in finding it; empty where they are one.
-        environment: Where.
+        target: Fusion target.
+        runtime: Timed runtime.
+        tokens: Requested numbers of tokens.
+        default: The choice without tuning.
+        best: The best choice of the search.
+        chosen: The best choice if it keeps its lead on held-out timings, otherwise the default.
+        reason: Reason for the choice, in words.
+        trials: All trials, in order.
+        held_out: The best over the default, on sessions and rounds that had no part in the search; empty if the best
+            is the default.
+        environment: Environment of the timings.
     """
 
     target: str
@@ -95,7 +97,7 @@ class TuningResult:
 
     @property
     def leaves_default(self) -> bool:
-        """Whether something else than the default was chosen."""
+        """Whether the choice differs from the default."""
         return self.chosen != self.default
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,7 +107,7 @@ class TuningResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TuningResult:
-        """Read what :meth:`to_dict` wrote."""
+        """Restore from the data of :meth:`to_dict`."""
         trials = (Trial(**{**trial, "pairs": _pairs(trial["pairs"])}) for trial in data["trials"])
         return cls(
             target=data["target"],
@@ -122,18 +124,20 @@ class TuningResult:
 
 
 def mean_ratio(pairs: Iterable[Pair]) -> float:
-    """Return the geometric mean of the ratios of one pair or more."""
+    """Return the geometric mean of the ratios; at least one pair is required."""
     return geometric_mean(pair.ratio.value for pair in pairs)
 
 
 def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
-    """Say whether a candidate is faster by the margin at few tokens or at many, and slower nowhere.
+    """Return whether a candidate is faster by the margin, at few tokens or at many, and nowhere slower.
 
-    Where it is faster, one of its intervals is wholly below 1; where an interval is wholly above what is called noise,
-    it is slower. Where a ratio is inconclusive, nobody knows.
+    1. Faster: the mean ratio of a group of sizes has the margin, and the whole interval of one of its ratios is
+       below 1.
+    2. Slower: the mean ratio of a group, or the whole interval of a ratio, is above 1 + :data:`NOISE`.
+    3. An inconclusive ratio means no lead.
 
     Returns:
-        That, and the figures in words.
+        Whether the candidate leads, and the figures in words.
     """
     pairs = tuple(pairs)
     groups = {margin: [pair for pair in pairs if pair.margin == margin] for margin in (MARGIN_FEW, MARGIN)}
@@ -151,7 +155,7 @@ def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
 
 
 def unmeasured(pairs: Iterable[Pair]) -> str:
-    """Name the sizes whose ratios are inconclusive, and why, in words; empty where there are none."""
+    """Return the sizes whose ratios are inconclusive, with reasons, in words; empty if there are none."""
     return "; ".join(f"inconclusive at {pair.label}: {pair.ratio.doubt}" for pair in pairs if pair.ratio.doubt)
 
 

@@ -1,9 +1,10 @@
-"""The search: one thing is changed at a time, what is faster is kept, and the best is timed again against the default.
+"""Greedy search of the tuning: change one thing at a time, and keep the change if it is faster.
 
-What is found by picking the fastest of many is flattered by the noise that it was picked for. So the best is held
-against the default once more, on new sessions and rounds that had no part in finding it, and has to lead by a margin.
-What the runtime makes of a file under other session options, and weights in few bits, compute something else: such a
-change is taken only if it passes what the result has to pass.
+The fastest of many candidates is partly the luckiest one. So the best is timed against the default again, on new
+sessions and rounds that had no part in the search, and must lead by a margin.
+
+Other session options and quantised weights change the outputs. These changes are taken only if they pass the
+verification of the result.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from ffn_export.tuning.moves import Move, moves
 from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.result import Pair, Trial, TuningResult, lead, mean_ratio, unmeasured
 
-# A candidate that is slower than this is nothing to go on from; what is faster has yet to prove it.
+# Largest ratio to the best so far at which a candidate is taken. The held-out timing decides about the default.
 _STEP = 0.99
 _HELD_OUT_SEED = 1
 
@@ -50,20 +51,20 @@ def search(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> TuningResult:
-    """Choose the forms of a model and its session options by measuring them here.
+    """Choose the forms of a model and its session options by timing them on this machine.
 
     Args:
-        model: The model as it was exported; it is left unchanged.
+        model: The model as exported; it is not modified.
         target: ``ort-cpu`` or ``ort-cuda``.
-        options: How; None means the defaults.
-        specs: Its inputs, with bounds of axes and ranges of integers; None reads them off the graph.
-        gate: What the result has to pass; None means the model's own outputs as it was exported.
-        outline: Whether each feed-forward of the result will be one node, which has no pieces.
-        threads: Intra-op threads; None means the processors that this process may run on.
-        progress: Called with a line for each thing that is tried.
+        options: Options of the tuning; None means the defaults.
+        specs: Inputs of the model, with bounds of axes and ranges of integers; None reads them from the graph.
+        gate: Verification that the result must pass; None compares with the exported model.
+        outline: Whether each feed-forward of the result will be one node, which excludes split hidden layers.
+        threads: Intra-op threads; None means the number of processors available to this process.
+        progress: Called with a line for each trial.
 
     Raises:
-        UsageError: If the target leaves nothing open, no number of tokens is given, or the model takes none of them.
+        UsageError: If the target has no open forms, no number of tokens is given, or the model runs on none of them.
         RuntimeUnavailableError: If the target's runtime is not available here.
     """
     options = options or TuneOptions()
@@ -71,7 +72,7 @@ def search(
     threads = chosen_threads(threads)
     specs = graph_inputs(model) if specs is None else specs
     asked = [token_sizes(specs, count) for count in options.tokens]
-    # Bounds of an axis may make the same of two lengths.
+    # Two lengths may be clamped to the same size by the bounds of an axis.
     sizes = [size for place, size in enumerate(asked) if size not in asked[:place]]
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         candidates = Candidates(model, target, Path(scratch))
@@ -101,10 +102,10 @@ def search(
 
 
 def check(target: str, options: TuneOptions) -> Target:
-    """Return the target, if it leaves something to choose.
+    """Return the target, after checking that it can be tuned.
 
     Raises:
-        UsageError: If it does not, there is none of this name, or no number of tokens is given.
+        UsageError: If the target is unknown or has no open forms, or no number of tokens is given.
     """
     chosen = get_target(target)
     if not open_names(chosen):
@@ -115,7 +116,7 @@ def check(target: str, options: TuneOptions) -> Target:
 
 
 class _Search:
-    """What was tried, and the best so far."""
+    """State of a search: the trials, and the best candidate so far."""
 
     def __init__(
         self,
@@ -136,10 +137,10 @@ class _Search:
         self._trials = list(trials)
 
     def attempt(self, move: Move) -> None:
-        """Change one thing of the best so far, and keep the change where that is faster."""
+        """Apply a move to the best so far, and keep the result if it is faster."""
         try:
             candidate = self._candidates.make(move.apply(self._best.choice))
-        except Exception as error:  # noqa: BLE001 - what cannot be made must not end the search
+        except Exception as error:  # noqa: BLE001 - a candidate that cannot be made must not end the search
             expose_own(error)
             self._trials.append(Trial(move.name, "refused", _said(error)))
             return
@@ -147,12 +148,12 @@ class _Search:
         dropped = candidate
         if trial.outcome == "taken":
             self._best, dropped = candidate, self._best
-        if dropped is not self.default:  # which the best is timed against at last
+        if dropped is not self.default:  # the best is timed against the default at the end
             dropped.discard()
         self._trials.append(trial)
 
     def _judged(self, candidate: Candidate, move: Move) -> Trial:
-        """Hold a candidate against the best so far."""
+        """Time a candidate against the best so far, and verify it if it is faster."""
         if candidate.fingerprint == self._best.fingerprint:
             return Trial(move.name, "changes nothing", "the graph and the options stay as they are")
         try:
@@ -170,7 +171,7 @@ class _Search:
         return Trial(move.name, "taken", f"{mean:.3f} of the time of the best so far", pairs)
 
     def _failure(self, candidate: Candidate) -> str | None:
-        """Return why a candidate fails the gate, or None. Forms alone are compared once, of the best (see `undone`)."""
+        """Return why a candidate fails the gate, or None. Forms alone are checked once, for the best (see `undone`)."""
         old, new = self._best.choice, candidate.choice
         if (new.settings, new.quantization) == (old.settings, old.quantization):
             return None
@@ -178,7 +179,7 @@ class _Search:
         return None if parity.passed else parity.failures[0]
 
     def result(self) -> TuningResult:
-        """Hold the best against the default on rounds of their own, and choose."""
+        """Time the best against the default on held-out rounds, and choose."""
         held_out: tuple[Pair, ...] = ()
         chosen, reason = self.default.choice, "nothing that was tried was faster"
         if self._best is not self.default:
@@ -186,7 +187,7 @@ class _Search:
                 held_out = self._timed_again()
                 leads, figures = lead(held_out)
                 undone = self._candidates.undone(self._best) if leads else None
-            except Exception as error:  # noqa: BLE001 - as of a candidate: what was found until then is kept
+            except Exception as error:  # noqa: BLE001 - as for a candidate; keep the trials so far
                 expose_own(error)
                 leads, reason = False, f"the best could not be held against the default: {_said(error)}"
             else:
@@ -208,7 +209,7 @@ class _Search:
         )
 
     def _timed_again(self) -> tuple[Pair, ...]:
-        """Return the best over the default, on new sessions and rounds."""
+        """Return the best's times over the default's, on new sessions and rounds."""
         self._progress("timing the best against the default again")
         budget = 4 * self._options.seconds
         return self._contest.between(self._best, self.default, budget=budget, seed=_HELD_OUT_SEED)
@@ -219,13 +220,13 @@ def _said(error: Exception) -> str:
 
 
 def _but(pairs: Sequence[Pair]) -> str:
-    """Name where a candidate is slower beyond the noise, and where nothing was learnt."""
+    """Return the sizes at which a candidate is slower or inconclusive, in words."""
     slower = [pair.label for pair in pairs if pair.ratio.verdict == "slower"]
     unsure = unmeasured(pairs)
     return (f", slower at {' and '.join(slower)}" if slower else "") + (f", {unsure}" if unsure else "")
 
 
 def _is_ahead(pairs: Sequence[Pair]) -> bool:
-    """Whether a candidate is faster somewhere beyond the noise of its rounds, and slower or inconclusive nowhere."""
+    """Whether a candidate is faster at some sizes, and nowhere slower or inconclusive."""
     verdicts = {pair.ratio.verdict for pair in pairs}
     return "faster" in verdicts and not verdicts & {"slower", "inconclusive"}

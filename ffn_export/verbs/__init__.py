@@ -1,1 +1,1 @@
-"""The verbs of the Python API, a module each."""
+"""The verbs of the Python API, one module each."""

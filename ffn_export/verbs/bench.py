@@ -1,4 +1,4 @@
-"""``bench``: a model timed in turn with its PyTorch module."""
+"""``bench``: times a model in turn with its PyTorch module."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def bench(
     progress: Progress = silent,
     **source: Unpack[SourceOptions],
 ) -> LatencyResult:
-    """Time a model on runtimes, in turn with its PyTorch module where there is one.
+    """Time a model on runtimes, in turn with its PyTorch module if the module is known.
 
     Args:
         model: An ONNX model in memory, an ``.onnx`` file, or a bundle.
-        against: The module or SPEC that it comes from; None for a bundle means its preset, or with ``trust``
-            the source that its manifest names.
-        inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
-        sizes: Sizes of the symbolic axes, one mapping a measurement; None means three typical ones.
-        tokens: In place of sizes, lengths of the one sequence to time, moved into the bounds of its axis; one a
-            measurement.
-        runtimes: Names of runtimes to time; None means every one that can run it here.
-        threads: Intra-op threads of every competitor.
+        against: The module or SPEC that the model comes from. None for a bundle means its preset, or with ``trust``
+            the source named in its manifest.
+        inputs: Inputs of the module; None means the inputs of the SPEC or of the graph.
+        sizes: Sizes of the symbolic axes, one mapping per measurement; None means three typical ones.
+        tokens: Sequence lengths in place of sizes, clamped to the bounds of the axis; one per measurement, with a
+            single sequence.
+        runtimes: Names of runtimes to time; None means every runtime that can run the model here.
+        threads: Intra-op threads of every competitor; None means the number of processors available to this process.
         progress: Called with a line for each set of sizes.
         source: How ``against`` is loaded (:class:`~ffn_export.core.source_options.SourceOptions`).
 
     Raises:
-        UsageError: If something named does not exist or does not parse, sizes and tokens are both given, or there
-            is no axis for tokens.
-        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+        UsageError: If a named thing does not exist or does not parse, sizes and tokens are both given, or no axis is
+            symbolic and tokens are given.
+        RuntimeUnavailableError: If a runtime requested by name cannot run here.
     """
     asked = SourceSpec(against, inputs, **source)
     with opened(model) as file:

@@ -1,4 +1,4 @@
-"""``bisect``: the node with which a model first differs from its reference."""
+"""``bisect``: finds the first node at which a model differs from its reference."""
 
 from __future__ import annotations
 
@@ -39,29 +39,28 @@ def bisect(
     progress: Progress = silent,
     **source: Unpack[SourceOptions],
 ) -> Bisection:
-    """Find the node with which a model first differs from its reference.
+    """Find the first node at which a model differs from its reference.
 
-    Each node, or fused site, runs alone on the numbers of the reference's unfused graph, so its own error is told
-    from what it inherits.
+    Each node, or fused site, runs alone on values from the reference's unfused graph. This separates the node's error
+    from the error that it inherits.
 
     Args:
         model: As for :func:`verify`.
-        against: As for :func:`verify`; test vectors alone do not tell what is inside.
+        against: As for :func:`verify`, but test vectors are not enough: they hold no intermediate values.
         inputs: As for :func:`verify`.
         samples: As for :func:`verify`.
-        runtime: The runtime to ask about; None means the first on which a case failed, or ``ort-cpu``.
-        tolerances: What a node's own error is allowed to be; None means what the result was judged by.
+        runtime: The runtime to bisect on; None means the first one with a failed case, or ``ort-cpu``.
+        tolerances: Allowed error of a single node; None means the tolerances of the result.
         threads: As for :func:`verify`.
-        result: What :func:`verify` found, with the same arguments: the cases that failed are those to look at. None
-            verifies first.
+        result: Result of :func:`verify` with the same arguments, whose failed cases are bisected. None verifies first.
         reduce_to: Directory for the smallest part that fails: ``model.onnx``, ``reference.onnx``, test vectors.
         progress: Called with a line for each case.
         source: As for :func:`verify`.
 
     Raises:
-        UsageError: If something named does not exist or does not parse, or the directory holds other files.
+        UsageError: If a named thing does not exist or does not parse, or the directory holds other files.
         ExportError: If the source cannot be exported again.
-        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+        RuntimeUnavailableError: If a runtime requested by name cannot run here.
     """
     threads = chosen_threads(threads)
     if reduce_to is not None:
@@ -94,5 +93,5 @@ def bisect(
                 progress=progress,
             )
         if part is not None and reduce_to is not None:
-            reduced.write(part, Path(reduce_to))  # while the file is there that large weights lie in
+            reduced.write(part, Path(reduce_to))  # before the temporary file that holds large weights is removed
     return found

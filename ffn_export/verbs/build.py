@@ -1,4 +1,4 @@
-"""``build``: a bundle, exported, fused, verified and timed."""
+"""``build``: exports, fuses, verifies and times a module, and writes a bundle."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def build(
     Args:
         module: A ``torch.nn.Module`` or a SPEC.
         inputs: As for :func:`export`.
-        samples: Arrays by input name, to trace with and to verify on besides those that are drawn.
+        samples: Input name -> array, to trace with, and to verify on in addition to the drawn inputs.
         directory: Directory of the bundles.
-        name: Name of the bundle; None means the preset's, factory's, directory's or class's.
+        name: Name of the bundle; None means the name of the preset, factory, directory or class.
         progress: Called with a line for each step.
         options: How the module is loaded (:class:`~ffn_export.core.source_options.SourceOptions`) and how the bundle is
             made (:class:`~ffn_export.bundle.build_options.BuildOptions`).
 
     Raises:
-        GateError: If fusion, parity or latency fails its gate; an earlier bundle stays.
-        ExportError: If the module cannot be exported as asked.
-        UsageError: If the destination cannot be written, or something named does not exist.
+        GateError: If a quality gate fails: fusion, parity or latency. An earlier bundle stays in place.
+        ExportError: If the module cannot be exported as requested.
+        UsageError: If the destination cannot be written, or a named thing does not exist.
     """
     given: dict[str, Any] = dict(options)
     loading = {key: value for key, value in given.items() if key in SourceOptions.__annotations__}

@@ -1,4 +1,4 @@
-"""Resolves what a model is compared with: a PyTorch source, another ONNX file, or a bundle's own test vectors."""
+"""Resolve the reference of a model: a PyTorch source, another ONNX file, or a bundle's test vectors."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ from ffn_export.verbs.source_spec import SourceSpec
 
 
 def known_source(file: OpenModel, asked: SourceSpec) -> tuple[Source | None, str | None]:
-    """Return the source, or none of a bundle whose own is not here, as where it is served, and why.
+    """Return the source of a model, or None and the reason.
+
+    The source of a bundle may be missing, for example where the bundle is served. Without ``subject`` and ``inputs``
+    this is not an error.
 
     Raises:
-        UsageError: If what was named does not resolve.
+        UsageError: If a named source does not resolve.
     """
     try:
         return source_of(file, asked), None
@@ -37,10 +40,10 @@ def known_source(file: OpenModel, asked: SourceSpec) -> tuple[Source | None, str
 
 
 def reference_of(file: OpenModel, asked: SourceSpec, threads: int) -> Reference:
-    """Resolve what a model is verified against; a bundle whose source is not imported has its test vectors.
+    """Resolve the reference of a model; a bundle whose source is not available falls back to its test vectors.
 
     Raises:
-        UsageError: If what was named does not resolve, or nothing was and the model is no bundle.
+        UsageError: If a named reference does not resolve, or none is named and the model is no bundle.
     """
     subject = asked.subject
     if isinstance(subject, Path) or (isinstance(subject, str) and subject.endswith(".onnx")):
@@ -57,18 +60,18 @@ def reference_of(file: OpenModel, asked: SourceSpec, threads: int) -> Reference:
 
 
 def source_of(file: OpenModel, asked: SourceSpec) -> Source | None:
-    """Resolve what was named, else what a bundle says of its source; None where there is neither.
+    """Resolve the named source, or the source recorded in a bundle's manifest; None if neither is given.
 
     Raises:
-        UsageError: If what was named is no PyTorch source or does not resolve.
+        UsageError: If the named source is no PyTorch source or does not resolve.
     """
     subject, inputs = asked.subject, asked.inputs
     if subject is None:
         if file.manifest is None or file.manifest.source["kind"] == "module":
             return None
         recorded = file.manifest.source
-        # A bundle has the weights of its own seed. Its inputs are recorded as they were before a conversion to
-        # another precision.
+        # The seed is the manifest's, since it gives the bundle's weights. The manifest records the inputs as they
+        # were before a conversion to another precision.
         source = resolve(
             recorded["spec"], inputs or recorded["inputs"], recorded["seed"], recorded.get("task"),
             trust=asked.trust, named_by=f"the manifest of {file.path.parent.name}",

@@ -1,4 +1,4 @@
-"""``export``: a PyTorch module to an ONNX model with dynamic axes."""
+"""``export``: converts a PyTorch module to an ONNX model with dynamic axes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def export(
     name: str | None = None,
     **source: Unpack[SourceOptions],
 ) -> ir.Model:
-    """Export a module, or what a SPEC names, to a checked ONNX model with dynamic axes.
+    """Export a module or a SPEC to a checked ONNX model with dynamic axes.
 
     Args:
         module: A ``torch.nn.Module``, or a SPEC: a preset's name, ``package.module:factory``, ``hf:DIR``, a ``.pt2``.
-        inputs: Input name -> ``"float32[batch,seq,768]"``; all but a module and a factory know their own.
-        samples: Arrays by input name to trace with, where drawn ones would not do.
+        inputs: Input name -> ``"float32[batch,seq,768]"``. Required for a module and a factory; other SPECs declare
+            their inputs.
+        samples: Input name -> array to trace with, if drawn inputs are not suitable.
         opset: Version of the default operator set, 18 or higher.
         name: Name of the graph.
         source: How the module is loaded and in which precision it is exported
@@ -36,6 +37,6 @@ def export(
 
     Raises:
         UsageError: If the SPEC or the inputs do not parse or do not fit.
-        ExportError: If the module cannot be exported as asked.
+        ExportError: If the module cannot be exported as requested.
     """
     return export_source(SourceSpec(module, inputs, **source).source(samples, name=name), opset)

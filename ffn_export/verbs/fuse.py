@@ -1,4 +1,4 @@
-"""``fuse``: a graph with its feed-forwards and norms rewritten for a target, and checked against the model."""
+"""``fuse``: rewrites the feed-forwards and norms of a graph for a target, and checks the result."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def fuse(
 ) -> tuple[ir.Model, FusionReport]:
     """Fuse the feed-forward and norm nodes of a model, and undo each rewrite that changes the outputs.
 
-    Every model has a result: at the worst, the model as it came.
+    Every model gives a result: at worst, the unchanged model.
 
     Args:
-        model: Any ONNX model; it is left unchanged, and the result shares its weights.
+        model: Any ONNX model; it is not modified, and the result shares its weights.
         target: Name of the target, such as ``ort-cpu`` or ``portable``.
         check: Run both graphs on drawn inputs and compare them.
         outline: Make each feed-forward one node, a call of a model-local function.
-        portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
+        portable_functions: Add function bodies in standard operators for the ``com.microsoft`` operators.
         forms: The optional forms to use; None means the default from the measured kernel costs.
-        limits: Time and memory that the check may take.
-        threads: Threads of the check; None means the processors that this process may run on.
+        limits: Time and memory limits of the check.
+        threads: Threads of the check; None means the number of processors available to this process.
 
     Returns:
-        The fused model, and what became of each site; ``report.check`` says what was compared.
+        The fused model, and a report with the status of each site; ``report.check`` says what was compared.
 
     Raises:
-        UsageError: If no target has this name, or it does not offer these forms.
+        UsageError: If the target is unknown or does not offer these forms.
 
     Example:
         >>> fused, report = fx.fuse(model, target="ort-cpu")

@@ -1,4 +1,4 @@
-"""Loads a bundle for use: the session that was verified, with its options and its provider."""
+"""Load a bundle for inference, with the session options and execution provider that it was verified with."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Session:
     """A loaded bundle.
 
     Attributes:
-        manifest: What the bundle says of itself.
-        directory: Where it lies.
+        manifest: Manifest of the bundle.
+        directory: Directory of the bundle.
     """
 
     def __init__(self, directory: Path, manifest: Manifest, runner: OrtRunner) -> None:
@@ -43,13 +43,13 @@ class Session:
         """Run the model.
 
         Args:
-            inputs: Input name -> array of the shape and dtype that the manifest gives.
+            inputs: Input name -> array of the shape and dtype in the manifest.
 
         Returns:
             Output name -> array.
 
         Raises:
-            UsageError: If an input is missing, unknown, or of another dtype or shape, or the model refuses it.
+            UsageError: If an input is missing, unknown, or of another dtype or shape, or the model fails on it.
         """
         arrays = {name: as_array(value) for name, value in inputs.items()}
         missing = [name for name in self._dtypes if name not in arrays]
@@ -71,7 +71,7 @@ class Session:
 
 
 def _fits(shape: Sequence[int], taken: Sequence[int | str] | None) -> bool:
-    """Whether an array has the rank and the fixed sizes of an input; where nothing is said of its shape, any has."""
+    """Whether a shape has the rank and the static sizes of an input; any shape fits an input without one."""
     if taken is None:
         return True
     pairs = zip(shape, taken, strict=False)
@@ -79,17 +79,18 @@ def _fits(shape: Sequence[int], taken: Sequence[int | str] | None) -> bool:
 
 
 def load(directory: Path | str, *, threads: int | None = None) -> Session:
-    """Load a bundle, after checking that its files are those that were verified.
+    """Load a bundle, after checking that its model files are those that were verified.
 
     Args:
         directory: The bundle.
-        threads: Intra-op threads; None means the processors that this process may run on.
+        threads: Intra-op threads; None means the number of processors available to this process.
 
     Raises:
-        IntegrityError: If it is no bundle, a file differs, or the model reads from outside of it.
-        UsageError: If there is no such directory, its provider is none that is known here, or ONNX Runtime does not
-            load the model.
-        RuntimeUnavailableError: If its provider does not run here: on another it would be another computation.
+        IntegrityError: If the directory is no bundle, a file differs, or the model reads files outside the bundle.
+        UsageError: If the directory does not exist, the execution provider is unknown, or ONNX Runtime cannot load
+            the model.
+        RuntimeUnavailableError: If the execution provider is not available. No other provider is used in its place,
+            since it would compute something else.
     """
     directory = Path(directory)
     if not directory.is_dir():
@@ -100,7 +101,7 @@ def load(directory: Path | str, *, threads: int | None = None) -> Session:
 
 
 def _runner(model: Path, manifest: Manifest, threads: int | None) -> OrtRunner:
-    """Make a session on the provider that the bundle was verified on."""
+    """Make a session on the execution provider that the bundle was verified on."""
     if manifest.provider == CPU.name:
         return OrtRunner(make_session(model, manifest.session_options, threads))
     if manifest.provider == CUDA.name:

@@ -1,4 +1,4 @@
-"""Opens the model that a verb is given: an ONNX model in memory, an ``.onnx`` file, or a bundle."""
+"""Open a model as a file: an ONNX model in memory, an ``.onnx`` file, or a bundle."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Model = ir.Model | Path | str
 
 @dataclass(frozen=True)
 class OpenModel:
-    """An ONNX file, with the settings and the manifest that came with it.
+    """An ONNX file, with the session options and manifest of its bundle.
 
     Attributes:
-        path: The file; of a model in memory a temporary one, which goes when it is closed.
-        settings: Its session options.
-        directory: The bundle that it is of.
-        manifest: That bundle's.
-        in_memory: The model that was given in place of a file.
+        path: The file; for a model in memory, a temporary file that is removed on exit.
+        settings: Session options.
+        directory: Directory of the bundle; None if the model is no bundle.
+        manifest: Manifest of the bundle; None if the model is no bundle.
+        in_memory: The model, if it was given in memory.
     """
 
     path: Path
@@ -39,17 +39,17 @@ class OpenModel:
     in_memory: ir.Model | None = None
 
     def load(self) -> ir.Model:
-        """Return the model, with weights that are there when it is closed, too."""
+        """Return the model, with weights that stay readable after exit."""
         return onnx_file.load(self.path) if self.in_memory is None else self.in_memory
 
 
 @contextmanager
 def opened(model: Model) -> Iterator[OpenModel]:
-    """Give a model as a file: a bundle's checked one, a file as it is, a model in memory for the while.
+    """Open a model as a file: check a bundle, take a file as it is, save a model in memory to a temporary file.
 
     Raises:
-        UsageError: If it is none of these, there is no such file or bundle, or it does not parse.
-        IntegrityError: If a bundle's files are not those of its manifest.
+        UsageError: If the model is none of these, does not exist, or does not parse.
+        IntegrityError: If the files of a bundle differ from its manifest.
     """
     if isinstance(model, ir.Model):
         with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
@@ -62,7 +62,7 @@ def opened(model: Model) -> Iterator[OpenModel]:
         raise UsageError(f"{type(model).__name__} is no ONNX file, bundle or onnx_ir.Model: {meant}")
     path = Path(model)
     if path.is_dir():
-        if not (path / MANIFEST).is_file():  # no bundle is no bundle that was changed
+        if not (path / MANIFEST).is_file():  # bad input, not the IntegrityError of a modified bundle
             raise UsageError(f"{path} is no bundle: it has no {MANIFEST}")
         manifest = read_manifest(path)
         check_integrity(path, manifest)

@@ -1,4 +1,4 @@
-"""Quantises a model and judges it: on its user's own inputs where there are some."""
+"""``quantize``: quantises a model and verifies it, on the user's inputs if they are given."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ffn_export.verbs.open_model import Model, opened
 
 @dataclass(frozen=True)
 class Quantized:
-    """A quantised model, and how far it is from the one that it was made of.
+    """A quantised model, verified against the model that it was made from.
 
     Attributes:
-        model: The model.
-        report: What became of each product.
-        parity: Its outputs against those of the model before, under the budget.
-        settings: Session options that it was judged under: a bundle's own, the usual ones else.
+        model: The quantised model.
+        report: Result for each matrix product.
+        parity: Verification against the original model, under the budget.
+        settings: Session options of the verification: those of the bundle, otherwise the defaults.
     """
 
     model: ir.Model
@@ -58,23 +58,23 @@ def quantize(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Quantized:
-    """Store the weights of feed-forwards in 8 or 4 bits, and judge the outputs against the model's own.
+    """Store the weights of feed-forwards in 8 or 4 bits, and verify the outputs against those of the original model.
 
     Args:
-        model: An ONNX model in memory, an ``.onnx`` file, or a bundle; it is left unchanged.
-        options: How; None means 8 bits in blocks of 32, computed in 8-bit integers.
+        model: An ONNX model in memory, an ``.onnx`` file, or a bundle; it is not modified.
+        options: Quantisation options; None means 8 bits in blocks of 32, computed in 8-bit integers.
         budget: The largest relative L2 error of an output.
-        samples: Arrays by input name to judge on beside drawn ones, which are no real activations.
-        runtimes: Names of runtimes that must judge it; None means every one that can run it here.
-        threads: Intra-op threads; None means the processors that this process may run on.
+        samples: Input name -> array to verify on in addition to drawn inputs, which are not real activations.
+        runtimes: Names of required runtimes; None means every runtime that can run the model here.
+        threads: Intra-op threads; None means the number of processors available to this process.
         seed: Seed of the drawn inputs.
         progress: Called with a line for each case.
 
     Returns:
-        The quantised model with what was found, also where it is over the budget.
+        The quantised model and its verification, even if the error is over the budget.
 
     Raises:
-        UsageError: If nothing can be quantised, there is no such model, or the budget is no finite number above 0.
+        UsageError: If nothing can be quantised, the model does not exist, or the budget is not a finite number above 0.
     """
     check_budget(budget)
     options = options or QuantizationOptions()

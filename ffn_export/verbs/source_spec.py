@@ -1,4 +1,4 @@
-"""Where a model comes from: a PyTorch module or a SPEC, its inputs, and how it is loaded."""
+"""Source of a model as the caller names it: a PyTorch module or a SPEC, its inputs, and load options."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Subject = torch.nn.Module | str
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """A source as the caller names it; a bundle can supply what is left out.
+    """A source as the caller names it. A bundle can supply the subject and the inputs.
 
     Attributes:
         subject: A ``torch.nn.Module``, a SPEC, or the path of another ``.onnx`` file; None means the bundle's source.
-        inputs: Input name -> ``"float32[batch,seq,768]"``; None means those that the SPEC or the graph declares.
-        seed: As in :class:`~ffn_export.core.source_options.SourceOptions`, like the rest.
+        inputs: Input name -> ``"float32[batch,seq,768]"``; None means the inputs declared by the SPEC or the graph.
+        seed: As in :class:`~ffn_export.core.source_options.SourceOptions`, like the remaining attributes.
     """
 
     subject: Subject | Path | None = None
@@ -43,11 +43,12 @@ class SourceSpec:
         """Resolve a SPEC, or wrap a module.
 
         Args:
-            samples: Arrays by input name; they declare the inputs where nothing else does.
-            name: Name of the source; None means the preset's, factory's, directory's or class's.
+            samples: Input name -> array; they declare the inputs if nothing else does.
+            name: Name of the source; None means the name of the preset, factory, directory or class.
 
         Raises:
-            UsageError: If it does not resolve, a module comes without inputs, or a task is given for no directory.
+            UsageError: If the SPEC does not resolve, a module has no inputs, or a task is given for a source that is
+                not a model directory.
         """
         subject, inputs = self.subject, self.inputs
         arrays = None if samples is None else as_feeds(samples)
@@ -71,7 +72,7 @@ class SourceSpec:
 
 @contextmanager
 def evaluating(source: Source | None) -> Iterator[None]:
-    """Hold the module of a source, if there is one, in evaluation mode."""
+    """Keep the module of a source, if any, in evaluation mode."""
     if source is None:
         yield
         return

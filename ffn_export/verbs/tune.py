@@ -1,4 +1,4 @@
-"""Chooses how a model runs by measuring it here: a model gets its form, a bundle is built again in its place."""
+"""``tune``: chooses forms and session options by timing them on this machine, for a model or a bundle."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from ffn_export.verbs.source_spec import SourceSpec, evaluating
 
 @dataclass(frozen=True)
 class Tuned:
-    """A model in the form that was chosen.
+    """A tuned model.
 
     Attributes:
-        model: The model.
-        settings: The session options that belong to it.
-        tuning: What was tried, and why this was chosen.
-        fusion: What became of each site.
-        parity: Its outputs against those of the model that was given.
-        quantization: What became of each matrix, where weights in 8 bits were chosen.
+        model: The tuned model.
+        settings: Session options to run it with.
+        tuning: The trials, and the reason for the choice.
+        fusion: Status of each site.
+        parity: Verification against the given model.
+        quantization: Result for each matrix, if 8-bit weights were chosen.
     """
 
     model: ir.Model
@@ -55,7 +55,7 @@ class Tuned:
 
     @property
     def passed(self) -> bool:
-        """Whether it computes what the model that was given does."""
+        """Whether the tuned model passed its verification against the given model."""
         return self.parity.passed
 
 
@@ -67,17 +67,17 @@ def tune(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Tuned:
-    """Choose the forms of a model's sites and its session options by measuring them here.
+    """Choose the forms of a model's sites and its session options by timing them on this machine.
 
     Args:
-        model: An ONNX model in memory or an ``.onnx`` file, best as it was exported; it is left unchanged.
+        model: An ONNX model in memory or an ``.onnx`` file, preferably as exported; it is not modified.
         target: ``ort-cpu`` or ``ort-cuda``.
-        options: For which numbers of tokens, for how long, and whether weights may be stored in 8 bits.
-        threads: Intra-op threads; None means the processors that this process may run on.
-        progress: Called with a line for each thing that is tried.
+        options: Numbers of tokens, timing budget, and whether 8-bit weights are allowed.
+        threads: Intra-op threads; None means the number of processors available to this process.
+        progress: Called with a line for each trial.
 
     Raises:
-        UsageError: If there is no such model, or the target leaves nothing open.
+        UsageError: If the model does not exist, or the target has no open forms.
         RuntimeUnavailableError: If the target's runtime is not available here.
     """
     options = options or TuneOptions()
@@ -107,22 +107,23 @@ def tune_bundle(
     trust: bool = False,
     progress: Progress = silent,
 ) -> Build:
-    """Build a bundle again from its source, in the form that is fastest here.
+    """Build a bundle again from its source, in the form that is fastest on this machine.
 
-    It is of the same target, opset, seed and budget, and has functions where the bundle had them; what is timed while
-    it is chosen has none, as a runtime that inlines them has none either.
+    The tuned bundle keeps the target, opset, seed, budget and functions of the bundle. Candidates are timed without
+    functions, since a runtime inlines them.
 
     Args:
         directory: The bundle.
         options: As for :func:`tune`.
-        destination: Where the tuned bundle goes; None means in its place.
+        destination: Directory of the tuned bundle; None replaces the bundle.
         threads: As for :func:`tune`.
-        trust: Whether to import the source that the manifest names, where that is no preset.
+        trust: Whether to import the source named in the manifest, if it is not a preset.
         progress: Called with a line for each step.
 
     Raises:
-        UsageError: If its source cannot be made again here, or is not trusted.
-        GateError: If the tuned bundle fails a gate; the one that was there stays.
+        UsageError: If the source cannot be resolved here or is not trusted, the target has no open forms, or the
+            bundle is quantised.
+        GateError: If the tuned bundle fails a quality gate; the existing bundle stays in place.
     """
     options = options or TuneOptions()
     with opened(directory) as file:

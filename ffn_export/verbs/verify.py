@@ -1,4 +1,4 @@
-"""``verify``: a model against its reference, over a sweep of sizes and values."""
+"""``verify``: compares a model with its reference over a sweep of sizes and values."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ def verify(
     progress: Progress = silent,
     **source: Unpack[SourceOptions],
 ) -> ParityResult:
-    """Verify that a model computes what its reference does, over a sweep of sizes and values.
+    """Verify that a model computes the same outputs as its reference, over a sweep of sizes and values.
 
     Args:
         model: An ONNX model in memory, an ``.onnx`` file, or a bundle.
-        against: A module, a SPEC, or another ``.onnx`` file; None for a bundle means the preset that it
-            was built from, or with ``trust`` the source that its manifest names; else its own test vectors.
-        inputs: Inputs of the module; None means those of the graph, or what the SPEC knows itself.
-        samples: Arrays by input name, verified besides what is drawn.
-        runtimes: Names of runtimes that must judge it; None means every one that can run it here.
-        tolerances: What is allowed; None means the defaults, and the budget that a bundle was built with.
-        threads: Intra-op threads; None means the processors that this process may run on.
-        input_seed: Seed of the drawn inputs; None means that of the weights, else 0.
-        jobs: Cases that run at the same time, in threads of this process.
-        sweep: Whether inputs are drawn; False verifies on ``samples`` alone.
-        failures: Directory in which the inputs of failing cases are kept, as ONNX test vectors; None keeps none.
-        save_outputs: Directory in which every case's inputs, oracle and outputs are kept; None keeps none.
+        against: A module, a SPEC, or another ``.onnx`` file. None is for a bundle: the preset that it was built from,
+            with ``trust`` the source named in its manifest, otherwise its test vectors.
+        inputs: Inputs of the module; None means the inputs of the SPEC or of the graph.
+        samples: Input name -> array, verified in addition to the drawn inputs.
+        runtimes: Names of required runtimes; None means every runtime that can run the model here.
+        tolerances: Allowed error; None means the defaults, with the declared tolerances of a bundle.
+        threads: Intra-op threads; None means the number of processors available to this process.
+        jobs: Number of cases that run at the same time, in threads of this process.
+        input_seed: Seed of the drawn inputs; None means the seed of the weights, otherwise 0.
+        sweep: Whether to draw inputs; False verifies on ``samples`` alone.
+        failures: Directory for the inputs of failing cases, as ONNX test vectors; None keeps none.
+        save_outputs: Directory for the inputs, oracle and outputs of every case; None keeps none.
         progress: Called with a line for each case.
-        source: How ``against`` is loaded (:class:`~ffn_export.core.source_options.SourceOptions`); a bundle knows its
-            own precision and seed.
+        source: How ``against`` is loaded (:class:`~ffn_export.core.source_options.SourceOptions`). A bundle's own
+            source uses the precision and seed of the manifest.
 
     Raises:
-        UsageError: If something named does not exist or does not parse.
-        IntegrityError: If a bundle's files are not those of its manifest.
-        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
+        UsageError: If a named thing does not exist or does not parse.
+        IntegrityError: If the files of a bundle differ from its manifest.
+        RuntimeUnavailableError: If a runtime requested by name cannot run here.
     """
     threads = chosen_threads(threads)
     with opened(model) as file:
@@ -104,7 +104,7 @@ def verify(
 def _cases(
     reference: Reference, samples: Mapping[str, Any] | None, *, sweep: bool
 ) -> tuple[list[Case] | None, list[Case]]:
-    """Return the cases, None where they are to be drawn, and the caller's; a bundle's test vectors are all there is."""
+    """Return the cases, None to draw them, and the caller's case. Test vectors as reference have one fixed case."""
     if isinstance(reference, VectorReference):
         if samples is not None and not reference.knows(as_feeds(samples)):
             raise UsageError(f"{reference.name} say nothing of other inputs: name the PyTorch source with --against")
