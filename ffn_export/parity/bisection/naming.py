@@ -24,7 +24,7 @@ def named(region: Region, instead_of: Region) -> ir.Node:
 
 
 def surplus(nodes: Sequence[ir.Node], others: Sequence[ir.Node]) -> list[ir.Node]:
-    """Return the nodes whose operator occurs less often among the others. Nodes with a name in both match first."""
+    """Return the nodes left after matching operators with the others. Nodes whose name is in both match first."""
     left = Counter(map(operator_name, others))
     names = {node.name for node in others if node.name}
     found = []

@@ -206,7 +206,7 @@ class Bisection:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Bisection:
-        """Read what :meth:`to_dict` wrote."""
+        """Read the output of :meth:`to_dict`."""
         known = {key: value for key, value in data.items() if key != "differs"}
         known["part"] = None if data["part"] is None else Part.from_dict(data["part"])
         known["further"] = tuple(map(Part.from_dict, data["further"]))

@@ -98,7 +98,7 @@ class WholeGraph:
         return place, found[place]
 
     def lowest_level(self, settings: SessionSettings) -> SessionSettings | None:
-        """Return the lowest optimisation level that fails, or None if these settings pass or fail without optimiser."""
+        """Return settings at the lowest optimisation level that fails, or None if they pass or fail at every level."""
         if not self.worst(settings)[1].over or self.worst(NO_OPTIMIZER)[1].over:
             return None
         highest = _LEVELS.index(settings.graph_optimization_level)

@@ -48,5 +48,5 @@ class CheckResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
-        """Read what :meth:`to_dict` wrote."""
+        """Read the output of :meth:`to_dict`."""
         return cls(data["name"], data["verdict"], data["words"], tuple(data["findings"]), tuple(data["notes"]))

@@ -36,7 +36,7 @@ class Deviation:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Deviation:
-        """Read what ``dataclasses.asdict`` gave."""
+        """Read the output of ``dataclasses.asdict``."""
         return cls(**measured(cls, data))
 
 
@@ -101,7 +101,7 @@ class OutputMetrics:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> OutputMetrics:
-        """Read what ``dataclasses.asdict`` gave."""
+        """Read the output of ``dataclasses.asdict``."""
         nested = {name: Deviation.from_dict(data[name]) for name in ("actual", "baseline")}
         frontier = tuple((float(error), float(size)) for error, size in data["frontier"])
         return cls(**{**measured(cls, data), **nested, "frontier": frontier})
@@ -131,7 +131,7 @@ class WeightMetrics:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> WeightMetrics:
-        """Read what ``dataclasses.asdict`` gave."""
+        """Read the output of ``dataclasses.asdict``."""
         return cls(**measured(cls, data))
 
 
@@ -156,7 +156,7 @@ class UntracedConstant:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> UntracedConstant:
-        """Read what ``dataclasses.asdict`` gave."""
+        """Read the output of ``dataclasses.asdict``."""
         return cls(**measured(cls, data))
 
 
@@ -194,7 +194,7 @@ class PropertyMetrics:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PropertyMetrics:
-        """Read what ``dataclasses.asdict`` gave."""
+        """Read the output of ``dataclasses.asdict``."""
         return cls(**measured(cls, data))
 
 

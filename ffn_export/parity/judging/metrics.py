@@ -84,8 +84,8 @@ def compare(
 def _of_integers(name: str, actual: Array, oracle: Array, baseline: Array, conditioning: float) -> OutputMetrics:
     """Compare integers or booleans for equality.
 
-    The size of a difference means nothing: ArgMax may return either of two equal numbers. The comparison is not made
-    in float64, which holds only 53 bits of an integer.
+    The size of a difference means nothing: ArgMax may return the index of either of two equal numbers. The comparison
+    is not made in float64, which holds only 53 bits of an integer.
     """
     have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
     unit = unit_in_the_last_place(0.0, actual.dtype)

@@ -124,7 +124,7 @@ class CaseResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CaseResult:
-        """Read what :meth:`to_dict` wrote; the verdict is derived again."""
+        """Read the output of :meth:`to_dict`, and derive the verdict again."""
         known = {key: value for key, value in data.items() if key in {f.name for f in fields(cls)}}
         outputs = tuple(map(OutputMetrics.from_dict, data["outputs"]))
         return cls(

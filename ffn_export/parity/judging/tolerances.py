@@ -101,7 +101,7 @@ class Tolerances:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tolerances:
-        """Read what :meth:`to_dict` wrote."""
+        """Read the output of :meth:`to_dict`."""
         known = {name: value for name, value in data.items() if name in {f.name for f in fields(cls)}}
         closeness = {output: Closeness(**test) for output, test in data.get("closeness", {}).items()}
         return cls(**{**known, "closeness": closeness})

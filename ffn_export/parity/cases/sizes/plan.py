@@ -69,7 +69,12 @@ def plan(model: ir.Model, specs: Sequence[TensorSpec], example: Mapping[str, int
 def asked(
     model: ir.Model, specs: Sequence[TensorSpec], work: Callable[[Mapping[str, int]], int]
 ) -> tuple[tuple[SizeUse, ...], str | None, list[dict[str, int]]]:
-    """Return where sizes become numbers or conditions, why that is unknown, if it is, and the sizes to verify at."""
+    """Return the sizes that a graph asks for.
+
+    Returns:
+        Nodes where sizes become numbers or conditions, the reason if the graph is not followed or else None, and the
+        sizes to verify at.
+    """
     dims = list(merge_dims(specs).values())
     flow = Flow(model)
     try:
