@@ -1,1 +1,1 @@
-"""How far a runtime is from the float64 oracle, judged against how far PyTorch itself is."""
+"""Measure a runtime's error against the float64 oracle, and judge it by PyTorch's own error."""

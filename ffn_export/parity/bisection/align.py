@@ -1,12 +1,13 @@
-"""Aligns the values of two graphs.
+"""Align the values of two graphs that share no names.
 
-Names are taken where both graphs have them, as those have that come from one exporter, before and after fusing. A
-graph of another origin has none in common, or the same numbered names for other values. Then:
+Two graphs from one exporter, before and after fusion, share names. A graph of another origin shares none, or uses the
+same numbered names for other values. Its values are then paired in rounds:
 
-1. The suspect runs whole, and values are paired whose numbers agree (``numbers``).
-2. Where a pair is off, and outputs are pairs from the start, the wiring tells more of them (``wiring``).
-3. The suspect runs again, cut at all pairs: what comes after a fault is computed from right numbers now, and agrees.
-4. Again, until nothing new is paired.
+1. Inputs and outputs are paired from the start.
+2. The suspect runs, cut at all pairs, and values are paired whose numbers agree (``align_by_value``).
+3. Around a pair whose numbers differ, more values are paired by the wiring (``wiring``).
+4. The next round repeats steps 2 and 3. Values after a fault are now computed from right numbers, and agree. The
+   rounds end when no new pair is found.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def by_numbers(suspect: Side, reference: Side, runs: Runs) -> Pairs:
     """Pair the values of graphs that share no names.
 
     Raises:
-        RefusedError: The reference does not run.
+        RefusedError: If the reference does not run.
     """
     pairs = of_interface(suspect.graph, reference.graph)
     pairs.by = "numbers"
@@ -49,7 +50,7 @@ def by_numbers(suspect: Side, reference: Side, runs: Runs) -> Pairs:
 
 
 def _prints(suspect: Side, cuts: Cuts, runs: Runs) -> dict[str, Print]:
-    """Return what recognises each value that the suspect computes from the pairs before it."""
+    """Return the fingerprint of each value that the suspect computes from the pairs before it."""
     found = {}
     for chunk in cuts.chunks(suspect.graph.values):
         parts = runs.parts(suspect, cuts.given(cuts.recorded(chunk)), chunk)

@@ -1,4 +1,4 @@
-"""Pairs of values found by their numbers, for graphs that share no names."""
+"""Pair values by their numbers, for graphs that share no names."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ffn_export.parity.bisection.fingerprints import Print
 from ffn_export.parity.bisection.graph import Graph
 from ffn_export.parity.bisection.pairs import Pairs
 
-# Nearer than EQUAL, two values are one computed twice. Up to NEAR they may be one of which a part is off: whether
-# it is, its own error tells later.
+# Values nearer than EQUAL are the same. Values up to NEAR may be the same with an error, which the error of the part
+# decides later.
 EQUAL = 1e-4
 NEAR = 0.02
 
@@ -20,7 +20,10 @@ NEAR = 0.02
 def pair_near(
     suspect: Graph, reference: Graph, pairs: Pairs, mine: Mapping[str, Print], theirs: Mapping[str, Print]
 ) -> bool:
-    """Pair values with the nearest numbers, equal operators and places first; return whether any were paired."""
+    """Pair values with the nearest numbers, and return whether any were paired.
+
+    Ties go to values of the same operator, then to the nearest places in the two graphs.
+    """
     alike = defaultdict[tuple[tuple[int, ...], bool], list[str]](list)
     for name, print_ in theirs.items():
         if name not in pairs.taken:

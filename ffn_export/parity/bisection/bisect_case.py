@@ -1,4 +1,4 @@
-"""One case: align, measure, and say what is wrong."""
+"""Bisect one case: align both graphs, measure the parts, and name the fault."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MOST_FURTHER = 20
 
 @dataclass(frozen=True)
 class Examined:
-    """What one case showed.
+    """The result of one case.
 
     Attributes:
-        bisection: The result.
-        pairs: Where both graphs were cut.
-        value: The value whose part fails, for reducing; None where nothing does.
-        settings: The session options that it fails with; None where no optimiser is needed for that.
+        bisection: Result of the bisection.
+        pairs: Pairs that both graphs were cut at.
+        value: Value whose part fails, to be reduced; None if none fails.
+        settings: Session options that the value fails with; None if it fails without the optimiser.
     """
 
     bisection: Bisection
@@ -39,19 +39,19 @@ class Examined:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Pairs of values, and what was measured at them."""
+    """Pairs of values, and their errors."""
 
     pairs: Pairs
     measured: tuple[Measured, ...]
 
     @property
     def right(self) -> int:
-        """How many values are right."""
+        """Number of values within their bounds."""
         return sum(not each.own.over for each in self.measured)
 
     @property
     def wrong(self) -> int:
-        """How many are over their budget."""
+        """Number of values over their bounds."""
         return len(self.measured) - self.right
 
 
@@ -59,12 +59,12 @@ class Examination:
     """Examines a suspect on one case.
 
     Args:
-        suspect: The graph on trial.
-        reference: What it should compute.
-        whole: The file that the suspect is in.
-        runs: Runs parts of both.
-        tolerances: What is allowed.
-        ill_conditioned: Whether budgets include the conditioning.
+        suspect: The graph under test.
+        reference: The graph that the suspect should agree with.
+        whole: File of the suspect, which runs as a whole.
+        runs: Runs of both graphs and their parts.
+        tolerances: Allowed errors.
+        ill_conditioned: Whether bounds include the conditioning.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class Examination:
         self._ill_conditioned = ill_conditioned
 
     def examine(self, blank: Bisection, settings: SessionSettings) -> Examined:
-        """Return what is wrong.
+        """Return the fault that this case shows.
 
         Args:
-            blank: What is known of the result before.
-            settings: The session options that the model is verified with.
+            blank: Result with the fields that are known in advance.
+            settings: Session options that the model is verified with.
 
         Raises:
-            RefusedError: The reference does not run.
+            RefusedError: If the reference does not run.
         """
         place, error = self._whole.worst(settings)
         aligned = self._aligned(fails=error.over)
@@ -128,7 +128,7 @@ class Examination:
         return Examined(replace(blank, verdict="nothing", reason="nothing differs: every node is right alone"), pairs)
 
     def _aligned(self, *, fails: bool) -> Alignment:
-        """Return the alignment with which more values are right: by names, unless those make too much wrong."""
+        """Return the alignment by names, or that by numbers if names fit badly and numbers make more values right."""
         suspect, reference = self._suspect.graph, self._reference.graph
         names = self._measured(by_name(suspect, reference))
         share = len(names.pairs.values) / max(len(suspect.values), 1)
@@ -163,7 +163,7 @@ class Examination:
             )
 
     def _changed(self, aligned: Alignment) -> Iterator[tuple[Part, str]]:
-        """Yield the parts with a weight that was meant to be the reference's and is not."""
+        """Yield the parts with a weight that should equal the reference's and does not."""
         for each in aligned.measured:
             region = self._suspect.graph.between(each.value, aligned.pairs.values)
             instead_of = self._reference.graph.between(each.counterpart, aligned.pairs.taken)

@@ -1,4 +1,4 @@
-"""How a part of the suspect differs from the reference's, as the two are written: a line for each difference."""
+"""List the differences of a part's nodes from those of the reference, one line for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 60
 
 
 def contrast(region: Region, instead_of: Region, pairs: Pairs) -> tuple[str, ...]:
-    """Return the differences that may explain that the part is wrong; none where it is written alike."""
+    """Return the differences that may explain the error of a part; empty if both consist of the same nodes."""
     here, there = region.nodes, instead_of.nodes
     if len(here) == len(there) == 1:
         return tuple(_of_nodes(here[0], there[0], region, instead_of, pairs))
@@ -44,7 +44,7 @@ def _of_nodes(one: ir.Node, other: ir.Node, region: Region, instead_of: Region, 
 def _of_operators(region: Region, instead_of: Region) -> Iterator[str]:
     more, less = surplus(region.nodes, instead_of.nodes), surplus(instead_of.nodes, region.nodes)
     if more and less:
-        return  # another form, as a fused one is: what is missing is not told by its operators
+        return  # another form, such as a fused one, where operators do not show what is missing
     for node in more:
         yield f"the reference has no {operator_name(node)} {node.name!r} here"
     for node in less:
@@ -63,6 +63,6 @@ def _shown(attribute: ir.Attr | None) -> str:
         return "absent"
     value = attribute.value
     if isinstance(value, float):
-        return f"{value:.7g}"  # as many digits as float32, in which attributes are stored, has
+        return f"{value:.7g}"  # the digits of float32, which attributes are stored in
     words = str(value.numpy().tolist()) if isinstance(value, ir.TensorProtocol) else str(value)
     return words if len(words) <= _SHOWN else f"{words[:_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""Two graphs that are cut at pairs of values, and the numbers that both are given there."""
+"""Cut two graphs at pairs of values, and feed both the same numbers there."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Cuts:
         self._runs = runs
 
     def chunks(self, names: Iterable[str]) -> Iterator[list[str]]:
-        """Split values of the suspect so that what a chunk takes, values as well as weights, is bounded."""
+        """Split values of the suspect into chunks of bounded memory, for values and for weights."""
         chunk, values, weights = list[str](), 0, 0
         for name in names:
             region = self._suspect.graph.between(name, self._pairs.values)
-            # Once each: in the suspect alone and whole, in the reference whole and alone, and in float64.
+            # One copy each for the suspect's part and whole, the reference's whole and part, and two for float64.
             size = 6 * sum(map(self._runs.byte_size, (self._suspect.graph.values[name], *region.given)))
             stored = sum(weight.const_value.nbytes for weight in weights_of(region) if weight.const_value is not None)
             if chunk and max(values + size, weights + stored) > self._runs.most_bytes:
@@ -38,14 +38,14 @@ class Cuts:
             yield chunk
 
     def recorded(self, names: Iterable[str]) -> dict[str, Array]:
-        """Return the reference's own numbers, by its names.
+        """Return numbers that the reference computes, by its names.
 
         Args:
-            names: Values of the suspect. The numbers are those of their counterparts, and all that either graph
-                needs to compute these alone.
+            names: Values of the suspect. The result holds their counterparts, and all values that either graph reads
+                to compute them alone.
 
         Raises:
-            RefusedError: The reference does not run.
+            RefusedError: If the reference does not run.
         """
         wanted = dict[str, None]()
         for name in names:
@@ -53,7 +53,7 @@ class Cuts:
         return {**self._reference.feeds, **self._runs.whole(self._reference, list(wanted))}
 
     def given(self, recorded: Mapping[str, Array]) -> dict[str, Array]:
-        """Return these numbers under the suspect's names, in the suspect's dtypes."""
+        """Return recorded numbers under the suspect's names and in its dtypes."""
         found = dict(self._suspect.feeds)
         for name, counterpart in self._pairs.values.items():
             if counterpart in recorded:
@@ -72,5 +72,5 @@ class Cuts:
 
 
 def cast(array: Array, dtype: ir.DataType | None) -> Array:
-    """Return an array in the dtype that a graph states for it, if it states one."""
+    """Return an array in the dtype that a graph states for it, if any."""
     return array if dtype is None else array.astype(dtype.numpy(), copy=False)

@@ -1,4 +1,4 @@
-"""The cases that a bisection runs on: those that failed, the most telling first."""
+"""Select the cases that a bisection runs on: those that failed, the most informative first."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def to_try(
     samples: Mapping[str, Array] | None = None,
     seed: int = 0,
 ) -> list[Case]:
-    """Return up to three cases on which a runtime failed; where none did, two on which most faults show.
+    """Return up to three cases on which a runtime failed, or if none did, two cases that show most faults.
 
     Args:
-        result: What a verification found.
-        runtime: Name of the runtime that is asked about.
+        result: Result of a verification.
+        runtime: Name of the runtime.
         specs: Inputs of the reference.
-        samples: The user's own arrays, which a case of the result may be of.
-        seed: Seed of the cases that are drawn where none failed.
+        samples: Arrays of the user, which a case of the result may hold.
+        seed: Seed of the cases drawn if none failed.
     """
     failed = [c for c in result.cases if c.runtime == runtime and c.status(result.tolerances) == "failed"]
     failed = [
@@ -42,7 +42,7 @@ def to_try(
 
 
 def _telling(case: CaseResult) -> tuple[bool, bool, int]:
-    """Order cases: well-conditioned rows first, no empty tensors, small ones."""
+    """Sort key of cases: without empty tensors first, then well-conditioned, then small."""
     sizes = case.sizes.values()
     return 0 in sizes, case.values in VALUES and VALUES[case.values].ill_conditioned, math.prod(sizes)
 

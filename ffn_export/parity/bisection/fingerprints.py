@@ -1,4 +1,4 @@
-"""What a tensor is recognised by: its shape and a few of its numbers, so that thousands can be held at once."""
+"""Fingerprints of tensors: the shape and a few numbers, so that thousands fit in memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Print:
     """A tensor's fingerprint.
 
     Attributes:
-        shape: Its shape.
-        floating: Whether it holds floating-point numbers; others have to be equal.
-        samples: Up to 64 elements in float64, from places that depend on the number of elements alone.
+        shape: Shape of the tensor.
+        floating: Whether it holds floating-point numbers; others must be equal.
+        samples: Up to 64 elements in float64, at places that depend only on the number of elements.
         norm: L2 norm of the finite elements.
     """
 
@@ -31,7 +31,7 @@ class Print:
     norm: float
 
     def distance(self, other: Print) -> float:
-        """Return how far another is, relative to this one; infinite where it cannot be the same tensor."""
+        """Return the distance of another tensor, relative to this one; infinite if it cannot be the same."""
         if self.shape != other.shape or self.floating != other.floating:
             return np.inf
         mine, theirs = self.samples, other.samples
@@ -53,7 +53,7 @@ def fingerprint(array: Array) -> Print:
     floating = array.dtype.kind not in "iub"
     flat = array.reshape(-1)
     wide = flat.astype(np.float64)
-    if floating:  # what a mask takes away is as good as infinite: at its scale no score differs from another
+    if floating:  # masked scores count as infinite, since at their scale scores do not differ
         wide[np.abs(wide) > HUGE * float(float_info(array.dtype).max)] *= np.inf
     norm = float(np.linalg.norm(np.nan_to_num(wide, posinf=0.0, neginf=0.0)))
     return Print(array.shape, floating, wide[_places(wide.size)], norm)

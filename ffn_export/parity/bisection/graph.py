@@ -1,4 +1,4 @@
-"""A graph as the bisection reads it: its values by name, in the order of the data, and what lies between two."""
+"""The graph of a bisection: values by name in topological order, and the regions between values."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Region:
     """The nodes that compute a value from given ones.
 
     Attributes:
-        nodes: In the order of the data; the last one computes the value.
-        given: The values that are read: inputs of the graph, or those that it is cut at.
+        nodes: Nodes in topological order; the last one computes the value.
+        given: Values that the nodes read: inputs of the graph, or values that it is cut at.
     """
 
     nodes: tuple[ir.Node, ...]
@@ -34,20 +34,20 @@ class Region:
 
 
 class Graph:
-    """A model with functions written out and nodes in the order of the data.
+    """A model with functions inlined and nodes in topological order.
 
     Attributes:
         model: The model.
-        inputs: What must be given to run it.
-        values: Name -> value, for every tensor that the nodes of the main graph compute, in the order of the data.
-        outputs: The outputs of the graph, in order.
+        inputs: Inputs without a default.
+        values: Name -> value, for every tensor that the nodes of the main graph compute, in topological order.
+        outputs: Outputs of the graph, in order.
     """
 
     def __init__(self, model: ir.Model) -> None:
         copied = sorted_copy(model) or model.clone()
-        portable_functions.remove(copied)  # the runtime has the operators that these stand for
+        portable_functions.remove(copied)  # the runtime has the vendor operators
         self.model = functions.written_out(copied)
-        remove_padding(self.model)  # the hidden layers of both sides are as wide then
+        remove_padding(self.model)  # so that the hidden layers of both sides have the same width
         graph = self.model.graph
         self.inputs = [value for value in graph.inputs if not value.is_initializer()]
         self.outputs = list(graph.outputs)
@@ -60,17 +60,22 @@ class Graph:
         return len(self._order)
 
     def rank(self, name: str) -> int:
-        """Return the place of a value in the order of the data."""
+        """Return the place of a value in topological order."""
         return self._rank[name]
 
     def reads(self, node: ir.Node) -> tuple[ir.Value, ...]:
-        """Return the values of the main graph that a node reads, in its bodies too, without initialisers."""
+        """Return the values of the main graph that a node and its bodies read, without initializers."""
         inner = (v for name in node.attributes for body in _bodies(node, name) for v in _read_inside(body))
         read = (v for v in (*node.inputs, *inner) if v is not None and v in self._own and not v.is_initializer())
         return tuple(dict.fromkeys(read))
 
     def between(self, name: str, given: Collection[str]) -> Region:
-        """Return what computes a value where the graph is cut at others, itself or not."""
+        """Return the region that computes a value in a graph cut at other values.
+
+        Args:
+            name: Name of the value.
+            given: Names of the values that the graph is cut at. ``name`` may be among them.
+        """
         nodes: set[ir.Node] = set()
         borders: dict[ir.Value, None] = {}
         pending = [self.values[name].producer()]
@@ -88,7 +93,7 @@ class Graph:
 
 
 def weights_of(region: Region) -> list[ir.Value]:
-    """Return the initialisers that the nodes of a region read, each once."""
+    """Return the initializers that the nodes of a region read, each once."""
     read = (value for node in region.nodes for value in node.inputs)
     return list(dict.fromkeys(v for v in read if v is not None and v.is_initializer()))
 

@@ -1,4 +1,4 @@
-"""Arrays -> judged errors."""
+"""Judge the error of one value."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ffn_export.parity.judging.measures import OutputMetrics
 from ffn_export.parity.judging.metrics import compare
 from ffn_export.parity.judging.tolerances import Tolerances
 
-# A mask is added as the lowest number of the dtype. At that scale a unit in the last place is larger than any
-# score, so elements above this share of the largest number are compared on their own.
+# A mask adds the lowest number of the dtype. At that scale one ULP is larger than any score, so elements above this
+# share of the largest number are compared separately.
 HUGE = 1 / 16
 
 
@@ -35,12 +35,12 @@ def own_error(
 
     Args:
         name: Name of the value.
-        actual: What the part computed.
-        truth: The reference's in float64, or integers.
-        baseline: The reference's in the working dtype: it says which dtype and shape are right.
-        tolerances: What is allowed.
-        conditioning: How far one rounding of what the part was given moves the truth; 0 allows nothing for it.
-        excused: Allow all that is explained by an operator that is known to be less accurate.
+        actual: Value computed by the part.
+        truth: Value of the reference in float64, or integers.
+        baseline: Value of the reference in the working dtype, which defines the expected dtype and shape.
+        tolerances: Allowed errors.
+        conditioning: Change of the truth under one rounding of the part's inputs; 0 allows nothing for it.
+        excused: Whether to allow errors that an imprecise operator explains.
     """
     found = []
     for indices, have, want, own in _groups(actual, truth, baseline):
@@ -56,13 +56,13 @@ def own_error(
 
 
 def whole_error(actual: Array, reference: Array) -> Error:
-    """Return how far a value of a whole run is from the reference's; nothing is judged but shape, dtype and NaN."""
+    """Return the error of a value in a whole run; only shape, dtype, NaN and infinity are judged."""
     found = own_error("", actual, reference.astype(_wide(reference)), reference, Tolerances())
     return replace(found, allowed=math.inf, factor=math.inf if found.problem or found.unexpected else 0.0)
 
 
 def truth_of(baseline: Array) -> Array:
-    """Return what stands for the truth where nothing evaluates it: the reference's own numbers."""
+    """Return the baseline in float64, or as integers, as a substitute for a truth that cannot be evaluated."""
     return baseline.astype(_wide(baseline))
 
 
@@ -85,7 +85,7 @@ def _error(metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool) -> 
 
 
 def _first(actual: Array, truth: Array, metrics: OutputMetrics) -> tuple[int, ...]:
-    """Return where the value is wrong: its first NaN, the first integer that differs, or the largest difference."""
+    """Return the index of the first NaN or infinity, the first wrong integer, or the largest difference."""
     if metrics.unexpected:
         return metrics.unexpected_index
     if actual.dtype.kind in "iub":
@@ -98,7 +98,7 @@ def _wide(array: Array) -> np.dtype[np.generic]:
 
 
 def _groups(actual: Array, truth: Array, baseline: Array) -> Iterator[tuple[Array | None, Array, Array, Array]]:
-    """Yield the elements to compare together: all, or the masked ones apart from the others."""
+    """Yield groups of elements to compare: all together, or masked ones and others separately."""
     comparable = actual.shape == baseline.shape == truth.shape and actual.dtype == baseline.dtype
     if comparable and baseline.dtype.kind not in "iub" and baseline.size:
         with np.errstate(invalid="ignore", over="ignore"):

@@ -1,4 +1,4 @@
-"""Which node of a part is named for it, and how reports show nodes."""
+"""Choose the node that names a part, and describe nodes for reports."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from ffn_export.parity.bisection.result import NodeFacts
 
 
 def named(region: Region, instead_of: Region) -> ir.Node:
-    """Return the node that a part is named for.
+    """Return the node that names a part.
 
-    The one that the reference does not have, where all others are there; else the one that computes the value.
+    If the part has all operators of the reference and one or more besides, it is the first extra node. Otherwise it is
+    the node that computes the value.
     """
     extra = surplus(region.nodes, instead_of.nodes)
     return extra[0] if extra and not surplus(instead_of.nodes, region.nodes) else region.nodes[-1]
 
 
 def surplus(nodes: Sequence[ir.Node], others: Sequence[ir.Node]) -> list[ir.Node]:
-    """Return the nodes whose operator is not among the others as often; those whose name is there stay behind."""
+    """Return the nodes left after matching operators with the others. Nodes whose name is in both match first."""
     left = Counter(map(operator_name, others))
     names = {node.name for node in others if node.name}
     found = []
@@ -36,7 +37,7 @@ def surplus(nodes: Sequence[ir.Node], others: Sequence[ir.Node]) -> list[ir.Node
 
 
 def facts(node: ir.Node, alike: Sequence[ir.Node] = ()) -> NodeFacts:
-    """Return what reports show of a node; its scope may be noted on nodes of the reference alone."""
+    """Return the facts of a node for reports, with the scope from the reference's nodes if the node has none."""
     scope = scope_of(node) or next((found for other in reversed(alike) if (found := scope_of(other))), "")
     return NodeFacts(
         node.name or "",

@@ -1,9 +1,8 @@
-"""The error of each part alone, and of the whole run at its value.
+"""Measure the error of each part alone, and of the whole run at the same value.
 
-Both graphs are cut at every pair of values and given the same numbers there: those that the reference computes
-in its working dtype. What the reference's part makes of them in float64 is the truth, and what it makes of them
-in the working dtype the baseline. So a part's error holds nothing that came before it, and its budget is what the
-same computation costs in that dtype.
+Both graphs are cut at every pair of values and fed the numbers that the reference computes in its working dtype. The
+reference's part maps these to the truth in float64, and to the baseline in the working dtype. A part's error thus
+excludes errors of earlier parts, and its bound follows from the error of the same computation in that dtype.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ffn_export.parity.reference import conditioning
 
 @dataclass(frozen=True)
 class Measured:
-    """A pair of values, and how far the suspect's is off: its part alone, and in the whole run."""
+    """A pair of values with two errors of the suspect's value: of the part alone, and in the whole run."""
 
     value: str
     counterpart: str
@@ -38,12 +37,12 @@ class OwnErrors:
     """Measures every part of a suspect on one case.
 
     Args:
-        suspect: The graph on trial.
-        reference: What it should compute.
-        pairs: Where both are cut.
-        runs: Runs them.
-        tolerances: What is allowed.
-        ill_conditioned: Whether a budget includes how far rounding what a part is given moves its truth.
+        suspect: The graph under test.
+        reference: The graph that the suspect should agree with.
+        pairs: Pairs that both graphs are cut at.
+        runs: Runs of both graphs and their parts.
+        tolerances: Allowed errors.
+        ill_conditioned: Whether a bound includes the conditioning of the part.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class OwnErrors:
         """Return an entry for each pair, in the order of the suspect.
 
         Raises:
-            RefusedError: The reference does not run.
+            RefusedError: If the reference does not run.
         """
         order = [name for name, _ in self._pairs.in_order(self._suspect.graph)]
         return tuple(found for chunk in self._cuts.chunks(order) for found in self._measured(chunk))
@@ -103,7 +102,7 @@ class OwnErrors:
     def _truths(
         self, counterparts: Sequence[str], recorded: Mapping[str, Array]
     ) -> tuple[Mapping[str, Array], Mapping[str, Array], Mapping[str, float]]:
-        """Return the truth, the baseline, and how far rounding moves the truth, of each value of the reference."""
+        """Return the truth, the baseline and the conditioning of each value of the reference."""
         baselines = self._runs.part(self._reference, recorded, counterparts)
         oracle = self._runs.oracle(self._reference, recorded, counterparts)
         truths = None if oracle is None else oracle.run()

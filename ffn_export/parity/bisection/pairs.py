@@ -1,4 +1,4 @@
-"""Which value of the suspect is which of the reference."""
+"""Pairs of values: one of the suspect and its counterpart in the reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Pairs:
     Attributes:
         inputs: Input of the suspect -> input of the reference.
         values: Computed value of the suspect -> computed value of the reference.
-        by: How they were found.
+        by: Method that found the pairs.
     """
 
     inputs: Mapping[str, str]
@@ -25,7 +25,7 @@ class Pairs:
     _taken: set[str] = field(default_factory=set)
 
     def add(self, value: str, counterpart: str) -> bool:
-        """Pair two values, unless one of them is already."""
+        """Pair two values, unless one of them is already paired; return whether they were."""
         if value in self.values or counterpart in self._taken:
             return False
         self.values[value] = counterpart
@@ -47,7 +47,7 @@ class Pairs:
 
 
 def of_interface(suspect: Graph, reference: Graph) -> Pairs:
-    """Pair inputs and outputs: by name, and what is left by position."""
+    """Pair inputs and outputs by name, and the rest by position."""
     names = [[str(value.name) for value in graph.inputs] for graph in (suspect, reference)]
     pairs = Pairs(dict(_matched(*names)))
     outputs = [[str(v.name) for v in graph.outputs if v.name in graph.values] for graph in (suspect, reference)]
@@ -57,7 +57,7 @@ def of_interface(suspect: Graph, reference: Graph) -> Pairs:
 
 
 def by_name(suspect: Graph, reference: Graph) -> Pairs:
-    """Pair what has one name in both; dtypes are compared later, kinds of tensors are not mixed."""
+    """Pair inputs and outputs, then values with the same name. Dtypes are compared later."""
     pairs = of_interface(suspect, reference)
     for name in suspect.values:
         if name in reference.values:

@@ -1,4 +1,4 @@
-"""The smallest part of a model that still fails, with what it is given and what it should compute."""
+"""Extract the smallest part of a model that still fails, with its inputs and expected output."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Reduced:
     """A part of a model that fails on its own.
 
     Attributes:
-        model: The part of the suspect.
-        reference: What computes the same in the reference, with the same inputs and output.
+        model: Part of the suspect.
+        reference: Corresponding part of the reference, with the same inputs and output.
         inputs: Input -> array, in the order of both graphs.
-        expected: Output -> the reference's value in float64, rounded to its working dtype.
+        expected: Output -> value of the reference in float64, rounded to its working dtype.
     """
 
     model: ir.Model
@@ -37,15 +37,15 @@ class Reduced:
 
 
 class Reducer:
-    """Takes parts out of a suspect, on one case.
+    """Extracts parts of a suspect, on one case.
 
     Args:
         suspect: The graph that fails.
-        reference: What it should compute.
-        pairs: Where both may be cut.
-        runs: Runs them.
-        tolerances: What is allowed.
-        settings: The session options that a part has to fail with.
+        reference: The graph that the suspect should agree with.
+        pairs: Pairs that both graphs may be cut at.
+        runs: Runs of both graphs and their parts.
+        tolerances: Allowed errors.
+        settings: Session options that a part must fail with.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Reducer:
         self._settings = settings
 
     def smallest(self, value: str) -> Reduced | None:
-        """Return the smallest part that computes a value and fails; None where not even all that leads to it does.
+        """Return the smallest part that computes a value and fails, or None if not even the whole path to it fails.
 
-        It begins with what lies between the value and the nearest cuts, and grows backwards, cut by cut, until it
-        fails: first in steps that double, then by halves between the last two.
+        The search starts with the nodes between the value and the nearest cuts. It removes cuts backwards until the
+        part fails: first in doubling steps, then by bisection between the last two.
         """
         before = self._cuts_before(value)
         low, high = -1, 0
@@ -93,7 +93,7 @@ class Reducer:
         return [name for name in names if graph.values[name].producer() in nodes][::-1]
 
     def _without(self, value: str, dropped: list[str]) -> Reduced | None:
-        """Return the part of a value that is not cut at some others, if it fails."""
+        """Return the part that computes a value without the dropped cuts, if it fails."""
         pairs = Pairs(self._pairs.inputs)
         for name, counterpart in self._pairs.values.items():
             if name not in dropped:
@@ -137,7 +137,7 @@ def _part(
     expected: Array,
     names: Mapping[str, str] | None = None,
 ) -> ir.Model:
-    """Return what computes a value, with every given value as input, also one that it does not read."""
+    """Return the part that computes a value, with every given value as input, even if the part does not read it."""
     types = {name: (ir.DataType.from_numpy(array.dtype), array.shape) for name, array in given.items()}
     model = part(graph.model, types, [wanted])
     result = model.graph.outputs[0]
@@ -155,7 +155,7 @@ def _part(
 
 
 def _rename(model: ir.Model, names: Mapping[str, str]) -> None:
-    """Give the inputs other names, and all else one that none of them has."""
+    """Rename the inputs, and all other values so that they do not collide."""
     for node in model.graph.all_nodes():
         for value in node.outputs:
             if value.name:

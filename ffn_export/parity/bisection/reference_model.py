@@ -1,4 +1,4 @@
-"""The unfused graph of a reference: what a source exports to, or the other model as it is."""
+"""The unfused graph of a reference: the export of a source, or the other model unchanged."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ffn_export.parity.reference.references import Reference
 
 
 def reference_model(reference: Reference, suspect: ir.Model) -> ir.Model:
-    """Return the graph that tells what should be inside.
+    """Return the reference as a graph, whose inner values the suspect is compared with.
 
-    A source is exported again, to the opset of the suspect where that can be had, so that the operators, and the
-    names that the exporter gives, are the same as far as possible.
+    A source is exported again, to the opset of the suspect if possible, so that operators and exporter-given names
+    agree as far as possible.
 
     Raises:
-        UsageError: The reference has outputs alone, such as test vectors.
-        ExportError: The source cannot be exported.
+        UsageError: If the reference has only outputs, such as test vectors.
+        ExportError: If the source cannot be exported.
     """
     if reference.source is None:
         path = Path(reference.name)

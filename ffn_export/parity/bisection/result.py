@@ -1,4 +1,4 @@
-"""What a bisection found. Plain data: it can be stored and read again."""
+"""The result of a bisection. Plain data: it can be stored and read again."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Alignment = Literal["names", "numbers"]
 
 @dataclass(frozen=True)
 class Error:
-    """How far a value is from the reference's, judged.
+    """The judged error of a value against the reference.
 
     Attributes:
-        ulps: Largest absolute difference in units of the last place of the dtype at the value's scale.
-        allowed: The largest that passes, where nothing else is declared.
-        factor: The error as a multiple of what is allowed, or declared: above 1 it is over its budget.
-        baseline_ulps: The reference's own error in its working dtype; None where it was not asked for.
+        ulps: Largest absolute difference, in ULP of the dtype at the value's scale.
+        allowed: Largest allowed difference in ULP, if no tolerance is declared.
+        factor: Error as a multiple of its bound or declared tolerance; above 1 it is too large.
+        baseline_ulps: Error of the reference in its working dtype; None if it was not measured.
         max_abs: Largest absolute difference.
         relative_l2: L2 norm of the difference over that of the reference's value.
         scale: Largest magnitude of the reference's value.
-        index: Where the difference is largest; where integers first differ.
-        unexpected: Elements that are NaN or infinite in one of the two only.
-        problem: What keeps it from being compared at all: another shape or dtype, or an error of the runtime.
+        index: Index of the largest difference, or of the first integer that differs.
+        unexpected: Number of elements that are NaN or infinite in only one of the two.
+        problem: Reason why the value cannot be compared: another shape or dtype, or an error of the runtime.
     """
 
     ulps: float = 0.0
@@ -41,12 +41,12 @@ class Error:
 
     @property
     def over(self) -> bool:
-        """Whether it is over its budget; NaN is."""
+        """Whether the error exceeds its bound; NaN does."""
         return self.problem is not None or self.unexpected > 0 or not self.factor <= 1
 
     @property
     def words(self) -> str:
-        """What is wrong in a few words, or how large the error is."""
+        """The problem, or the size of the error, in a few words."""
         if self.problem is not None:
             return self.problem
         if self.unexpected:
@@ -57,7 +57,7 @@ class Error:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Error:
-        """Read plain data; JSON has no NaN, so one may stand there as a string."""
+        """Read plain data. JSON has no NaN, so numbers may be strings."""
         known = {**data, "index": tuple(data["index"])}
         for name in ("ulps", "allowed", "factor", "max_abs", "relative_l2", "scale"):
             known[name] = float(data[name])
@@ -71,11 +71,11 @@ class NodeFacts:
     """A node, as reports show it.
 
     Attributes:
-        name: Its name; the exporter's or the tool's own.
-        op_type: Its operator, with the domain where that is not the standard one.
-        scope: Path of the PyTorch module that it comes from; empty for the root module and where none is noted.
-        inputs: Names of what it reads; empty for an input that is left out.
-        outputs: Names of what it computes.
+        name: Name of the node, from the exporter or from this tool.
+        op_type: Operator, with the domain unless it is the standard one.
+        scope: Path of the PyTorch module that the node comes from; empty for the root module or if unknown.
+        inputs: Names of the inputs; empty for an omitted input.
+        outputs: Names of the outputs.
     """
 
     name: str
@@ -95,9 +95,9 @@ class Given:
     """A value that the part reads.
 
     Attributes:
-        value: Its name in the suspect.
-        counterpart: Its name in the reference.
-        inherited: Error of the whole run there, which the part inherits; None where the whole graph does not run.
+        value: Name in the suspect.
+        counterpart: Name in the reference.
+        inherited: Error of the value in the whole run, which the part inherits; None if the whole graph does not run.
     """
 
     value: str
@@ -112,18 +112,18 @@ class Given:
 
 @dataclass(frozen=True)
 class Part:
-    """What computes one value: a node, or a site that was rewritten.
+    """The nodes that compute one value: a single node, or a rewritten site.
 
     Attributes:
-        value: The value, by its name in the suspect.
-        counterpart: By its name in the reference.
-        node: The node that is named for it.
-        own: Its error when it is run alone on the reference's numbers.
-        whole: Error of the whole run at its value: what it inherited and its own; None where that does not run.
-        nodes: All nodes of the suspect that compute the value from what is given.
-        instead_of: Those of the reference.
-        given: What they read.
-        contrast: How the two differ as they are written, a line each.
+        value: Name of the value in the suspect.
+        counterpart: Name of the value in the reference.
+        node: Node that names the part.
+        own: Error of the part when it runs alone on the reference's numbers.
+        whole: Error of the value in the whole run, inherited and own; None if the whole graph does not run.
+        nodes: All nodes of the suspect that compute the value from ``given``.
+        instead_of: Corresponding nodes of the reference.
+        given: Values that the part reads.
+        contrast: Differences between the nodes of both, one line each.
     """
 
     value: str
@@ -159,23 +159,26 @@ class Bisection:
     """Where a model first differs from its reference.
 
     Attributes:
-        model: What was bisected.
-        against: What it was compared with.
-        runtime: What ran it.
-        case: Name of the case that it ran on.
+        model: Name of the bisected file.
+        against: Name of the reference.
+        runtime: Name of the runtime.
+        case: Name of the case.
         sizes: Size of each symbolic dimension.
-        verdict: ``node``: a part is over its budget alone. ``initializer``: every part is right on this case, and
-            a weight is not the reference's. ``session``: every part is right and the graph is, without the
-            runtime's own optimiser. ``accumulated``: every part is right and the whole is not, whatever the
-            session options. ``outside``: the parts and the whole are right, and what failed is none of them, such as
-            an axis that is fixed. ``nothing``: nothing differs.
-        reason: The verdict in one line.
-        alignment: How values were paired.
-        compared: Number of values that were.
-        unpaired: Number of values of the model that have no counterpart; they belong to the part that reads them.
-        part: The first part that is guilty, where one is.
-        further: Others that are over their own budget, in the order of the data.
-        reduced_nodes: Number of nodes of the smallest part that fails; None where none was asked for, or none does.
+        verdict: One of
+
+            - ``node``: a part alone exceeds its bound.
+            - ``initializer``: every part is right on this case, and a weight differs from the reference's.
+            - ``session``: every part is right, and so is the graph without the runtime's optimiser.
+            - ``accumulated``: every part is right, and the whole graph is wrong with any session options.
+            - ``outside``: the parts and the whole graph are right, and the failure is elsewhere, such as a fixed axis.
+            - ``nothing``: nothing differs.
+        reason: Verdict in one line.
+        alignment: Method that paired the values.
+        compared: Number of paired values.
+        unpaired: Number of values of the model without a counterpart; they belong to the part that reads them.
+        part: First guilty part, or None.
+        further: Other parts over their bounds, in topological order.
+        reduced_nodes: Number of nodes of the smallest failing part; None if not requested or if none fails.
     """
 
     model: str
@@ -194,7 +197,7 @@ class Bisection:
 
     @property
     def differs(self) -> bool:
-        """Whether anything was found."""
+        """Whether the verdict is other than ``nothing``."""
         return self.verdict != "nothing"
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,7 +206,7 @@ class Bisection:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Bisection:
-        """Read what :meth:`to_dict` wrote."""
+        """Read the output of :meth:`to_dict`."""
         known = {key: value for key, value in data.items() if key != "differs"}
         known["part"] = None if data["part"] is None else Part.from_dict(data["part"])
         known["further"] = tuple(map(Part.from_dict, data["further"]))

@@ -1,4 +1,4 @@
-"""Runs of whole graphs and of their parts on one set of inputs, within bounds of memory."""
+"""Run whole graphs and their parts on one set of inputs, within a memory bound."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from ffn_export.parity.reference.float64_graph import GraphOracle
 from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 
-# What the values of one run that are looked at may take together; and the weights of the parts of one run, which
-# the oracle holds in float64.
+# Memory bound of the observed values of one run, and of the weights of its parts, which the oracle holds in float64.
 MOST_BYTES = 2**28
 _UNKNOWN_AXIS = 16
 _UNKNOWN_BYTES = 2**16
@@ -27,7 +26,7 @@ _UNKNOWN_BYTES = 2**16
 
 @dataclass(frozen=True)
 class Side:
-    """A graph, what runs it, and its inputs."""
+    """A graph, its runtime and its inputs."""
 
     graph: Graph
     runtime: Runtime
@@ -38,9 +37,9 @@ class Runs:
     """Runs models for one case.
 
     Args:
-        runtimes: Loads them.
-        sizes: Sizes of the symbolic axes: what a value takes follows from them.
-        most_bytes: Bound of the values that one run gives.
+        runtimes: Runtimes that load the models.
+        sizes: Sizes of the symbolic axes, which determine the memory of a value.
+        most_bytes: Memory bound of the values that one run returns.
     """
 
     def __init__(self, runtimes: Runtimes, sizes: Sizes, most_bytes: int = MOST_BYTES) -> None:
@@ -49,7 +48,7 @@ class Runs:
         self.most_bytes = most_bytes
 
     def chunks(self, graph: Graph, names: Iterable[str]) -> Iterator[list[str]]:
-        """Split values of a graph, in the order given, so that those of a chunk fit in memory."""
+        """Split values of a graph, in the given order, into chunks that fit in memory."""
         chunk, used = list[str](), 0
         for name in names:
             size = self.byte_size(graph.values[name])
@@ -62,7 +61,7 @@ class Runs:
             yield chunk
 
     def byte_size(self, value: ir.Value) -> int:
-        """Estimate what a value takes; its axes are sizes, or expressions of those of the inputs."""
+        """Estimate the memory of a value, whose axes are sizes or expressions of the inputs' symbolic dimensions."""
         if value.shape is None:
             return _UNKNOWN_BYTES
         itemsize = 8 if value.dtype is None else max(value.dtype.bitwidth // 8, 1)
@@ -72,37 +71,37 @@ class Runs:
         """Run a whole graph and return some of its values.
 
         Raises:
-            RefusedError: The runtime does not load or run it.
+            RefusedError: If the runtime does not load or run it.
         """
         with self._runtimes.loaded(observed(side.graph.model, names), side.runtime, settings) as loaded:
             results = loaded.run(side.feeds)
         return {name: results[name] for name in names if name in results}
 
     def part(self, side: Side, given: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
-        """Run what computes some values, cut at others and given their numbers.
+        """Run the part that computes some values, cut at the given ones.
 
         Raises:
-            RefusedError: The runtime does not load or run it.
+            RefusedError: If the runtime does not load or run it.
         """
         cut = self._cut(side, given, wanted)
         inputs = [str(value.name) for value in cut.graph.inputs]
-        names = [name for name in inputs if name in given or name not in cut.graph.initializers]  # which has a default
+        names = [name for name in inputs if name in given or name not in cut.graph.initializers]  # has a default
         with self._runtimes.loaded(cut, side.runtime) as loaded:
             return _own_names(loaded.run({name: given[name] for name in names}))
 
     def alone(
         self, model: ir.Model, runtime: Runtime, feeds: Mapping[str, Array], settings: SessionSettings
     ) -> dict[str, Array]:
-        """Run a model that is not a side's own.
+        """Run a model that belongs to no side.
 
         Raises:
-            RefusedError: The runtime does not load or run it.
+            RefusedError: If the runtime does not load or run it.
         """
         with self._runtimes.loaded(model.clone(), runtime, settings) as loaded:
             return loaded.run(feeds)
 
     def parts(self, side: Side, given: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array | str]:
-        """Run parts together; where the runtime refuses that, one by one, and its words stand for what it refuses."""
+        """Run parts together, or in halves if the runtime refuses. The error of a refused part replaces its array."""
         try:
             return dict(self.part(side, given, wanted))
         except RefusedError as refused:
@@ -112,7 +111,7 @@ class Runs:
         return self.parts(side, given, wanted[:half]) | self.parts(side, given, wanted[half:])
 
     def oracle(self, side: Side, given: Mapping[str, Array], wanted: Sequence[str]) -> PartOracle | None:
-        """Return the float64 evaluation of a part; None where it has an operator without a formula."""
+        """Return the float64 evaluation of a part, or None if the evaluator does not load it."""
         cut = self._cut(side, given, wanted)
         names = [str(value.name) for value in cut.graph.inputs]
         path = self._runtimes.write(cut)
@@ -145,7 +144,7 @@ class PartOracle:
         self.given = given
 
     def run(self) -> Mapping[str, Array] | None:
-        """Return value -> array in float64; None where the evaluator fails."""
+        """Return value -> array in float64, or None if the evaluator fails."""
         try:
             return self.oracle(self.given)
         except Exception as error:  # noqa: BLE001 - the evaluator raises whatever it meets; the working dtype is the truth then
@@ -153,17 +152,17 @@ class PartOracle:
             return None
 
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array]:
-        """Return value -> array for what is given in float64; weights stay as they are."""
+        """Return value -> array for given values in float64, with unchanged weights."""
         del rounding_seed
         with np.errstate(all="ignore"):
             return _own_names(dict(zip(self._graph.outputs, self._graph.run(feeds), strict=True)))
 
 
 def reference_side(runs: Runs, graph: Graph, feeds: Mapping[str, Array], first: Runtime) -> Side:
-    """Return the reference with what runs it: ONNX's evaluator where the first choice has no kernel for it.
+    """Return the reference with its runtime: the first choice, or ONNX's evaluator if that cannot run it.
 
     Raises:
-        RefusedError: Neither runs it on these inputs.
+        RefusedError: If neither runs it on these inputs.
     """
     side = Side(graph, first, feeds)
     try:

@@ -1,4 +1,4 @@
-"""The bisection as one call: the failing cases in turn, until one tells where the fault is."""
+"""Bisection in one call: try the failing cases in turn, until one locates the fault."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 from ffn_export.runtimes.torch_eager import torch_threads_kept
 
-# What tells most, first.
+# Verdicts, the most informative first.
 _BY_WEIGHT: tuple[Verdict, ...] = ("node", "session", "initializer", "accumulated", "outside", "nothing")
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A model on trial.
+    """The model under test.
 
     Attributes:
         path: The ONNX file.
-        runtime: What runs it.
-        settings: The session options that it is verified with.
-        failures: What a verification said of it.
+        runtime: Runtime that runs it.
+        settings: Session options that it is verified with.
+        failures: Failures that the verification reported.
     """
 
     path: Path
@@ -54,16 +54,16 @@ class Suspect:
 
 
 def suspect_of(path: Path, settings: SessionSettings, result: ParityResult, runtime: str | None = None) -> Suspect:
-    """Return a model that was verified, with the runtime to ask about.
+    """Return a verified model with the runtime to bisect on.
 
     Args:
         path: The ONNX file.
-        settings: The session options that it was verified with.
-        result: What the verification found.
+        settings: Session options that it was verified with.
+        result: Result of the verification.
         runtime: Name of a runtime; None means the first on which a case failed, else ``ort-cpu``.
 
     Raises:
-        UsageError: No runtime has this name.
+        UsageError: If no runtime has this name.
     """
     failed = (case.runtime for case in result.cases if case.status(result.tolerances) == "failed")
     return Suspect(path, get_runtime(runtime or next(failed, OrtCpu.name)), settings, result.failures)
@@ -85,18 +85,18 @@ def search(
     """Find where a model first differs from its reference.
 
     Args:
-        suspect: The model.
-        reference: What it should compute; the truth of the outputs.
-        reference_model: The same as an unfused graph: the truth of what is inside.
-        cases: Inputs to try in turn, until one shows a node that is wrong.
-        tolerances: What a node's own error is allowed to be.
+        suspect: The model under test.
+        reference: Reference of the outputs.
+        reference_model: The reference as an unfused graph, for the inner values.
+        cases: Cases to try in turn, until one shows a wrong node.
+        tolerances: Allowed errors.
         threads: Intra-op threads of every runtime.
-        reduce: Whether to take out the smallest part that fails.
-        most_bytes: Bound of the values that are in memory at a time.
-        progress: Called with a line for each step.
+        reduce: Whether to extract the smallest part that fails.
+        most_bytes: Memory bound of the values held at a time.
+        progress: Called with one line for each case.
 
     Returns:
-        What was found, and the part where it was asked for and one fails.
+        The result, and the reduced part if it was requested and one fails.
 
     Raises:
         UsageError: If the file is no ONNX model.
@@ -146,7 +146,7 @@ class _Search:
             try:
                 wanted = expected(self.reference, feeds, case.seed, ill_conditioned=case.ill_conditioned)
                 other = reference_side(runs, theirs, _fitting(theirs, feeds), OrtCpu())
-            except Exception as error:  # noqa: BLE001 - whatever a user's module raises on a size that it refuses
+            except Exception as error:  # noqa: BLE001 - a user's module may raise anything on a size that it refuses
                 expose_own(error)
                 reason = f"{self.reference.name} itself refuses these inputs: {first_line(error)}"
                 return replace(blank, reason=reason), None
@@ -191,11 +191,11 @@ class _Search:
 
 
 def _fitting(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the inputs that a graph has: the exporter drops what the module does not use."""
+    """Return the feeds of the graph's inputs, since the exporter drops unused ones."""
     return {str(value.name): feeds[str(value.name)] for value in graph.inputs if value.name in feeds}
 
 
 def _by_own_names(graph: Graph, inputs: Mapping[str, str], feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the inputs by the suspect's names, in its dtypes."""
+    """Return the feeds under the suspect's names and in its dtypes."""
     dtypes = {str(value.name): value.dtype for value in graph.inputs}
     return {mine: cast(feeds[theirs], dtypes[mine]) for mine, theirs in inputs.items() if theirs in feeds}

@@ -1,4 +1,4 @@
-"""Weights of a part beside those of the part that it stands for."""
+"""Compare the weights of a part with those of the reference's part."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from ffn_export.core.drawing import float_info
 from ffn_export.core.types import Array
 from ffn_export.parity.bisection.graph import Region, weights_of
 
-# Within it, a weight that is not the reference's was meant to be: folding a constant into another gives a new one.
+# Within this relative difference a weight was meant to equal the reference's. Farther ones may be new constants, as
+# folding one constant into another creates.
 _MEANT_WITHIN = 0.1
-# Folding rounds once or twice more.
+# Roundings that are no difference, since folding rounds once or twice more.
 _ROUNDINGS = 8
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A weight that is not the reference's.
+    """A weight that differs from the reference's.
 
     Attributes:
-        name: Its name in the suspect.
-        counterpart: The name of what it should be.
+        name: Name in the suspect.
+        counterpart: Name of the reference's weight.
         differing: Number of elements that differ.
         size: Number of elements.
-        relative: Largest difference over the largest magnitude of the reference's.
-        rounding: What rounding a few times more would change, in the same measure.
-        transposed: Whether it is the transposed matrix, of a square one.
+        relative: Largest difference over the largest magnitude of the reference's weight.
+        rounding: Relative difference that a few more roundings explain.
+        transposed: Whether the weight is the transpose of the reference's matrix.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Changed:
 
     @property
     def words(self) -> str:
-        """One line."""
+        """The difference in one line."""
         of = "the reference's" if self.name == self.counterpart else f"{self.counterpart!r} of the reference"
         if self.transposed:
             return f"initializer {self.name!r} is {of} transposed"
@@ -53,7 +54,7 @@ class Changed:
 
 
 def changed(region: Region, instead_of: Region) -> Iterator[Changed]:
-    """Yield the weights of a part that are not among the reference's, each with the nearest one of its shape."""
+    """Yield the weights of a part that are not among the reference's, each with the nearest one of its size."""
     left = dict.fromkeys(weights_of(instead_of))
     unequal = []
     for weight in weights_of(region):
@@ -69,9 +70,9 @@ def changed(region: Region, instead_of: Region) -> Iterator[Changed]:
 
 
 def meant_to_be_equal(found: Changed) -> bool:
-    """Whether a weight is so near to the reference's that it was meant to be it, and further than rounding.
+    """Whether a weight was meant to equal the reference's, and differs by more than rounding.
 
-    One wild element does not hide the rest.
+    A weight of which fewer than half of the elements differ counts as meant to be equal, however large the difference.
     """
     near = found.relative <= _MEANT_WITHIN or 2 * found.differing < found.size
     return near and found.relative > found.rounding

@@ -1,4 +1,4 @@
-"""The graph as it ships, on one case: with the session options that it is verified with, and without optimiser."""
+"""Run the model file on one case, with the session options of the verification and with lower optimisation levels."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _LEVELS: tuple[Level, ...] = ("disable_all", "basic", "extended", "all")
 
 @dataclass(frozen=True)
 class Expected:
-    """What the outputs should be on one case.
+    """Expected outputs on one case.
 
     Attributes:
-        outputs: Output -> truth in float64, and the reference's own in the working dtype.
-        moved: Output -> how far rounding the inputs moves its truth, on ill-conditioned rows.
+        outputs: Output -> truth in float64 and baseline in the working dtype.
+        moved: Output -> change of its truth under one rounding of the inputs, on ill-conditioned rows.
     """
 
     outputs: Mapping[str, tuple[Array, Array]]
@@ -36,10 +36,10 @@ class Expected:
 
 
 def expected(reference: Reference, feeds: Mapping[str, Array], seed: int, *, ill_conditioned: bool) -> Expected:
-    """Ask the reference.
+    """Return the expected outputs from the reference.
 
     Raises:
-        Exception: Whatever the reference raises on inputs that it refuses.
+        Exception: If the reference refuses the inputs; of any type.
     """
     outputs = reference.evaluate(feeds)
     truths = {name: truth for name, (truth, _) in outputs.items()}
@@ -50,13 +50,13 @@ class WholeGraph:
     """A model file on one case.
 
     Args:
-        path: The file.
-        runtime: What runs it.
-        threads: Its threads.
-        feeds: The inputs, by the model's names.
-        wanted: What the outputs should be, by position.
-        tolerances: What is allowed.
-        excused: Allow all that is explained by an operator that is known to be less accurate.
+        path: The ONNX file.
+        runtime: Runtime that runs it.
+        threads: Intra-op threads of the runtime.
+        feeds: Inputs by the model's names.
+        wanted: Expected outputs, matched by name or else by position.
+        tolerances: Allowed errors.
+        excused: Whether to allow errors that an imprecise operator explains.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class WholeGraph:
         self._excused = excused
 
     def worst(self, settings: SessionSettings) -> tuple[int, Error]:
-        """Return the place of the worst output, and its error; what the runtime raises is one."""
+        """Return the place and error of the worst output. An exception of the runtime counts as an error."""
         try:
             with captured_stderr():
                 runner = self._runtime.load(Artifact(self._path, settings=settings), self._threads)
@@ -98,7 +98,7 @@ class WholeGraph:
         return place, found[place]
 
     def lowest_level(self, settings: SessionSettings) -> SessionSettings | None:
-        """Return the settings with the lowest level of optimisation that fails; None where none of them is needed."""
+        """Return settings at the lowest optimisation level that fails, or None if they pass or fail at every level."""
         if not self.worst(settings)[1].over or self.worst(NO_OPTIMIZER)[1].over:
             return None
         highest = _LEVELS.index(settings.graph_optimization_level)

@@ -1,8 +1,8 @@
-"""Pairs of values found by wiring, around a place where the numbers do not agree.
+"""Pair values by wiring, around values whose numbers differ.
 
-Backwards: where two paired values come from the same operator, what these read at the same place is the same
-value of the data, although its numbers differ. Forwards: two nodes of one operator that read paired values compute
-a pair. Both stop where the graphs differ, and that is the place to name.
+Backwards: if two paired values come from the same operator, the inputs at the same position are a pair although their
+numbers differ. Forwards: two nodes of the same operator that read paired values compute a pair. Both stop where the
+graphs differ, which is the place to report.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "Sum", "And", "Or", "Equal"
 
 
 def backwards(suspect: Graph, reference: Graph, pairs: Pairs, wrong: Iterable[str]) -> bool:
-    """Pair what wrong values are computed from, as far as the operators agree; return whether anything was."""
+    """Pair the inputs of wrong values, as far as the operators agree, and return whether any were paired."""
     found = False
     pending = [name for name in wrong if name in pairs.values]
     while pending:
@@ -37,7 +37,7 @@ def backwards(suspect: Graph, reference: Graph, pairs: Pairs, wrong: Iterable[st
 
 
 def forwards(suspect: Graph, reference: Graph, pairs: Pairs, nodes: Iterable[ir.Node]) -> bool:
-    """Pair what the first of some nodes computes, if it reads paired values alone; return whether it was."""
+    """Pair the outputs of the first node that reads only paired values, and return whether any were paired."""
     for node in nodes:
         read = suspect.reads(node)
         outputs = [value for value in node.outputs if value.name in suspect.values]
@@ -71,7 +71,7 @@ def _same_operator(mine: ir.Node, theirs: ir.Node) -> bool:
 
 
 def _operands(mine: ir.Node, theirs: ir.Node) -> list[tuple[ir.Value, ir.Value]]:
-    """Return what two nodes read at the same places; the other way round where that fits a commutative one better."""
+    """Return the inputs of two nodes by position, or swapped if that fits a commutative operator better."""
     first, second = list(mine.inputs), list(theirs.inputs)
     if mine.op_type in COMMUTATIVE and len(first) == len(second) == 2:
         turned = second[::-1]

@@ -1,4 +1,4 @@
-"""The cases that a model is verified on: sizes of the symbolic axes, and kinds of values."""
+"""Cases, and the default sweep: sizes of the symbolic axes, and kinds of values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ffn_export.exporter.samples import as_array, check_samples
 from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.values import VALUES
 
-# Odd and prime sizes break vector loops; 0 and 1 are what exporters specialise.
+# Odd and prime sizes break vector loops. Exporters specialise on 0 and 1.
 _ODD = (3, 5, 7, 11, 13)
-# What stands beside a large axis.
+# Sizes of the other axes beside a large one.
 _FEW = (2, 3, 5, 7)
-# Primes. The large size is one above the example's, so that nothing fitted to that is large enough.
+# Primes. The large size is the first above the example's, so that no buffer fitted to the example is large enough.
 _LARGE = (257, 521, 1031, 2053, 4099, 8209)
-# An axis that ends is tried at its end, unless that alone would take minutes.
+# Bounded axes are tested at their maximum up to this size; larger ones alone would take minutes.
 _LARGEST_END = 4096
 
 
@@ -28,12 +28,12 @@ class Case:
     """One set of inputs.
 
     Attributes:
-        name: What reports call it.
+        name: Name in reports.
         sizes: Size of each symbolic dimension.
         values: A key of :data:`~ffn_export.parity.cases.values.VALUES` or :data:`~ffn_export.parity.cases.masks.MASKS`,
-            or ``given`` for the user's own arrays.
-        seed: Seed that draws them.
-        given: The user's arrays, where they are not drawn.
+            or ``given`` for arrays of the user.
+        seed: Seed of the drawn arrays.
+        given: Arrays of the user, or None if they are drawn.
     """
 
     name: str
@@ -54,22 +54,30 @@ class Case:
         return {s.name: make(drawn[s.name], s) if s.is_floating else drawn[s.name] for s in specs}
 
     def judged(self, specs: Sequence[TensorSpec], output: Array) -> Array:
-        """Return what of an output is judged, with zeros elsewhere."""
+        """Return an output with zeros in the rows that are not judged."""
         return masks.with_keys(specs, self.sizes, output) if self.values == masks.WITHOUT_KEYS else output
 
     @property
     def ill_conditioned(self) -> bool:
-        """Whether its values are of a kind whose bound includes their conditioning."""
+        """Whether the bound for this kind of values includes the conditioning."""
         return self.values in VALUES and VALUES[self.values].ill_conditioned
 
 
 def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None, seed: int = 0) -> list[Case]:
     """Return the core of the default cases for a model's inputs.
 
-    Sizes: an odd base; then each symbolic axis at 0 and 1 with the others at their base, and at a size above the
-    example's with the others at 2 or 3; all at 1; the example's sizes where they are known; each bounded axis at its
-    end with the others at 1. Values: normal on all of them, every other kind and every kind of masks on the base.
-    Every size is moved into its axis' bounds, and what becomes equal is run once.
+    Sizes:
+
+    1. An odd base size for each symbolic axis.
+    2. Each symbolic axis at 0 and at 1, with the others at their base.
+    3. Each symbolic axis at a size above the example's, with the others at small sizes from 2.
+    4. All axes at 1.
+    5. Each bounded axis at its maximum, with the others at 1.
+    6. The example's sizes, if known.
+
+    Values: normal at all sizes; every other kind of values and of masks at the base.
+
+    Every size is clamped to the bounds of its axis, and sizes that become equal are run once.
     """
     dims = list(merge_dims(specs).values())
     base = {dim.name: odd for dim, odd in zip(dims, _cycle(_ODD), strict=False)}
@@ -92,10 +100,10 @@ def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None,
 
 
 def given(samples: Mapping[str, object], specs: Sequence[TensorSpec]) -> Case:
-    """Return the case of the user's own arrays.
+    """Return a case with the user's arrays.
 
     Raises:
-        UsageError: If they are not one for each input, as it takes them.
+        UsageError: If the arrays do not match the inputs one to one.
     """
     arrays = as_feeds(samples)
     check_samples(specs, arrays)
@@ -109,16 +117,16 @@ def whole(
     samples: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> list[Case]:
-    """Return the default cases, and that of the user's samples where there are some.
+    """Return the default cases, followed by a case with the user's samples if given.
 
     Raises:
-        UsageError: If the samples are not one array for each input, as it takes them.
+        UsageError: If the samples do not match the inputs one to one.
     """
     return [*sweep(specs, example, seed), *([] if samples is None else [given(samples, specs)])]
 
 
 def sized(sizes: Mapping[str, int], values: str, seed: int) -> Case:
-    """Return the case of these sizes, named for them and for the kind of its values."""
+    """Return a case of these sizes, named after the sizes and the kind of values."""
     return Case(f"{size_label(sizes)} {values}", dict(sizes), values, seed)
 
 
@@ -133,5 +141,5 @@ def _cycle(sizes: Sequence[int]) -> Iterator[int]:
 
 
 def as_feeds(arrays: Mapping[str, object]) -> dict[str, Array]:
-    """Return arrays of an ``.npz`` or the user's mapping as NumPy arrays."""
+    """Return the arrays of an ``.npz`` file or of a mapping as NumPy arrays."""
     return {name: as_array(array) for name, array in arrays.items()}

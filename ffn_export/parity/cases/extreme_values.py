@@ -1,9 +1,9 @@
-"""Which kinds of values are extreme: plain names, which a result is judged by where nothing can be drawn."""
+"""Names of the extreme kinds of values. Plain strings, so that judging a stored result imports nothing that draws."""
 
 from __future__ import annotations
 
 THRESHOLD = "threshold"
-"""Values on both sides of a number that the graph compares them with."""
+"""Kind of values on both sides of a number that the graph compares them with."""
 
 EXTREME = frozenset(
     {
@@ -11,4 +11,4 @@ EXTREME = frozenset(
         "infinite", "infinite in parts", THRESHOLD,
     }
 )  # fmt: skip
-"""Values that no user's activations are: every drawn kind but normal ones and those of masks."""
+"""Kinds of values that do not occur as activations: every drawn kind except normal values and masks."""

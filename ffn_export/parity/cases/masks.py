@@ -1,7 +1,8 @@
-"""The kinds of masks that inputs are drawn as: who is padded where decides what attention sees.
+"""Kinds of masks that inputs are drawn as, which differ in the place of the padding.
 
-A mask is 1 for what is there and 0 for padding, along its last axis. A declared mask has at least one 1 in every row; a
-row without any is a kind of its own, in which only the other rows of the batch are judged: softmax over nothing is
+A mask is 1 for a token and 0 for padding, along its last axis. A declared mask has at least one 1 in every row.
+
+Rows without any 1 are a separate kind, in which only the other rows of the batch are judged. Softmax over no keys is
 NaN in some kernels, 0 or a mean in others, and no caller reads it.
 """
 
@@ -21,7 +22,7 @@ _Drawer = Callable[[tuple[int, ...], np.random.Generator], Array]
 
 
 def _counts(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Return how many places of each row are there: at least one, fewer than all where that is possible."""
+    """Return the number of tokens in each row: at least one, and fewer than all if possible."""
     return rng.integers(1, max(shape[-1], 2), size=(*shape[:-1], 1))
 
 
@@ -41,7 +42,7 @@ def _left_padded(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 
 
 def _with_holes(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Return rows that begin and end with a 1 and have a 0 between, where there is room for one."""
+    """Return rows that begin and end with a 1 and, if longer than 2, have a 0 in between."""
     mask = rng.random(shape) < 0.5
     mask[..., [0, -1]] = True
     if shape[-1] > 2:
@@ -67,12 +68,12 @@ MASKS: Mapping[str, _Drawer] = {
 
 
 def is_mask(spec: TensorSpec) -> bool:
-    """Whether an input is drawn in these kinds: a declared mask, or booleans of a batch."""
+    """Whether an input is drawn as a mask: it is declared as one, or is boolean and has several axes."""
     return spec.is_mask or (spec.dtype == "bool" and len(spec.dims) > 1)
 
 
 def kinds(specs: Sequence[TensorSpec]) -> tuple[str, ...]:
-    """Return the kinds that the inputs can be drawn as; rows without keys only where every mask is declared."""
+    """Return the kinds of masks for the inputs. Rows without keys require that every mask is declared, in one batch."""
     masks = [spec for spec in specs if is_mask(spec)]
     if not masks:
         return ()
@@ -83,7 +84,7 @@ def kinds(specs: Sequence[TensorSpec]) -> tuple[str, ...]:
 
 
 def draw(spec: TensorSpec, drawn: Array, kind: str, seed: int) -> Array:
-    """Return a mask of this kind in place of what was drawn of an input."""
+    """Return a mask of this kind with the shape and dtype of a drawn input."""
     if not drawn.size or not drawn.ndim:
         return drawn
     return MASKS[kind](drawn.shape, np.random.default_rng([seed, *spec.name.encode()])).astype(drawn.dtype)
@@ -92,8 +93,8 @@ def draw(spec: TensorSpec, drawn: Array, kind: str, seed: int) -> Array:
 def with_keys(specs: Sequence[TensorSpec], sizes: Mapping[str, int], output: Array) -> Array:
     """Return an output with zeros for rows without keys, which are not judged.
 
-    The first row along the first axis of the masks has no key. An output without an axis of that size belongs to all
-    rows together.
+    The first row along the first axis of the masks has no key. An output without an axis of that size depends on all
+    rows and becomes zero everywhere.
     """
     batch = next(spec.symbolic[0].name for spec in specs if spec.is_mask)
     axes = [axis for axis, size in enumerate(output.shape) if size == sizes[batch]]

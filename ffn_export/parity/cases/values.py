@@ -1,9 +1,9 @@
-"""The kinds of values that inputs are drawn as.
+"""Kinds of values that inputs are drawn as.
 
-An ill-conditioned kind holds rows on which a norm loses digits whoever computes it. A row ``x`` of a
-LayerNorm gives ``(x - mean) / sqrt(var + epsilon)``; rounding ``x`` to a dtype of unit roundoff ``u``
-moves that by up to ``u * max|x| / sqrt(var + epsilon)``, so by ``u`` times the row's condition number
-(Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", of its variance).
+An ill-conditioned kind has rows on which a norm loses digits in any implementation. LayerNorm maps a row ``x`` to
+``(x - mean) / sqrt(var + epsilon)``. Rounding ``x`` to a dtype of unit roundoff ``u`` moves the result by up to
+``u * max|x| / sqrt(var + epsilon)``: ``u`` times the condition number of the row (for the variance: Chan, Golub and
+LeVeque 1983, "Algorithms for computing the sample variance").
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from ffn_export.core.types import Array
 
 @dataclass(frozen=True)
 class Values:
-    """One kind.
+    """One kind of values.
 
     Attributes:
-        make: Standard normal values of an input, and its spec -> values of this kind, in the same dtype.
-        ill_conditioned: Whether a bound on its error includes how far rounding the inputs moves the truth.
+        make: Function of standard normal values and the input's spec that returns values of this kind, in the same
+            dtype.
+        ill_conditioned: Whether the bound includes the conditioning.
     """
 
     make: Callable[[Array, TensorSpec], Array]
@@ -36,7 +37,7 @@ def _scaled(factor: float) -> Values:
 
 
 def _offset(x: Array, spec: TensorSpec) -> Array:
-    """Rows with a mean of 1,000 times their spread; fewer in a dtype that would leave the spread below 16 units."""
+    """Rows with a mean of 1,000 times their spread; less in a dtype where the spread would be below 16 ULP."""
     del spec
     mean = min(1000.0, 1 / (16 * float(float_info(x.dtype).eps)))
     moved: Array = (x.astype(np.float64) + mean).astype(x.dtype)
@@ -46,9 +47,9 @@ def _offset(x: Array, spec: TensorSpec) -> Array:
 def _constant(x: Array, spec: TensorSpec) -> Array:
     """Rows of one value each, along the axes after the last symbolic one, or along the last axis.
 
-    The values are quarters: their sums and sums of squares are exact in any order. Others are rounded the same
-    way at every step of a sum, and its error grows with the width: 48 units for onnxruntime's RMSNormalization of
-    4,096 elements, which says nothing of a graph.
+    The values are multiples of 1/4, so their sums and sums of squares are exact in any order. Other values are rounded
+    the same way at every step of a sum, and the error grows with the width: 48 ULP for onnxruntime's RMSNormalization
+    of 4,096 elements, which tells nothing about the graph.
     """
     first = max(max(spec.symbolic, default=x.ndim - 2) + 1, 0)
     one = x[(slice(None),) * first + (slice(0, 1),) * (x.ndim - first)]
@@ -57,7 +58,7 @@ def _constant(x: Array, spec: TensorSpec) -> Array:
 
 
 def _tiny(x: Array, spec: TensorSpec) -> Array:
-    """Values far below the root of every epsilon, and above the smallest normal number: 1e-12, 5e-4 in float16."""
+    """Values far below the root of every epsilon and above the smallest normal number: 1e-12, or 5e-4 in float16."""
     del spec
     scaled: Array = (x.astype(np.float64) * max(1e-12, 8 * float(float_info(x.dtype).smallest_normal))).astype(x.dtype)
     return scaled
@@ -71,7 +72,7 @@ def _denormal(x: Array, spec: TensorSpec) -> Array:
 
 
 def _outliers(x: Array, spec: TensorSpec) -> Array:
-    """One element in 64 a hundred times as large as the others, as in the activations of large models.
+    """One element in 64 is 100 times as large as the others, as in the activations of large models.
 
     Source: Dettmers et al. 2022, "LLM.int8(): 8-bit matrix multiplication for transformers at scale", section 4.
     """
@@ -82,31 +83,31 @@ def _outliers(x: Array, spec: TensorSpec) -> Array:
 
 
 def _nan(x: Array, spec: TensorSpec) -> Array:
-    """NaN in one element of the last token; every other token has nothing to do with it, or hears of it."""
+    """NaN in one element of the last token. Other tokens become NaN only if they depend on it."""
     del spec
     return _spoiled(x, np.nan)
 
 
 def _infinite(x: Array, spec: TensorSpec) -> Array:
-    """Infinity in one element of the last token, minus infinity in one of the token before it."""
+    """Infinity in one element of the last token, and minus infinity in one of the token before."""
     del spec
     return _spoiled(x, np.inf, -np.inf)
 
 
 def _nan_parts(x: Array, spec: TensorSpec) -> Array:
-    """NaN in every second token: the first sequence has it in its first features, the last one in its last."""
+    """NaN in every second token: in the first features of the first sequence, and in the last features of the last."""
     del spec
     return _spoiled_in_parts(x, np.nan)
 
 
 def _infinite_parts(x: Array, spec: TensorSpec) -> Array:
-    """Infinity and minus infinity by turns, where NaN is in parts."""
+    """Infinity and minus infinity in turn, in the places of ``nan in parts``."""
     del spec
     return _spoiled_in_parts(x, np.inf, -np.inf)
 
 
 def _spoiled_in_parts(x: Array, *numbers: float) -> Array:
-    """Spoil one element of every second token, further back in each, from the first feature to the last."""
+    """Overwrite one element of every second token, moving from the first feature to the last."""
     spoiled = x.copy()
     if spoiled.size and spoiled.ndim:
         tokens = spoiled.reshape(-1, spoiled.shape[-1])
@@ -127,10 +128,10 @@ def _spoiled(x: Array, *numbers: float) -> Array:
 
 VALUES: Mapping[str, Values] = {
     "normal": _scaled(1),
-    # Variance 1e-6: below every usual epsilon of a norm, so a wrong epsilon shows.
+    # The variance of 1e-6 is below every usual epsilon of a norm, so a wrong epsilon shows.
     "small": Values(lambda x, _: x * x.dtype.type(1e-3), ill_conditioned=True),
     "large": _scaled(30),
-    # Every number of the row is added to one a hundred times as large: what a sum in turn loses shows.
+    # A sum in order adds each number of the row to one 100 times as large, so its rounding errors show.
     "outliers": Values(_outliers, ill_conditioned=True),
     "offset": Values(_offset, ill_conditioned=True),
     "constant": Values(_constant, ill_conditioned=True),

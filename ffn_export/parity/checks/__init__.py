@@ -1,1 +1,1 @@
-"""Checks of a graph as a whole: its interface, its constants, its function bodies, properties of its reference."""
+"""Checks of a whole graph: interface, constants, function bodies, and properties of the reference."""

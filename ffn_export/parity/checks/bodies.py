@@ -1,10 +1,11 @@
-"""Function bodies that a runtime may never run, held against what their operator computes.
+"""Compare function bodies of vendor operators with the operators.
 
-ONNX Runtime has kernels for operators such as ``com.microsoft::SkipLayerNormalization`` and takes no notice of the
-bodies that a file gives them; a program without these kernels runs the bodies. So each body is run by ONNX's reference
-evaluator, at every call with other attributes or inputs: with the constants of that call, and with drawn values of
-several magnitudes in place of what is computed. Bodies of other domains are what ONNX Runtime itself runs, and are
-judged by the outputs, unless nothing calls them.
+ONNX Runtime has kernels for operators such as ``com.microsoft::SkipLayerNormalization`` and ignores their function
+bodies in a file. A runtime without these kernels runs the bodies. ONNX's reference evaluator therefore runs each body,
+once for every call with distinct attributes or inputs, on the constants of the call and on drawn values of several
+magnitudes for its computed inputs.
+
+ONNX Runtime itself runs bodies of other domains, so the outputs judge them. A body that is never called is noted.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.runtimes import contrib_operators
 from ffn_export.runtimes.half_precision import widened
 
-# Squares of the smallest are far below the epsilons in use, 1e-5 to 1e-12, and those of the largest far above.
+# Magnitudes of drawn values. The squares reach from 1e-12 to 900, around the epsilons in use (1e-12 to 1e-5).
 _MAGNITUDES = (1.0, 30.0, 1e-3, 1e-6)
 _BATCH = (2, 3)
 _WIDTH = 8
-# Both are computed from the same numbers with a few roundings of each.
+# Allowed roundings, since body and operator compute with the same numbers and a few roundings each.
 _ROUNDINGS = 16
 _TRIAL = "ffn_export.body_on_trial"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What was found of the bodies of a model.
+    """The findings on the function bodies of a model.
 
     Attributes:
-        failures: Bodies that are not their operator, one line each.
-        notes: Bodies that nothing calls, or that could not be judged, one line each.
+        failures: Bodies that differ from their operator, one line each.
+        notes: Bodies that are never called or could not be judged, one line each.
     """
 
     failures: tuple[str, ...] = ()
@@ -48,7 +49,7 @@ class Judged:
 
 
 def check(run: CheckedRun) -> CheckResult | None:
-    """Judge the bodies of the vendor's operators."""
+    """Compare the bodies of vendor operators with the operators."""
     if not run.model.functions:
         return None
     judged = judge(run.model)
@@ -83,7 +84,7 @@ def _wrong(model: ir.Model, function: ir.Function, calls: list[ir.Node]) -> str 
     """Return how a body differs from its operator at one of its calls, or None.
 
     Raises:
-        NotImplementedError: If it is not known here what the operator computes, or of which shapes its inputs are.
+        NotImplementedError: If the formula of the operator or the shapes of its inputs are unknown.
     """
     if function.name not in contrib_operators.OPERATORS:
         raise NotImplementedError("what the operator computes is not known here")
@@ -92,11 +93,11 @@ def _wrong(model: ir.Model, function: ir.Function, calls: list[ir.Node]) -> str 
             feeds = _drawn(node, magnitude)
             try:
                 wanted = _run(_alone(model, node, feeds, None), feeds)
-            except Exception as error:  # on inputs that are not those of the call
+            except Exception as error:  # drawn inputs may not fit the call
                 raise NotImplementedError(f"drawn inputs do not fit: {first_line(error)}") from error
             try:
                 found = _run(_alone(model, node, feeds, function), feeds)
-            except Exception as error:  # noqa: BLE001 - whatever the evaluator meets in a body
+            except Exception as error:  # noqa: BLE001 - the evaluator may raise anything
                 expose_own(error)
                 return f"it raises {first_line(error)}"
             for index, (have, want) in enumerate(zip(found, wanted, strict=True)):
@@ -112,7 +113,7 @@ def _signature(node: ir.Node) -> tuple[Any, ...]:
 
 
 def _drawn(node: ir.Node, magnitude: float) -> dict[int, Array]:
-    """Return the inputs of a call by their place: its constants, and drawn numbers for what is computed."""
+    """Return the inputs of a call by position: its constants, and drawn numbers for computed inputs."""
     constants = {i: _constant(value) for i, value in enumerate(node.inputs) if value is not None}
     rows = [array for array in constants.values() if array is not None and array.ndim == 1]
     width = len(rows[0]) if rows else _WIDTH
@@ -132,7 +133,7 @@ def _drawn(node: ir.Node, magnitude: float) -> dict[int, Array]:
             if node.op_type == "FusedGemm":
                 shape = (width, _BATCH[0]) if node.attributes.get_int("transA", 0) else (_BATCH[0], width)
             feeds[place] = (magnitude * random.standard_normal(shape)).astype(dtype.numpy())
-        else:  # a bias of usual size would hide the epsilon of small inputs
+        else:  # a bias of the usual magnitude would hide the effect of epsilon on small inputs
             feeds[place] = (min(magnitude, 1.0) * array).astype(array.dtype)
     return feeds
 
@@ -143,7 +144,7 @@ def _constant(value: ir.Value) -> Array | None:
 
 
 def _alone(model: ir.Model, node: ir.Node, feeds: Mapping[int, Array], body: ir.Function | None) -> Any:
-    """Return a model of one node, which a body computes or, without one, the operator."""
+    """Return a model of one node, computed by a body if given, or else by the operator."""
     inputs = {
         place: ir.Value(name=f"x{place}", type=ir.TensorType(ir.DataType.from_numpy(array.dtype)))
         for place, array in feeds.items()

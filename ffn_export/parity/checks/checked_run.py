@@ -1,4 +1,4 @@
-"""What the checks of a whole graph read: the graph, its reference, and the cases that were run."""
+"""The input of the checks of a whole graph: the graph, its reference, and the cases that ran."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class CheckedRun:
 
     Attributes:
         path: The ONNX file.
-        model: The model in it.
-        reference: What it should compute.
+        model: Model in the file.
+        reference: Reference that the model should agree with.
         cases: The cases.
-        results: Every runtime on every case.
-        loaded: Names of the runtimes that ran them.
-        unavailable: Runtime -> why it did not.
-        output_differences: Dtypes and axes of outputs that are not as the graph declares them, as the cases show.
-        tolerances: What was declared; None where the defaults judge.
+        results: Result of every runtime on every case.
+        loaded: Names of the runtimes that ran the cases.
+        unavailable: Runtime -> why it could not run them.
+        output_differences: Axes of outputs whose size on a case differs from their declaration, one line each.
+        tolerances: Declared tolerances; None for the defaults.
     """
 
     path: Path
@@ -44,13 +44,13 @@ class CheckedRun:
 
     @cached_property
     def module_trace(self) -> Watched | None:
-        """The numbers that the module computes with, on the first case that it took; None without a module."""
+        """Numbers that the module computes with, on the first case with outputs; None without a module."""
         case = self.first(result for result in self.results if result.outputs)
         if self.reference.source is None or case is None:
             return None
         return watch(self.reference.source, case.feeds(self.reference.inputs))
 
     def first(self, results: Iterable[CaseResult]) -> Case | None:
-        """Return the first case that one of the results is of."""
+        """Return the first case with one of these results, or None."""
         names = {result.case for result in results}
         return next((case for case in self.cases if case.name in names), None)

@@ -1,8 +1,8 @@
-"""Whether every norm of a graph has an epsilon that the module computes with.
+"""Check that every norm of a graph has an epsilon that the module computes with.
 
-A wrong epsilon that is far below the variance of every row changes no output, and is wrong nevertheless: of BERT it is
-1e-12, and 1e-11 shows on no input behind its biases. So the module is watched in a run (:mod:`watched`), and an epsilon
-of the graph must be among the numbers that its operators are given, up to the rounding to its own dtype.
+A wrong epsilon far below the variance of every row changes no output: BERT uses 1e-12, and because of its biases 1e-11
+shows on no input. The module's operators are therefore traced in one run (``module_trace``). An epsilon of the graph
+must be among the numbers that they are given, up to rounding to its dtype.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import Watched
 
-# Operator -> the epsilon of a node that states none, by the schemas of ONNX and ONNX Runtime.
+# Operator -> default epsilon, by the schemas of ONNX and ONNX Runtime.
 _NORMS: Mapping[str, float] = {
     "LayerNormalization": 1e-5,
     "RMSNormalization": 1e-5,
@@ -24,14 +24,14 @@ _NORMS: Mapping[str, float] = {
     "SkipLayerNormalization": 1e-12,
     "SkipSimplifiedLayerNormalization": 1e-12,
 }
-# An attribute is a float32.
+# An epsilon attribute is a float32.
 _ROUNDING = 2.0**-22
-# A number that is added before a root is an epsilon only where it is small.
+# A number added before a square root counts as an epsilon only below this.
 _LARGEST = 1e-2
 
 
 def check(run: CheckedRun) -> CheckResult | None:
-    """Hold the epsilons of the graph against the numbers that the module computes with."""
+    """Compare the epsilons of the graph with the numbers that the module computes with."""
     watched = run.module_trace
     if watched is None:
         return None
@@ -39,18 +39,18 @@ def check(run: CheckedRun) -> CheckResult | None:
 
 
 def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
-    """Return one line for each norm whose epsilon the module does not compute with."""
+    """Return one line for each norm whose epsilon the module does not use."""
     small = sorted(number for number in watched.numbers if 0 < number < _LARGEST)
     return tuple(
         f"{where} has epsilon {epsilon:.6g}, which PyTorch computes with nowhere (it has {_listed(small)})"
         for where, epsilon, rounding in _epsilons(model)
         if not any(abs(epsilon - number) <= rounding * number for number in watched.numbers)
-        and (epsilon or small)  # a module without any computes with none
+        and (epsilon or small)  # an epsilon of 0 is right if the module uses none
     )
 
 
 def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float]]:
-    """Yield each epsilon of a graph: the node, the number, and how far relative to it the meant one may be."""
+    """Yield each epsilon of a graph: the node, the number, and its relative rounding error."""
     for node in model.graph.all_nodes():
         name = f"node {node.name!r} ({node.op_type})"
         if node.op_type in _NORMS and node.domain in ("", "com.microsoft"):

@@ -1,7 +1,7 @@
-"""Whether every GELU of a graph is of a kind that the module computes.
+"""Check that every GELU of a graph is of a kind that the module computes.
 
-The two kinds are 0.0005 apart at most: in half precision no bound on an output tells them apart. So where the module
-calls GELU, a node of the other kind is named, unless the module computes what may be a GELU of that kind in pieces.
+The two kinds differ by at most 0.0005, so in half precision no bound on an output tells them apart. If the module calls
+GELU, a node of the other kind is reported, unless the module may compute that kind as a decomposed operator.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _KINDS: dict[str | None, GeluKind] = {"gelu": "erf", "gelu_tanh": "tanh"}
 
 
 def check(run: CheckedRun) -> CheckResult | None:
-    """Hold the GELUs of the graph against those of the module.
+    """Compare the GELUs of the graph with those of the module.
 
-    A declared bound says how far the model may be from the module: another GELU within it is allowed.
+    The check is skipped if a tolerance is declared, since it may allow the other kind.
     """
     watched, declared = run.module_trace, run.tolerances
     if watched is None or not watched.calls_gelu:

@@ -1,7 +1,7 @@
-"""Whether a graph is one for inference, as the exporter promises: nothing trains in it, nothing is drawn.
+"""Check that a graph is for inference only: no node trains or draws random numbers.
 
-ONNX Runtime leaves a Dropout out although the graph says that it trains; another runtime does as it is told. And noise
-that is small enough stays below every bound on errors.
+The outputs do not show either fault. ONNX Runtime removes a Dropout even in training mode, while other runtimes obey
+the graph, and small noise stays below every bound.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def check(run: CheckedRun) -> CheckResult:
 
 
 def differences(model: ir.Model) -> tuple[str, ...]:
-    """Return one line for each node that trains or draws random numbers, in subgraphs and functions too."""
+    """Return one line for each node that trains or draws random numbers, including subgraphs and functions."""
     graphs: tuple[ir.Graph | ir.Function, ...] = (model.graph, *model.functions.values())
     return tuple(line for graph in graphs for node in graph.all_nodes() for line in _of(node))
 

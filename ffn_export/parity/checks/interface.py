@@ -1,4 +1,4 @@
-"""Whether a graph has the inputs, outputs and symbolic axes that its reference promises."""
+"""Check that a graph has the inputs, outputs and symbolic axes of its reference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ffn_export.runtimes.ort_cpu import OrtCpu
 
 
 def check(run: CheckedRun) -> CheckResult:
-    """Hold inputs, outputs and axes of the graph against those that the reference promises."""
+    """Compare inputs, outputs and axes of the graph with those of the reference."""
     findings = (
         *differences(run.model, run.reference.inputs, _output_names(run)),
         *run.output_differences,
@@ -30,7 +30,7 @@ def check(run: CheckedRun) -> CheckResult:
 
 
 def _output_names(run: CheckedRun) -> Sequence[str] | None:
-    """Return the names that the reference fixes or, once it ran, those that it gave; None where it never ran."""
+    """Return the output names that the source fixes, or else those of the first result; None without results."""
     source = run.reference.source
     if source is not None and source.outputs is not None:
         return source.outputs
@@ -38,7 +38,7 @@ def _output_names(run: CheckedRun) -> Sequence[str] | None:
 
 
 def differences(model: ir.Model, specs: Sequence[TensorSpec], outputs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return one line for each difference; a difference is a failed gate, not bad input."""
+    """Return one line for each difference. A difference fails the verification; it is no error of the user."""
     found: list[str] = _tied_axes(model, specs)
     values = {v.name: v for v in model.graph.inputs}
     for spec in specs:
@@ -58,13 +58,14 @@ def differences(model: ir.Model, specs: Sequence[TensorSpec], outputs: Sequence[
 
 
 def rejected(path: Path) -> tuple[str, ...]:
-    """Return what ONNX's own checker finds wrong with a file; asked of a model that ONNX Runtime does not load.
+    """Return the error of ONNX's checker for a file, if any. Called for a model that ONNX Runtime does not load.
 
-    Such a model is not one that a machine lacks something for: another runtime may take it, and its users' will not.
+    An invalid model is a failure, not a missing capability of this machine: other runtimes of its users may reject it
+    even if one accepts it.
     """
     try:
         onnx.checker.check_model(str(path))
-    except Exception as error:  # noqa: BLE001 - the checker raises what it likes, and a parser's errors too
+    except Exception as error:  # noqa: BLE001 - the checker raises many types, parser errors among them
         expose_own(error)
         return (f"the ONNX checker rejects the model: {first_line(error)}",)
     return ()
@@ -73,12 +74,12 @@ def rejected(path: Path) -> tuple[str, ...]:
 def output_differences(
     model: ir.Model, feeds: Mapping[str, Array], truths: Mapping[str, Array]
 ) -> dict[tuple[str, int], str]:
-    """Return a line for each axis of an output, ``(name, axis)``, whose declaration does not hold of a run.
+    """Return ``(output, axis)`` -> line for each axis whose declared size differs from that of a run.
 
     Args:
         model: The graph.
         feeds: Inputs of the run.
-        truths: What the reference made of them.
+        truths: Outputs of the reference. A wrong rank has the axis -1.
     """
     sizes: dict[str, int] = {}
     for value in model.graph.inputs:
@@ -120,7 +121,7 @@ def _axes(spec: TensorSpec, value: ir.Value) -> list[str]:
 
 
 def _tied_axes(model: ir.Model, specs: Sequence[TensorSpec]) -> list[str]:
-    """Compare what the axes are called: the graph may name them as it likes, but not two by one name or crosswise."""
+    """Compare the names of symbolic axes. The graph may rename them, but not swap names or use one for two axes."""
     shapes = {value.name: value.shape for value in model.graph.inputs if value.shape is not None}
     called: dict[str, set[str]] = {}
     for spec in specs:
@@ -141,7 +142,7 @@ def _tied_axes(model: ir.Model, specs: Sequence[TensorSpec]) -> list[str]:
 
 
 def _symbols(dim: int | ir.SymbolicDim) -> set[str]:
-    """Return the name of an axis, if it has one: a size has none, nor has an axis of which nothing is known."""
+    """Return the name of an axis as a set, which is empty for a fixed or unknown size."""
     return set() if isinstance(dim, int) or dim.value is None else {str(dim.value)}
 
 

@@ -1,18 +1,17 @@
-"""Properties that a reference has, asked of a runtime: what a bound on errors at some sizes does not show.
+"""Test properties of the reference on a runtime, to find faults that bounds on errors at some sizes miss.
 
-A position-wise network, as a feed-forward or a norm over the last axis is, gives each token its own result. A whole
-transformer does the same for the elements of a batch. Which axes are such axes is asked of the oracle in float64, and
-not read off the graph on trial, so that a fault cannot talk itself out of the question. Then the runtime is asked,
-and compared with itself alone:
+A position-wise network, such as a feed-forward or a norm over the last axis, computes each token independently. A whole
+transformer does so for the elements of a batch. The float64 oracle decides which axes are independent, not the graph
+under test, so a fault cannot hide itself. The runtime is then compared only with itself:
 
-- permuting along the axis permutes the results;
-- other values in the other places, a thousand times as large, change nothing in the places that stay: a leak that is
-  lost in rounding otherwise shows;
-- padding at the end changes nothing before it; a place alone has the result that it has among others;
-- the same inputs, after others, give the same bits.
+- Permuting along the axis permutes the results.
+- Values at other positions, drawn anew and 1,000 times as large, change nothing at the kept positions. A leak that
+  would be lost in rounding shows.
+- Padding at the end changes nothing before it. A position alone has the same result as among others.
+- The same inputs give the same bits again after other inputs.
 
-Per-tensor dynamic quantisation breaks the second and the third: a place is rounded by the largest number of all.
-:func:`expected_breaks` says so of a graph.
+Per-tensor dynamic quantisation breaks the second and the third property, because the largest number of the tensor
+decides the rounding of every position. :func:`expected_breaks` reports this for a graph.
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ Along = Callable[[Array, int], Array]
 
 SAME_BITS = "the same inputs give the same bits"
 
-# The oracle's own rounding, in float64; a dependence that matters is many orders above it.
+# Rounding of the float64 oracle. A real dependence is many orders of magnitude larger.
 _EQUAL = 1e-9
 _LOUDER = 1000
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Other inputs, and what of the results should agree.
+    """Changed inputs, and the parts of the results that should agree.
 
     Attributes:
         name: The property, in words.
-        feeds: The other inputs.
-        before: Takes from a result on the original inputs what should agree, along an axis.
-        after: Takes the same from a result on the other inputs.
+        feeds: Changed inputs.
+        before: Function that takes the part to compare from a result on the original inputs, along an axis.
+        after: Function that takes the same part from a result on the changed inputs.
     """
 
     name: str
@@ -65,11 +64,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Question:
-    """A setting that the reference answers with yes.
+    """A setting whose property the reference has.
 
     Attributes:
         setting: The setting.
-        axes: Output -> the axis that the results are taken along.
+        axes: Output -> axis of the results.
     """
 
     setting: Setting
@@ -77,7 +76,7 @@ class Question:
 
 
 def expected_breaks(model: ir.Model) -> tuple[str, ...]:
-    """Return a line for each kind of operator in a graph that makes a place depend on the others by design."""
+    """Return a line for each operator type in a graph that makes positions depend on each other by design."""
     present = sorted({node.op_type for node in model.graph.all_nodes()} & _PER_TENSOR)
     return tuple(
         f"{operator} rounds by the largest number of its whole input, so a result depends on the other tokens and on "
@@ -87,11 +86,11 @@ def expected_breaks(model: ir.Model) -> tuple[str, ...]:
 
 
 def questions(reference: Reference, case: Case) -> tuple[Question, ...]:
-    """Return what the reference's oracle holds true; nothing where there is no oracle to ask.
+    """Return the settings whose property the reference's oracle has; none without an oracle.
 
     Args:
-        reference: What the model should compute.
-        case: Inputs on which it is asked; its symbolic axes should have sizes of their own.
+        reference: Reference of the model.
+        case: Case with the original inputs. Only symbolic axes with a size of at least 2 that no other has are tested.
     """
     feeds = case.feeds(reference.inputs)
     original = _asked(reference, feeds)
@@ -116,14 +115,14 @@ def questions(reference: Reference, case: Case) -> tuple[Question, ...]:
 def ask(
     name: str, runner: Runner, feeds: Feeds, asked: Sequence[Question], own: Mapping[str, OutputMetrics]
 ) -> list[PropertyMetrics]:
-    """Ask a runtime every question, and whether the same inputs give the same bits again at the end.
+    """Test every property on a runtime, and finally whether the original inputs give the same bits again.
 
     Args:
         name: Name of the runtime.
         runner: The loaded model.
-        feeds: The original inputs.
-        asked: What the reference holds true.
-        own: Output -> what was measured of it on the original inputs, PyTorch's own error among it.
+        feeds: Original inputs.
+        asked: Settings whose property the reference has.
+        own: Output -> metrics on the original inputs, which include PyTorch's own error.
     """
     try:
         original = runner.run(feeds)
@@ -193,7 +192,7 @@ def _settings(specs: Sequence[TensorSpec], dim: Dim, feeds: Feeds, case: Case) -
 
 
 def _along(specs: Sequence[TensorSpec], dim: Dim, feeds: Feeds, change: Callable[[Array, int, str], Array]) -> Feeds:
-    """Change every input along each of its axes of this name."""
+    """Change every input along each axis of this symbolic dimension."""
     changed = dict(feeds)
     for spec in specs:
         for axis, each in spec.symbolic.items():
@@ -203,7 +202,7 @@ def _along(specs: Sequence[TensorSpec], dim: Dim, feeds: Feeds, change: Callable
 
 
 def _joined(kept: Array, other: Array, axis: int, size: int) -> Array:
-    """Return the first places of one array and what comes after them in the other."""
+    """Join the first ``size`` positions of one array with the later ones of the other."""
     return np.concatenate([kept.take(range(size), axis), other.take(range(size, other.shape[axis]), axis)], axis)
 
 
@@ -214,14 +213,14 @@ def _drawn(specs: Sequence[TensorSpec], case: Case, further: int) -> dict[str, A
 def _asked(reference: Reference, feeds: Feeds) -> dict[str, Array] | None:
     try:
         answers = reference.oracle(feeds)
-    except Exception as error:  # noqa: BLE001 - whatever a user's module raises on inputs that it refuses
+    except Exception as error:  # noqa: BLE001 - a user's module may raise anything on inputs that it refuses
         expose_own(error)
         return None
     return None if answers is None else dict(answers)
 
 
 def _axis_of(array: Array, size: int) -> int | None:
-    """Return the axis of this size where there is exactly one, or None."""
+    """Return the axis of this size if exactly one has it, or None."""
     axes = [axis for axis, length in enumerate(array.shape) if length == size]
     return axes[0] if len(axes) == 1 else None
 
@@ -235,11 +234,11 @@ def _agree(setting: Setting, original: Array, other: Array, axis: int) -> bool:
 
 
 def _compared(question: PropertyMetrics, before: Array, after: Array, own: OutputMetrics | None) -> PropertyMetrics:
-    """Compare two results of one runtime, the first of which is taken for the truth."""
+    """Compare two results of one runtime, using the first as the truth."""
     found = compare(question.output, after, before, before)
     if found.problem is not None:
         return replace(question, problem=found.problem)
-    # `dropped` are those that only the first has: it stands for both truths.
+    # `dropped` elements are not finite in the first result only, as it serves as oracle and baseline.
     if found.unexpected or found.dropped:
         return replace(
             question, problem=f"{found.unexpected + found.dropped} elements are NaN or infinite in one setting alone"

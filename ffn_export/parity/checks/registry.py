@@ -1,4 +1,4 @@
-"""Every check of a whole graph. A new check is a file with a function ``check``, and its name here."""
+"""List of all checks of a whole graph. To add a check, write a file with a function ``check`` and list it here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.judging.check_result import CheckResult
 
 Check = Callable[[CheckedRun], CheckResult | None]
-"""Returns None where there is nothing to check."""
+"""Function that runs one check. It returns None if the check does not apply."""
 
 CHECKS: tuple[Check, ...] = (
     interface.check,

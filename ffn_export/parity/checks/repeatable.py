@@ -1,6 +1,6 @@
-"""Whether a reference gives the same numbers each time: what it draws anew is nothing that a graph could hold.
+"""Check that the reference returns the same numbers each time, since a graph cannot reproduce random draws.
 
-Without this, the distance between two calls of a module is taken for PyTorch's own error, and all the more is allowed.
+Without this check, the distance between two calls of a module would count as PyTorch's own error and widen the bound.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.references import Reference
 
-_UNITS = 64  # in the last place of the largest: threads that add in another order stay far below
+_UNITS = 64  # ULP of the largest number; differences from the order of additions in threads are far smaller
 
 
 def check(run: CheckedRun) -> CheckResult | None:
-    """Call the reference twice on the first case with numbers in it."""
+    """Run the reference twice on the first case with finite outputs."""
     case = run.first(result for result in run.results if any(output.elements for output in result.outputs))
     if case is None:
         return None
@@ -27,7 +27,7 @@ def check(run: CheckedRun) -> CheckResult | None:
 
 
 def differences(reference: Reference, feeds: Mapping[str, Array]) -> tuple[str, ...]:
-    """Run a reference twice on the same inputs, and name the outputs that differ, one line each."""
+    """Run a reference twice on the same inputs, and return one line for each output that differs."""
     first, second = reference.baseline(feeds), reference.baseline(feeds)
     return tuple(
         f"{reference.name} gives other numbers in {name!r} when it is called again with the same inputs (up to "
@@ -38,7 +38,7 @@ def differences(reference: Reference, feeds: Mapping[str, Array]) -> tuple[str, 
 
 
 def _apart(one: Array, other: Array) -> float:
-    """Return the largest difference between two outputs; 0 where it is one of rounding."""
+    """Return the largest difference between two outputs, or 0 if rounding explains it."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return float("inf")
     if one.dtype.kind not in "fV" and "float" not in one.dtype.name:

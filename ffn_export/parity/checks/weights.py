@@ -1,18 +1,18 @@
-"""Constants of a graph compared with the parameters that they come from.
+"""Compare the constants of a graph with the parameters that they come from.
 
-An error of 0.1 % in one weight stays below any fair bound on the outputs, so it is looked for where it is. A constant
-is traced by its numbers, wherever in the file it is (:mod:`constants.collect`). It may be
+An error of 0.1 % in one weight stays below any fair bound on the outputs, so constants are compared directly. A
+constant is traced by its numbers, wherever it is in the file (:mod:`constants.collect`). It may be
 
-1. one parameter in any order of its axes, times a number, ``1 +`` it, with a vector in its rows or columns
+1. one parameter with its axes in any order, times a number, plus 1, or with a vector in its rows or columns
    (:mod:`constants.layouts`);
-2. several side by side, a part of one, a sum or a product (:mod:`constants.combined`);
+2. several parameters side by side, a part of one, a sum or a product (:mod:`constants.combined`);
 3. rows of parameters in any order (:mod:`constants.rows`);
 4. an integer or boolean buffer (:mod:`constants.tables`);
 5. a parameter in few bits (:mod:`constants.quantized`).
 
-What fusing added to it is compared too. A constant that is only near a parameter is not taken for it if that is in the
-graph as it is: the ones of an operator that has to have a scale are near to every norm's weight. Constants that match
-no parameter are named, and so are parameters that no constant holds.
+Padding added by fusion is compared too. A constant that is only near a parameter is not traced to it if the graph
+holds that parameter exactly: the ones for a required scale input are near the weight of every norm. Constants that
+match no parameter are reported, and so are parameters that no constant holds.
 """
 
 from __future__ import annotations
@@ -40,24 +40,25 @@ from ffn_export.parity.reference import derived_parameters
 from ffn_export.parity.reference.module_trace import Watched
 from ffn_export.runtimes.torch_eager import to_numpy
 
-# Roundings of a norm over a row of a weight, which an exporter may have added up in another order.
+# Roundings of the norm of a weight's row, which an exporter may sum in another order.
 _SUMS = 64
-# Roundings of a few operators, each folded by itself; and the bytes of a number that has room for them.
+# Roundings of a few operators that are folded one by one.
 _FOLDED = 4
+# Bytes of the smallest dtype that these roundings apply to.
 _SINGLE = 4
-# How far a weight in few bits may be from its parameter and still be it.
+# Largest relative distance of a weight in few bits from its parameter.
 _FEW_BITS = 0.7
 _NAMES = re.compile(r"[^+(),\s]+")
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What became of a graph's constants.
+    """The comparison of a graph's constants with the parameters.
 
     Attributes:
-        traced: Each beside the parameters that it comes from.
-        untraced: Those that match no parameter.
-        unheld: Parameters that the module computes with and no constant holds, each with its shape.
+        traced: Constants that were traced to parameters.
+        untraced: Constants that match no parameter.
+        unheld: Parameters that the module reads and no constant holds.
     """
 
     traced: tuple[WeightMetrics, ...] = ()
@@ -66,12 +67,13 @@ class Weights:
 
 
 def compare_weights(model: ir.Model, module: torch.nn.Module, watched: Watched | None = None) -> Weights:
-    """Compare every constant that can be traced to parameters or buffers, and name the others.
+    """Compare every constant that can be traced to parameters or buffers, and list the others.
 
     Args:
-        model: The graph on trial.
-        module: The module that it comes from.
-        watched: What ``forward`` computes of parameters alone, and which of them it reads; None takes all as read.
+        model: The graph under test.
+        module: Module that the graph comes from.
+        watched: Trace of ``forward``, with the parameters that it reads and the tensors that it computes only from
+            parameters. None means that all parameters are read.
     """
     named = _arrays((*module.named_parameters(), *module.named_buffers()))
     tracer = _Tracer(module, named, {} if watched is None else watched.weights)
@@ -100,7 +102,7 @@ def compare_weights(model: ir.Model, module: torch.nn.Module, watched: Watched |
 
 @dataclass(frozen=True, eq=False)
 class _Stored:
-    """A constant as it is compared: without what fusing added, and with the numbers that few bits stand for."""
+    """A constant as it is compared: without padding from fusion, and dequantised."""
 
     constant: Constant
     array: Array
@@ -120,7 +122,7 @@ class _Stored:
 
 
 class _Tracer:
-    """The parameters of a module, as a graph may hold them."""
+    """Traces constants to the parameters of a module."""
 
     def __init__(
         self, module: torch.nn.Module, named: Mapping[str, Array], in_forward: Mapping[str, torch.Tensor]
@@ -130,20 +132,22 @@ class _Tracer:
         self._layouts = Layouts()
         for name, array in {**named, **computed, **as_it_runs}.items():
             if is_floating(array):
-                # An exporter folds what a module does as it runs operator by operator; half precision is what one of
-                # them rounded to it.
+                # An exporter folds the operators of a module one by one. In half precision only one of them rounds to
+                # that dtype.
                 folded = _FOLDED * epsilon(array) if array.dtype.itemsize >= _SINGLE else 0.0
                 of_sums = _SUMS * epsilon(array)
                 rounding = 0.0 if name in named else of_sums if name in computed else folded
                 self._layouts.add(name, array, rounding)
         self._tables = Tables({**named, **computed, **as_it_runs})
         self._rows = RowIndex(self._layouts)
-        # What a parameter is made into may be nearly the parameter, as a weight is whose norm is about the one asked
-        # for.
+        # A tensor computed from a parameter may be near it, such as a weight whose norm is already near the wanted one.
         self._made_into_others = derived_parameters.ingredients(module)
 
     def traced(self, stored: Iterable[_Stored]) -> dict[_Stored, Traced]:
-        """Return what each constant that can be traced should hold; exact ones first, which others are then not."""
+        """Return constant -> expected values, for constants that can be traced.
+
+        Exact matches come first. Other constants are then not traced to the same parameters by nearness alone.
+        """
         stored = list(stored)
         found: dict[_Stored, Traced] = {}
         for each in stored:
@@ -164,7 +168,7 @@ class _Tracer:
         if stored.few_bits is not None:
             found = self._layouts.nearest(array, without, _FEW_BITS) or combined(array, self._layouts, there)
             return None if found is None else rounded(stored.few_bits, found)
-        if is_setting(array):  # the only number of a parameter may be near that of any other
+        if is_setting(array):  # few distinct numbers may be near those of any parameter
             return self._layouts.nearest(array, without)
         return (
             self._layouts.nearly_all(array, without)
@@ -176,12 +180,12 @@ class _Tracer:
         )
 
     def resembles(self, array: Array) -> str:
-        """Return the parameter that a constant goes with although it is not it; empty where there is none."""
+        """Return the parameter that an untraced constant correlates with, or an empty string."""
         return self._layouts.resembles(array) if is_floating(array) else ""
 
 
 def _unmasked(stored: Array, expected: Array) -> Array:
-    """Return a table as it is expected in place of a constant: a mask in the two numbers of that."""
+    """Return the expected table in the numbers of a constant, since a mask may use any two numbers."""
     if as_mask(stored) is None or expected.dtype.kind != "b" or stored.dtype.kind == "b":
         return expected
     numbers: Array = np.where(expected.reshape(stored.shape), stored.max(), stored.min())

@@ -1,1 +1,1 @@
-"""Runs the cases on every runtime, measures their errors, and judges them."""
+"""Run the cases on every runtime, measure their errors, and judge them."""

@@ -1,14 +1,18 @@
-"""A verification held against an earlier one: what passed and fails, errors that grew, what is no longer judged.
+"""Compare a verification with an earlier one: new failures, grown errors, and subjects no longer judged.
 
-Errors of one build are deterministic: inputs are drawn from a seed, and a kernel adds in one order. They do change
-with the processor, the number of threads and the versions of the runtime, which pick other kernels that add in
-another order; then the largest error of an output is another draw from a distribution with heavy tails. So an error
-has grown only where the largest *and* the relative L2 error are more than :data:`GROWTH` times what they were, and the
-largest has used up more than :data:`SHARE` of what is allowed. On ill-conditioned rows, where it may have been small
-by luck, what it was counts at least as one rounding of the inputs, its conditioning. Everything that crosses its
-bound is a regression whatever it was. Errors on inputs of another seed are not compared.
+Errors of one build are deterministic: inputs are drawn from a seed, and a kernel adds in a fixed order. They change
+with the processor, the number of threads and the version of the runtime, because these select kernels that add in
+another order. The largest error of an output is then another draw from a heavy-tailed distribution. An error has
+therefore grown only if all of these hold:
 
-Both results are judged under the tolerances of the new one: what is compared is measurements, not allowances.
+1. The largest error and the relative L2 error are both more than :data:`GROWTH` times the earlier ones.
+2. The largest error exceeds :data:`SHARE` of its bound.
+
+On ill-conditioned rows the earlier error may have been small by luck, so it counts as at least the conditioning (one
+rounding of the inputs). An error that crosses its bound is a regression, however little it grew. Errors on inputs of
+different seeds are not compared.
+
+Both results are judged under the tolerances of the new one, so measurements are compared, not bounds.
 """
 
 from __future__ import annotations
@@ -24,18 +28,18 @@ from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes import environment
 
 GROWTH = 2.0
-SHARE = 0.5  # with PyTorch's own error small, half of the floor
+SHARE = 0.5  # half of the floor, if PyTorch's own error is small
 
 
 def compare(old: ParityResult, new: ParityResult) -> Comparison:
-    """Hold a verification against an earlier one of the same model.
+    """Compare a verification with an earlier one of the same model.
 
-    A runtime that judged then and was not asked now is noted; one that was asked and is unavailable is a regression,
-    and so are a case, an initialiser and a property that nobody judges any more. What is new is noted.
+    A runtime that was asked and is now unavailable is a regression, and so is a case, an initializer or a property
+    that is no longer judged. A runtime that was not asked this time is only a note, and so is anything new.
 
     Args:
-        old: The baseline.
-        new: What is held against it.
+        old: The stored baseline.
+        new: The result to compare with it.
     """
     before = old.rejudged(new.tolerances)
     judged = [case for case in before.cases if case.skipped is None]
@@ -66,7 +70,7 @@ def _checks(old: ParityResult, new: ParityResult) -> Iterator[Regression]:
 
 
 def _weights(old: ParityResult, new: ParityResult) -> Iterator[Regression]:
-    """Compare by parameter, since another export may name its initialisers otherwise."""
+    """Compare by parameter, since another export may name its initializers differently."""
     before, now = _by_parameter(old), _by_parameter(new)
     for parameter, weight in before.items():
         there = now.get(parameter)
@@ -80,7 +84,7 @@ def _weights(old: ParityResult, new: ParityResult) -> Iterator[Regression]:
 
 
 def _by_parameter(result: ParityResult) -> dict[str, WeightMetrics]:
-    """Return parameter -> the initialiser that holds it; one that packs several stands for each of them."""
+    """Return parameter -> the initializer that holds it. A packed initializer is listed under each parameter."""
     found: dict[str, WeightMetrics] = {}
     for weight in result.weights:
         for parameter in weight.parameter.split("+"):
@@ -91,7 +95,7 @@ def _by_parameter(result: ParityResult) -> dict[str, WeightMetrics]:
 
 
 def _missing(judged: Sequence[CaseResult], new: ParityResult) -> Iterator[Regression]:
-    """Say once for each runtime what it no longer judges."""
+    """Yield one regression for each runtime that no longer judges some cases."""
     there = {(case.runtime, case.case) for case in new.cases}
     gone = [case for case in judged if (case.runtime, case.case) not in there]
     for name, count in Counter(case.runtime for case in gone).items():
@@ -122,7 +126,7 @@ def _case(where: str, old: CaseResult, new: CaseResult, tolerances: Tolerances) 
         yield Regression("failure", where, f"passed and fails now: {failure}")
         return
     if old.seed != new.seed:
-        return  # on other inputs an error is another number: up to 3.5 times in norm, of one preset on five seeds
+        return  # errors depend on the seed: up to 3.5 times in norm, for one preset on five seeds
     before = {output.output: output for output in old.outputs}
     for output in new.outputs:
         grown = _growth(before[output.output], output, tolerances) if output.output in before else None
@@ -131,14 +135,14 @@ def _case(where: str, old: CaseResult, new: CaseResult, tolerances: Tolerances) 
 
 
 def _growth(old: OutputMetrics, new: OutputMetrics, tolerances: Tolerances) -> str | None:
-    """Return how an output's error grew, or None: not beyond the margin."""
+    """Return how an output's error grew, or None if it stayed within the margin."""
     share = verdict.factor(new, tolerances)
     if tolerances.relative_l2 is None and tolerances.closeness_of(new.output) is None:
         then, now, unit, least = old.actual.ulps, new.actual.ulps, "units in the last place", new.conditioning_ulps
     else:
         then, now, unit, least = verdict.factor(old, tolerances), share, "times what is declared", 0.0
     overall = new.actual.relative_l2 <= GROWTH * old.actual.relative_l2
-    # Written so that NaN has grown.
+    # Written so that NaN counts as grown.
     if share <= SHARE or now <= GROWTH * max(then, least) or overall:
         return None
     return f"error {now:.3g} {unit}, was {then:.3g}; {share:.0%} of what is allowed"

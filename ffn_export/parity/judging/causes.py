@@ -1,8 +1,8 @@
-"""What explains the failure of a case: a runtime that has no answer to empty tensors, a row of a mask without any key.
+"""Known causes of failing cases: empty tensors that a runtime mishandles, and mask rows without any key.
 
-An axis of 0 is where runtimes forget what ONNX says. Whether the graph is wrong there or the runtime is asked of ONNX's
-reference evaluator: where that gives what the oracle gives, the graph is right, and the case is warned of. A graph that
-is refused by both has failed.
+Runtimes often violate the ONNX specification on an axis of size 0. ONNX's reference evaluator decides whether the
+graph or the runtime is wrong: if the evaluator agrees with the oracle, the graph is right and the case is warned. A
+graph that the evaluator rejects, too, has failed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ffn_export.runtimes.reference import OnnxEvaluator
 
 
 class Causes:
-    """Looks for causes of one model's failures."""
+    """Finds causes of one model's failures."""
 
     def __init__(self, artifact: Artifact, tolerances: Tolerances) -> None:
         self._artifact = artifact
         self._tolerances = tolerances
 
     def named(self, evaluated: Evaluated, specs: Sequence[TensorSpec]) -> tuple[CaseResult, ...]:
-        """Return the results of a case, with causes of those that failed."""
+        """Return the results of a case, adding the cause to each failed one."""
         return tuple(
             self._named(result, evaluated, specs)
             if result.skipped is None and result.failure(self._tolerances) is not None
@@ -50,7 +50,7 @@ class Causes:
         return replace(result, hint=_unseen(result, evaluated.feeds, specs))
 
     def _is_right(self, evaluated: Evaluated) -> bool:
-        """Whether the graph gives what it should, as ONNX defines its operators."""
+        """Whether the graph agrees with the oracle on ONNX's reference evaluator."""
         if self._evaluator is None:
             return False
         try:
@@ -76,7 +76,7 @@ class Causes:
 
 
 def _unseen(result: CaseResult, feeds: Mapping[str, Array], specs: Sequence[TensorSpec]) -> str | None:
-    """Say so where an output is wrong in a row of which a mask shows nothing."""
+    """Return a hint if an output is wrong in a row that a mask hides completely."""
     wrong = [
         index
         for output in result.outputs
@@ -96,6 +96,6 @@ def _unseen(result: CaseResult, feeds: Mapping[str, Array], specs: Sequence[Tens
 
 
 def _may_be_mask(spec: TensorSpec) -> bool:
-    """Whether an input may say what is there, without being declared to show something in each row."""
+    """Whether an input may be a mask, without being declared as one that shows a key in each row."""
     is_of_bits = spec.dtype == "bool" or (not spec.is_floating and spec.value_range in (None, (0, 1)))
     return is_of_bits and not spec.is_mask and "pad" not in spec.name.lower()

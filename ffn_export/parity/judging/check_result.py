@@ -11,14 +11,14 @@ CheckVerdict = Literal["passed", "warned", "failed", "not checked"]
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found.
+    """The findings of one check.
 
     Attributes:
         name: Name of the check, such as ``interface``.
         verdict: ``failed`` if a finding is a fault.
-        words: The result in a few words, shown in tables.
+        words: Result in a few words, shown in tables.
         findings: One line for each fault.
-        notes: What a reader should know beside the verdict, a line each.
+        notes: Further information for the reader, one line each.
     """
 
     name: str
@@ -33,7 +33,7 @@ class CheckResult:
 
         Args:
             name: Name of the check.
-            holds: What is true where nothing is found, in a few words.
+            holds: Result in a few words if nothing is found.
             findings: One line for each fault.
             notes: See the class.
         """
@@ -48,5 +48,5 @@ class CheckResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
-        """Read what :meth:`to_dict` wrote."""
+        """Read the output of :meth:`to_dict`."""
         return cls(data["name"], data["verdict"], data["words"], tuple(data["findings"]), tuple(data["notes"]))

@@ -1,4 +1,4 @@
-"""Checks whose verdict depends on the tolerances: weights, properties, sizes. They are judged again with a result."""
+"""Checks whose verdict depends on the tolerances: weights, properties, sizes. Rejudging a result repeats them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DERIVED = frozenset({"weights", "properties", "sizes"})
 
 
 def derived_checks(result: ParityResult) -> Iterator[CheckResult]:
-    """Yield the check of the weights, one of the properties for each runtime, and that of the sizes."""
+    """Yield one check of the weights, one of the properties for each runtime, and one of the sizes."""
     yield _weights(result)
     for runtime in dict.fromkeys(each.runtime for each in result.properties):
         yield _properties(runtime, [each for each in result.properties if each.runtime == runtime], result)
@@ -45,7 +45,7 @@ def _weights(result: ParityResult) -> CheckResult:
 def _properties(runtime: str, asked: Sequence[PropertyMetrics], result: ParityResult) -> CheckResult:
     failures = {each: verdict.property_failure(each, result.tolerances) for each in asked}
     findings = tuple(f"{runtime}, {line}" for line in failures.values() if line is not None)
-    # Each property is asked along several axes and of several outputs.
+    # A property is tested along several axes and on several outputs.
     kinds = len({each.property for each in asked})
     broken = len({each.property for each, line in failures.items() if line is not None})
     words = f"{runtime}: {kinds} asked of it, {broken} broken"

@@ -1,4 +1,4 @@
-"""What a verification keeps of a case beside its numbers: failing inputs, as vectors to replay; outputs to look at."""
+"""Files that a verification writes for a case: failing inputs as test vectors, or all inputs and outputs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Evaluated:
         case: The case.
         feeds: Input name -> array.
         truths: Output name -> the oracle's array.
-        outputs: Runtime -> output name -> array; none of a runtime that raised.
-        results: What was measured, one result a runtime.
+        outputs: Runtime -> output name -> array, without runtimes that raised.
+        results: One result for each runtime.
     """
 
     case: Case
@@ -39,10 +39,10 @@ class Evaluated:
 
 
 class Keeper(Protocol):
-    """Keeps something of every case."""
+    """Stores data of every case."""
 
     def keep(self, evaluated: Evaluated) -> tuple[CaseResult, ...]:
-        """Return the results, with what is to be noted on them."""
+        """Store data of the case and return its results, annotated where needed."""
         ...
 
 
@@ -50,13 +50,13 @@ class Keeper(Protocol):
 class FailingInputs:
     """Writes the inputs of failing cases as ONNX test vectors: ``DIRECTORY/CASE/test_data_set_0/input_0.pb``.
 
-    The expected outputs beside them are the oracle's, in the dtypes of the graph.
+    The expected outputs are those of the oracle, cast to the dtypes of the graph.
 
     Attributes:
-        directory: Where to; it is made when the first case fails.
-        tolerances: What a failure is.
-        most: How many cases are written; a broken model fails in all of them.
-        problem: Why nothing could be written, where that is so.
+        directory: Destination, created when the first case fails.
+        tolerances: Tolerances that decide what a failure is.
+        most: Largest number of cases to write, since a broken model fails in all of them.
+        problem: Reason why writing failed, or None.
     """
 
     directory: Path
@@ -88,7 +88,7 @@ class FailingInputs:
 
 @dataclass(frozen=True)
 class AllOutputs:
-    """Writes every case: ``DIRECTORY/CASE/inputs.npz``, ``oracle.npz`` and one file a runtime."""
+    """Writes every case: ``DIRECTORY/CASE/inputs.npz``, ``oracle.npz`` and one file for each runtime."""
 
     directory: Path
 
@@ -111,10 +111,10 @@ class AllOutputs:
 
 
 def slug(name: str) -> str:
-    """Return a name as that of a directory."""
+    """Return a name in a form that is valid for a directory."""
     return re.sub(r"[^\w.=,-]+", "-", name)
 
 
 def _plain(array: Array) -> Array:
-    """Return an array that ``.npz`` files can hold: they know no bfloat16, and float32 holds all of its numbers."""
+    """Cast bfloat16 to float32 without loss, since ``.npz`` files cannot store bfloat16."""
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array

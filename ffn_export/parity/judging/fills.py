@@ -1,7 +1,7 @@
-"""Constants that fill places of an output, such as the -1e9 of tokens that are forbidden.
+"""Fill constants in an output, such as the -1e9 of forbidden tokens.
 
-An error is counted in units of the last place of the output's own scale. A constant that is many times as large as
-whatever is computed beside it would be that scale, and no error of the rest would show.
+Errors are measured in ULP at the output's scale, its largest magnitude. A fill far larger than the computed values
+would set that scale and hide their errors.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import numpy as np
 
 from ffn_export.core.types import Array
 
-# By how much a fill is beyond the rest. Numbers that a clip or a saturated activation repeats are of the rest's size.
+# Smallest ratio of a fill to the rest. Values repeated by a clip or a saturated activation are of the rest's size.
 _BEYOND = 64
 _MOST_VALUES = 4
 
 
 def fills(truth: Array) -> Array | None:
-    """Return where an output holds numbers that it repeats and that are far beyond all others; None for nowhere.
+    """Return where an output holds repeated numbers far larger than all others, or None if it has none.
 
     Args:
-        truth: The output in float64, in which what is computed is hardly ever the same twice.
+        truth: The output in float64, where computed values are hardly ever equal.
     """
     size = np.where(np.isfinite(truth), np.abs(truth), 0.0)
     repeated: list[float] = []
     rest = size
     while len(repeated) <= _MOST_VALUES:
         largest = float(rest.max(initial=0.0))
-        if largest == 0.0:  # nothing is left to have a scale of its own
+        if largest == 0.0:  # no computed values are left to set a scale
             return None
         if np.count_nonzero(rest == largest) < 2:
             break

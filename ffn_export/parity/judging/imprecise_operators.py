@@ -1,7 +1,7 @@
-"""Operators that are known to be less accurate than the nodes that they replace, most of all on ill-conditioned rows.
+"""Operators known to be less accurate than the nodes that they replace, most of all on ill-conditioned rows.
 
-A graph that holds one may leave the bound that the plain form keeps: it is warned, with the factor, as far as the
-operator's own sums explain the error, or on ill-conditioned rows their conditioning.
+A graph with one of them may exceed a bound that the decomposed operator meets. The case is warned, with the factor,
+if the operator's summation or, on ill-conditioned rows, the conditioning explains the error.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ if TYPE_CHECKING:  # results know these operators, and reports load results only
 
 _IN_ORDER = "is less accurate than the plain nodes: it sums a row in float32, one element after the other"
 
-# ``domain::Operator`` -> why. Measured with onnxruntime 1.31 on one CPU in float32, as multiples of what is allowed,
-# on 64 rows with a mean of 1,000 times their spread, at widths of 12, 100, 512, 1,024 and 4,096: 0.3, 0.6, 1.6, 2.4
-# and 3.9 for the first, up to 1.6 for the second, up to 0.36 for the plain nodes. In half precision it is the plain
-# nodes that are less accurate.
+# ``domain::Operator`` -> reason. Measured with onnxruntime 1.31 on one CPU in float32, on 64 rows with a mean of 1,000
+# times their spread, as multiples of the bound. First operator: 0.3, 0.6, 1.6, 2.4 and 3.9 at widths of 12, 100, 512,
+# 1,024 and 4,096. Second operator: up to 1.6. Plain nodes: up to 0.36. In half precision the plain nodes are less
+# accurate.
 IMPRECISE: Mapping[str, str] = {
     "com.microsoft::SkipLayerNormalization": _IN_ORDER,
     "com.microsoft::SkipSimplifiedLayerNormalization": _IN_ORDER,
 }
 
-# Whose kernels they are. ONNX's evaluator has NumPy's, which sum in pairs: nothing excuses it.
+# Runtimes with these kernels. ONNX's evaluator uses NumPy, which sums in pairs, so it gets no excuse.
 _RUNTIMES = frozenset({"ort-cpu", "ort-cuda"})
 
 
 def imprecise_operators(model: ir.Model, runtime: str) -> tuple[str, ...]:
-    """Return which of them a runtime meets in a model, as ``domain::Operator``, sorted."""
+    """Return the imprecise operators that a runtime executes in a model, as sorted ``domain::Operator``."""
     return imprecise_among(model.graph.all_nodes(), runtime)
 
 
 def imprecise_among(nodes: Iterable[ir.Node], runtime: str) -> tuple[str, ...]:
-    """Return which of them a runtime meets in nodes, as ``domain::Operator``, sorted."""
+    """Return the imprecise operators that a runtime executes among nodes, as sorted ``domain::Operator``."""
     if runtime not in _RUNTIMES:
         return ()
     present = {f"{node.domain}::{node.op_type}" for node in nodes}

@@ -1,7 +1,7 @@
-"""The precision that an output is computed in, where a graph casts at its border: float16 between float32 inputs.
+"""The precision that an output is computed in, if a graph casts at its border, such as float16 between float32 inputs.
 
-What is computed in float16 is no better for being cast to float32 at the end. ONNX Runtime's CPU provider has few
-kernels in float16 and leaves out casts between nodes, so it may be as exact as float32 on one graph and not on another.
+A cast to float32 at the end does not undo the rounding to float16. ONNX Runtime's CPU execution provider has few
+float16 kernels and removes casts between nodes, so it may be as exact as float32 on one graph and not on another.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _HALVES = {ir.DataType.BFLOAT16: "bfloat16", ir.DataType.FLOAT16: "float16"}  # 
 
 
 def inner_precisions(model: ir.Model) -> Mapping[str, str]:
-    """Return output name -> dtype: the coarsest half precision that something computed of an input on its way is in.
+    """Return output name -> coarsest half-precision dtype on the paths from the inputs to that output.
 
-    Weights that are only stored in half precision do not count. Nodes are in the order of the data.
+    Weights that are only stored in half precision do not count. Requires topologically sorted nodes.
     """
     on_the_way = {value: {value.dtype} & _HALVES.keys() for value in model.graph.inputs}
     for node in model.graph:

@@ -1,4 +1,4 @@
-"""What is measured of one output, one initialiser or one property. Plain data; :mod:`verdict` judges it."""
+"""Measurements of one output, one initializer or one property. Plain data; :mod:`verdict` judges it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-# Integers and booleans have no last place: each that is wrong counts so many, far above any bound.
+# ULP that each wrong integer or boolean counts, far above any bound.
 UNITS_OF_AN_ELEMENT = 1024
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far an array is from the oracle, over the elements that are finite in both.
+    """Distance of an array from the oracle, over the elements that are finite in both.
 
     Attributes:
         max_abs: Largest absolute difference.
-        relative_l2: L2 norm of the difference over that of the oracle; infinite where only the oracle is zero.
-        ulps: ``max_abs`` in units of the last place of the output's dtype at the output's own scale.
-        snr_db: Signal-to-noise ratio, ``-20 log10(relative_l2)``, in dB; infinite where nothing differs.
-        cosine: Cosine of the angle between both, as vectors; 1 where both are zero.
-        nan: Elements that are NaN.
-        inf: Elements that are infinite.
+        relative_l2: L2 norm of the difference over that of the oracle; infinite if only the oracle is zero.
+        ulps: ``max_abs`` in ULP of the output's dtype at the output's scale.
+        snr_db: Signal-to-noise ratio, ``-20 log10(relative_l2)``, in dB; infinite if nothing differs.
+        cosine: Cosine of the angle between the two as vectors; 1 if both are zero.
+        nan: Number of NaN elements.
+        inf: Number of infinite elements.
         worst_index: Index of the largest difference; empty for an output without elements.
     """
 
@@ -36,7 +36,7 @@ class Deviation:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Deviation:
-        """Read what ``dataclasses.asdict`` gave."""
+        """Read the output of ``dataclasses.asdict``."""
         return cls(**measured(cls, data))
 
 
@@ -45,32 +45,32 @@ EXACT = Deviation()
 
 @dataclass(frozen=True)
 class OutputMetrics:
-    """One output of one run, beside what PyTorch in the working dtype makes of it.
+    """Errors of one output in one run: those of the runtime, and those of PyTorch in the working dtype.
 
     Attributes:
-        output: Its name.
+        output: Name of the output.
         dtype: Element type of the output.
-        scale: Largest finite magnitude of the oracle's output, besides constants far beyond the rest (``fills``).
-        actual: How far the runtime is from the oracle. Of integers and booleans, the units in the last place count
-            elements: 1,024 for each that neither the oracle nor PyTorch has.
-        baseline: How far PyTorch in the working dtype is from the oracle.
-        conditioning_ulps: How far one rounding of the inputs moves the oracle, in units of the last place; 0 on a
-            well-conditioned case, where it is not measured and nothing is allowed for it.
-        unexpected: Elements that are not finite in one of runtime and oracle, and that neither the oracle nor
-            PyTorch has as the same NaN or infinity; but for ``dropped``.
-        unexpected_index: Index of the first of them.
-        dropped: Elements that are not finite in the oracle and in PyTorch, and something else here: a number, or the
-            other of NaN and infinity.
+        scale: Largest finite magnitude of the oracle's output, without constants far beyond the rest (``fills``).
+        actual: Distance of the runtime from the oracle. For integers and booleans, ``ulps`` is 1,024 for each element
+            that equals neither the oracle nor PyTorch.
+        baseline: Distance of PyTorch in the working dtype from the oracle.
+        conditioning_ulps: Change of the oracle under one rounding of the inputs, in ULP. 0 on a well-conditioned
+            case, which is not measured and gets no allowance.
+        unexpected: Number of elements that are not finite in the runtime or in the oracle, and that equal the NaN or
+            infinity of neither the oracle nor PyTorch. Excludes ``dropped``.
+        unexpected_index: Index of the first unexpected element.
+        dropped: Number of elements that are not finite in the oracle and in PyTorch and differ in the runtime: a
+            number, or infinity for NaN and the reverse.
         frontier: ``(absolute difference, magnitude of the oracle)`` of the elements that decide, for any ``atol``
             and ``rtol``, whether ``difference <= atol + rtol * magnitude`` holds everywhere.
-        problem: What keeps it from being compared at all: a missing output, another shape or dtype.
-        settled_ulps: The runtime's largest error where PyTorch has not lost its way, in units of the last place; a
-            row on which PyTorch's error is far above its usual one says nothing of the others.
-        settled_baseline_ulps: PyTorch's largest error there.
-        settled_index: Index of the runtime's largest error there.
-        elements: How many were compared, which are finite; None in a result of before that was said.
-        inner_units: One unit in the last place of the dtype that the reference computes it in, in units of its own:
-            8,192 of a float32 output that is cast from float16.
+        problem: Reason why the output cannot be compared, such as a missing output or another shape or dtype.
+        settled_ulps: Largest error of the runtime over the rows where PyTorch itself is accurate, in ULP. A row on
+            which PyTorch's error is far above its usual one says nothing about the others.
+        settled_baseline_ulps: Largest error of PyTorch over these rows, in ULP.
+        settled_index: Index of the runtime's largest error in these rows.
+        elements: Number of compared elements, which are finite; None in results older than this field.
+        inner_units: One ULP of the dtype that the reference computes the output in, in ULP of the output's dtype:
+            8,192 for a float32 output cast from float16.
     """
 
     output: str
@@ -92,16 +92,16 @@ class OutputMetrics:
 
     @property
     def is_floating(self) -> bool:
-        """Whether its numbers may be off by a rounding; integers and booleans are right or wrong."""
+        """Whether rounding errors are possible; integers and booleans are right or wrong."""
         return "float" in self.dtype
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, without what an older result did not say and what goes without saying."""
+        """Return plain data, without fields that are at their default and that older results do not have."""
         return _said(asdict(self), elements=None, inner_units=1.0)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> OutputMetrics:
-        """Read what ``dataclasses.asdict`` gave."""
+        """Read the output of ``dataclasses.asdict``."""
         nested = {name: Deviation.from_dict(data[name]) for name in ("actual", "baseline")}
         frontier = tuple((float(error), float(size)) for error, size in data["frontier"])
         return cls(**{**measured(cls, data), **nested, "frontier": frontier})
@@ -112,13 +112,13 @@ class WeightMetrics:
     """One constant, compared with the parameter that it was traced to.
 
     Attributes:
-        initializer: Its name in the graph, behind that of the function that it is in.
-        parameter: The module's parameter or buffer; several joined by ``+`` where they are packed into one.
-        how: How it holds the parameter: ``as it is``, ``transposed``, ``packed``, ``times 0.125``, ``1 + it`` …
-        differing: Number of elements that are not the parameter's.
+        initializer: Name in the graph, prefixed by the name of its function if it is in one.
+        parameter: Name of the module's parameter or buffer; several are joined by ``+`` if they are packed into one.
+        how: Relation to the parameter: ``as it is``, ``transposed``, ``packed``, ``times 0.125``, ``1 + it`` …
+        differing: Number of elements that differ from the parameter.
         max_relative: Largest difference over the largest magnitude of the parameter.
         relative_l2: L2 norm of the difference over that of the parameter.
-        worst_index: Where the largest difference is.
+        worst_index: Index of the largest difference.
     """
 
     initializer: str
@@ -131,7 +131,7 @@ class WeightMetrics:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> WeightMetrics:
-        """Read what ``dataclasses.asdict`` gave."""
+        """Read the output of ``dataclasses.asdict``."""
         return cls(**measured(cls, data))
 
 
@@ -140,9 +140,9 @@ class UntracedConstant:
     """A constant that matches no parameter, or a parameter that no constant holds.
 
     Attributes:
-        name: Its name.
-        type: Its dtype and shape, such as ``float32[32,64]``.
-        resembles: Of a constant, the parameter that it goes with although most of its numbers are others.
+        name: Name of the constant or parameter.
+        type: Dtype and shape, such as ``float32[32,64]``.
+        resembles: For a constant, the parameter that it belongs to although most of its numbers differ.
     """
 
     name: str
@@ -151,30 +151,30 @@ class UntracedConstant:
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """Sizes of its axes, in no order and without those of size 1: what a constant and its parameter share."""
+        """Sorted sizes of the axes, without those of size 1; a constant and its parameter agree in them."""
         return tuple(sorted(size for size in self.type.partition("[")[2].rstrip("]").split(",") if size != "1"))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> UntracedConstant:
-        """Read what ``dataclasses.asdict`` gave."""
+        """Read the output of ``dataclasses.asdict``."""
         return cls(**measured(cls, data))
 
 
 @dataclass(frozen=True)
 class PropertyMetrics:
-    """One property of the reference, asked of a runtime: its results in one setting beside those in another.
+    """One property of the reference, tested on a runtime by comparing its results in two settings.
 
     Attributes:
         runtime: Name of the runtime.
-        property: What was asked, such as ``permuting tokens permutes results``.
+        property: The property, such as ``permuting tokens permutes results``.
         output: Name of the output.
-        ulps: Largest difference between both settings, in units of the last place at the output's own scale.
+        ulps: Largest difference between both settings, in ULP at the output's scale.
         relative_l2: L2 norm of the difference over that of the result in the first setting.
-        baseline_ulps: PyTorch's own error there, which the difference is judged against.
-        worst_index: Where the largest difference is.
-        exact: Whether the bits must be the same.
-        problem: What keeps it from being compared: the runtime raised, or a value is not finite in one setting alone.
-        inner_units: As of the output.
+        baseline_ulps: PyTorch's own error on the output, which sets the bound.
+        worst_index: Index of the largest difference.
+        exact: Whether the bits must be equal.
+        problem: Reason why the settings cannot be compared: the runtime raised, or a value is not finite in only one.
+        inner_units: See :class:`OutputMetrics`.
     """
 
     runtime: str
@@ -189,12 +189,12 @@ class PropertyMetrics:
     inner_units: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, as of an output."""
+        """Return plain data, without ``inner_units`` if it is 1."""
         return _said(asdict(self), inner_units=1.0)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PropertyMetrics:
-        """Read what ``dataclasses.asdict`` gave."""
+        """Read the output of ``dataclasses.asdict``."""
         return cls(**measured(cls, data))
 
 
@@ -203,7 +203,7 @@ def _said(data: dict[str, Any], **silent: object) -> dict[str, Any]:
 
 
 def measured(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a kind of metrics as they were measured: JSON names NaN and infinity by strings."""
+    """Return the fields of a metrics class from JSON data, which writes NaN and infinity as strings."""
     known = {field.name: field.type for field in fields(kind)}
     given = {name: value for name, value in data.items() if name in known}
     floats = {name: float(value) for name, value in given.items() if known[name] == "float"}

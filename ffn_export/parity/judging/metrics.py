@@ -14,8 +14,8 @@ from ffn_export.parity.judging.measures import UNITS_OF_AN_ELEMENT, Deviation, O
 
 _BINS = 4096
 
-# A row on which PyTorch's error is so many times that of most rows has lost its way: one that sees no key, whose scores
-# vanish in -1e9 in float32 and not in float64. Narrow rows are not told apart, their errors vary by chance.
+# PyTorch is lost on a row if its error is this many times that of most rows: for example on a row that sees no key,
+# whose scores vanish in -1e9 in float32 and not in float64. Narrow rows are exempt, as their errors vary by chance.
 _LOST = 16
 _NARROW = 16
 
@@ -28,15 +28,15 @@ def compare(
     conditioning: float = 0.0,
     computed_in: str | None = None,
 ) -> OutputMetrics:
-    """Compare one output with the oracle, beside the baseline's own distance.
+    """Measure the distance of one output, and of the baseline, from the oracle.
 
     Args:
         name: Name of the output.
-        actual: What the runtime gave, or None where the output is missing.
-        oracle: The float64 (or integer) truth.
-        baseline: PyTorch's output in the working dtype; it says which dtype and shape are right.
-        conditioning: How far one rounding of the inputs moves the oracle, where the case is ill-conditioned.
-        computed_in: The dtype that the reference computes it in, where that is coarser than the output's own.
+        actual: Output of the runtime, or None if it is missing.
+        oracle: Float64 (or integer) truth.
+        baseline: PyTorch's output in the working dtype, which defines the expected dtype and shape.
+        conditioning: Change of the oracle under one rounding of the inputs, if the case is ill-conditioned.
+        computed_in: Dtype that the reference computes the output in, if coarser than the output's dtype.
     """
     if actual is None:
         return OutputMetrics(name, problem="the runtime has no such output")
@@ -54,7 +54,7 @@ def compare(
     unit = unit_in_the_last_place(scale, actual.dtype)
     exact_error = error = _error(have, truth)
     own_error = _error(own, truth)
-    if filled is not None:  # a fill is judged at its own scale
+    if filled is not None:  # fills are judged at the scale of the fills
         weight = unit / unit_in_the_last_place(_scale(truth[filled]), actual.dtype)
         error, own_error = (np.where(filled, weight * each, each) for each in (error, own_error))
     settled = _settled(own_error, unit)
@@ -82,10 +82,10 @@ def compare(
 
 
 def _of_integers(name: str, actual: Array, oracle: Array, baseline: Array, conditioning: float) -> OutputMetrics:
-    """Compare integers or booleans.
+    """Compare integers or booleans for equality.
 
-    Not by how much: the index of the largest of two equal numbers may be any. And not in float64, which has no more
-    than 53 bits of an integer.
+    The size of a difference means nothing: ArgMax may return the index of either of two equal numbers. The comparison
+    is not made in float64, which holds only 53 bits of an integer.
     """
     have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
     unit = unit_in_the_last_place(0.0, actual.dtype)
@@ -110,7 +110,7 @@ def _scale(truth: Array) -> float:
 
 
 def unit_in_the_last_place(scale: float, dtype: np.dtype[np.generic]) -> float:
-    """Return the spacing of ``dtype`` at ``scale``; 1 for integers and booleans, which must be equal."""
+    """Return the spacing of ``dtype`` at ``scale``; 1/1,024 for integers and booleans, which must be equal."""
     if not _is_floating(dtype):
         return 1.0 / UNITS_OF_AN_ELEMENT
     number = np.asarray(scale).astype(dtype)
@@ -118,7 +118,7 @@ def unit_in_the_last_place(scale: float, dtype: np.dtype[np.generic]) -> float:
         unit = float(np.abs(np.spacing(number).astype(np.float64)))
     if math.isfinite(unit):
         return unit
-    # The largest number, which masks are made of, has no number above it.
+    # The largest number, which masks use, has no number above it.
     return float(np.spacing(np.nextafter(number, np.zeros_like(number))).astype(np.float64))
 
 
@@ -129,8 +129,8 @@ def _is_floating(dtype: np.dtype[np.generic]) -> bool:
 def frontier(error: Array, size: Array) -> tuple[tuple[float, float], ...]:
     """Return the elements that decide any test ``error <= atol + rtol * size``, as ``(error, size)``.
 
-    For one ``rtol`` the element with the largest ``error - rtol * size`` decides. Over all ``rtol >= 0`` those are the
-    corners of the upper convex hull on its rising side, a few points of any number of elements (Andrew 1979, "Another
+    For one ``rtol`` the element with the largest ``error - rtol * size`` decides. For all ``rtol >= 0`` the deciding
+    elements are the corners of the upper convex hull on its rising side, which are few (Andrew 1979, "Another
     efficient algorithm for convex hulls in two dimensions").
     """
     sizes, errors = size.reshape(-1), error.reshape(-1)
@@ -140,7 +140,7 @@ def frontier(error: Array, size: Array) -> tuple[tuple[float, float], ...]:
     hull: list[tuple[float, float]] = []
     for point in zip(sizes[candidates][order].tolist(), errors[candidates][order].tolist(), strict=True):
         if hull and point[1] <= hull[-1][1]:
-            continue  # a smaller magnitude has a larger error, and decides always
+            continue  # an element of smaller magnitude has a larger error and always decides
         while len(hull) > 1 and _turns_left(hull[-2], hull[-1], point):
             hull.pop()
         hull.append(point)
@@ -148,7 +148,7 @@ def frontier(error: Array, size: Array) -> tuple[tuple[float, float], ...]:
 
 
 def _rises(sizes: Array, errors: Array) -> Array:
-    """Whether an error is above all of clearly smaller magnitudes: few of millions are, and only those can decide."""
+    """Whether an error exceeds those of all clearly smaller magnitudes. Few of millions do; only they can decide."""
     bins = np.minimum(sizes / (sizes.max(initial=0.0) or 1.0) * _BINS, _BINS - 1).astype(np.intp)
     largest = np.zeros(_BINS)
     np.maximum.at(largest, bins, errors)
@@ -163,7 +163,7 @@ def _turns_left(a: tuple[float, float], b: tuple[float, float], c: tuple[float, 
 
 
 def _error(actual: Array, truth: Array) -> Array:
-    """Return absolute differences, 0 where either is not finite."""
+    """Return absolute differences, 0 where either array is not finite."""
     finite = np.isfinite(actual) & np.isfinite(truth)
     with np.errstate(invalid="ignore", over="ignore"):
         error: Array = np.where(finite, np.abs(actual - truth), 0.0)
@@ -171,9 +171,9 @@ def _error(actual: Array, truth: Array) -> Array:
 
 
 def _settled(own_error: Array, unit: float) -> Array:
-    """Return, broadcast along the last axis, whether PyTorch's error on a row is near its usual one.
+    """Return whether PyTorch's error on each row is near its usual one, broadcast along the last axis.
 
-    Usual is the lower quartile, so that up to three quarters of the rows may be lost.
+    The usual error is the lower quartile, so PyTorch may be lost on up to three quarters of the rows.
     """
     if own_error.ndim < 2 or own_error.shape[-1] < _NARROW or not own_error.size:
         return np.ones((), bool)
@@ -212,7 +212,7 @@ def _relative(error: float, norm: float) -> float:
 
 
 def _norm(array: Array) -> float:
-    """Return the L2 norm; scaled, so that squares neither overflow nor vanish."""
+    """Return the L2 norm, scaled so that squares neither overflow nor underflow."""
     largest = float(np.abs(array).max(initial=0.0))
     return largest * float(np.linalg.norm(array / largest)) if largest else 0.0
 

@@ -1,4 +1,4 @@
-"""What was measured, and the verdict over it. Plain data: a stored result can be judged again."""
+"""The measurements of a verification and their verdict. Plain data: a stored result can be judged again."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from ffn_export.runtimes.environment import Environment
 
 CaseStatus = Literal["passed", "warned", "failed", "skipped"]
 
-# Version of the stored form, which grows with every change that a reader has to know of.
+# Version of the stored format, increased by every change that a reader must know.
 FORMAT = 2
 
 
 @dataclass(frozen=True)
 class CaseResult:
-    """One runtime on one case.
+    """The result of one runtime on one case.
 
     Attributes:
         runtime: Name of the runtime.
         case: Name of the case, such as ``batch=3,seq=5 normal``.
         sizes: Size of each symbolic dimension.
         values: Kind of the values.
-        seed: Seed that draws them.
+        seed: Seed of the drawn values.
         outputs: Metrics of each output.
-        error: What the runtime raised, where it did.
-        skipped: Why there is nothing to compare with, where the reference itself refuses the case.
-        imprecise_operators: The graph's operators that are known to be less accurate than the nodes they replace.
-        caveats: What is known of the runtime's arithmetic that may explain an error on this case.
-        saved: Where the inputs were written, as an ONNX test vector; None where they were not.
-        hint: What in the inputs explains a failure, and what to do; None where nothing is known to.
+        error: Error that the runtime raised, or None.
+        skipped: Reason why the case was not compared, such as a reference that refuses the inputs.
+        imprecise_operators: Operators of the graph that are less accurate than the nodes they replace.
+        caveats: Caveats of the runtime that may explain an error on this case.
+        saved: Path of the inputs, written as an ONNX test vector; None if they were not written.
+        hint: Property of the inputs that explains a failure, with a remedy; None if unknown.
     """
 
     runtime: str
@@ -64,7 +64,7 @@ class CaseResult:
         return next((failure for failure in found if failure is not None), None)
 
     def output_failure(self, output: OutputMetrics, tolerances: Tolerances) -> str | None:
-        """Return why an output fails, or None where it is right or its error is explained."""
+        """Return why an output fails, or None if it is right or its error is explained."""
         if EMPTY_TENSORS in self.caveats:
             return None
         excused = bool(self.imprecise_operators)
@@ -76,17 +76,17 @@ class CaseResult:
     def _is_beyond_budget(self, tolerances: Tolerances) -> bool:
         """Whether a budget is declared and the values are extreme.
 
-        A model that is meant to differ, as one with weights in few bits, is judged on ordinary values: next to zero,
-        one rounding of the weights is more than any budget of the output.
+        A model that is meant to differ, such as one with weights in few bits, is judged on ordinary values. Near
+        zero, one rounding of the weights exceeds any budget of the output.
         """
         return tolerances.relative_l2 is not None and self.values in EXTREME
 
     def factor(self, tolerances: Tolerances) -> float:
-        """Return the largest error of an output as a multiple of what is allowed; 0 where none was compared."""
+        """Return the largest error of an output as a multiple of its bound; 0 if none was compared."""
         return max((verdict.factor(output, tolerances) for output in self.outputs), default=0.0)
 
     def warning(self, tolerances: Tolerances) -> str | None:
-        """Return by how much the case leaves the bound and why that is no failure, or None."""
+        """Return by how much the case exceeds its bound and why that is no failure, or None."""
         beyond = self._is_beyond_budget(tolerances)
         known = bool(self.imprecise_operators or self.caveats or beyond)
         if not known or self.skipped is not None or self.failure(tolerances) is not None:
@@ -102,7 +102,7 @@ class CaseResult:
         factor = self.factor(tolerances)
         times = (
             f": {factor:.2f} times what is allowed" if factor > 1 else ""
-        )  # else it is NaN that is not as it should be
+        )  # otherwise a NaN or infinity is not the expected one
         of_budget = [f"{self.values} values are extreme, and a budget is for ordinary ones"] if beyond else []
         return f"{outside}{times}; {' and '.join([*operators, *of_runtime, *of_budget])}"
 
@@ -115,7 +115,7 @@ class CaseResult:
         return "passed" if self.warning(tolerances) is None else "warned"
 
     def to_dict(self, tolerances: Tolerances) -> dict[str, Any]:
-        """Return plain data for JSON, with the verdict under these tolerances beside the measurements."""
+        """Return plain data for JSON: the measurements, and the verdict under these tolerances."""
         warning = self.warning(tolerances)
         judged = {"status": self.status(tolerances), "factor": self.factor(tolerances), "warning": warning}
         outputs = [output.to_dict() for output in self.outputs]
@@ -124,7 +124,7 @@ class CaseResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CaseResult:
-        """Read what :meth:`to_dict` wrote; the verdict is derived again."""
+        """Read the output of :meth:`to_dict`, and derive the verdict again."""
         known = {key: value for key, value in data.items() if key in {f.name for f in fields(cls)}}
         outputs = tuple(map(OutputMetrics.from_dict, data["outputs"]))
         return cls(
@@ -139,23 +139,23 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class ParityResult:
-    """Everything that a verification found.
+    """The result of a verification.
 
     Attributes:
-        model: What was verified.
-        against: What it was compared with.
-        tolerances: What was allowed.
-        cases: Each runtime on each case.
+        model: Name of the verified file.
+        against: Name of the reference.
+        tolerances: Tolerances that the measurements are judged under.
+        cases: Result of each runtime on each case.
         unavailable: Runtime -> why it could not judge.
-        checks: Checks of the whole graph; :attr:`all_checks` has those beside that depend on the tolerances.
+        checks: Checks that do not depend on the tolerances; :attr:`all_checks` adds those that do.
         weights: Constants that were traced to parameters.
-        properties: Properties of the reference, asked of each runtime; empty where the reference has none.
-        notes: What a reader should know beside the verdict, such as why failing inputs could not be kept.
-        placement: Runtime -> device or provider -> nodes.
+        properties: Properties of the reference, tested on each runtime; empty if the reference has none.
+        notes: Further information for the reader, such as why failing inputs could not be written.
+        placement: Runtime -> device or execution provider -> number of nodes.
         precision: Runtime -> floating-point dtypes that it computed in.
-        environment: Where it ran.
-        declared_by_bundle: Whether the tolerances are those that the bundle under test declares of itself.
-        sizes: What sizes do in the graph, and at which it was not judged; None where cases were given.
+        environment: Environment of the run.
+        declared_by_bundle: Whether the bundle under test declares these tolerances itself.
+        sizes: Uses of sizes in the graph, and sizes that were not judged; None if the caller gave the cases.
         untraced: Constants that match no parameter.
         unheld: Parameters that the module reads and no constant holds.
     """
@@ -179,7 +179,7 @@ class ParityResult:
 
     @property
     def all_checks(self) -> tuple[CheckResult, ...]:
-        """Every check of the whole graph, with those of weights, properties and sizes under these tolerances."""
+        """Every check of the whole graph, including weights, properties and sizes under these tolerances."""
         return (*self.checks, *derived_checks(self))
 
     @property
@@ -189,10 +189,10 @@ class ParityResult:
 
     @property
     def allowance(self) -> str:
-        """What a reader of the verdict must know of what was declared, in a few words; mostly empty.
+        """A caution about the declared tolerances, in a few words; mostly empty.
 
-        A bundle that declares how far it may be off judges itself. A tolerance under which zeros would pass on most
-        cases judges nothing, whoever declares it.
+        It tells that the bundle under test declares the tolerances itself, or that they are so large that zeros would
+        pass on most cases.
         """
         declared = self.tolerances.declared_words()
         compared = [output for case in self.cases for output in case.outputs if output.scale > 0]
@@ -204,7 +204,7 @@ class ParityResult:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Every reason to fail, one line each."""
+        """Every reason of failure, one line each."""
         found = [finding for check in self.checks for finding in check.findings]
         found += [f for each in self.weights if (f := verdict.weight_failure(each, self.tolerances)) is not None]
         cases = [
@@ -229,7 +229,7 @@ class ParityResult:
 
     @property
     def nothing_judged(self) -> str | None:
-        """Why nothing was compared, or None where a runtime gave an output with an element that is finite."""
+        """Why nothing was compared, or None if a runtime returned an output with a finite element."""
         if not self.judged:
             if self.cases:
                 return f"all {len(self.cases)} cases were skipped: {self.cases[0].skipped}"
@@ -243,7 +243,7 @@ class ParityResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is worth a look although it is no failure: warned cases, and that most of them were skipped."""
+        """Findings that are no failures: warned cases, foreign weights, and runtimes with most cases skipped."""
         found = [
             f"{case.runtime}, {case.case}: {warning}"
             for case in self.cases
@@ -261,21 +261,21 @@ class ParityResult:
 
     @property
     def verdict(self) -> str:
-        """The verdict in one line, with what was declared where a reader must know it."""
+        """The verdict in one line, with the :attr:`allowance` if it is not empty."""
         allowed = f", {self.allowance}" if self.allowance else ""
         return f"{'passed' if self.passed else 'failed'}{allowed}"
 
     @property
     def passed(self) -> bool:
-        """Whether at least one runtime judged the model and nothing failed; a warning is no failure."""
+        """Whether at least one runtime judged the model and nothing failed. A warning is no failure."""
         return not self.failures
 
     def rejudged(self, tolerances: Tolerances, *, declared_by_bundle: bool = False) -> ParityResult:
-        """Return the same measurements under other tolerances; nothing is run."""
+        """Return the same measurements under other tolerances, without running anything."""
         return replace(self, tolerances=tolerances, declared_by_bundle=declared_by_bundle)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, with the verdict beside the measurements."""
+        """Return plain data for JSON: the measurements and the verdict."""
         data = {"verdict": self.verdict, "format": FORMAT, **asdict(self)}
         data["passed"] = self.passed
         data["failures"] = list(self.failures)
@@ -290,7 +290,7 @@ class ParityResult:
         """Read what :meth:`to_dict` wrote; the verdict is derived again.
 
         Raises:
-            UsageError: If it is no such result, or one of a version that is not known here.
+            UsageError: If the data is no parity result, or has another format version.
         """
         if data.get("format") != FORMAT:
             found = data.get("format", "none")
@@ -316,7 +316,7 @@ class ParityResult:
 
 
 def _hint(case: CaseResult, *, only_empty: bool) -> str:
-    """Return what explains a failure, or how to leave empty axes out, of which some right models make nothing."""
+    """Return the hint of a case, or how to exclude empty axes, which some correct models cannot handle."""
     if case.hint is not None:
         return f" ({case.hint})"
     if not only_empty:

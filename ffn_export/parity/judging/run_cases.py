@@ -1,4 +1,4 @@
-"""The verification as one call: interface, weights, properties, then every case on every runtime."""
+"""Verification in one call: every case on every runtime, then the checks, weights and properties."""
 
 from __future__ import annotations
 
@@ -62,23 +62,23 @@ def run_cases(
 
     Args:
         path: The ONNX file.
-        reference: What it should compute.
-        runtimes: Names of runtimes that must judge it; None means every one that judges by default and can run
-            it here, and where there is none, those of last resort.
-        settings: Session options to run under.
-        cases: Inputs; None means those that the graph asks for.
-        further: Inputs besides.
-        tolerances: What is allowed.
+        reference: Reference that the file should agree with.
+        runtimes: Names of the runtimes that must judge the file. None means every default runtime that can run it
+            here; if none can, the runtimes of last resort.
+        settings: Session options.
+        cases: Inputs; None means cases planned from the graph.
+        further: Cases in addition to ``cases``.
+        tolerances: Allowed errors.
         seed: Seed of the drawn inputs.
         threads: Intra-op threads of every runtime.
-        jobs: Cases that run at the same time, in threads of this process.
-        keepers: What else is kept of every case.
-        progress: Called with a line for each case.
+        jobs: Number of cases that run at the same time, in threads of this process.
+        keepers: Objects that store data of every case.
+        progress: Called with one line for each case.
 
     Raises:
-        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
-        UsageError: If a runtime's name or an output that tolerances are declared for is unknown, or the file is no
-            ONNX model.
+        RuntimeUnavailableError: If a runtime requested by name cannot run here.
+        UsageError: If the name of a runtime is unknown, tolerances are declared for an unknown output, or the file is
+            no ONNX model.
     """
     model = onnx_file.load(path)
     _check_declared(tolerances or Tolerances(), model)
@@ -102,7 +102,7 @@ def run_cases(
         return results, interface.output_differences(model, evaluated.feeds, evaluated.truths)
 
     found: list[CaseResult] = []
-    misdeclared: dict[tuple[str, int], str] = {}  # axes of outputs, each as the first case shows it
+    misdeclared: dict[tuple[str, int], str] = {}  # (output, axis) -> difference, from the first case that shows it
     for results, differing in _in_order(judged, list(enumerate(cases)), jobs):
         found += results
         misdeclared = {**differing, **misdeclared}
@@ -144,7 +144,7 @@ def _check_declared(tolerances: Tolerances, model: ir.Model) -> None:
 
 
 def _not_run(model: str, loaded: Collection[str]) -> tuple[str, ...]:
-    """Say so where every judge runs the module: what was exported is then compared by its weights alone."""
+    """Return a note if every judge runs the module, since then only the weights of the file are compared."""
     if not loaded or not all(get_runtime(name).runs_module for name in loaded):
         return ()
     judges = " and ".join(loaded)
@@ -152,7 +152,7 @@ def _not_run(model: str, loaded: Collection[str]) -> tuple[str, ...]:
 
 
 def _in_order(work: Callable[[Item], Result], items: Sequence[Item], jobs: int) -> Iterator[Result]:
-    """Yield what the work on each item gives, in their order, ``jobs`` at a time."""
+    """Yield the result for each item, in order, running ``jobs`` items at a time."""
     if jobs == 1:
         yield from map(work, items)
         return
@@ -160,7 +160,7 @@ def _in_order(work: Callable[[Item], Result], items: Sequence[Item], jobs: int) 
     try:
         yield from pool.map(work, items)
     finally:
-        pool.shutdown(cancel_futures=True)  # an interrupt waits for what runs, and for nothing else
+        pool.shutdown(cancel_futures=True)  # an interrupt waits only for the cases that are running
 
 
 def _evaluated(
@@ -170,7 +170,7 @@ def _evaluated(
     imprecise: Mapping[str, tuple[str, ...]],
     of_graph: tuple[str, ...],
 ) -> Evaluated:
-    """Run one case on the reference and on every runtime; imprecise operators and caveats of the graph are noted."""
+    """Run one case on the reference and on every runtime, noting imprecise operators and caveats of the graph."""
 
     def result(runtime: str, **outcome: Any) -> CaseResult:
         return CaseResult(runtime, case.name, case.sizes, case.values, case.seed, **outcome)
@@ -184,7 +184,7 @@ def _evaluated(
         truths = {name: truth for name, (truth, _) in expected.items()}
         moved = conditioning.movement(reference, feeds, truths, case.seed) if case.ill_conditioned else {}
         moved |= conditioning.without_order(feeds, truths)
-    except Exception as error:  # noqa: BLE001 - whatever a user's module raises on a size that it refuses
+    except Exception as error:  # noqa: BLE001 - a user's module may raise anything on a size that it refuses
         expose_own(error)
         reason = f"{reference.name} itself refuses these inputs: {first_line(error)}"
         return Evaluated(case, feeds, {}, {}, tuple(result(name, skipped=reason) for name in loaded))
@@ -193,7 +193,7 @@ def _evaluated(
     for name, runner in loaded.items():
         try:
             outputs[name] = runner.run(feeds)
-        except RuntimeUnavailableError as error:  # on inputs of this size alone
+        except RuntimeUnavailableError as error:  # only for inputs of this size
             results.append(result(name, skipped=str(error)))
             continue
         except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
@@ -216,7 +216,7 @@ def _weights(run: CheckedRun) -> Weights:
 
 
 def _properties(run: CheckedRun, loaded: Mapping[str, Runner]) -> tuple[PropertyMetrics, ...]:
-    """Ask every runtime the properties of the reference, on the first case with results that can be compared."""
+    """Test the properties of the reference on every runtime, on the first case with comparable results."""
     ran = [result for result in run.results if result.outputs and all(o.problem is None for o in result.outputs)]
     case = run.first(ran)
     if case is None:

@@ -1,11 +1,15 @@
-"""What is known of a runtime's arithmetic, or an operator's: a case that it explains is warned, not failed.
+"""Caveats: known arithmetic of a runtime or an operator. A case that a caveat explains is warned, not failed.
 
-OpenVINO 2026.4 and tract 0.23, on an x86-64 CPU: both add up more of a row in order than PyTorch does; their ReLU gives
-0 for NaN; tract takes denormals for 0 in products. ``scripts/false_alarms.py``, 20 seeds: up to 1.33 times what is
-allowed with OpenVINO (``apx-ffn``), up to 3.08 with tract (``numpy-ffn``), besides denormals.
+Measured for OpenVINO 2026.4 and tract 0.23 on an x86-64 CPU:
 
-Operators that round their input to 8-bit integers have none for NaN, on any runtime. ONNX Runtime's recurrences and
-its largest and smallest of a row pass NaN over.
+- Both add longer parts of a row in order than PyTorch does.
+- Their ReLU returns 0 for NaN.
+- tract flushes denormals to 0 in products.
+- Errors on 20 seeds (``scripts/false_alarms.py``), denormals aside, are up to 1.33 times the bound with OpenVINO
+  (``apx-ffn``) and up to 3.08 times with tract (``numpy-ffn``).
+
+On any runtime, operators that round their input to 8-bit integers cannot represent NaN. In ONNX Runtime, recurrences,
+ReduceMax and ReduceMin ignore NaN.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # reports load what this says, and load no graphs
+if TYPE_CHECKING:  # reports import this module and must not import onnx_ir
     import onnx_ir as ir
 
 SUMS_IN_ORDER = "sums in order"
@@ -21,7 +25,7 @@ DROPS_NAN = "drops NaN"
 FLUSHES_DENORMALS = "flushes denormals"
 EMPTY_TENSORS = "empty tensors"
 
-# Caveat -> what it means, and the kinds of values on which it explains anything; None for all of them.
+# Caveat -> meaning, and caveat -> kinds of values that it explains errors on; None means all kinds.
 MEANING: Mapping[str, str] = {
     SUMS_IN_ORDER: "adds the products of a row one after the other",
     DROPS_NAN: "gives a number for NaN",
@@ -45,7 +49,7 @@ _PASSING_OVER = frozenset({"::GRU", "::LSTM", "::RNN", "::ReduceMax", "::ReduceM
 
 
 def of_operators(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
-    """Return what is known of operators that a graph holds."""
+    """Return the caveats of a graph's operators."""
     return (DROPS_NAN,) if any(map(_drops_nan, nodes)) else ()
 
 
@@ -56,12 +60,12 @@ def _drops_nan(node: ir.Node) -> bool:
 
 
 def caveats(runtime: str, values: str, operators: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return what may explain an error of a runtime on a kind of values.
+    """Return the caveats that may explain an error of a runtime on a kind of values.
 
     Args:
-        runtime: Its name.
-        values: The kind.
-        operators: What is known of the graph's operators.
+        runtime: Name of the runtime.
+        values: Kind of values.
+        operators: Caveats of the graph's operators.
     """
     known = dict.fromkeys((*_KNOWN.get(runtime, ()), *operators))
     return tuple(each for each in known if (kinds := _VALUES[each]) is None or values in kinds)

@@ -1,4 +1,4 @@
-"""Which runtimes judge a model: those asked for by name, or all that can."""
+"""Select the runtimes that judge a model: those requested by name, or all that can."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from ffn_export.runtimes.registry import RUNTIMES, get_runtimes
 def load(
     artifact: Artifact, names: Sequence[str] | None, threads: int
 ) -> tuple[dict[str, Runner], list[CaseResult], dict[str, str]]:
-    """Load each runtime: those that run, those that fail on this model, those that cannot run it here.
+    """Load the model in each runtime.
+
+    Returns:
+        Loaded runners by name, results of runtimes that reject the model, and runtime -> why it cannot run it here.
 
     Raises:
-        RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
-        UsageError: If a runtime's name is unknown.
+        RuntimeUnavailableError: If a runtime requested by name cannot run here.
+        UsageError: If the name of a runtime is unknown.
     """
     if names is not None:
         return *_load_named(artifact, names, threads), {}
@@ -29,7 +32,7 @@ def load(
 
 
 def _load_named(artifact: Artifact, names: Sequence[str], threads: int) -> tuple[dict[str, Runner], list[CaseResult]]:
-    """Load what was asked for: a model that one of them refuses has failed, and one that is not here is an error."""
+    """Load the requested runtimes. A model that one of them rejects has failed; a missing runtime is an error."""
     loaded: dict[str, Runner] = {}
     broken: list[CaseResult] = []
     for runtime in get_runtimes(names):
@@ -45,7 +48,7 @@ def _load_named(artifact: Artifact, names: Sequence[str], threads: int) -> tuple
 def _load_able(
     artifact: Artifact, runtimes: Sequence[Runtime], threads: int
 ) -> tuple[dict[str, Runner], dict[str, str]]:
-    """Load those that can run the model here, and note why the others cannot."""
+    """Load the runtimes that can run the model here, and record why the others cannot."""
     loaded: dict[str, Runner] = {}
     unavailable: dict[str, str] = {}
     for runtime in runtimes:

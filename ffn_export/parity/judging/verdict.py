@@ -1,4 +1,4 @@
-"""The verdict over what was measured: whether it passes, by how much it does not, and why, in one line."""
+"""Verdicts on measurements: whether one passes, its factor, and the reason of a failure in one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ffn_export.parity.judging.measures import (
 from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, SUMS_IN_ORDER
 from ffn_export.parity.judging.tolerances import Tolerances, allowed_ulps, explained_ulps
 
-# What a flushed input becomes behind a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
+# Largest growth of a flushed input in a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
 _FLUSHED = 1024
 _LISTED = 3
 _SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}
@@ -24,7 +24,7 @@ _SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0*
 
 @dataclass(frozen=True)
 class Error:
-    """An error in units of the last place, and what it is judged by."""
+    """An error in ULP, with PyTorch's own error, the bound, and the index of the error."""
 
     ulps: float
     baseline_ulps: float
@@ -33,13 +33,13 @@ class Error:
 
     @property
     def factor(self) -> float:
-        """The error as a multiple of what is allowed; infinite where it is NaN, which is more than anything."""
+        """The error as a multiple of its bound; infinite for NaN."""
         factor = _ratio(self.ulps, self.allowed)
         return math.inf if math.isnan(factor) else factor
 
 
 def errors(metrics: OutputMetrics, tolerances: Tolerances) -> tuple[Error, Error]:
-    """Return what decides where nothing is declared: the largest error, and that of rows PyTorch is not lost on."""
+    """Return the errors judged if no tolerance is declared: over all rows, and over rows where PyTorch is accurate."""
     measured = (
         (metrics.actual.ulps, metrics.baseline.ulps, metrics.actual.worst_index),
         (metrics.settled_ulps, metrics.settled_baseline_ulps, metrics.settled_index),
@@ -52,12 +52,12 @@ def errors(metrics: OutputMetrics, tolerances: Tolerances) -> tuple[Error, Error
 
 
 def worst(metrics: OutputMetrics, tolerances: Tolerances) -> Error:
-    """Return the one of them that is the larger multiple of what is allowed."""
+    """Return the one of both :func:`errors` with the larger factor."""
     return max(errors(metrics, tolerances), key=lambda error: error.factor)
 
 
 def factor(metrics: OutputMetrics, tolerances: Tolerances) -> float:
-    """Return the error of an output as a multiple of what is allowed: above 1 it is outside."""
+    """Return the error of an output as a multiple of its bound; above 1 it is too large."""
     closeness = tolerances.closeness_of(metrics.output)
     if closeness is not None:
         return closeness.factor(metrics.frontier)
@@ -72,10 +72,10 @@ def output_failure(
     """Return why an output fails, or None.
 
     Args:
-        metrics: What was measured of it.
-        tolerances: What is allowed.
-        excused: Also allow what an operator explains that is known to be less accurate.
-        caveats: Also allow what these explain, of :mod:`~ffn_export.parity.judging.runtime_quirks`.
+        metrics: Measurements of the output.
+        tolerances: Allowed errors.
+        excused: Whether to allow errors that an imprecise operator explains.
+        caveats: Caveats whose errors are allowed, from :mod:`~ffn_export.parity.judging.runtime_quirks`.
     """
     if metrics.problem is not None:
         return f"{metrics.output}: {metrics.problem}"
@@ -108,7 +108,7 @@ def output_failure(
 
 
 def _outside(metrics: OutputMetrics, error: Error, most: float) -> str:
-    """Say by how much an error is outside of what is allowed."""
+    """Return a line that tells by how much an error exceeds its limit."""
     if not metrics.is_floating:
         wrong, own, allowed = (units // UNITS_OF_AN_ELEMENT for units in (error.ulps, error.baseline_ulps, most))
         return (
@@ -123,7 +123,7 @@ def _outside(metrics: OutputMetrics, error: Error, most: float) -> str:
 
 
 def differs_in_size(metrics: OutputMetrics, caveats: Collection[str] = ()) -> bool:
-    """Whether an output can be compared and has no NaN or infinity that it should not have."""
+    """Whether an output can be compared and every NaN and infinity is as expected."""
     lost = metrics.dropped and DROPS_NAN not in caveats
     return metrics.problem is None and not metrics.unexpected and not lost
 
@@ -131,7 +131,7 @@ def differs_in_size(metrics: OutputMetrics, caveats: Collection[str] = ()) -> bo
 def limit(
     error: Error, metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool, caveats: Collection[str] = ()
 ) -> float:
-    """Return how large an error of an output may be, with what :func:`output_failure` allows beside the bound."""
+    """Return the largest allowed error of an output, including what :func:`output_failure` excuses."""
     limits = [error.allowed]
     if SUMS_IN_ORDER in caveats:
         limits.append(error.allowed * tolerances.in_order_factor)
@@ -142,7 +142,7 @@ def limit(
 
 
 def weight_failure(metrics: WeightMetrics, tolerances: Tolerances) -> str | None:
-    """Return why an initialiser fails, or None: it must be the parameter, or within the declared budget of it."""
+    """Return why an initializer fails, or None if it equals the parameter or is within the declared budget."""
     budget = tolerances.relative_l2
     if not metrics.differing or (budget is not None and metrics.relative_l2 <= budget):
         return None
@@ -154,10 +154,10 @@ def weight_failure(metrics: WeightMetrics, tolerances: Tolerances) -> str | None
 
 
 def foreign_weights(untraced: Sequence[UntracedConstant], unheld: Sequence[UntracedConstant]) -> str | None:
-    """Return a line on constants that match no parameter and parameters of their sizes that no constant holds, or None.
+    """Return a line on constants that match no parameter and missing parameters of the same sizes, or None.
 
-    A constant may be made of parameters in a way that is not known here, so that the outputs decide; where they are
-    wrong, this is the likely cause.
+    A constant may be computed from parameters in an unknown way, so the outputs decide. If they are wrong, foreign
+    weights are the likely cause.
     """
     wanted = {each.sizes for each in unheld}
     foreign = [each for each in untraced if each.sizes in wanted]
@@ -172,7 +172,7 @@ def foreign_weights(untraced: Sequence[UntracedConstant], unheld: Sequence[Untra
 
 
 def listed(constants: Sequence[UntracedConstant]) -> str:
-    """Return the first few by name and type, and how many more there are."""
+    """Return the names and types of the first few constants, and the number of the rest."""
     words = [
         f"{each.name!r} {each.type}" + (f" (resembles {each.resembles!r})" if each.resembles else "")
         for each in constants[:_LISTED]
@@ -198,7 +198,7 @@ def property_failure(metrics: PropertyMetrics, tolerances: Tolerances) -> str | 
 
 
 def property_limit(metrics: PropertyMetrics, tolerances: Tolerances) -> float:
-    """Return how far two settings may differ that should agree: each may be off by what is allowed, on either side."""
+    """Return the largest allowed difference of two settings: twice the bound, as each may be off in either sense."""
     return 2 * allowed_ulps(metrics.baseline_ulps, tolerances, inner_units=metrics.inner_units)
 
 

@@ -1,1 +1,1 @@
-"""What a model is compared with: a PyTorch module in float64, or another ONNX model."""
+"""References that a model is verified against: a PyTorch module, another ONNX model, or test vectors."""

@@ -1,4 +1,4 @@
-"""A reference that is asked the same thing many times: the graphs of one export are judged on the same cases."""
+"""A reference that caches results, for several graphs of one export that are judged on the same cases."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class RememberingReference(TorchReference):
         self._oracles: dict[tuple[str, int | None], Mapping[str, Array]] = {}
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
-        """Run the module twice, or return what that gave before."""
+        """Run oracle and baseline, or return the cached result."""
         key = _digest(feeds)
         if key not in self._evaluated:
             self._evaluated[key] = super().evaluate(feeds)
         return self._evaluated[key]
 
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array]:
-        """Run the oracle alone, or return what that gave before."""
+        """Run only the oracle, or return the cached result."""
         key = _digest(feeds), rounding_seed
         if key not in self._oracles:
             self._oracles[key] = super().oracle(feeds, rounding_seed)
         return self._oracles[key]
 
     def forget(self) -> None:
-        """Let go of all results, before other inputs are drawn."""
+        """Clear the cache, before other inputs are drawn."""
         self._evaluated.clear()
         self._oracles.clear()
 

@@ -1,17 +1,15 @@
-"""How far rounding the inputs and parameters alone moves the truth: what no runtime can be blamed for.
+"""Measure the conditioning: how far one rounding of inputs and parameters moves the oracle.
 
-A verifier sees a whole module and not its norms, so it asks the oracle. Each floating-point input and
-parameter is moved by one rounding of its own dtype, elementwise and in a random direction, which is the
-smallest backward error that arithmetic in that dtype can promise (Higham 2002, "Accuracy and Stability of
-Numerical Algorithms", section 1.5); the largest change of the float64 outputs over a few draws is the
-forward error that comes of it, whatever the row, the epsilon or the layers between.
+A verifier sees a whole module, not its norms, so it measures on the oracle. Each element of the floating-point inputs
+and parameters is moved by one rounding of its dtype in a random direction. This is the smallest backward error that
+arithmetic in that dtype can guarantee (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 1.5). The
+largest change of the float64 outputs over a few draws is the resulting forward error.
 
-It is a lower estimate of the worst case, since random directions cancel in sums, and so errs on the
-side of a stricter bound.
+Random directions cancel in sums, so the result underestimates the worst case and the bound is stricter.
 
-Where all inputs are next to nothing, scores are equal, and which experts of a mixture come first is for each kernel to
-say. So the inputs are moved by a little more there, twice: where a step that is a thousand times smaller changes as
-much, a tie was broken, and that much is allowed; the change of a function without a jump shrinks with the step.
+If all inputs are near zero, the scores of a mixture of experts are tied, and each kernel may order the experts
+differently. The inputs are then also moved by two larger steps. If a step 1,000 times smaller changes an output as
+much, it broke a tie, and that change is allowed. The change of a function without a jump shrinks with the step.
 """
 
 from __future__ import annotations
@@ -25,24 +23,24 @@ from ffn_export.core.drawing import float_info, is_floating
 from ffn_export.core.types import Array
 
 _DRAWS = 4
-# Inputs below it are next to nothing; float64 tells scores apart that steps of these sizes make.
+# Inputs of at most this magnitude count as zero.
 _NOTHING = 1e-30
+# Steps that break ties. Float64 resolves the scores that they change.
 _STEPS = (1e-10, 1e-13)
 
 
 class Oracle(Protocol):
-    """What can be asked for the truth: a whole reference, or a part of one."""
+    """Source of float64 outputs: a whole reference, or a part of one."""
 
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array] | None:
-        """Return output name -> array for inputs in float64; None where there is no oracle to ask."""
+        """Return output name -> array in float64, or None without an oracle."""
         ...
 
 
 def movement(reference: Oracle, feeds: Mapping[str, Array], truth: Mapping[str, Array], seed: int) -> dict[str, float]:
     """Return output name -> largest absolute change of the oracle under one rounding of inputs and parameters.
 
-    Empty where the reference has no oracle to ask. Elements that are not finite count as unmoved: they are
-    judged for what they are.
+    The result is empty without an oracle. Elements that are not finite count as unmoved, as they are judged separately.
     """
     rng = np.random.default_rng(seed)
     moved = dict.fromkeys(truth, 0.0)
@@ -59,7 +57,7 @@ def movement(reference: Oracle, feeds: Mapping[str, Array], truth: Mapping[str, 
 
 
 def without_order(feeds: Mapping[str, Array], truth: Mapping[str, Array]) -> dict[str, float]:
-    """Return output name -> elements, of integers where an input is not finite: of two NaNs, any may be first."""
+    """Return integer output -> number of elements if an input is not finite, since the order of NaNs is undefined."""
     floating = (array.astype(np.float64) for array in feeds.values() if is_floating(array))
     if all(np.isfinite(array).all() for array in floating):
         return {}
@@ -69,7 +67,7 @@ def without_order(feeds: Mapping[str, Array], truth: Mapping[str, Array]) -> dic
 def _by_ties(
     reference: Oracle, feeds: Mapping[str, Array], truth: Mapping[str, Array], rng: np.random.Generator
 ) -> dict[str, float]:
-    """Return output name -> how far it jumps when ties of next to nothing are broken; of integers, how many change."""
+    """Return output name -> change when ties of inputs near zero are broken; for integers, the number of changes."""
     floating = {name: array.astype(np.float64) for name, array in feeds.items() if is_floating(array)}
     if not floating or max(float(np.abs(array).max(initial=0.0)) for array in floating.values()) > _NOTHING:
         return {}
@@ -90,7 +88,7 @@ def _change(before: Array, after: Array) -> float:
 
 
 def _rounded(array: Array, rng: np.random.Generator) -> Array:
-    """Return a floating-point array in float64, each element half a unit in its last place up or down."""
+    """Return a floating-point array in float64, with each element moved up or down by half of its ULP."""
     if not is_floating(array):
         return array
     info = float_info(array.dtype)

@@ -1,4 +1,4 @@
-"""What a module, or who exports it, computes of its parameters before they are used."""
+"""Tensors that a module or its exporter computes from the parameters before use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BatchNorm = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 @torch.no_grad()
 def computed(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield what a module computes by itself: ``torch.nn.utils.parametrizations``, pruning and other hooks' tensors."""
+    """Yield the tensors that a module computes itself: by ``torch.nn.utils.parametrizations``, pruning and hooks."""
     for path, each in module.named_modules():
         for name in each.parametrizations if is_parametrized(each) else ():
             yield _joined(path, name), getattr(each, name)
@@ -25,7 +25,7 @@ def computed(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def ingredients(module: nn.Module) -> set[str]:
-    """Return the names of parameters of which :func:`computed` yields what is made."""
+    """Return the names of the parameters that :func:`computed` derives tensors from."""
     parametrised = {name for name, _ in module.named_parameters() if ".parametrizations." in f".{name}"}
     of_hooks = {f"{name}_{suffix}" for name, _ in computed(module) for suffix in ("orig", "v")}
     return parametrised | of_hooks
@@ -33,9 +33,9 @@ def ingredients(module: nn.Module) -> set[str]:
 
 @torch.no_grad()
 def folded(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield weight and bias of a linear or a convolution with the batch norm behind it, as torch's exporter folds them.
+    """Yield weight and bias of a linear layer or convolution with the next batch norm folded, as torch's exporter does.
 
-    In evaluation it multiplies by ``weight / sqrt(running_var + eps)``; source: ``torch.nn.BatchNorm1d``.
+    In evaluation a batch norm multiplies by ``weight / sqrt(running_var + eps)``; source: ``torch.nn.BatchNorm1d``.
     """
     leaves = [(path, each) for path, each in module.named_modules() if not any(each.children())]
     for (path, linear), (behind, norm) in pairwise(leaves):

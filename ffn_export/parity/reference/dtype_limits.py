@@ -1,8 +1,8 @@
-"""What ``torch.finfo`` answers a module that is run in float64: the limits of the dtype that it is written for.
+"""Patch ``torch.finfo`` for a module that runs in float64, to return the limits of its working dtype.
 
-A module asks for the limits of its input's dtype, and they become numbers of its function: the -65504 that hides a
-key in float16, the epsilon that a norm is held above. In float64 it would be told others, and be another function. In
-most rows nobody sees it; in one that sees no key, -65504 leaves the scores visible and float64's limit does not.
+A module may compute with the limits of its input's dtype: the -65504 that masks a key in float16, or a lower bound on a
+norm. In float64 it would read other limits and compute another function. Most rows do not show the difference. In a
+row without keys, scores remain visible after -65504 and vanish after float64's limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _running = [0]
 
 
 class _Asked(threading.local):
-    """The dtype whose limits this thread's module is told in the place of float64's."""
+    """The dtype whose limits replace those of float64 in this thread."""
 
     dtype: torch.dtype | None = None
 
@@ -30,7 +30,7 @@ _ASKED = _Asked()
 
 
 class _StandIn(type):
-    """The type of what stands in the place of ``torch.finfo``, which is asked of its results' type too."""
+    """Metaclass of the replacement of ``torch.finfo``, which also supports ``isinstance`` on its results."""
 
     def __call__(cls, dtype: torch.dtype | None = None) -> Any:
         asked = torch.get_default_dtype() if dtype is None else dtype
@@ -46,7 +46,7 @@ class _Finfo(metaclass=_StandIn):
 
 @contextmanager
 def limits_of(dtype: torch.dtype | None) -> Iterator[None]:
-    """Let ``torch.finfo`` answer this thread with the limits of a dtype where it is asked for those of float64."""
+    """Make ``torch.finfo`` return the limits of a dtype for float64, in this thread."""
     before, _ASKED.dtype = _ASKED.dtype, dtype
     with _LOCK:
         _running[0] += 1
@@ -62,7 +62,7 @@ def limits_of(dtype: torch.dtype | None) -> Iterator[None]:
 
 
 def working_dtype(module: torch.nn.Module) -> torch.dtype | None:
-    """Return the floating-point dtype of most of a module's numbers, or None where it has none."""
+    """Return the floating-point dtype of most of a module's parameters and buffers, or None if it has none."""
     sizes: Counter[torch.dtype] = Counter()
     for tensor in (*module.parameters(), *module.buffers()):
         if tensor.is_floating_point():

@@ -1,4 +1,4 @@
-"""A float64 copy of an ONNX graph, for ONNX's reference evaluator: the truth where there is no module."""
+"""Evaluate an ONNX graph in float64 with ONNX's reference evaluator: the oracle of an ONNX reference."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class GraphOracle:
     """A graph evaluated in float64.
 
     Raises:
-        NotImplementedError: If the reference evaluator does not know one of its operators, and no formula of a
-            vendor's stands in (:mod:`ffn_export.runtimes.contrib_operators`), it holds functions of its own, or it is
-            too large in float64: the evaluator holds its weights several times.
+        NotImplementedError: If the graph has an operator that neither the reference evaluator nor
+            :mod:`ffn_export.runtimes.contrib_operators` implements, has model-local functions, or is too large in
+            float64, since the evaluator holds several copies of the weights.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,20 +48,20 @@ class GraphOracle:
         operators = [*contrib_operators.OPERATORS.values(), *exact_operators.OPERATORS]
         try:
             self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
-        except Exception as error:  # it raises whatever it meets
+        except Exception as error:  # the evaluator may raise anything
             expose_own(error)
             raise NotImplementedError(f"no float64 evaluation of {path.name}: {first_line(error)}") from error
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the outputs in order, floating-point ones in float64."""
         wide = {n: a.astype(np.float64) if _is_float(a) else a for n, a in feeds.items()}
-        with np.errstate(all="ignore"):  # NaN and infinity are among the inputs
+        with np.errstate(all="ignore"):  # inputs may hold NaN and infinity
             results: Any = self._evaluator.run(self.outputs, wide)
         return list(results)
 
 
 def promote(model: ir.Model) -> None:
-    """Turn every working float dtype of a model into float64, in place."""
+    """Convert float32, float16 and bfloat16 in a model to float64, in place."""
     for graph in model.graphs():
         for value in graph.initializers.values():
             if value.const_value is not None and value.const_value.dtype in _WORKING:

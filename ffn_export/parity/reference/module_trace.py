@@ -1,7 +1,7 @@
-"""What a module computes with: the numbers that its operators are given, which GELU they make, and its own weights.
+"""Trace the operators of a module in one run: their numbers, the kinds of GELU, and tensors derived from parameters.
 
-Some of it changes no output, or less than its dtype shows, and is wrong in a graph nevertheless. And a module may
-multiply by something else than its parameters: what it rounds or scales them to is what a graph has to hold.
+A wrong number or kind of GELU may change the outputs by less than a rounding and is still an error of the graph. A
+module may also multiply by tensors that it rounds or scales from its parameters, and a graph must hold these.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ffn_export.exporter.torch_inputs import to_torch
 
 GeluKind = Literal["erf", "tanh"]
 
-_MOST_BYTES = 2**30  # of weights that are kept
+_MOST_BYTES = 2**30  # of recorded weights
 
 _aten = torch.ops.aten
-# What a GELU that is written out calls; ``x * sigmoid(2 * u)`` is the one with a tanh of ``u``.
+# Operators of a decomposed GELU. ``x * sigmoid(2 * u)`` equals the kind with a tanh of ``u``.
 _PIECES: Mapping[Any, GeluKind] = {
     _aten.erf: "erf",
     _aten.erfc: "erf",
@@ -37,13 +37,13 @@ _PIECES: Mapping[Any, GeluKind] = {
 
 @dataclass
 class Watched:
-    """What was seen in one run.
+    """The trace of one run.
 
     Attributes:
-        numbers: Every number that an operator was given, tensors of one element included.
-        gelus: The kinds of GELU that its operators are, or could be pieces of.
-        calls_gelu: Whether one of them is a GELU.
-        weights: What was computed of parameters and buffers alone, by a name for it.
+        numbers: Every number that an operator was given, including tensors of one element.
+        gelus: Kinds of GELU that the operators compute, or may compute as a decomposed operator.
+        calls_gelu: Whether the module calls a GELU operator.
+        weights: Name -> tensor, for tensors computed only from parameters and buffers.
         read: Names of the parameters and buffers that an operator was given.
     """
 
@@ -59,14 +59,14 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         super().__init__()
         self.seen = Watched()
         self._bytes = 0
-        # Tensor -> its name; held, so that its id is not given to another.
+        # Id -> tensor and name. The tensor is kept alive so that its id is not reused.
         self._own = {
             id(tensor): (tensor, name) for name, tensor in (*module.named_parameters(), *module.named_buffers())
         }
         self._parameters = {name for _, name in self._own.values()}
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Note what it is, the numbers, and what it makes of weights alone."""
+        """Run an operator, and record its kind, its numbers, and its result if it reads only weights."""
         packet = getattr(func, "overloadpacket", func)
         if packet is _aten.gelu:
             self.seen.calls_gelu = True
@@ -101,18 +101,18 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
 
 
 def _defaults(func: Callable[..., Any], given: int) -> list[Any]:
-    """Return what an operator takes where it is not told: a mode is given nothing that equals it."""
+    """Return the defaults of arguments that are not given, since torch hides arguments that equal their default."""
     schema = getattr(func, "_schema", None)
     return [] if schema is None else [argument.default_value for argument in schema.arguments[given:]]
 
 
 def _is_plain(tensor: object) -> bool:
-    """Whether something is a tensor with a memory of its own: neither sparse nor of a library's own class."""
+    """Whether an object is a dense tensor, of no subclass other than ``Parameter``."""
     return type(tensor) in (torch.Tensor, torch.nn.Parameter) and getattr(tensor, "layout", None) is torch.strided
 
 
 def watch(source: Source, feeds: Mapping[str, Array]) -> Watched:
-    """Run a module once on inputs that it takes."""
+    """Run a module once, and return the trace of its operators."""
     args, kwargs = source.call.arguments(to_torch(feeds))
     mode = _Watch(source.module)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The truth: a module evaluated in float64, whatever dtypes it names inside."""
+"""The oracle: a module evaluated in float64, even if it names other dtypes inside."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
 from ffn_export.parity.reference.dtype_limits import limits_of, working_dtype
 
-# Parameters of more bytes are not moved: each copy of them in float64 takes twice as much.
+# Larger parameters are not moved, since each float64 copy takes twice as many bytes as float32.
 _LARGEST_COPY = 2**28
 
 _WORKING = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
 
 class _InFloat64(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
-    """Turns every request for a working float dtype into float64, and what is made in the default one.
+    """Replaces float32, float16 and bfloat16 by float64 in every operator, including the default dtype.
 
-    A module may cast inside ``forward`` (norms often do, to float32), make tensors there (``torch.ones(n, n)``) or
-    keep some that are no buffers; ``module.double()`` does not reach those, and the oracle would carry float32's
-    rounding, or refuse to multiply the two.
+    A module may cast inside ``forward`` (norms often do, to float32), create tensors there (``torch.ones(n, n)``), or
+    keep tensors that are no buffers. ``module.double()`` does not reach these, so the oracle would carry float32
+    rounding errors, or fail on mixed dtypes.
     """
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run it in float64."""
+        """Run an operator in float64."""
         kwargs = dict(kwargs)
         if func is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
             return _attention(*args, **kwargs)
         if kwargs.get("dtype") in _WORKING:
             kwargs["dtype"] = torch.float64
-        # A branch hands on what a caller wrote, before the dtype has been given its name.
+        # In a branch of ``torch.cond`` the dtype may be a positional argument.
         wide = [torch.float64 if isinstance(each, torch.dtype) and each in _WORKING else each for each in args]
         if func is torch.ops.aten.lift_fresh.default or not any(map(_is_tensor, tree_leaves((wide, kwargs)))):
-            return _widened(func(*wide, **kwargs))  # made here, and maybe written to later
+            return _widened(func(*wide, **kwargs))  # a new tensor, which may be written to later
         if isinstance(func, OpOverload) and not func._schema.is_mutable:
             wide, kwargs = tree_map(_widened, (wide, kwargs))
         return func(*wide, **kwargs)
@@ -64,14 +64,14 @@ def _attention(
     causal: bool = False,
     **options: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute attention by its formula: the fused kernel answers NaN with numbers in some places of a batch."""
+    """Compute attention by its formula, since the fused kernel drops NaN at some positions of a batch."""
     mask, scale = options.get("attn_mask"), options.get("scale")
     is_grouped = query.size(1) != key.size(1)
     result, _ = torch.ops.aten._scaled_dot_product_attention_math(
         query, key, value, mask, dropout, causal, scale=scale, enable_gqa=is_grouped
     )
-    # Laid out as the query, as the fused kernel's result is, of which a module may take a view.
-    return torch.empty_like(query).copy_(result), query.new_empty(0)  # whose sums are for a backward pass
+    # The fused kernel's result has the memory layout of the query, and a module may take a view of it.
+    return torch.empty_like(query).copy_(result), query.new_empty(0)  # the sums serve only the backward pass
 
 
 class TorchOracle:
@@ -81,7 +81,7 @@ class TorchOracle:
         self.source = source
         self.working_dtype = working_dtype(source.module)
         self.module = copied(source.module).double()
-        for each in self.module.modules():  # eval() is not every module's own: an exported program's raises
+        for each in self.module.modules():  # eval() raises for an exported program
             each.training = False
 
     def run(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> list[Array]:
@@ -89,21 +89,21 @@ class TorchOracle:
 
         Args:
             feeds: Input name -> array.
-            rounding_seed: If given, every parameter is first moved by half a unit in the last place of its own
-                dtype, in a direction drawn from this seed.
+            rounding_seed: Seed of directions in which every parameter is first moved by half an ULP of its dtype; None
+                moves none.
         """
         tensors = {
             name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in to_torch(feeds).items()
         }
         args, kwargs = self.source.call.arguments(tensors)
-        # The operator for groups knows no float64.
+        # The operator for groups of tokens in ``transformers`` does not support float64.
         with torch.no_grad(), experts.as_products(self.module), limits_of(self.working_dtype):
             moved = {} if rounding_seed is None else self._rounded_parameters(rounding_seed)
             result = _InFloat64().watch(lambda: torch.func.functional_call(self.module, moved, args, kwargs))
         return [tensor.detach().cpu().numpy() for tensor in tensors_of(result)]
 
     def _rounded_parameters(self, seed: int) -> dict[str, torch.Tensor]:
-        """Return the parameters, each element one rounding away; none of a module too large to be copied again."""
+        """Return the parameters with each element moved by one rounding; empty if they are too large to copy."""
         working = dict(self.source.module.named_parameters())
         if sum(parameter.nbytes for parameter in working.values()) > _LARGEST_COPY:
             return {}

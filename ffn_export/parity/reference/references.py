@@ -1,4 +1,4 @@
-"""What a model is verified against: a PyTorch source, or another ONNX model."""
+"""References that a model is verified against: a PyTorch source, another ONNX model, or test vectors."""
 
 from __future__ import annotations
 
@@ -30,71 +30,71 @@ from ffn_export.runtimes.reference import OnnxEvaluator
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
 from ffn_export.runtimes.torch_eager import TorchRunner
 
-_ORDINARY = 5  # of every axis, where its bounds allow it
-_APART = 0.1  # relative L2 distance; rounding in half precision and quantised products stay below
+_ORDINARY = 5  # size of every axis, if its bounds allow it
+_APART = 0.1  # relative L2 distance; errors of half precision and quantised products are smaller
 
 
 class Reference(Protocol):
-    """Truth and baseline for a set of inputs."""
+    """Source of oracle and baseline for a set of inputs."""
 
     name: str
     inputs: Sequence[TensorSpec]
     source: Source | None
     example: Mapping[str, int]
-    computed_in: Mapping[str, str]  # output name -> dtype, where what it is computed in is coarser than its own
+    computed_in: Mapping[str, str]  # output name -> dtype that it is computed in, if coarser than the output's dtype
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
         """Return output name -> (oracle in float64, baseline in the working dtype).
 
         Raises:
-            Exception: Whatever the reference itself raises on inputs that it refuses.
+            Exception: If the reference refuses the inputs; of any type.
         """
         ...
 
     def baseline(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Run in the working dtype alone, anew each time."""
+        """Run only in the working dtype, without a cache."""
         ...
 
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array] | None:
-        """Return output name -> the oracle's array; None where there is no oracle to ask.
+        """Return output name -> array of the oracle, or None without an oracle.
 
-        With a seed, parameters that it knows are moved by one rounding each, in directions drawn from that.
+        With a seed, each parameter that the reference knows is moved by one rounding in a drawn direction.
         """
         ...
 
 
 class TorchReference:
-    """A PyTorch module: oracle in float64, baseline in its own dtype."""
+    """A PyTorch module: oracle in float64, baseline in its working dtype."""
 
     def __init__(self, source: Source, threads: int) -> None:
         self.name = source.spec
         self.source: Source | None = source
         self.inputs: Sequence[TensorSpec] = source.inputs
         self.example = source.example
-        self.computed_in: Mapping[str, str] = {}  # PyTorch rounds as it says: its own error tells
+        self.computed_in: Mapping[str, str] = {}  # not needed: PyTorch's own error includes inner roundings
         self._oracle = TorchOracle(source)
         self._baseline = TorchRunner(source, threads)
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
-        """Run the module twice."""
+        """Run oracle and baseline."""
         baseline = self._baseline.run(feeds)
         oracle = self._oracle.run(feeds)
         return {name: (truth, own) for truth, (name, own) in zip(oracle, baseline.items(), strict=True)}
 
     def baseline(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Run the module as it is."""
+        """Run the module in its working dtype."""
         return self._baseline.run(feeds)
 
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array]:
-        """Run the oracle alone."""
+        """Run only the oracle."""
         arrays = self._oracle.run(feeds, rounding_seed)
         return dict(zip(self._baseline.output_names(feeds), arrays, strict=True))
 
 
 class OnnxReference:
-    """Another ONNX model: oracle by ONNX's reference evaluator in float64, baseline as written.
+    """Another ONNX model: oracle in float64 by ONNX's reference evaluator, baseline in the dtypes of the graph.
 
-    The baseline runs in ONNX Runtime, or in the evaluator where that has no kernel, as for bfloat16.
+    The baseline runs in ONNX Runtime, or in the evaluator if ONNX Runtime has no kernel, as for bfloat16.
     """
 
     def __init__(self, path: Path, threads: int, inputs: InputSpecs | None = None) -> None:
@@ -114,8 +114,8 @@ class OnnxReference:
 
     @property
     def _oracle(self) -> GraphOracle | None:
-        """The graph in float64, from the first time that it is asked: it holds the weights several times."""
-        with self._building:  # cases may be judged in several threads
+        """The graph in float64, built on first use because it holds several copies of the weights."""
+        with self._building:  # cases may run in several threads
             return self._built
 
     @cached_property
@@ -123,20 +123,20 @@ class OnnxReference:
         try:
             oracle = GraphOracle(self._path)
         except NotImplementedError:
-            return None  # an operator without a formula: the model as written is all the truth there is
+            return None  # no float64 evaluation: the baseline serves as the truth
         return oracle if self._is_of_this_graph(oracle) else None
 
     def _is_of_this_graph(self, oracle: GraphOracle) -> bool:
-        """Whether the evaluator and ONNX Runtime compute the same function, on ordinary numbers.
+        """Whether the evaluator and the baseline agree on ordinary numbers.
 
-        Either has operators that it gets wrong. An oracle that is no truth makes the baseline's error so large that any
-        graph would pass beside it; then the model as written is the truth too.
+        Both the evaluator and ONNX Runtime have wrong operators. A wrong oracle makes the baseline's error so large
+        that any graph would pass. The baseline then serves as the truth.
         """
         dims = list(merge_dims(self.inputs).values())
         feeds = draw_all(self.inputs, fit_sizes(dims, {dim.name: _ORDINARY for dim in dims}), seed=0)
         try:
             baseline, truths = self._baseline.run(feeds), oracle.run(feeds)
-        except Exception as error:  # noqa: BLE001 - sizes that the model refuses: each case says so of itself
+        except Exception as error:  # noqa: BLE001 - the model may refuse these sizes; each case reports its own error
             expose_own(error)
             return True
         return all(
@@ -146,17 +146,17 @@ class OnnxReference:
         )
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
-        """Run both evaluations; without an oracle the baseline counts as exact."""
+        """Run oracle and baseline. Without an oracle the baseline counts as exact."""
         baseline = self._baseline.run(feeds)
         oracle = self._oracle.run(feeds) if self._oracle is not None else list(baseline.values())
         return {name: (truth, own) for truth, (name, own) in zip(oracle, baseline.items(), strict=True)}
 
     def baseline(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Run the graph as it is written."""
+        """Run the graph in its dtypes."""
         return self._baseline.run(feeds)
 
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array] | None:
-        """Run the oracle alone, where there is one; its initialisers stay as they are."""
+        """Run only the oracle, or return None without one. The seed is ignored, and initializers are not moved."""
         del rounding_seed
         if self._oracle is None:
             return None
@@ -164,17 +164,17 @@ class OnnxReference:
 
 
 def _distance(own: Array, truth: Array) -> float:
-    """Return the relative L2 distance over what is finite in both."""
+    """Return the relative L2 distance over the elements that are finite in both."""
     wide = own.astype(np.float64)
     finite = np.isfinite(wide) & np.isfinite(truth)
     return relative_l2(wide[finite], truth[finite])
 
 
 class VectorReference:
-    """A bundle's test vectors: the oracle's values for one set of inputs, rounded to the working dtype.
+    """Test vectors of a bundle: the oracle's outputs for one set of inputs, rounded to the working dtype.
 
     Attributes:
-        why_alone: Why the source itself is not asked; None where the bundle names none.
+        why_alone: Reason why the source is not used; None if the bundle names no source.
     """
 
     def __init__(
@@ -198,12 +198,12 @@ class VectorReference:
         self.case = given(inputs, self.inputs)
 
     def knows(self, feeds: Mapping[str, Array]) -> bool:
-        """Whether these are the inputs that the outputs are recorded of."""
+        """Whether the outputs are recorded for these inputs."""
         own = self.case.given or {}
         return own.keys() == feeds.keys() and all(np.array_equal(own[name], feeds[name]) for name in own)
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
-        """Return the recorded outputs; PyTorch's own error was not recorded and counts as none."""
+        """Return the recorded outputs. PyTorch's own error is not recorded and counts as 0."""
         del feeds
         return {name: (array, array) for name, array in self._outputs.items()}
 
@@ -213,19 +213,19 @@ class VectorReference:
         return self._outputs
 
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> None:
-        """There is none: it was asked once, when the vectors were written."""
+        """Return None, since the oracle ran only when the vectors were written."""
         del feeds, rounding_seed
 
 
 def graph_inputs(model: ir.Model, declared: InputSpecs | None = None) -> tuple[TensorSpec, ...]:
-    """Read input specs off a graph; an axis without a name gets one of its own, integers the bounds of what they index.
+    """Read input specs from a graph. An unnamed axis gets a unique name, and integers get bounds from their use.
 
     Args:
         model: The graph.
-        declared: What the caller says of some of them, which is taken in place of what the graph says.
+        declared: Specs of some inputs from the caller, which replace those of the graph.
 
     Raises:
-        UsageError: If an input has no known dtype or rank and is not declared, or one is declared that there is not.
+        UsageError: If an undeclared input has no dtype or rank, or a declared input does not exist.
     """
     known = {spec.name: spec for spec in parse_inputs(declared)} if declared else {}
     names = [str(value.name) for value in model.graph.inputs]
@@ -255,7 +255,7 @@ def graph_inputs(model: ir.Model, declared: InputSpecs | None = None) -> tuple[T
 
 
 def _shape(tensor: Mapping[str, Any], inputs: Mapping[str, Array]) -> Sequence[int | str]:
-    """Return the shape that a manifest gives an input; where it gives none, that of the recorded one."""
+    """Return the shape of an input in the manifest, or else that of the recorded array."""
     recorded = inputs.get(tensor["name"])
     shape: Sequence[int | str] | None = tensor["shape"]
     return shape or () if recorded is None or shape is not None else tuple(recorded.shape)

@@ -1,1 +1,1 @@
-"""What sizes do in a graph, and the sizes that it is judged at."""
+"""Uses of sizes in a graph, and the sizes that it is verified at."""

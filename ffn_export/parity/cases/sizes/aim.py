@@ -1,8 +1,8 @@
-"""Which sizes a graph asks for: those on both sides of everything that sizes decide in it.
+"""Find the sizes on both sides of everything that sizes decide in a graph.
 
-All small sizes, those around each constant in the expressions, and their quotients are tried in the expressions alone,
-by arithmetic; no graph is run. Of each outcome of each condition, and of each combination of outcomes, the cheapest
-sizes are taken, and beside them those at which an outcome just changes.
+The expressions of sizes are evaluated by arithmetic at all small sizes, at those around each constant in the
+expressions, and at quotients of the constants. No graph is run. For each outcome of each condition, and for each
+combination of outcomes, the cheapest sizes are taken, and the adjacent sizes at which an outcome changes.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from ffn_export.parity.cases.sizes.expressions import CHOICES, CONDITIONS, STEPS
 
 Sizes = dict[str, int]
 
-_EVERY = 8_192  # sizes of one axis alone
+_EVERY = 8_192  # sizes of one axis, with the others fixed
 _SMALL = 40
-_MOST_ASIDE = 160  # sizes of one axis beside those of another
+_MOST_ASIDE = 160  # sizes of each axis in pairs of axes
 _MOST_OUTCOMES = 16
 _MOST_TOGETHER = 48
 _FEW = (2, 3, 1)
 
 
 class Aim:
-    """The sizes that expressions are tried at, and what comes of each.
+    """The sizes that expressions are tried at, and their outcomes.
 
     Attributes:
         dims: The symbolic axes.
-        sizes: Axis -> its sizes, one for each trial.
+        sizes: Axis -> sizes, one for each trial.
     """
 
     def __init__(self, dims: Sequence[Dim], numbers: Sequence[Expression], shapes: Sequence[Expression]) -> None:
         self.dims = dims
-        self._numbers = set(numbers)  # what becomes one may decide something by each of its few values
+        self._numbers = set(numbers)  # each of the few values of a number may decide something
         self._expressions = list(dict.fromkeys((*numbers, *shapes)))
         trials = np.array(list(dict.fromkeys(_trials(dims, _constants(self._expressions)))), dtype=np.int64)
         self.sizes: Mapping[str, Array] = {dim.name: trials[:, place] for place, dim in enumerate(dims)}
@@ -49,7 +49,7 @@ class Aim:
         return {each for outcomes in self._outcomes() for each in outcomes}
 
     def wanted(self, work: Callable[[Mapping[str, int]], int]) -> list[Sizes]:
-        """Return sizes for every outcome, the cheapest of each; then for combinations; then beside each change."""
+        """Return the cheapest sizes for every outcome, then for combinations of outcomes, then next to each change."""
         order = np.argsort([work(self._at(trial)) for trial in range(len(self._trials))], kind="stable")
         alone: list[int] = []
         together: list[int] = []
@@ -69,7 +69,7 @@ class Aim:
         return {dim.name: int(size) for dim, size in zip(self.dims, self._trials[trial], strict=True)}
 
     def _changes(self, order: Array, firsts: Array, code: Array) -> Iterator[int]:
-        """Yield the trials next to the cheapest of an outcome that have another one."""
+        """Yield the trials next to the cheapest trial of an outcome that have another outcome."""
         outcome = np.empty_like(code)
         outcome[order] = code
         for first in firsts:
@@ -83,7 +83,7 @@ class Aim:
                         yield place
 
     def _outcomes(self) -> Iterator[dict[Expression, Array]]:
-        """Yield, for each thing that an unknown number may be, the expressions with outcomes that differ."""
+        """Yield the expressions whose outcomes differ, once for each substitute of an unknown number."""
         has_unknown = any(each.operator == "unknown" for each in parts(self._expressions))
         tokens = np.prod(self._trials, axis=1)
         for unknown in [*self.sizes.values(), tokens] if has_unknown else [tokens]:
@@ -97,7 +97,7 @@ class Aim:
 
 
 def _outcome(each: Expression, array: Array, numbers: Mapping[Expression, Array], *, is_root: bool) -> Array | None:
-    """Return what an expression decides at each size, as small integers; None where it decides nothing."""
+    """Return the outcome of an expression at each size, as small integers, or None if it decides nothing."""
     if each.operator in CONDITIONS:
         return array.astype(np.int64)
     if each.operator in CHOICES:
@@ -118,7 +118,7 @@ def _constants(expressions: Sequence[Expression]) -> list[int]:
 
 
 def _trials(dims: Sequence[Dim], constants: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield sizes of all axes: every size of each alone, and those that may matter of two at once."""
+    """Yield sizes of all axes: every size of each axis alone, and sizes that may matter for each pair of axes."""
     few = [dim.clamp(_FEW[place % len(_FEW)]) for place, dim in enumerate(dims)]
     near = {c + step for c in constants for step in (-1, 0, 1)}
     shared = {c // k + step for c in constants for k in range(2, 17) for step in (0, 1)}

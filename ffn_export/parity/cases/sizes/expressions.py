@@ -1,4 +1,4 @@
-"""Numbers that are computed of sizes, as expressions that can be written down and evaluated for many sizes at once."""
+"""Expressions of sizes, which can be printed and evaluated at many sizes at once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Number = int | float | bool
 
 
 class Expression:
-    """A number that depends on sizes. Two that are written alike are one object.
+    """A number that depends on sizes. Equal expressions are one object.
 
     Attributes:
-        operator: A key of the functions below; ``number``, ``size`` (of an axis, by its name) or ``unknown``.
-        operands: What it is computed of.
-        value: The number, or a name.
+        operator: A key of ``_FUNCTIONS``, or ``number``, ``size`` (of a named axis) or ``unknown``.
+        operands: Operands of the operator.
+        value: The number, or the name of the axis or unknown.
     """
 
     __slots__ = ("operands", "operator", "value")
@@ -28,7 +28,7 @@ class Expression:
 
     @property
     def number(self) -> Number | None:
-        """The number that it is whatever the sizes are."""
+        """The value of a constant expression, or None if it depends on sizes."""
         return self.value if self.operator == "number" and not isinstance(self.value, str) else None
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Expression:
 
 
 def _divided(one: Array, other: Array) -> Array:
-    """Divide integers as ONNX does, toward zero."""
+    """Divide integers as ONNX does, rounding toward zero."""
     safe = np.where(other == 0, 1, other)
     quotient: Array = np.sign(one) * np.sign(safe) * (np.abs(one) // np.abs(safe))
     return quotient
@@ -52,7 +52,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "ceil": np.ceil, "round": np.round, "tanh": np.tanh, "sin": np.sin, "cos": np.cos,
     "relu": lambda a: np.maximum(a, 0),     "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "erf": np.tanh,
 }  # fmt: skip
-# Whose result changes at once at some size; a quotient and a remainder do so again and again.
+# Operators whose result jumps at some size. A quotient and a remainder jump repeatedly.
 CONDITIONS = frozenset({"==", "<", "<=", ">", ">=", "and", "or", "xor", "not", "bool"})
 CHOICES = frozenset({"min", "max", "relu"})
 _OF_EQUALS: Mapping[str, Number] = {"==": True, "<=": True, ">=": True, "<": False, ">": False, "xor": False, "-": 0}
@@ -60,13 +60,13 @@ STEPS = frozenset({"//", "%", "int", "floor", "ceil", "round"})
 
 
 class Expressions:
-    """Makes expressions, each of them once."""
+    """Creates expressions, and returns the same object for equal ones."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[Any, ...], Expression] = {}
 
     def number(self, value: Number) -> Expression:
-        """Return a number; one that is whole is an integer."""
+        """Return a constant number."""
         return self._make("number", (), value)
 
     def size(self, axis: str) -> Expression:
@@ -74,11 +74,11 @@ class Expressions:
         return self._make("size", (), axis)
 
     def unknown(self, name: str) -> Expression:
-        """Return a number of which only that it depends on sizes is known."""
+        """Return an unknown number that depends on sizes."""
         return self._make("unknown", (), name)
 
     def of(self, operator: str, *operands: Expression) -> Expression:
-        """Return what an operator makes of operands, or the number that it is of numbers."""
+        """Return an operator applied to operands, folded if all operands are numbers or the result is known."""
         numbers = [operand.number for operand in operands]
         if all(number is not None for number in numbers):
             with np.errstate(all="ignore"):
@@ -97,7 +97,7 @@ class Expressions:
 
     @staticmethod
     def _simpler(operator: str, operands: tuple[Expression, ...]) -> Expression | None:
-        """Return one of the operands where the result equals it."""
+        """Return the operand that the result equals, or None."""
         one, other = operands[0], operands[-1]
         if operator in ("min", "max", "and", "or") and one is other:
             return one
@@ -113,7 +113,7 @@ class Expressions:
 
 
 def parts(roots: Iterable[Expression]) -> Iterator[Expression]:
-    """Yield every expression within some, operands before what is computed of them, each once."""
+    """Yield every subexpression of the roots once, operands before the expressions that use them."""
     seen: set[int] = set()
     waiting = [(root, False) for root in roots]
     while waiting:
@@ -127,12 +127,12 @@ def parts(roots: Iterable[Expression]) -> Iterator[Expression]:
 
 
 def evaluate(roots: Iterable[Expression], sizes: Mapping[str, Array], unknown: Array) -> dict[Expression, Array]:
-    """Return the numbers of expressions and of all their parts, for arrays of sizes.
+    """Evaluate expressions and all their subexpressions for arrays of sizes.
 
     Args:
         roots: The expressions.
-        sizes: Axis -> its sizes.
-        unknown: What is taken for a number that is unknown.
+        sizes: Axis -> sizes.
+        unknown: Value substituted for an unknown number.
     """
     found: dict[Expression, Array] = {}
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""What is known of a tensor: where its numbers come from, its shape, and its numbers where sizes make them."""
+"""Facts about a tensor: the origin of its numbers, its shape, and its numbers if they are computed from sizes."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ffn_export.parity.cases.sizes.expressions import Expression
 
 Items = np.ndarray[Any, np.dtype[np.object_]]
 
-# Tensors of more elements are known by one of them.
+# Of a larger tensor only one element is recorded.
 MOST_ITEMS = 64
 
 
 class Kind(IntEnum):
-    """Where the numbers of a tensor come from; the largest of its inputs' decides."""
+    """Origin of a tensor's numbers. The largest kind among a node's inputs decides."""
 
-    CONSTANT = 0  # the graph itself
-    SPREAD = 1  # numbers of the graph, as many as sizes say
+    CONSTANT = 0  # the graph
+    SPREAD = 1  # the graph, but sizes decide how many
     SIZE = 2  # sizes
     DATA = 3  # the inputs
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One tensor.
+    """Facts about one tensor.
 
     Attributes:
-        kind: Where its numbers come from.
-        shape: Size of each axis; None where the rank is unknown.
-        items: All of its elements, where they are few and known.
-        last: Its last element, or one that stands for all.
-        is_float: Whether a division of it is one of floating-point numbers.
+        kind: Origin of the numbers.
+        shape: Size of each axis; None if the rank is unknown.
+        items: All elements, if they are few and known.
+        last: The last element, or one that represents all.
+        is_float: Whether the elements are floating-point numbers, which ``Div`` does not truncate.
         is_same: Whether all elements are equal.
     """
 
@@ -47,7 +47,7 @@ class Fact:
 
     @property
     def sample(self) -> Expression | None:
-        """Its last element, where that is known."""
+        """The last element, or None if unknown."""
         if self.items is not None and self.items.size:
             found: Expression = self.items.reshape(-1)[-1]
             return found
@@ -55,7 +55,7 @@ class Fact:
 
     @property
     def numbers(self) -> list[int] | None:
-        """All elements, where they are whole numbers that depend on no size."""
+        """All elements as integers, or None if one depends on sizes or is unknown."""
         if self.items is None:
             return None
         found = [item.number for item in self.items.reshape(-1)]
@@ -63,7 +63,7 @@ class Fact:
 
     @property
     def expressions(self) -> list[Expression]:
-        """All elements that are known."""
+        """All known elements."""
         if self.items is not None:
             return list(dict.fromkeys(self.items.reshape(-1)))
         return [] if self.last is None else [self.last]

@@ -1,11 +1,11 @@
-"""Follows sizes through a graph: to the shapes that they are meant for, or to where they become numbers or conditions.
+"""Follow sizes through a graph, to shapes or to nodes where they become numbers or conditions.
 
-Sizes come out of `Shape`, `Size`, `NonZero` and `Range`, and out of what counts numbers that are as many as sizes say,
-as a sum over ones does. They are harmless as shapes: in `Reshape`, `Expand`, the bounds of a `Slice`. Where anything
-computed of them meets data in another way, or decides which branch runs, the node is noted with the expression.
+Sizes originate in ``Shape``, ``Size``, ``NonZero`` and ``Range``, and in operators that count elements, such as a sum
+over ones. They are harmless as shapes: in ``Reshape``, ``Expand`` or the bounds of a ``Slice``. A node is recorded with
+its expression if anything computed from sizes meets data in another way, or decides which branch runs.
 
-The flow is conservative: an operator that is not known hands on what comes in, and a graph that is too large is not
-followed at all.
+The flow is conservative: an unknown operator passes on the kind of its inputs. A graph that is too large is not
+followed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHAPES: Mapping[str, frozenset[int]] = {
     "Shape": frozenset({0}), "Size": frozenset({0}),
 }  # fmt: skip
 _SOURCES = frozenset({"Shape", "Size"})
-# Each element of the output comes of elements at the same place, or is one of the input's.
+# Operators whose output elements depend on input elements at the same place, or are input elements.
 _IN_PLACE = frozenset(
     {
         "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Concat", "Cos", "Div", "Equal", "Erf", "Exp",
@@ -42,7 +42,7 @@ _IN_PLACE = frozenset(
         "Where", "Xor",
     }
 )  # fmt: skip
-# Of two equal operands, or of the number: the same whatever the data are.
+# Results that do not depend on the data: of an operator on two equal operands, and with a number as one operand.
 _OF_ITSELF: Mapping[str, int] = {
     "Sub": 0, "Div": 1, "Equal": 1, "LessOrEqual": 1, "GreaterOrEqual": 1, "Less": 0, "Greater": 0, "Xor": 0,
 }  # fmt: skip
@@ -51,12 +51,12 @@ _WITH_NUMBER: Mapping[tuple[str, float], int] = {("Mul", 0): 0, ("And", 0): 0, (
 
 @dataclass(frozen=True)
 class Use:
-    """A node at which sizes do something.
+    """A node that uses sizes.
 
     Attributes:
         node: The node.
-        expressions: What is computed of sizes there.
-        shapes_only: Whether it gives a shape; that is a use where it has conditions in it.
+        expressions: Expressions of sizes that the node reads.
+        shapes_only: Whether the expressions are only shapes, which matter only if they contain conditions.
     """
 
     node: ir.Node
@@ -74,8 +74,8 @@ class Flow:
 
     Attributes:
         model: The model.
-        make: Makes expressions.
-        uses: What was found.
+        make: Factory of expressions.
+        uses: Nodes that use sizes.
     """
 
     model: ir.Model
@@ -85,10 +85,10 @@ class Flow:
     _facts: dict[ir.Value, Fact] = field(default_factory=dict)
 
     def follow(self, specs: Sequence[TensorSpec]) -> None:
-        """Walk over the model's graph, its subgraphs and the bodies that it calls.
+        """Walk over the model's graph, its subgraphs and the functions that it calls.
 
         Raises:
-            TooLargeError: If it has too many nodes.
+            TooLargeError: If the model has too many nodes.
         """
         self._infer = Inference(self.make)
         named = {spec.name: spec for spec in specs}
@@ -112,7 +112,7 @@ class Flow:
         if value not in self._facts:
             tensor = value.const_value
             if tensor is None:
-                self._facts[value] = DATA  # a reference to an attribute, or what a caller may give
+                self._facts[value] = DATA  # a reference to an attribute, or a value that a caller may give
             else:
                 self._facts[value] = self._constant(tensor)
         return self._facts[value]
@@ -151,7 +151,7 @@ class Flow:
                 self._set(node, self._of(node, inputs))
 
     def _listed(self, node: ir.Node) -> Fact:
-        """Read a Constant that is given as numbers."""
+        """Read a ``Constant`` whose value is given as numbers."""
         for name in ("value_int", "value_ints", "value_float", "value_floats"):
             attribute = node.attributes.get(name)
             if attribute is not None and not attribute.is_ref():
@@ -163,7 +163,7 @@ class Flow:
             self._facts[output] = self._named(output, fact if index == 0 else Fact(fact.kind))
 
     def _named(self, value: ir.Value, fact: Fact) -> Fact:
-        """Fill in a shape that the graph states, where none was found."""
+        """Use the shape that the graph states if none was inferred."""
         if fact.shape is not None or value.shape is None:
             return fact
         shape = tuple(
@@ -200,14 +200,14 @@ class Flow:
         kind = max((each.kind for each in others), default=Kind.CONSTANT)
         by_size = any(each.kind >= Kind.SIZE for each in as_shapes)
         if kind is Kind.CONSTANT and by_size:
-            # A part of a table whose rows differ holds other numbers at other sizes; a spread of one number does not.
+            # A slice of a table holds other numbers at other sizes; one repeated number does not.
             return Kind.SIZE if node.op_type == "Slice" else Kind.SPREAD
         if kind is Kind.SPREAD and (node.op_type not in _IN_PLACE or node.domain != ""):
             return Kind.SIZE
         return kind
 
     def _whatever_the_data(self, node: ir.Node, inputs: Sequence[Fact | None]) -> Expression | None:
-        """Return the number that a node gives whatever its data are, as ``x - x`` does."""
+        """Return the number that a node computes from any data, such as 0 for ``x - x``, or None."""
         if (
             node.domain != ""
             or len(inputs) != 2
@@ -239,7 +239,7 @@ class Flow:
             self._facts[output] = self._fact(value) or DATA
 
     def _branch(self, node: ir.Node, inputs: Sequence[Fact | None]) -> None:
-        """Follow the bodies of an If, a Loop or a Scan; a size that decides which runs, or how often, is used."""
+        """Follow the bodies of an If, Loop or Scan, and record a size that decides which body runs or how often."""
         deciding = [each for each in inputs[: {"If": 1, "Loop": 2}.get(node.op_type, 0)] if each is not None]
         by_size = [each for each in deciding if each.kind is Kind.SIZE]
         bodies = [a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH]
@@ -260,7 +260,7 @@ class Flow:
             self._facts[output] = self._named(output, merged)
 
     def _repeated(self, node: ir.Node, inputs: Sequence[Fact | None], body: ir.Graph, *, counted: bool) -> list[Fact]:
-        """Walk over a body until what it carries from one round to the next is settled."""
+        """Walk over a loop body until the kinds of the carried values no longer change."""
         skipped = 2 if node.op_type == "Loop" else 0
         carried = [each or DATA for each in inputs[skipped:]]
         states = len(body.outputs) - 1 if skipped else len(body.outputs)
@@ -274,7 +274,7 @@ class Flow:
                 )
                 self._facts[body.inputs[1]] = Fact(Kind.CONSTANT)
             for place, (value, fact) in enumerate(zip(body.inputs[skipped:], carried, strict=False)):
-                # What is handed in stays as it is; of a state only where it comes from is known after a round.
+                # Values passed into the body stay the same. Of a carried state only the kind is known after a round.
                 self._facts[value] = fact if place >= states and fact.kind < Kind.DATA else Fact(fact.kind)
             self._walk(body)
             after = [self._fact(value) or DATA for value in body.outputs[1 if skipped else 0 :]]

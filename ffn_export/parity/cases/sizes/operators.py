@@ -1,7 +1,7 @@
-"""What operators make of shapes and of numbers that are computed of sizes.
+"""Infer shapes, and numbers computed from sizes, through each operator.
 
-An operator that is not here gives tensors of unknown shape and unknown numbers: the flow of sizes is followed through
-it nevertheless, and only which sizes to try is then less well known.
+The outputs of an unlisted operator have unknown shapes and numbers. The flow of sizes still passes through it; only the
+choice of sizes to try becomes less precise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ELEMENTWISE = {
     "Tanh": "tanh", "Sin": "sin", "Cos": "cos", "Relu": "relu", "Sigmoid": "sigmoid", "Sum": "+",
 }  # fmt: skip
 _OF_BOOLEANS = frozenset({"==", "<", ">", "<=", ">=", "and", "or", "xor", "not"})
-# Elementwise on their first input, or normalisations of it: its shape comes out.
+# Operators that return the shape of their first input: element-wise ones and normalisations.
 _SAME_SHAPE = frozenset(
     {
         "Cast", "CastLike", "Dropout", "Identity", "IsInf", "IsNaN", "LayerNormalization", "LogSoftmax",
@@ -40,13 +40,13 @@ _SAME_SHAPE = frozenset(
 
 
 class Inference:
-    """Infers outputs from inputs; it keeps nothing between nodes."""
+    """Infers outputs from inputs, without state between nodes."""
 
     def __init__(self, make: Expressions) -> None:
         self.make = make
 
     def of(self, node: ir.Node, inputs: Facts, kind: Kind) -> Fact:
-        """Return what is known of the first output; the kind is what the flow decided."""
+        """Return the fact of the first output, of the kind that the flow decided."""
         rule: Callable[[ir.Node, Facts, Kind], Fact] | None = getattr(self, f"_{node.op_type.lower()}", None)
         if node.op_type in _ELEMENTWISE and all(each is not None for each in inputs):
             return self._elementwise(node, [each for each in inputs if each is not None], kind)
@@ -58,18 +58,18 @@ class Inference:
         return Fact(kind)
 
     def numbers(self, array: np.ndarray[Any, np.dtype[Any]]) -> Items:
-        """Return an array of numbers as expressions."""
+        """Return an array of numbers as constant expressions."""
         items = np.empty(array.shape, dtype=object)
         for index in np.ndindex(array.shape):
             items[index] = self.make.number(array[index].item())
         return items
 
     def fixed(self, sizes: Sequence[int]) -> Shape:
-        """Return a shape of numbers."""
+        """Return a shape of constant sizes."""
         return tuple(self.make.number(size) for size in sizes)
 
     def known(self, kind: Kind, items: Items, *, is_float: bool = False) -> Fact:
-        """Return a tensor of which each element is known."""
+        """Return the fact of a tensor whose elements are all known."""
         return Fact(kind, self.fixed(items.shape), items, None, is_float)
 
     def _broadcast(self, shapes: Sequence[Shape | None]) -> Shape | None:
@@ -274,7 +274,7 @@ class Inference:
         return Fact(kind, shape, None, last, table.is_float)
 
     def _looked_up(self, table: Fact, index: Fact) -> Expression | None:
-        """Return the index itself, which is what tells the rows of a table apart, within its rows."""
+        """Return the element of a small 1-D table, or else the index, which tells its rows apart, clamped to them."""
         if table.items is not None and table.items.ndim == 1 and index.sample is not None:
             result: Expression = table.items[-1]
             for place, item in reversed(list(enumerate(table.items[:-1]))):
@@ -304,7 +304,7 @@ class Inference:
         return Fact(kind, tuple(shape), None, given.sample if given.is_same else None, given.is_float, given.is_same)
 
     def _length(self, size: Expression, start: Expression, end: Expression, step: int) -> Expression | None:
-        """Return how many places a slice takes; the constants that it ends at are compared with the size in it."""
+        """Return the length of a slice, as an expression that compares its constant bounds with the size."""
         if step != 1:
             return None
         return self.make.of("-", self._place(size, end), self._place(size, start))
@@ -353,7 +353,7 @@ class Inference:
         return Fact(kind, tuple(wanted), None, given.sample, given.is_float, given.is_same)
 
     def _quotient(self, product: Expression, divisor: Expression) -> Expression:
-        """Divide without a rest, which makes no steps."""
+        """Divide exactly. Unlike ``//``, the result has no steps."""
         return product if divisor.number == 1 else self.make.of("by", product, divisor)
 
     def _unsqueeze(self, node: ir.Node, inputs: Facts, kind: Kind) -> Fact:
@@ -419,7 +419,7 @@ def _is_one(fact: Fact) -> bool:
 
 
 def _sizes(fact: Fact | None) -> Shape | None:
-    """Return a tensor of sizes as a shape."""
+    """Return a tensor of sizes as a shape, or None if its elements are unknown."""
     return None if fact is None or fact.items is None else tuple(fact.items.reshape(-1))
 
 

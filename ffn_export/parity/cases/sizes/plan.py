@@ -1,7 +1,7 @@
-"""The cases that a model is judged on by default: the core, what its graph asks for, and sizes of every class.
+"""Plan the default cases of a model: the core sweep, sizes that the graph asks for, and sizes of every class.
 
-What comes beside the core has a budget, as a share of the work that the core is, so that a whole model takes no longer
-to verify than its core allows. A small model may do more. What has no place in it is told by name.
+Sizes beyond the core have a budget, a share of the core's work, which bounds the time to verify a large model. A small
+model may use more. Sizes that exceed the budget are reported by name.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from ffn_export.parity.cases.sizes.flow import Flow, TooLargeError, Use
 from ffn_export.parity.cases.sizes.report import Sizes, SizeUse
 from ffn_export.parity.cases.sizes.work import Work
 
-# Work beside the core: at most these shares of the core's, and as much as this for a model that is small.
+# Budget of the sizes of every class, together with those that the graph asks for: this share of the core's work, or
+# this many products for a small model.
 _SHARE, _SMALL = 0.75, 1_000_000_000
-# What the graph itself asks for may take more: a fault may be nowhere else.
+# Sizes that the graph asks for have a larger budget, since a fault may show at no other size.
 _ASKED_SHARE, _ASKED_SMALL = 1.0, 20_000_000_000
 _MOST_ASKED = 64
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Cases, and what was left out.
+    """Planned cases, and the sizes that were left out.
 
     Attributes:
-        cases: In the order in which they are judged.
-        sizes: What sizes do in the graph, and what was left out; None where the cases were given.
+        cases: Cases, in the order in which they run.
+        sizes: Uses of sizes in the graph, and sizes left out; None if the caller gave the cases.
     """
 
     cases: tuple[Case, ...]
@@ -68,14 +69,19 @@ def plan(model: ir.Model, specs: Sequence[TensorSpec], example: Mapping[str, int
 def asked(
     model: ir.Model, specs: Sequence[TensorSpec], work: Callable[[Mapping[str, int]], int]
 ) -> tuple[tuple[SizeUse, ...], str | None, list[dict[str, int]]]:
-    """Return where sizes become numbers or conditions, why that is not known, and the sizes that it asks for."""
+    """Return the sizes that a graph asks for.
+
+    Returns:
+        Nodes where sizes become numbers or conditions, the reason if the graph is not followed or else None, and the
+        sizes to verify at.
+    """
     dims = list(merge_dims(specs).values())
     flow = Flow(model)
     try:
         flow.follow(specs)
     except TooLargeError as error:
         return (), f"the graph is not followed: {error}", []
-    except Exception as error:  # noqa: BLE001 - a graph that no checker took; the runtimes say what is wrong with it
+    except Exception as error:  # noqa: BLE001 - an invalid graph; the runtimes report what is wrong with it
         expose_own(error)
         return (), f"the graph is not followed: {first_line(error)}", []
     if not dims or not flow.uses:
@@ -91,7 +97,7 @@ def _aim(dims: Sequence[Dim], uses: Sequence[Use]) -> Aim:
 
 
 def _reported(uses: Sequence[Use]) -> Iterator[SizeUse]:
-    """Yield each place once, with what is computed there."""
+    """Yield each node once, with the expressions that it uses."""
     for node in dict.fromkeys(use.node for use in uses):
         found = (str(each) for use in uses if use.node is node for each in use.expressions if each.number is None)
         yield SizeUse(
@@ -100,7 +106,7 @@ def _reported(uses: Sequence[Use]) -> Iterator[SizeUse]:
 
 
 class _Budget:
-    """Takes sizes for as long as there is work left."""
+    """Takes sizes until the work is spent."""
 
     def __init__(self, work: Callable[[Mapping[str, int]], int], most: float, seen: set[str]) -> None:
         self._work, self._most, self._seen = work, most, seen
@@ -108,7 +114,7 @@ class _Budget:
         self.left_out: list[str] = []
 
     def take(self, wanted: Iterable[Mapping[str, int]]) -> list[Mapping[str, int]]:
-        """Return those of the sizes that are new and have a place."""
+        """Return the sizes that are new and fit in the budget."""
         taken = []
         for sizes in wanted:
             label = size_label(sizes)

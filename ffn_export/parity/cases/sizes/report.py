@@ -1,4 +1,4 @@
-"""What is reported of sizes. Plain data, stored with a result."""
+"""The report on sizes. Plain data, stored with a result."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SizeUse:
-    """A place of a graph where a size becomes a number or a condition.
+    """A node where a size becomes a number or a condition.
 
     Attributes:
         node: Name of the node.
-        operator: Its operator.
-        size: What is computed of sizes there, such as ``seq < 100``.
+        operator: Operator type of the node.
+        size: Expressions of sizes that the node uses, such as ``seq < 100``.
     """
 
     node: str
@@ -27,13 +27,13 @@ class SizeUse:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What sizes do in a graph, and at which it was not judged.
+    """Uses of sizes in a graph, and the sizes that it was not judged at.
 
     Attributes:
-        uses: Where sizes become numbers or conditions; empty where they are proven to shape data only.
-        unknown: Why nothing is proven although no use is listed; None where the whole graph was followed.
-        left_out: Sizes that the budget of drawn cases has no place for; those that a use asks for come first.
-        asked: How many of those left out a use asks for.
+        uses: Nodes where sizes become numbers or conditions; empty if sizes are proven to shape data only.
+        unknown: Reason why the graph could not be followed, so that nothing is proven; None if it was.
+        left_out: Sizes that exceed the budget of drawn cases, starting with those that a use asks for.
+        asked: Number of sizes left out that a use asks for.
     """
 
     uses: tuple[SizeUse, ...] = ()
@@ -48,6 +48,6 @@ class Sizes:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Sizes:
-        """Read it from plain data."""
+        """Read plain data."""
         uses = tuple(SizeUse(use["node"], use["operator"], use["size"]) for use in data["uses"])
         return cls(uses, data["unknown"], tuple(data["left_out"]), data["asked"])

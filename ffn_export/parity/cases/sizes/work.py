@@ -1,4 +1,4 @@
-"""The work of a case, counted and not timed: the same command judges the same cases on every machine."""
+"""Estimate the work of a case. It is counted, not timed, so that a command runs the same cases on every machine."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import onnx_ir as ir
 
 from ffn_export.core.tensor_spec import TensorSpec
 
-# A case costs something however small it is: about this many products.
+# Fixed cost of a case of any size, in products.
 _OVERHEAD = 40_000_000
 _MIXES = frozenset({"Softmax", "Attention", "MultiHeadAttention", "GroupQueryAttention"})
 
 
 @dataclass(frozen=True)
 class Work:
-    """Counts multiplications of a run.
+    """Counts the multiplications of a run.
 
     Attributes:
-        parameters: Elements of all weights, each of which meets every token once.
-        width: Products of a token with each other one; 0 where tokens do not attend to each other.
+        parameters: Number of elements of all weights, each multiplied once for every token.
+        width: Products of one token with one other; 0 if the model has no attention.
     """
 
     parameters: int
@@ -29,7 +29,7 @@ class Work:
 
     @classmethod
     def of(cls, model: ir.Model) -> Work:
-        """Read off a model how large it is and whether its tokens attend to each other."""
+        """Return the work of a model, from its number of parameters and whether it has attention."""
         parameters = sum(value.const_value.size for value in model.graph.initializers.values() if value.const_value)
         nodes = [*model.graph.all_nodes(), *(n for f in model.functions.values() for n in f.all_nodes())]
         attends = any(node.op_type in _MIXES for node in nodes)

@@ -1,1 +1,1 @@
-"""Thresholds of a graph under test, and inputs with which each is met on both sides."""
+"""Thresholds of the graph under test, and inputs that reach both sides of each."""

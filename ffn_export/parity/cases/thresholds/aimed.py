@@ -1,12 +1,12 @@
-"""Cases that are aimed at the thresholds of the graph under test: each is met on both sides, where inputs can do so.
+"""Cases that reach both sides of each threshold of the graph under test, if inputs can do so.
 
-What is drawn blindly has the sizes of normal numbers. A graph that is wrong above 1e4, or on one token of 30,000, is
-right on all of that, and says in its own nodes where to look.
+The sweep draws values of ordinary magnitude. It misses a graph that is wrong above 1e4, or on one token of 30,000, but
+the nodes of the graph show the thresholds.
 
-1. A threshold on an input itself is met exactly: numbers there, next to it, and on both sides.
-2. Integers that a comparison or a table tells apart are found by running what leads to it on all of them.
-3. A threshold on a computed value is met where the sweep's own cases do. Where they do not, the graph is run on inputs
-   that are larger, smaller, of one sign, peaked, or directed, until a value arrives on the other side.
+1. For a threshold on an input, cases hold the threshold itself, the adjacent numbers, and numbers on both sides.
+2. To find the integers that a comparison or a table tells apart, the nodes before it run on all integers of the range.
+3. For a threshold on a computed value, the cases of the sweep may reach both sides. If not, the graph runs on inputs
+   that are larger, smaller, of one sign, peaked or directed, until a value arrives on the other side.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from ffn_export.parity.cases.thresholds.integers import told_apart
 from ffn_export.parity.reference.references import Reference
 
 _MOST_OBSERVED = 24
-_MOST_PLACES = 512  # of a case that is observed, all its symbolic axes multiplied
-_MOST_FOUND = 8  # cases by search
-_TRIES_OF_KINKS = 28  # of the search: those on inputs up to a million times as large
+_MOST_PLACES = 512  # largest product of the symbolic axes of an observed case
+_MOST_FOUND = 8  # cases found by search
+_TRIES_OF_KINKS = 28  # candidates of the search with inputs up to a million times as large
 _MOST_CASES_OF_INTEGERS = 4
 _MOST_GROUPS = 6
 _OTHER_DRAWS = 6
-_ROWS = 16  # draws of which a direction is learned
-_NEAR = 30.0  # limits of one case, the largest over the smallest
+_ROWS = 16  # draws that a direction is learned from
+_NEAR = 30.0  # largest ratio of the limits in one case
 _KEEP_NUMBERS = ("Abs", "Cast", "Flatten", "Identity", "Neg", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 _NOT_FINITE = ("nan", "infinite")
 
@@ -57,17 +57,17 @@ class AimedCase(Case):
 
     @property
     def ill_conditioned(self) -> bool:
-        """Numbers far from those that a module is made for may lose digits whoever computes them."""
+        """Always true: values far from a module's usual ones may lose digits in any implementation."""
         return True
 
 
 @dataclass(frozen=True)
 class Aimed:
-    """What a graph's thresholds ask for.
+    """Cases for the thresholds of a graph.
 
     Attributes:
-        cases: Cases, beside those of the sweep.
-        notes: Thresholds of which a side was not reached.
+        cases: Cases in addition to the sweep.
+        notes: Thresholds with a side that was not reached.
     """
 
     cases: tuple[Case, ...] = ()
@@ -75,20 +75,20 @@ class Aimed:
 
 
 def aimed(model: ir.Model, reference: Reference, cases: Sequence[Case], threads: int, seed: int = 0) -> Aimed:
-    """Return the cases that a graph's thresholds ask for.
+    """Return cases that reach the thresholds of a graph.
 
     Args:
         model: The graph under test.
-        reference: What it should compute; it is asked whether it takes what is made.
-        cases: Those of the sweep; where all are of a user's own arrays, nothing is drawn.
-        threads: Threads to run with.
-        seed: Seed of what is drawn.
+        reference: Reference, which must accept the inputs of each case.
+        cases: Cases of the sweep. If all hold arrays of the user, nothing is drawn.
+        threads: Number of threads.
+        seed: Seed of the drawn inputs.
     """
     drawn = next((case for case in cases if case.given is None and case.values == "normal"), None)
     if drawn is None:
         return Aimed()
     flattened = flat(model)
-    # ONNX Runtime leaves out casts of a reference that computes in half precision: beyond its range it says nothing.
+    # ONNX Runtime removes casts of a reference that computes in half precision: values beyond its range tell nothing.
     beyond = {end for half in reference.computed_in.values() for end in ends(ir.DataType[half.upper()])}
     thresholds = [each for each in find(flattened) if each.limit not in beyond]
     if not thresholds:
@@ -98,7 +98,7 @@ def aimed(model: ir.Model, reference: Reference, cases: Sequence[Case], threads:
 
 
 def _observed(cases: Sequence[Case]) -> Iterator[Case]:
-    """Yield the small cases of finite numbers."""
+    """Yield the first small cases with finite numbers."""
     few = (c for c in cases if c.given is None and math.prod(c.sizes.values()) <= _MOST_PLACES)
     finite = [case for case in few if 0 not in case.sizes.values() and not case.values.startswith(_NOT_FINITE)]
     yield from finite[:_MOST_OBSERVED]
@@ -134,7 +134,7 @@ class _Aim:
         return Aimed(self._named([*made, *found]), _notes(missing, self._floating))
 
     def _named(self, cases: Sequence[Case]) -> tuple[Case, ...]:
-        """Return the cases under names of their own."""
+        """Return the cases with unique names, numbering those that share one."""
         names: dict[str, int] = {}
         result = []
         for case in cases:
@@ -148,7 +148,7 @@ class _Aim:
         return AimedCase(f"{label} {THRESHOLD} {what}", self.base.sizes, THRESHOLD, self.seed, dict(feeds))
 
     def _of_integers(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
-        """Yield cases with the integers that the graph tells apart; what a mask hides is shown."""
+        """Yield cases with the integers that the graph tells apart, under masks of ones."""
         shown = {spec.name: np.ones_like(feeds[spec.name]) for spec in self.specs if spec.is_mask}
         rng = np.random.default_rng(self.seed)
         for spec in self.specs:
@@ -162,7 +162,7 @@ class _Aim:
                 yield self._case(f"of {spec.name}", {**feeds, **shown, spec.name: changed})
 
     def _of_inputs(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
-        """Yield cases with the numbers that floating-point inputs are themselves held against."""
+        """Yield cases with the numbers that floating-point inputs are compared with directly."""
         for spec in self.specs:
             if not spec.is_floating or not feeds[spec.name].size:
                 continue
@@ -173,7 +173,7 @@ class _Aim:
                     yield self._case(f"{group[0]:g}", changed)
 
     def _limits_of(self, threshold: Threshold, name: str) -> tuple[float, ...]:
-        """Return the numbers that an input is held against, where its own numbers arrive at the threshold."""
+        """Return the numbers that an input is compared with, if it arrives at the threshold unchanged."""
         if threshold.inputs != {name} or threshold.is_kink or not self._is_input(threshold.value):
             return ()
         if isinstance(threshold.limit, float):
@@ -195,7 +195,7 @@ class _Aim:
         return True
 
     def _search(self, watching: Observer, feeds: Mapping[str, Array], missing: Met) -> tuple[list[Case], Met]:
-        """Return cases in which values arrive on the sides that are missing, and what is missing still."""
+        """Return cases in which values arrive on missing sides, and the sides that are still missing."""
         found: list[Case] = []
         tried: Iterator[Mapping[str, Array]] = chain(
             self._draws() if not any(map(is_floating, feeds.values())) else (),
@@ -217,7 +217,7 @@ class _Aim:
         yield from (draw_all(self.specs, self.base.sizes, self.seed + draw) for draw in range(1, _OTHER_DRAWS + 1))
 
     def _directed(self, feeds: Mapping[str, Array], missing: Callable[[], Met]) -> Iterator[Mapping[str, Array]]:
-        """Yield rows along which a value that is computed of each row alone changes most, as behind a norm."""
+        """Yield rows in the direction that most changes a value computed from each row alone, as behind a norm."""
         for threshold, side in sorted(missing(), key=str):
             for name in threshold.inputs if not threshold.is_kink else ():
                 if (threshold, side) not in missing() or not is_floating(feeds[name]) or not feeds[name].ndim:
@@ -228,7 +228,7 @@ class _Aim:
                         yield from directed(feeds, name, direction)
 
     def _learned(self, threshold: Threshold, name: str) -> tuple[Array, Array]:
-        """Return normal rows of an input, and how far from a threshold what is computed of each is."""
+        """Return normal rows of an input, and the distance of each row's computed values from a threshold."""
         rows, far = [], []
         try:
             with distances(self.model, [threshold], self.runtimes) as loaded:
@@ -244,13 +244,13 @@ class _Aim:
         return (np.concatenate(rows), np.concatenate(far)) if rows else (np.empty((0, 1)), np.empty((0, 1)))
 
     def _is_taken(self, feeds: Mapping[str, Array]) -> bool:
-        """Whether the reference takes inputs, and its own numbers are finite where they are on ordinary ones.
+        """Whether the reference accepts inputs, and its outputs are finite wherever they are on ordinary inputs.
 
-        Where PyTorch overflows, every runtime may, each in its own way.
+        If PyTorch overflows, a runtime may overflow in another way.
         """
         try:
             outputs = self.reference.baseline(feeds)
-        except Exception as error:  # noqa: BLE001 - whatever a user's module raises on what it refuses
+        except Exception as error:  # noqa: BLE001 - a user's module may raise anything on inputs that it refuses
             expose_own(error)
             return False
         return all(bool((_is_finite(outputs[name]) | ~finite).all()) for name, finite in self._finite.items())
@@ -267,7 +267,7 @@ def _is_finite(array: Array) -> Array:
 
 
 def _groups(limits: Sequence[float]) -> list[list[float]]:
-    """Return sorted limits in groups of like sizes: what is small is not seen beside what is large."""
+    """Group sorted limits of similar magnitude, since errors at small ones do not show beside large ones."""
     groups: list[list[float]] = []
     for limit in limits:
         if groups and limit <= _NEAR * groups[-1][0]:
@@ -283,7 +283,7 @@ def _label(met: Met) -> str:
 
 
 def _notes(missing: Met, floating: frozenset[str]) -> tuple[str, ...]:
-    """Say which thresholds were not reached, of those that are written down; of integers, all were tried."""
+    """Return a note on explicit thresholds that floating-point inputs did not reach; of integers, all were tried."""
     left = sorted({(each.node, side) for each, side in missing if not each.is_kink and each.inputs & floating})
     if not left:
         return ()

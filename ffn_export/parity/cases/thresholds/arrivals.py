@@ -1,4 +1,4 @@
-"""How far from its thresholds a graph's values arrive, by running it with the distances as outputs."""
+"""Measure the distance of a graph's values from its thresholds, by running it with the distances as outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ffn_export.parity.cases.thresholds.find import Threshold
 
 Side = Literal["below", "equal", "above", "other"]
 Met = frozenset[tuple[Threshold, Side]]
-"""Sides of thresholds on which values arrive."""
+"""Thresholds, each with a side on which values arrive."""
 
 
 def wanted(threshold: Threshold) -> Met:
@@ -28,13 +28,13 @@ def wanted(threshold: Threshold) -> Met:
 
 @dataclass(frozen=True)
 class Observer:
-    """A graph that gives the distances of values from thresholds."""
+    """A loaded graph that outputs the distances of values from thresholds."""
 
     loaded: Loaded
     thresholds: Sequence[Threshold]
 
     def met(self, feeds: Mapping[str, Array]) -> Met:
-        """Return the sides that values arrive on; none where the graph does not run on these inputs."""
+        """Return the sides that values arrive on; none if the graph does not run on these inputs."""
         try:
             results = self.loaded.run(feeds)
         except RefusedError:
@@ -54,15 +54,15 @@ class Observer:
 
 @contextmanager
 def observer(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtimes) -> Iterator[Observer]:
-    """Give the graph with the smallest and largest distance of each threshold, and that nearest to it, as outputs.
+    """Load the graph with the lowest, highest and smallest absolute distance from each threshold as outputs.
 
     Args:
         model: A graph without functions and branches.
-        thresholds: Of this graph.
-        runtimes: Loads it.
+        thresholds: Thresholds of this graph.
+        runtimes: Runtimes that load the graph.
 
     Raises:
-        RefusedError: ONNX Runtime does not load it.
+        RefusedError: If ONNX Runtime does not load the graph.
     """
     copied = _only(model)
     edit = _Editor(copied)
@@ -78,10 +78,10 @@ def observer(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtime
 
 @contextmanager
 def distances(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtimes) -> Iterator[Loaded]:
-    """Give the graph with the distance of each element from thresholds, outputs ``0``, ``1`` and so on.
+    """Load the graph with the distance of each element from thresholds as outputs ``0``, ``1`` and so on.
 
     Raises:
-        RefusedError: ONNX Runtime does not load it.
+        RefusedError: If ONNX Runtime does not load the graph.
     """
     copied = _only(model)
     edit = _Editor(copied)
@@ -121,7 +121,7 @@ class _Editor:
         self._graph.outputs.append(named)
 
     def distance(self, threshold: Threshold) -> ir.Value:
-        """Return how far each element is above a threshold, exactly."""
+        """Return the exact distance of each element above a threshold."""
         limit = threshold.limit
         other = self._number(limit) if isinstance(limit, float) else self._double(self._values[limit])
         return self.of("Sub", self._double(self._values[threshold.value]), other)

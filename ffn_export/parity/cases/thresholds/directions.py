@@ -1,4 +1,4 @@
-"""Inputs that reach far: larger and smaller ones, of one sign, with peaks, and along the direction of a value."""
+"""Inputs for the search of thresholds: larger, smaller, of one sign, with peaks, or along the direction of a value."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Feeds = Mapping[str, Array]
 
 _FAR = (1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e8, 1e10, 1e13, 1e16, 1e20, 1e25, 1e31, 1e36)
 _NEAR = (1e-2, 1e-4, 1e-7, 1e-12, 1e-20, 1e-30)
-_PEAK = 1e4  # so that nothing of a normed row is left beside it
+_PEAK = 1e4  # large enough that the rest of a normalised row vanishes
 
 
 def scaled(feeds: Feeds) -> Iterator[Feeds]:
-    """Yield the floating-point inputs at other scales, the nearest first, as they are and of one sign."""
+    """Yield the floating-point inputs at other scales, nearest first, with mixed signs and with one sign."""
     for factor in (*_FAR, *_NEAR):
         for signed in _SIGNS:
             yield _each(feeds, partial(signed, factor))
@@ -33,7 +33,7 @@ _SIGNS: tuple[Callable[[float, Array], Array], ...] = (
 
 
 def peaks(feeds: Feeds) -> Iterator[Feeds]:
-    """Yield rows of which one element, another in each row, is far above or below the rest."""
+    """Yield rows in which one element is far above or below the rest; its place differs between rows."""
     for size in (_PEAK, -_PEAK):
         yield _each(feeds, partial(_peaked, size))
 
@@ -47,15 +47,15 @@ def _peaked(size: float, x: Array) -> Array:
 
 
 def along(rows: Array, distances: Array, above: bool, most: int = 4) -> Iterator[Array]:
-    """Yield directions of a row along which an element of what is computed from it grows, or shrinks.
+    """Yield directions of a row along which an element computed from it grows or shrinks.
 
-    They are those of a linear regression: for normal rows, the covariance of a row with the element.
+    The directions come from a linear regression: for normal rows, the covariance of a row with the element.
 
     Args:
         rows: Normal rows.
-        distances: What was computed of each.
-        above: Whether it is to grow.
-        most: How many elements are tried, those that change most.
+        distances: Values computed from each row.
+        above: Whether the element should grow.
+        most: Number of elements to try, starting with those that change most.
     """
     centred = distances - distances.mean(axis=0)
     slopes = rows.T @ centred / len(rows)  # [features, elements]
@@ -68,7 +68,7 @@ def along(rows: Array, distances: Array, above: bool, most: int = 4) -> Iterator
 
 
 def directed(feeds: Feeds, name: str, direction: Array) -> Iterator[Feeds]:
-    """Yield inputs whose rows are one direction, a little apart, at several scales."""
+    """Yield inputs whose rows are one direction plus a little noise, at several scales."""
     for factor in (1.0, 30.0, 1e3):
         yield {**feeds, name: _cast((direction + 0.1 * feeds[name].astype(np.float64)) * factor, feeds[name])}
 
@@ -81,14 +81,14 @@ def _each(feeds: Feeds, change: Callable[[Array], Array]) -> dict[str, Array]:
 
 
 def _cast(wide: Array, like: Array) -> Array:
-    """Return numbers in the dtype of an input, the largest that it has in place of those beyond."""
+    """Cast numbers to the dtype of an input, clamped to its finite range."""
     most = float(float_info(like.dtype).max)
     narrow: Array = np.clip(wide, -most, most).astype(like.dtype)
     return narrow
 
 
 def around(limits: Sequence[float], like: Array, seed: int) -> Array:
-    """Return numbers of the size of some limits, a quarter of them exactly there, next to it, or a little beside it."""
+    """Return numbers of the magnitude of some limits. A quarter are the limits, adjacent numbers, or numbers nearby."""
     rng = np.random.default_rng(seed)
     size = float(np.sqrt(max(map(abs, limits)) * min(map(abs, limits))))
     wide = like.astype(np.float64) * (size or 1.0)
@@ -97,14 +97,14 @@ def around(limits: Sequence[float], like: Array, seed: int) -> Array:
     places = rng.permutation(result.size)[: max(result.size // 4, min(result.size, telling.size))]
     chosen = np.resize(rng.permutation(telling), places.size)
     exact = _cast(chosen, like)
-    step = rng.integers(-1, 2, places.size)  # to the number before it, to itself, to the next
+    step = rng.integers(-1, 2, places.size)  # previous number, the number itself, next number
     toward = np.where(step < 0, -np.inf, np.inf).astype(like.dtype)
     result.flat[places] = np.where(step == 0, exact, np.nextafter(exact, toward))
     return result
 
 
 def _beside(limit: float) -> tuple[float, ...]:
-    """Return a limit several times, as it decides, what is beside it, and the same of the other sign."""
+    """Return a limit several times, since it matters most, numbers near it, and both with the other sign."""
     if not limit:
         return (0.0, -1.0, 1.0)
     return limit, limit, limit, -limit, 0.5 * limit, 0.9 * limit, 1.1 * limit, 2 * limit, -0.9 * limit, -1.1 * limit

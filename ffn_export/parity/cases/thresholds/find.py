@@ -1,4 +1,4 @@
-"""Where a graph changes its behaviour with a number: comparisons, limits, kinks, casts to fewer numbers."""
+"""Find the thresholds of a graph: comparisons, limits, kinks, and casts to a smaller range."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import onnx_ir as ir
 from ffn_export.fusion import constants
 from ffn_export.fusion.views import float_of, input_at
 
-# Beyond it lies infinity, which is a kind of values of its own.
+# Larger limits are skipped. They stand for infinity, which is a separate kind of values.
 _LARGEST = 1e37
-# What tells of sizes alone.
+# Operators whose output depends only on sizes.
 _OF_SIZES = frozenset({"Shape", "Size"})
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """One place where a value of the graph is held against another.
+    """A comparison of a value of the graph with a number or another value.
 
     Attributes:
-        node: The node, as reports name it.
+        node: Name of the node in reports.
         value: Name of the value.
-        limit: The number, or the name of the value that it is held against.
+        limit: Number, or name of the value, that it is compared with.
         inputs: Names of the graph's inputs that the value is computed from.
-        asks_equal: Whether the node asks if both are equal, not which is larger.
-        equal_is_above: Whether the node takes equal numbers for those above; None where they are neither.
-        is_kink: Whether the node is a function that merely bends or turns at the number, or compares two values that
-            are both computed from inputs: sides that are not reached are then no news.
+        asks_equal: Whether the node tests for equality, not for order.
+        equal_is_above: Whether the node treats equal numbers like those above; None if they are neither.
+        is_kink: Whether the node is a function that only bends or turns at the number, or compares two values that
+            are both computed from inputs. Sides that are not reached are then not reported.
     """
 
     node: str
@@ -46,10 +46,10 @@ _Found = Iterator[tuple[ir.Value | None, ir.Value | float | None]]
 
 
 def find(model: ir.Model) -> list[Threshold]:
-    """Return the thresholds on values that are computed from what the inputs hold, each once.
+    """Return each threshold on a value that depends on the numbers in the inputs, once.
 
     Args:
-        model: A graph without functions and branches; what is inside a loop is not looked into.
+        model: A graph without functions and branches. Loop bodies are not searched.
     """
     data = _data(model)
     found = dict[Threshold, None]()
@@ -78,7 +78,7 @@ def find(model: ir.Model) -> list[Threshold]:
 
 
 def _data(model: ir.Model) -> dict[ir.Value, frozenset[str]]:
-    """Return each value that is computed from what inputs hold, not from their sizes alone -> those inputs."""
+    """Return value -> inputs whose numbers it depends on. Values that depend only on sizes are left out."""
     inputs = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
     found = {value: frozenset({str(value.name)}) for value in inputs}
     for node in model.graph:
@@ -109,7 +109,7 @@ def _compared(node: ir.Node) -> _Found:
 
 
 def _against_first(node: ir.Node) -> _Found:
-    """``Max`` and ``Min`` of several."""
+    """``Max`` and ``Min``: compare the first input with each other one."""
     for other in node.inputs[1:]:
         yield node.inputs[0], other
 
@@ -138,7 +138,7 @@ def _above_alpha(node: ir.Node) -> _Found:
 
 
 def _remainder(node: ir.Node) -> _Found:
-    """``Mod`` changes nothing of what is smaller than the divisor."""
+    """``Mod`` leaves numbers smaller than the divisor unchanged."""
     yield input_at(node, 0), input_at(node, 1)
     divisor = constants.number(input_at(node, 1))
     yield input_at(node, 0), None if divisor is None else -divisor
@@ -151,11 +151,11 @@ def _cast(node: ir.Node) -> _Found:
     if to == ir.DataType.BOOL:
         yield value, 0.0
     elif to.is_integer():
-        limits = ends(to) if to.bitwidth <= 16 else ()  # numbers beyond the others are for PyTorch undefined, too
+        limits = ends(to) if to.bitwidth <= 16 else ()  # overflow of wider integers is undefined in PyTorch, too
         is_whole = value.dtype is not None and value.dtype.is_integer()
         yield from ((value, end) for end in (*limits, *(() if is_whole else (-1.0, 1.0))))
     elif to.is_floating_point() and to.bitwidth < (32 if value.dtype is None else value.dtype.bitwidth):
-        # What the model takes and gives in this dtype, PyTorch rounds to it as well.
+        # If an input or output of the model has this dtype, PyTorch rounds to it as well.
         graph = node.graph
         own = () if graph is None else (*graph.inputs, *graph.outputs)
         if all(each.dtype != to for each in own):
@@ -163,7 +163,7 @@ def _cast(node: ir.Node) -> _Found:
 
 
 def _of_table(node: ir.Node) -> _Found:
-    """A table of integers is held against the indices themselves: which of them it changes."""
+    """Compare the output of an integer table with its indices, to find the indices that the table changes."""
     table = input_at(node, 0)
     integers = constants.integers(table)
     if integers is not None and table is not None and table.shape is not None and len(table.shape) == 1:

@@ -1,6 +1,6 @@
-"""A graph without functions and branches, so that what is inside them can be observed.
+"""Inline functions and branches of a graph, so that the values inside them can be observed.
 
-It is only observed: both branches of an ``If`` are computed, whichever is taken.
+The result serves observation only: it computes both branches of an ``If``.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from onnx_ir.passes.common import NameFixPass
 from ffn_export.fusion import functions
 from ffn_export.fusion.views import is_standard
 
-_DEEPEST = 4  # branches within branches
+_DEEPEST = 4  # levels of nested branches
 
 
 def flat(model: ir.Model) -> ir.Model:
-    """Return a copy with functions inlined, and a copy of each branch beside the node that chooses one of them."""
+    """Return a copy with functions inlined and a copy of each branch in front of its ``If``."""
     result = functions.all_inlined(model.clone())
     waiting = [node for node in result.graph if is_standard(node, "If")]
     for _ in range(_DEEPEST):
         moved = [each for node in waiting for branch in _branches(node) for each in _copied(branch, result.graph, node)]
         waiting = [node for node in moved if is_standard(node, "If")]
-    NameFixPass()(result)  # two branches may use one name
+    NameFixPass()(result)  # two branches may use the same name
     return result
 
 
@@ -30,7 +30,7 @@ def _branches(node: ir.Node) -> list[ir.Graph]:
 
 
 def _copied(branch: ir.Graph, graph: ir.Graph, node: ir.Node) -> list[ir.Node]:
-    """Put a copy of a branch's nodes and initialisers in front of its ``If``."""
+    """Insert a copy of a branch's nodes in front of its ``If``, and register copies of its initializers."""
     copy = branch.clone(allow_outer_scope_values=True)
     prefix = f"{node.outputs[0].name}/{branch.name}"
     initializers, nodes = list(copy.initializers.values()), list(copy)

@@ -1,7 +1,7 @@
-"""Which integers of an input a graph tells apart: every one of its range goes through what the thresholds are made of.
+"""Find the integers of an input that a graph tells apart, by running every integer of its range.
 
-A table of tokens has thousands of rows, of which a sweep draws a few. The nodes between an input and a comparison are
-few and read nothing else, so they are run on all integers at once.
+A table of tokens has thousands of rows, and a sweep draws only a few. The nodes between an input and a comparison are
+few and read no other input, so they run on all integers at once.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ffn_export.parity.cases.thresholds.arrivals import distances
 from ffn_export.parity.cases.thresholds.find import Threshold
 
 _LARGEST_RANGE = 2**20
-_MOST_ELEMENTS = 2**26  # of a distance, where each integer is compared with many
+_MOST_ELEMENTS = 2**26  # elements of a distance, if each integer is compared with many numbers
 _MOST = 64
 
 
 def told_apart(
     model: ir.Model, thresholds: Sequence[Threshold], spec: TensorSpec, runtimes: Runtimes
 ) -> tuple[int, ...]:
-    """Return the integers of an input on both sides of each place where thresholds that read it alone change sides.
+    """Return the integers on both sides of each change of a threshold that reads only this input.
 
     Args:
         model: A graph without functions and branches.
-        thresholds: Of this graph.
+        thresholds: Thresholds of this graph.
         spec: The input.
-        runtimes: Run it.
+        runtimes: Runtimes that run the graph.
     """
     own = [threshold for threshold in thresholds if threshold.inputs == {spec.name}]
     low, high = spec.value_range or (0, 1)
@@ -46,10 +46,10 @@ def told_apart(
 def _distances(
     model: ir.Model, thresholds: Sequence[Threshold], spec: TensorSpec, every: Array, runtimes: Runtimes
 ) -> list[Array]:
-    """Run what leads to each threshold; what cannot be run on so many at once is left out."""
+    """Run the nodes before each threshold, and leave out thresholds that cannot run on all integers at once."""
     copied = model.clone()
     for value in copied.graph.inputs:
-        value.shape = None  # a size that is declared is not that of so many integers
+        value.shape = None  # a declared size does not fit the number of integers
     try:
         with distances(copied, thresholds, runtimes) as loaded:
             return list(loaded.run({spec.name: every.reshape([1] * (len(spec.dims) - 1) + [-1])}).values())
@@ -65,7 +65,7 @@ def _distances(
 
 
 def _changes(distance: Array, every: Array) -> Array:
-    """Return the places of the integers beside a change of sides."""
+    """Return the positions of the integers on both sides of each change of side."""
     axes = [axis for axis, size in enumerate(distance.shape) if size == every.size]
     if len(axes) != 1 or distance.size > _MOST_ELEMENTS:
         return np.array([], int)

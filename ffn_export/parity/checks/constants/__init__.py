@@ -1,1 +1,1 @@
-"""Constants of a graph, traced to the parameters that they hold or were computed from, by their numbers alone."""
+"""Trace the constants of a graph to the parameters that they hold or come from, by their numbers alone."""

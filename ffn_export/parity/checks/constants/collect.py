@@ -1,4 +1,4 @@
-"""Every constant of a model: of its graph, of the graphs within nodes, and of function bodies."""
+"""Collect every constant of a model: of its graph, its subgraphs and its functions."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ffn_export.core.types import Array
 from ffn_export.inspection.facts import dtype_name
 
 _Kind = ir.AttributeType
-# A shape or a list of axes has as many integers as a tensor has axes; pads have twice as many.
+# Largest number of integers in a shape, a list of axes, or pads, which have two for each axis.
 _MOST_SETTINGS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A tensor that the file holds.
+    """A tensor in the file.
 
     Attributes:
-        name: Name of its value, behind that of the function that it is in; of an attribute, node and attribute.
-        tensor: Its numbers.
-        value: Its value; None where it is an attribute of another node than ``Constant``.
+        name: Name of the value, or of the node and attribute, prefixed by the name of the function if it is in one.
+        tensor: The tensor.
+        value: Value that holds the tensor; None for an attribute of a node other than ``Constant``.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Constant:
 
     @property
     def array(self) -> Array:
-        """Its numbers, without a copy where the file is mapped into memory."""
+        """The numbers, without a copy if the file is memory-mapped."""
         return self.tensor.numpy()
 
     @property
@@ -42,7 +42,7 @@ class Constant:
 
 
 def constants(model: ir.Model) -> Iterator[Constant]:
-    """Yield initialisers, ``Constant`` nodes of every kind, and other tensors that nodes have as attributes."""
+    """Yield initializers, ``Constant`` nodes of every kind, and tensors in attributes of other nodes."""
     for owner, graph in _graphs(model):
         for value in graph.initializers.values():
             if value.const_value is not None:
@@ -53,10 +53,10 @@ def constants(model: ir.Model) -> Iterator[Constant]:
 
 
 def is_setting(array: Array) -> bool:
-    """Whether a few numbers say all that an array holds, so that no parameter is missed if it is none.
+    """Whether a few numbers describe an array, so that it need not come from a parameter.
 
-    These are single numbers; arrays whose elements are all alike or evenly spaced, such as zeros, ones and counted
-    positions; and up to 16 integers, as shapes, axes and pads are.
+    This holds for up to two numbers, for elements that are equal or evenly spaced (zeros, ones, positions), and for up
+    to 16 integers (shapes, axes, pads).
     """
     if array.size <= 2 or array.dtype.kind not in "fiubV":
         return True
@@ -67,7 +67,7 @@ def is_setting(array: Array) -> bool:
         return bool((flat == flat[0]).all())
     with np.errstate(all="ignore"):
         steps = np.diff(flat[: 2 * _MOST_SETTINGS].astype(np.float64))
-        if not (steps == steps[0]).all():  # most arrays are told by their first elements
+        if not (steps == steps[0]).all():  # for most arrays the first elements decide
             return False
         steps = np.diff(flat.astype(np.float64))
         return bool((steps == steps[0]).all())

@@ -1,4 +1,4 @@
-"""A constant that holds several parameters: side by side, as a part of one, or as a sum or a product of them."""
+"""Recognise constants made of several parameters or a part of one: packed, sliced, summed or multiplied."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ffn_export.core.types import Array
 from ffn_export.parity.checks.constants.layouts import Layouts
 from ffn_export.parity.checks.constants.traced import NEAR, Traced, distance, epsilon, mostly, places, same, sampled
 
-# Pairs of rows that are tried as a sum: a layer adds its own bias to its own, and a large model has hundreds.
+# Largest number of pairs of vectors to try as a sum. A large model has hundreds of biases.
 _MOST_SUMS = 4096
-_LOOKED_AT = 8  # rows, columns or elements, before a product is computed
-_MOST_OPERATIONS = 2**36  # of products of what is looked at
-# A sum of products, in whatever order it is added up, relative to the sum of their magnitudes.
+_LOOKED_AT = 8  # sampled rows, columns or elements, before a whole product is computed
+_MOST_OPERATIONS = 2**36  # multiplications of all sampled products
+# Rounding error of a sum of products in any order, relative to the sum of the magnitudes.
 _FOLDED = 2.0**-18
 
 
 def combined(stored: Array, layouts: Layouts, without: Collection[str] = ()) -> Traced | None:
-    """Return what a constant is made of, where most of its elements show it.
+    """Return the parameters that a constant is made of, if most of its elements agree, or None.
 
     Args:
         stored: The constant.
         layouts: The parameters.
-        without: Parameters that are in the graph as they are, of which it is no part.
+        without: Parameters that the graph holds exactly, which are not matched by nearness.
     """
     array = stored.squeeze()
     return (
@@ -59,7 +59,7 @@ def packed(stored: Array, layouts: Layouts, without: Collection[str] = ()) -> Tr
 
 
 def _sizes_along(stored: Array, axis: int, layouts: Layouts) -> list[int]:
-    """Return how long parameters of the same other axes are, the longest first."""
+    """Return the sizes along an axis of parameters that agree in the other axes, longest first."""
     rest = tuple(size for i, size in enumerate(stored.shape) if i != axis)
     along = {shape[axis] for shape in layouts.shapes if len(shape) == stored.ndim and _without(shape, axis) == rest}
     stacked = {1} if rest in layouts.shapes else set()
@@ -71,16 +71,16 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def part_of(stored: Array, layouts: Layouts, without: Collection[str] = ()) -> Traced | None:
-    """Recognise a part of a parameter, as a half of a packed gate-up projection whose halves are apart."""
-    # A row is near any other that is near to ones: of rows, most numbers have to be the same.
+    """Recognise a slice of a parameter, such as one half of a packed gate-up projection that was split."""
+    # A vector near ones is near any other such vector, so most numbers of a vector must be equal.
     most = NEAR if stored.ndim > 1 else 0.0
     near = [each for each, apart in _parts(stored, layouts, without) if apart <= most]
     exact = next((each for each in near if same(stored, each.expected)), None)
-    return exact or (near[0] if len(near) == 1 else None)  # of several nobody can tell which was meant
+    return exact or (near[0] if len(near) == 1 else None)  # several near slices are ambiguous
 
 
 def _parts(stored: Array, layouts: Layouts, without: Collection[str]) -> Iterator[tuple[Traced, float]]:
-    """Yield the parts of parameters that have a constant's shape and may be near it, and how far they are."""
+    """Yield the slices of parameters that have a constant's shape and may be near it, with their distances."""
     for shape, candidates in layouts.shapes.items():
         if len(shape) != stored.ndim or not stored.size:
             continue
@@ -98,14 +98,14 @@ def _parts(stored: Array, layouts: Layouts, without: Collection[str]) -> Iterato
 
 
 def _may_be_near(stored: Array, piece: Array) -> bool:
-    """Look at a few elements only: most pairs are far apart, and matrices are large. Flat ones say nothing."""
+    """Compare a few elements, since most pairs are far apart and matrices are large. Flat arrays never match."""
     have, want = sampled(stored), sampled(piece)
     usual = float(np.median(np.abs(want)))
     return bool(usual > 0 and want.min() != want.max() and np.median(np.abs(have - want)) <= usual / 2)
 
 
 def _sum(stored: Array, layouts: Layouts) -> Traced | None:
-    """Recognise the sum of two rows, as of a bias and the one that is added after it."""
+    """Recognise the sum of two vectors, such as a bias and another one added after it."""
     rows = layouts.shapes.get(stored.shape, [])
     if stored.ndim != 1 or len(rows) ** 2 > _MOST_SUMS:
         return None
@@ -118,7 +118,7 @@ def _sum(stored: Array, layouts: Layouts) -> Traced | None:
 
 
 def _folded_bias(stored: Array, layouts: Layouts) -> Traced | None:
-    """Recognise ``W b + c`` and ``W b``: a norm's bias behind the product and its own bias."""
+    """Recognise ``W b + c`` and ``W b``: the bias ``b`` of a norm folded through a linear layer."""
     if stored.ndim != 1:
         return None
     looked = places(stored.size, _LOOKED_AT)
@@ -147,7 +147,7 @@ def _folded_bias(stored: Array, layouts: Layouts) -> Traced | None:
 
 
 def _product(stored: Array, layouts: Layouts) -> Traced | None:
-    """Recognise the product of two matrices, as of two linears without anything between them."""
+    """Recognise the product of two matrices, such as two consecutive linear layers."""
     if stored.ndim != 2 or min(stored.shape) < _LOOKED_AT:
         return None
     rows, columns = (places(size, _LOOKED_AT) for size in stored.shape)

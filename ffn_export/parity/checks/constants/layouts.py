@@ -1,4 +1,4 @@
-"""Parameters in every order in which a graph may store their elements, and a constant that holds one of them."""
+"""Recognise constants that hold one parameter, in any order of axes, scaled, or combined with a vector."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from ffn_export.core.types import Array
 from ffn_export.parity.checks.constants.traced import NEAR, Traced, distance, epsilon, mostly, places, same, sampled
 
-_MOST_PERMUTED = 4  # axes; of more, only the order in which they are stored
+_MOST_PERMUTED = 4  # axes; with more, only the stored order is tried
 _ROUNDINGS = 4
-_GRID = 16  # rows and columns that are looked at
-_FEW = 4096  # elements that are compared without a sample
+_GRID = 16  # sampled rows and columns
+_FEW = 4096  # elements of an array that is compared without a sample first
 
 
 class Layouts:
@@ -26,18 +26,18 @@ class Layouts:
         self._samples: dict[int, Array] = {}
 
     def add(self, name: str, array: Array, rounding: float = 0.0) -> None:
-        """Add a parameter, whose elements may be off by a relative rounding."""
+        """Add a parameter, whose elements may be off by a relative rounding error."""
         for how, view in _orders(array):
             held = Traced(name, how, view, rounding)
             self.shapes[view.shape].append(held)
             self._by_size[array.size].append(held)
 
     def one(self, stored: Array, without: Collection[str] = ()) -> Traced | None:
-        """Return the one parameter that a constant holds, or is made of together with a vector.
+        """Return the one parameter that a constant holds, possibly combined with a vector, or None.
 
         Args:
             stored: The constant.
-            without: Parameters that are in the graph as they are: what is only near them is something else.
+            without: Parameters that the graph holds exactly, which are not matched by nearness.
         """
         return (
             self.equal(stored)
@@ -55,7 +55,7 @@ class Layouts:
         return _first((views[i] for i in _by_shape(views, np.flatnonzero(hits), stored)), stored, same)
 
     def nearly_all(self, stored: Array, without: Collection[str] = ()) -> Traced | None:
-        """Return the parameter whose numbers most elements are: nearly all, if it is in the graph as it is, too."""
+        """Return the parameter that equals most elements, or nearly all if the graph also holds it exactly."""
         views, samples = self._like(stored)
         shares = (samples == sampled(stored)).mean(axis=1)
         for index in sorted(np.flatnonzero(shares > 0.25), key=lambda i: -shares[i]):
@@ -65,12 +65,12 @@ class Layouts:
         return None
 
     def nearest(self, stored: Array, without: Collection[str] = (), most: float = NEAR) -> Traced | None:
-        """Return the parameter that a constant is nearest to, of those that are not in the graph as they are."""
+        """Return the parameter nearest to a constant, among those that the graph does not hold exactly."""
         views, samples = self._like(stored)
         have = sampled(stored)
         with np.errstate(invalid="ignore"):
             near = np.median(np.abs(samples - have), axis=1) <= np.median(np.abs(samples), axis=1) / 2
-        # A mask of infinities and a few elements have no median that tells.
+        # The median decides nothing for a mask of infinities, or for few elements.
         hopeful = np.arange(len(views)) if stored.size <= _FEW else np.flatnonzero(near)
         tried = [views[i] for i in _by_shape(views, hopeful, stored) if views[i].parameter not in without]
         apart = [distance(stored, each.expected) for each in tried]
@@ -78,7 +78,7 @@ class Layouts:
         return _named(tried[best], stored) if best is not None and apart[best] <= most else None
 
     def resembles(self, stored: Array) -> str:
-        """Return the parameter that a constant goes with although it is not near it; empty where there is none."""
+        """Return the parameter that a constant correlates with although it is not near it, or an empty string."""
         views, samples = self._like(stored)
         have = sampled(stored)
         with np.errstate(all="ignore"):
@@ -90,7 +90,7 @@ class Layouts:
         return views[best].parameter if best is not None and abs(alike[best]) > 0.8 else ""
 
     def scaled(self, stored: Array) -> Traced | None:
-        """Recognise ``c * p`` and ``1 + p``; the outputs tell whether that is the right number."""
+        """Recognise ``c * p`` and ``1 + p``. The outputs decide whether ``c`` is right."""
         views, samples = self._like(stored)
         have, rounding = sampled(stored), _ROUNDINGS * epsilon(stored)
         with np.errstate(all="ignore"):
@@ -104,7 +104,7 @@ class Layouts:
                 return Traced(each.parameter, f"1 + it, {each.how}", expected, rounding)
         for index in np.flatnonzero(times.sum(axis=1) > used.sum(axis=1) / 2):
             each, number = views[index], float(numbers[index, 0])
-            if number == 0 or not np.isfinite(number) or abs(number - 1) <= NEAR:  # so near, it was meant to be it
+            if number == 0 or not np.isfinite(number) or abs(number - 1) <= NEAR:  # meant to equal it
                 continue
             expected = number * each.expected.astype(np.float64)
             if mostly(stored, expected, rounding):
@@ -112,9 +112,9 @@ class Layouts:
         return None
 
     def by_line(self, stored: Array) -> Traced | None:
-        """Recognise a matrix whose rows or columns are each multiplied by a number, or have one added to them.
+        """Recognise a matrix with a vector multiplied into or added to its rows or columns.
 
-        That is a norm's scale folded into the product behind it, or one row of a table added to all rows of another.
+        Examples are a norm's scale folded into the next product, or one row of a table added to all rows of another.
         """
         matrix = stored.squeeze()
         if matrix.ndim != 2 or min(matrix.shape) < 4:
@@ -142,7 +142,7 @@ class Layouts:
         return None
 
     def _folded(self, matrix: Array, view: Traced, axis: int, kind: str) -> Traced | None:
-        """Return a matrix with a vector along an axis in it: a parameter's, where it is one."""
+        """Return a parameter combined with a vector along an axis, which is named if it is a parameter, too."""
         columns = places(matrix.shape[1 - axis])
         have, want = (each.take(columns, 1 - axis).astype(np.float64) for each in (matrix, view.expected))
         with np.errstate(all="ignore"):
@@ -162,7 +162,7 @@ class Layouts:
         return Traced(parameter, f"{by}, {view.how}", expected, rounding, absolute)
 
     def _vector(self, vector: Array, rounding: float) -> tuple[str, Array | None]:
-        """Return the parameter that a vector is within a rounding, or a row of one that has few, and its numbers."""
+        """Return the parameter, or row of a small one, that a vector equals up to rounding, and its numbers."""
         for shape, views in self.shapes.items():
             if shape[-1:] != vector.shape or len(shape) > 2 or (len(shape) == 2 and shape[0] > _GRID):
                 continue
@@ -193,7 +193,7 @@ def _orders(array: Array) -> Iterator[tuple[str, Array]]:
 
 
 def _by_shape(views: list[Traced], indices: Collection[int], stored: Array) -> list[int]:
-    """Put those first that have the constant's shape: of square matrices, that as it is."""
+    """Sort indices so that views of the constant's shape come first."""
     return sorted(map(int, indices), key=lambda i: views[i].expected.shape != stored.squeeze().shape)
 
 
@@ -208,7 +208,7 @@ def _named(view: Traced, stored: Array) -> Traced:
 
 
 def _medians(array: Array, axis: int) -> Array:
-    """Return medians without NaN along an axis, which stays with size 1; NaN where there is nothing else."""
+    """Return medians along an axis, ignoring NaN and keeping the axis with size 1; NaN if all are NaN."""
     ordered = np.sort(array, axis=axis)  # NaN come last
     count = (~np.isnan(ordered)).sum(axis=axis, keepdims=True)
     middle = np.maximum(count - 1, 0) // 2

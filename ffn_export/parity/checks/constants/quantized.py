@@ -1,4 +1,4 @@
-"""Constants in few bits, as the numbers that they stand for."""
+"""Dequantise constants in few bits, and compare them with parameters by block."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ffn_export.core.types import Array
 from ffn_export.fusion.sites import QUANTIZED
 from ffn_export.parity.checks.constants.traced import Traced
 
-# A block that is further from its weights than this, relative to them, is not a rounding of them: rounded to 4 bits,
-# blocks are about 0.1 from their weights, to 2 bits about 0.4, and another block is about 1.4 away.
+# Largest relative distance of a block from its weights. Rounding to 4 bits moves a block by about 0.1 and to 2 bits by
+# about 0.4, while another block is about 1.4 away.
 _WRONG = 0.7
 
 
@@ -22,10 +22,10 @@ class Quantized:
     """A constant in few bits.
 
     Attributes:
-        array: The numbers that it stands for.
-        axis: The axis of its outputs: that of its channels.
-        block: How many numbers of a channel have one scale; 0 means all.
-        scales: The values of its scales and zero points, which are constants of their own.
+        array: Dequantised numbers.
+        axis: Axis of the output channels.
+        block: Numbers of a channel that share one scale; 0 means all.
+        scales: Values of the scales and zero points, which are separate constants.
     """
 
     array: Array
@@ -35,11 +35,11 @@ class Quantized:
 
 
 def quantized(model: ir.Model, arrays: Mapping[ir.Value, Array]) -> Iterator[tuple[ir.Value, Quantized]]:
-    """Yield the constants that ``MatMulNBits`` or ``DequantizeLinear`` reads in few bits.
+    """Yield the quantised constants that ``MatMulNBits`` or ``DequantizeLinear`` reads.
 
     Args:
         model: The model.
-        arrays: Its constants.
+        arrays: Value -> array, for the constants of the model.
     """
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
         for node in graph.all_nodes():
@@ -48,7 +48,7 @@ def quantized(model: ir.Model, arrays: Mapping[ir.Value, Array]) -> Iterator[tup
             first = 1 if node.op_type == QUANTIZED else 0
             values = [value for value in node.inputs[first:4] if value is not None]
             if any(value not in arrays for value in values) or any(value is not None for value in node.inputs[4:5]):
-                continue  # computed as it runs, or in an order of its own
+                continue  # computed at run time, or with a group index
             read = _of_product if first else _of_dequantize
             found = read(node, [arrays[value] for value in values])
             if found is not None:
@@ -56,7 +56,10 @@ def quantized(model: ir.Model, arrays: Mapping[ir.Value, Array]) -> Iterator[tup
 
 
 def _of_product(node: ir.Node, arrays: list[Array]) -> tuple[Array, int, int] | None:
-    """Return ``[K, N]``: onnxruntime's ContribOperators.md, ``com.microsoft.MatMulNBits``."""
+    """Return the weight as ``[K, N]``, its channel axis and its block size.
+
+    Source: onnxruntime's ContribOperators.md, ``com.microsoft.MatMulNBits``.
+    """
     bits, block = node.attributes.get_int("bits", 4), node.attributes.get_int("block_size", 0)
     rows, columns = node.attributes.get_int("K", 0), node.attributes.get_int("N", 0)
     packed, scales, *zeros = arrays
@@ -73,14 +76,14 @@ def _of_product(node: ir.Node, arrays: list[Array]) -> tuple[Array, int, int] | 
 
 
 def _unpacked(packed: Array, bits: int) -> Array:
-    """Return the numbers of bytes, the lowest bits first."""
+    """Unpack the numbers in bytes, lowest bits first."""
     places = np.arange(0, 8, bits, dtype=np.uint8)
     numbers: Array = (packed[..., None] >> places) & np.uint8(2**bits - 1)
     return numbers.reshape(*packed.shape[:-1], -1)
 
 
 def _of_dequantize(node: ir.Node, arrays: list[Array]) -> tuple[Array, int, int] | None:
-    """Return the numbers of ONNX's ``DequantizeLinear``: one scale, one an index of an axis, or one a block of it."""
+    """Return the output of ONNX's ``DequantizeLinear``, with one scale for the tensor, each index, or each block."""
     stored, scale, *zeros = arrays
     if stored.ndim == 0:
         return None
@@ -98,10 +101,10 @@ def _of_dequantize(node: ir.Node, arrays: list[Array]) -> tuple[Array, int, int]
 
 
 def rounded(stored: Quantized, traced: Traced) -> Traced:
-    """Return what is expected of a constant in few bits: what it holds, but where that is no rounding of the weights.
+    """Return the expected values of a quantised constant: its own numbers, or the weights in wrong blocks.
 
-    The weights are looked at in the blocks that have one scale. A quantiser may move any number by some steps; a block
-    with another block's numbers or scale is as far from its weights as they are from zero.
+    Weights are compared in blocks that share one scale. A quantiser may move any number by some steps. A block with the
+    numbers or scale of another block is as far from its weights as they are from zero.
     """
     have = np.moveaxis(stored.array, stored.axis, 0).reshape(stored.array.shape[stored.axis], -1)
     want = traced.expected.reshape(stored.array.shape).astype(np.float32)

@@ -1,4 +1,4 @@
-"""A matrix whose rows are rows of parameters, in any order: cut, gathered, repeated, or taken from several in turn."""
+"""Recognise a matrix made of rows of parameters in any order: cut, gathered, repeated, or interleaved."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ffn_export.core.types import Array
 from ffn_export.parity.checks.constants.layouts import Layouts
 from ffn_export.parity.checks.constants.traced import Traced, places
 
-_LEAST = 4  # numbers in a row; fewer say too little
-_COLUMNS = 8  # that a row is found by
-_MOST_TRIED = 64  # rows that are none, beside all others
-_ORDERLY = 0.9  # of the rows, for one that is none of them to be a wrong one
+_LEAST = 4  # smallest number of rows, and of numbers in a row
+_COLUMNS = 8  # sampled columns that identify a row
+_MOST_TRIED = 64  # unmatched rows that are compared with all rows of parameters
+_ORDERLY = 0.9  # share of matched rows from which an unmatched row counts as wrong
 _Indices = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
 
@@ -22,30 +22,30 @@ class _Rows:
     """The rows of all parameters of one width, sorted by a few of their numbers."""
 
     views: list[Traced]
-    starts: _Indices  # of each view's rows among all
+    starts: _Indices  # number of each view's first row
     samples: Array
     keys: Array
     order: _Indices
 
     def row(self, number: int) -> tuple[str, Array]:
-        """Return a row of all by its number, and of which parameter it is."""
+        """Return the parameter and the numbers of a row, by its number among all rows."""
         view = int(np.searchsorted(self.starts, number, side="right")) - 1
         each = self.views[view]
         return each.parameter, each.expected.reshape(-1, each.expected.shape[-1])[number - self.starts[view]]
 
 
 class RowIndex:
-    """Finds the rows of parameters that a constant is made of."""
+    """Index of the rows of all parameters, to trace constants made of them."""
 
     def __init__(self, layouts: Layouts) -> None:
         self._layouts = layouts
         self._by_width: dict[int, _Rows | None] = {}
 
     def traced(self, stored: Array) -> Traced | None:
-        """Return what a constant should hold of which most rows or columns are those of parameters.
+        """Return the expected values of a constant if most of its rows or columns are rows of parameters, or None.
 
-        A row that is none of them is wrong if it is mostly one of them, or if the rows around it follow each other in
-        the parameter; elsewhere nobody can tell what it should be.
+        An unmatched row is wrong if most of its elements match one row, or if the rows around it are evenly spaced in
+        the parameter. Otherwise its expected values are unknown, and it is not compared.
         """
         if stored.ndim < 2:
             return None
@@ -79,7 +79,7 @@ class RowIndex:
         return "+".join(sorted(names)), expected
 
     def _numbers(self, rows: Array, index: _Rows) -> _Indices:
-        """Return the number of the row that each one is, -1 where it is none; flat ones are none."""
+        """Return the number of the parameter row that equals each row, or -1. Flat rows match none."""
         wanted = _keys(_samples(rows))
         at = np.searchsorted(index.keys[index.order], wanted)
         numbers = index.order[np.minimum(at, len(index.order) - 1)]
@@ -89,7 +89,7 @@ class RowIndex:
         return np.where(is_found, numbers, -1)
 
     def _mostly(self, rows: Array, numbers: _Indices, index: _Rows) -> _Indices:
-        """Return numbers with those of rows most of whose elements are those of a row."""
+        """Fill in the numbers of unmatched rows of which most elements match a parameter row."""
         filled = numbers.copy()
         for place in np.flatnonzero(numbers < 0)[:_MOST_TRIED]:
             equal = (index.samples == _samples(rows[place : place + 1])).sum(axis=1)
@@ -119,14 +119,14 @@ def _samples(rows: Array) -> Array:
 
 
 def _keys(some: Array) -> Array:
-    """Return a number for each row's sample, which equal rows share."""
+    """Return a hash of each row's sample."""
     weights = np.random.default_rng(0).integers(1, 2**63, some.shape[1], dtype=np.uint64) | np.uint64(1)
     keys: Array = (some.view(np.uint64) * weights).sum(axis=1, dtype=np.uint64)
     return keys
 
 
 def _filled(numbers: _Indices) -> _Indices:
-    """Return numbers with those that are missing between rows that go on in even steps."""
+    """Fill in missing numbers between rows that are evenly spaced in the parameter."""
     filled = numbers.copy()
     known = np.flatnonzero(numbers >= 0)
     for place in np.flatnonzero(numbers < 0):

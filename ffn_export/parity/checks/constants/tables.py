@@ -1,4 +1,4 @@
-"""Integers and booleans of a graph: indices, positions and masks, which are right only if they are exact."""
+"""Trace integer and boolean constants: indices, positions and masks, which must be exact."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ffn_export.parity.checks.constants.layouts import Layouts
 from ffn_export.parity.checks.constants.rows import RowIndex
 from ffn_export.parity.checks.constants.traced import Traced, same
 
-# Of the elements that have to be equal for a table to be one that was meant to be it. Masks are mostly alike: one of a
-# causal window is in large parts a causal one.
+# Smallest share of equal elements for a match. It is larger for masks, which resemble each other: a mask of a causal
+# window largely equals a causal mask.
 _MOSTLY, _MOSTLY_OF_MASKS = 0.5, 0.95
 
 
 class Tables:
-    """A module's buffers of integers and booleans, and those of floats with two numbers, such as 0 and -inf."""
+    """The integer and boolean buffers of a module, and float buffers with two numbers, such as 0 and -inf."""
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._integers, self._masks = Layouts(), Layouts()
@@ -32,7 +32,7 @@ class Tables:
         self._integer_rows, self._mask_rows = RowIndex(self._integers), RowIndex(self._masks)
 
     def traced(self, stored: Array, without: Collection[str] = ()) -> tuple[Array, Traced] | None:
-        """Return the table that a constant holds or was meant to hold, beside the constant as it is compared."""
+        """Return a constant in the form that is compared, and the table that it should hold, or None."""
         mask = as_mask(stored)
         layouts, rows = (self._integers, self._integer_rows) if mask is None else (self._masks, self._mask_rows)
         if mask is None and stored.dtype.kind not in "iu":
@@ -48,7 +48,7 @@ class Tables:
 
 
 def as_mask(array: Array) -> Array | None:
-    """Return where an array of exactly two numbers has the larger one; None of any other."""
+    """Return where an array of exactly two distinct numbers has the larger one, or None for any other array."""
     if array.dtype.kind == "b":
         return array
     if array.size < 2:

@@ -1,4 +1,4 @@
-"""A constant beside what it should hold. Large arrays are compared by a sample first and in chunks then."""
+"""Compare a constant with its expected values: large arrays by a sample first, then in chunks."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import numpy as np
 from ffn_export.core.drawing import float_info
 from ffn_export.core.types import Array
 
-# Nearer than this, relative to the parameter's norm, a constant is that parameter or was meant to be. Two
+# Largest distance, relative to the parameter's norm, of a constant that was meant to equal the parameter. Two
 # independent matrices are about 1.4 apart.
 NEAR = 0.1
-# Elements of a sample. Two matrices of random numbers that agree on so many are one.
+# Elements of a sample. Random matrices that agree on all of them are equal.
 SAMPLED = 64
 _CHUNK = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """What a constant should hold.
+    """The expected values of a constant.
 
     Attributes:
-        parameter: The parameter, or several joined by ``+``.
-        how: How it is made of it.
-        expected: What it should hold, in the constant's order of elements.
-        rounding: How far an element may be off, relative to itself: 0 for a copy, a few roundings for a computation.
-        absolute: How far an element may be off besides: of a sum, whose terms may cancel.
-        is_equal: Whether the constant is known to hold exactly that.
+        parameter: Name of the parameter, or several joined by ``+``.
+        how: Relation of the constant to the parameter.
+        expected: Expected values, in the constant's order of elements.
+        rounding: Allowed relative error of an element: 0 for a copy, a few roundings for a computed constant.
+        absolute: Allowed absolute error in addition, for sums whose terms may cancel.
+        is_equal: Whether the constant is known to equal the expected values.
     """
 
     parameter: str
@@ -40,32 +40,32 @@ class Traced:
 
 
 def places(size: int, most: int = SAMPLED) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Return evenly spaced indices, the first and the last among them."""
+    """Return evenly spaced indices, including the first and the last."""
     return np.linspace(0, size - 1, min(size, most)).astype(np.intp)
 
 
 def sampled(array: Array) -> Array:
-    """Return a few elements, evenly spaced in the array's own order."""
+    """Return a few elements, evenly spaced in the array's order."""
     return array[np.unravel_index(places(array.size), array.shape)].astype(np.float64)
 
 
 def epsilon(array: Array) -> float:
-    """Return the relative spacing of an array's numbers; 0 of integers, which are exact."""
+    """Return the machine epsilon of an array's dtype; 0 for integers, which are exact."""
     return 0.0 if array.dtype.kind in "iub" else float(float_info(array.dtype).eps)
 
 
 def same(stored: Array, expected: Array) -> bool:
-    """Whether two arrays hold the same numbers, whatever their dtypes: a weight stored in fewer bits is another."""
+    """Whether two arrays hold equal numbers, in any dtypes. A weight rounded to fewer bits is unequal."""
     if stored.dtype == expected.dtype and stored.size <= _CHUNK:
         return np.array_equal(stored.reshape(-1), expected.reshape(-1), equal_nan=stored.dtype.kind == "f")
     return all(bool(((a == b) | (np.isnan(a) & np.isnan(b))).all()) for a, b in _chunks(stored, expected))
 
 
 def distance(stored: Array, expected: Array) -> float:
-    """Return the L2 distance relative to what is expected; 0 where most elements are exact and the rest are not."""
+    """Return the L2 distance relative to the expected values; 0 if more than half of the elements are equal."""
     equal, size, squares, norm = 0, 0, 0.0, 0.0
     for have, want in _chunks(stored, expected):
-        with np.errstate(invalid="ignore", over="ignore"):  # of infinities, which a mask is made of
+        with np.errstate(invalid="ignore", over="ignore"):  # masks hold infinities
             apart = np.where(have == want, 0.0, have - want)
             squares += float(np.square(apart).sum())
             norm += float(np.square(want).sum())
@@ -78,9 +78,9 @@ def distance(stored: Array, expected: Array) -> float:
 
 
 def mostly(stored: Array, expected: Array, rounding: float, absolute: float = 0.0, share: float = 0.5) -> bool:
-    """Whether most numbers are what is expected, and they are not all alike: ones are a multiple of anything flat.
+    """Whether most numbers are as expected, and these are not all equal, since any flat array is a multiple of another.
 
-    Zeros do not count: they are a multiple of everything.
+    Zeros do not count, as they are a multiple of every number.
     """
     near, used, low, high = 0, 0, np.inf, -np.inf
     for have, want in _chunks(stored, expected):
@@ -94,16 +94,18 @@ def mostly(stored: Array, expected: Array, rounding: float, absolute: float = 0.
 
 
 def off(stored: Array, traced: Traced) -> tuple[int, float, float, int]:
-    """Return how many elements are off, the largest difference, the relative L2 distance, and where the largest is.
+    """Measure the difference of a constant from its expected values.
 
-    The difference is relative to the largest magnitude that is expected.
+    Returns:
+        Number of wrong elements, largest difference relative to the largest expected magnitude, relative L2 distance,
+        and flat index of the largest difference.
     """
     largest = max(
         (float(np.abs(want[np.isfinite(want)]).max(initial=0.0)) for _, want in _chunks(stored, traced.expected)),
         default=0.0,
     )
     largest = largest or 1.0
-    # Where terms cancel, what a computation rounds is a share of the terms.
+    # If terms cancel, the rounding error is relative to the terms, not to the result.
     least = max(min(traced.rounding, 2.0**-21) * largest, traced.absolute)
     differing, worst, where, squares, norm, start = 0, 0.0, 0, 0.0, 0.0, 0
     for have, want in _chunks(stored, traced.expected):
