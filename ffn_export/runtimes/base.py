@@ -23,7 +23,7 @@ class Artifact:
         source: The source that it was exported from.
         settings: The session options.
         weights: Initializers in memory that the ONNX file names as external data: name -> array. Only ONNX Runtime
-            takes them. It reads them in place, and its optimiser does not see their values.
+            takes them, reading them in place, and only with its optimiser off, which would read the file.
     """
 
     model_path: Path | None = None
