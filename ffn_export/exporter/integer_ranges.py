@@ -30,12 +30,13 @@ _ALONG_AXIS = frozenset(
 def with_ranges(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSignature) -> tuple[TensorSpec, ...]:
     """Give a range to each integer input that has none.
 
-    The range is {0, 1} for masks. For other inputs, its upper bound is the first of these that exists:
+    The range is 0 to n - 1, where n is the first of these that exists:
 
     1. the rows of the smallest table that the input indexes, found by running the module once on zeros, which are
        always a valid index,
-    2. the rows of the smallest embedding of the module,
-    3. the largest of a few bounds with which the module runs, for inputs such as lengths, positions and features.
+    2. 2 for a mask,
+    3. the rows of the smallest embedding of the module,
+    4. the largest of a few numbers with which the module runs, for inputs such as lengths, positions and features.
     """
     open_specs = [s for s in specs if not (s.is_floating or s.is_mask) and s.value_range is None]
     if not open_specs:
