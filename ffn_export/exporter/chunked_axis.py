@@ -29,7 +29,7 @@ class PiecesAsSlices(TorchFunctionMode):
 
 
 def _chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...] | None:
-    """Return slices of equal size, except the last; None if torch can do it."""
+    """Return slices of equal size, except the last; None to run torch's function."""
     size = x.shape[dim]
     if not _is_number(chunks) or isinstance(size, int):
         return None
@@ -42,7 +42,7 @@ def _chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...] | None:
 def _tensor_split(
     x: Tensor, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None, **others: Any
 ) -> tuple[Tensor, ...] | None:
-    """Return slices of equal size, the first ones longer by 1 if there is a remainder; None if torch can do it."""
+    """Return slices of equal size, the first ones longer by 1 for a remainder; None to run torch's function."""
     count = indices_or_sections if sections is None else sections
     size = x.shape[dim]
     if others or not _is_number(count) or isinstance(size, int):

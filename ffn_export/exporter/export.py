@@ -29,7 +29,7 @@ def export_source(source: Source, opset: int = DEFAULT_OPSET) -> ir.Model:
         opset: Version of the default operator set, 18 or higher.
 
     Raises:
-        ExportError: If the module cannot be exported as asked; the message says what to do.
+        ExportError: If the module cannot be exported as requested; the message says what to do.
     """
     try:
         return _exported(source, opset)

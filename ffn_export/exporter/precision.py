@@ -151,7 +151,7 @@ class _HalfProducts:
         if layer is not None:
             self._layers[module] = HalfProduct(layer, self._in_half(layer))
             return self._layers[module]
-        for name, child in list(module._modules.items()):  # named_children() leaves out what it has seen
+        for name, child in list(module._modules.items()):  # named_children() omits duplicates
             if child is not None:
                 setattr(module, name, self.put_into(child))
         return module

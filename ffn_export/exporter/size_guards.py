@@ -263,7 +263,7 @@ def _close(expected: torch.Tensor, actual: torch.Tensor, epsilon: float = 0.0) -
     # 7e-5 for float32. A convolution that became a matrix product rounds differently; a wrong branch differs by more.
     is_exact = not expected.is_floating_point()
     tolerance = 0.0 if is_exact else max(torch.finfo(expected.dtype).eps, epsilon) ** 0.6
-    # Skip elements that are NaN in the module: torch's fused attention gives NaN for rows that see no key, and drawn
-    # masks have such rows.
+    # Skip elements that are NaN in the module: torch's fused attention gives NaN for rows that see no key, which occur
+    # in drawn masks.
     said = ~expected.isnan()
     return torch.allclose(actual[said].double(), expected[said].double(), rtol=tolerance, atol=tolerance)

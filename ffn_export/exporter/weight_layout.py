@@ -101,7 +101,7 @@ def _view(node: ir.Node, source: ir.Value) -> Array | None:
             return array.transpose(node.attributes.get_ints("perm", range(array.ndim)[::-1]))
         if node.op_type == "Squeeze":
             return _squeezed(node, array)
-    except (ValueError, OSError):  # no such axis; no such file
+    except (ValueError, OSError):  # an axis or a file does not exist
         return None
     return array
 

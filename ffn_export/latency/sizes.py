@@ -22,7 +22,7 @@ def asked_sizes(
     """Return the given sizes, or sizes for the given token counts, or by default three typical ones.
 
     Raises:
-        UsageError: If both are given, a number of tokens is negative, or no axis has another size than its own.
+        UsageError: If both are given, a number of tokens is negative, or tokens are given and no axis is symbolic.
     """
     if sizes is not None and tokens is not None:
         raise UsageError("sizes and tokens both say what is timed: give one of them")

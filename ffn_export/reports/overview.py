@@ -22,7 +22,7 @@ _BY_WEIGHT: tuple[CaseStatus, ...] = ("failed", "warned", "passed", "skipped")
 
 @dataclass(frozen=True)
 class RuntimeRow:
-    """A runtime over all its cases, with the numbers of its worst case: the one with the largest factor.
+    """A runtime over all its cases, with the numbers of its worst case: a failed one first, then by factor.
 
     Attributes:
         runtime: Name of the runtime.

@@ -62,7 +62,7 @@ class Loop(EvaluatorsLoop):
 
     def _run(
         self,
-        M: Any,  # noqa: N803 - the standard's own name of the number of iterations
+        M: Any,  # noqa: N803 - the standard's name of the number of iterations
         cond: Any,
         *args: Any,
         context: Any = None,

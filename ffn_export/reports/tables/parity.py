@@ -44,7 +44,7 @@ def _headline(result: ParityResult) -> Text:
 
 
 def _runtimes(result: ParityResult) -> Table:
-    """Return one row for each runtime, with its worst case: the one with the largest factor."""
+    """Return one row for each runtime, with its worst case."""
     table = new_table("runtime", "verdict", *_CASES, *_ERRORS, "worst case", numbers=(*_CASES, *_ERRORS))
     for row in runtime_rows(result):
         counts = [str(row.counts[status]) for status in STATUSES]
