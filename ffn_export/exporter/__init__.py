@@ -1,1 +1,1 @@
-"""Module -> ONNX with dynamic axes, and the checks of what came out."""
+"""Export a module to ONNX with symbolic axes, and check the result."""

@@ -1,4 +1,4 @@
-"""Module -> ONNX: ``torch.export`` with named axes, then ``torch.onnx.export(dynamo=True)``."""
+"""Export a module to ONNX: ``torch.export`` with named axes, then ``torch.onnx.export(dynamo=True)``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ffn_export.exporter.outputs import check_result, output_names, register_dat
 from ffn_export.exporter.source import Source
 
 DEFAULT_OPSET = 20
-LOWEST_OPSET = 18  # torch's exporter writes 18 when asked for less, with no more than a log line
+LOWEST_OPSET = 18  # asked for less, torch's exporter writes 18 with only a log line
 
 
 def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, ir.Model]:
@@ -37,7 +37,7 @@ def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, i
         The exported program, and the ONNX model with the input, output and axis names of the source.
 
     Raises:
-        ExportError: If ``forward`` fails, an axis is specialised, or the opset cannot be had.
+        ExportError: If ``forward`` fails, an axis is specialised, or the opset is not supported.
     """
     highest = onnx.defs.onnx_opset_version()
     if not LOWEST_OPSET <= opset <= highest:
@@ -59,7 +59,7 @@ def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, i
 
 
 def _run(source: Source) -> Any:
-    """Run the module on the example that it will be traced with: its own error is the clearest."""
+    """Run the module on the inputs of the trace first: its error is clearer than one from the trace."""
     sizes = source.traced_sizes()
     args, kwargs = source.arguments(sizes)
     try:
@@ -73,10 +73,10 @@ def _run(source: Source) -> Any:
 
 
 def _tied_axes(source: Source, sizes: Mapping[str, int]) -> str | None:
-    """Find the axes that have to be equal for ``forward`` to run: a pair of them, or all."""
+    """Return the axes that must be equal for ``forward`` to run, a pair or all, or None."""
     pairs = list(combinations(sizes, 2))
     for group in [*pairs, tuple(sizes)] if pairs else []:
-        # At two sizes, so that axes which only have to be even are not taken for equal ones.
+        # At two sizes, so that axes that only need to be even do not count as equal.
         if all(_runs(source, {**sizes, **dict.fromkeys(group, sizes[name])}) for name in group[:2]):
             return " and ".join(map(repr, group))
     return None
@@ -94,14 +94,14 @@ def _runs(source: Source, sizes: Mapping[str, int]) -> bool:
 
 def _trace(source: Source) -> torch.export.ExportedProgram:
     args, kwargs = source.arguments(source.traced_sizes())
-    # Hints and not torch.export.Dim objects: those turn harmless layout guards (`seq != 1`) into errors.
+    # Dim.DYNAMIC hints instead of named Dim objects, which turn harmless layout guards (`seq != 1`) into errors.
     hints = {
         name: torch.export.Dim.DYNAMIC(min=dim.minimum, max=dim.maximum)
         for name, dim in merge_dims(source.inputs).items()
     }
     axes = {spec.name: {axis: hints[dim.name] for axis, dim in spec.symbolic.items()} for spec in source.inputs}
     try:
-        # backed_size_oblivious: branches on `size == 0` or `size == 1` are not taken as guards.
+        # backed_size_oblivious: branches on `size == 0` or `size == 1` add no guards.
         oblivious = torch.fx.experimental._config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
         with oblivious, silent(), PiecesAsSlices(), source.call.spelled_out(source.module):
             return torch.export.export(
@@ -113,7 +113,7 @@ def _trace(source: Source) -> torch.export.ExportedProgram:
 
 
 def _explained(error: Exception, source: Source) -> ExportError:
-    """Turn torch.export's page of constraint violations into one line that says what to do."""
+    """Convert an error of torch.export to an ExportError of one line that says what to do."""
     text = str(error)
     fixed = re.search(r"marked L(\[.*?\])\.size\(\)\[(\d+)\] as dynamic but .* constant \((\d+)\)", text)
     if fixed:
@@ -168,7 +168,7 @@ def _translate(program: torch.export.ExportedProgram, source: Source, names: tup
             f"{first_line(root_cause(error))}; write it with other operators"
         ) from error
     assert onnx_program is not None
-    # The names asked for are assigned at last, to inputs and outputs alone: another value may have one of them.
+    # torch assigns the requested names last, and only to inputs and outputs: another value may have the same name.
     NameFixPass()(onnx_program.model)
     empty_sizes.keep(onnx_program.model)
     hidden_rows.keep(onnx_program.model)
@@ -176,7 +176,7 @@ def _translate(program: torch.export.ExportedProgram, source: Source, names: tup
 
 
 def _rename_axes(model: ir.Model, specs: tuple[TensorSpec, ...]) -> None:
-    """Give torch's symbols (``s77``) the names that the user gave to the axes."""
+    """Replace torch's symbols (``s77``) by the user's names of the axes."""
     names: dict[str, str] = {}
     inputs = {value.name: value for value in model.graph.inputs}
     for spec in specs:

@@ -1,4 +1,4 @@
-"""What must hold of an exported model before anyone sees it."""
+"""Checks of an exported model: opset, inputs, axes, inference mode, and the ONNX checker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ffn_export.core.tensor_spec import Dim, TensorSpec
 from ffn_export.errors import ExportError
 from ffn_export.exporter.traced import user_inputs, user_outputs
 
-# What operators call the switch between training and inference, and the one that has only a rate.
+# Argument names of the switch between training and inference; attention has only a dropout rate.
 _TRAINING_SWITCHES = ("train", "training")
 _DROPOUT_RATE = "dropout_p"
 
@@ -26,7 +26,7 @@ def check_export(
     """Check opset, inputs and axes, and run the ONNX checker with shape inference.
 
     Raises:
-        ExportError: On the first thing that does not hold.
+        ExportError: On the first check that fails.
     """
     check_opset(model, opset)
     check_inputs(model, specs)
@@ -36,7 +36,7 @@ def check_export(
 
 
 def check_opset(model: ir.Model, opset: int) -> None:
-    """The default domain's opset is the one asked for."""
+    """Check that the opset of the default domain is the requested one."""
     actual = model.opset_imports.get("")
     if actual != opset:
         raise ExportError(
@@ -45,7 +45,7 @@ def check_opset(model: ir.Model, opset: int) -> None:
 
 
 def check_inputs(model: ir.Model, specs: Sequence[TensorSpec]) -> None:
-    """Every input is there with its dtype, and every axis asked for is symbolic under its name."""
+    """Check that the graph has exactly these inputs, with their dtypes, ranks and symbolic axes."""
     actual = {value.name: value for value in model.graph.inputs}
     for spec in specs:
         value = actual.pop(spec.name, None)
@@ -65,7 +65,7 @@ def check_inputs(model: ir.Model, specs: Sequence[TensorSpec]) -> None:
 
 
 def check_ranges(program: torch.export.ExportedProgram, specs: Sequence[TensorSpec]) -> None:
-    """The module accepts every size that was asked for, and ties no two axes of different names.
+    """Check that the trace accepts every requested size, and ties no two axes of different names.
 
     A branch on a size, or a table of positions, narrows the range for which the trace is valid.
     """
@@ -80,7 +80,7 @@ def check_ranges(program: torch.export.ExportedProgram, specs: Sequence[TensorSp
             bounds = program.range_constraints.get(symbol)
             if bounds is None:
                 continue
-            # 2 is what torch notes for every axis that was traced with a size above 1.
+            # torch records 2 as the lower bound of every axis that it traced with a size above 1.
             low = dim.minimum if bounds.lower <= 2 else max(dim.minimum, int(bounds.lower))
             high = dim.maximum if bounds.upper > sys.maxsize // 2 else int(bounds.upper)
             if (low, high) != (dim.minimum, dim.maximum):
@@ -88,11 +88,11 @@ def check_ranges(program: torch.export.ExportedProgram, specs: Sequence[TensorSp
 
 
 class TracedSizeError(ExportError):
-    """What a trace took for granted of a size does not hold of all sizes that were asked for."""
+    """The trace assumed something about a size that does not hold for all requested sizes."""
 
 
 def specialised(axis: str, input_name: str, size: int | str) -> TracedSizeError:
-    """The error for an axis that was asked for with a name and has one size only."""
+    """Return the error for a symbolic axis that the module specialises to one size."""
     return TracedSizeError(
         f"axis {axis!r} of input {input_name!r} is specialised to {size} by the module: write {size} instead of the "
         "name in --input, or take the size from the input in forward"
@@ -100,7 +100,7 @@ def specialised(axis: str, input_name: str, size: int | str) -> TracedSizeError:
 
 
 def out_of_bounds(dim: Dim) -> TracedSizeError:
-    """The error for an axis that was asked for with more sizes than the module takes."""
+    """Return the error for an axis that the module bounds more narrowly than requested."""
     return TracedSizeError(
         f"the module, as torch.export traced it, bounds axis {dim.name!r}: write {dim} for it in --input, "
         "or take branches on the size out of forward"
@@ -108,7 +108,7 @@ def out_of_bounds(dim: Dim) -> TracedSizeError:
 
 
 def check_output_axes(model: ir.Model, program: torch.export.ExportedProgram) -> None:
-    """An output axis that depends on a symbolic axis in PyTorch is symbolic in the graph too."""
+    """Check that an output axis that is symbolic in PyTorch is symbolic in the graph."""
     for value, tensor in zip(model.graph.outputs, user_outputs(program), strict=True):
         if value.shape is None:
             continue
@@ -120,15 +120,15 @@ def check_output_axes(model: ir.Model, program: torch.export.ExportedProgram) ->
 
 
 def check_inference_only(program: torch.export.ExportedProgram) -> None:
-    """No operator runs in training mode, draws random numbers, or keeps something for the next call.
+    """Check that no operator runs in training mode, draws random numbers, or changes a buffer.
 
-    The program is looked at and not the graph: a translation may drop a training flag, and may fold
-    a random number into a constant.
+    This reads the program, not the graph: a translation may drop a training flag or fold a random
+    number into a constant.
     """
     graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
     calls = [n for graph in graphs for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
     if any(node.target._schema.is_mutable for node in calls):
-        # Which of the writes reach a buffer is known once they have been made functional.
+        # Functionalise first, to know which writes reach a buffer.
         changed = [*program.run_decompositions({}).graph_signature.buffers_to_mutate.values()]
         if changed:
             raise ExportError(
@@ -158,13 +158,13 @@ def _arguments(node: torch.fx.Node) -> dict[str, Any]:
 
 
 def _scope(node: torch.fx.Node) -> str:
-    """Return `` in layers.0.dropout``, the submodule that a call comes from."""
+    """Return `` in layers.0.dropout`` for a call in that submodule, else nothing."""
     paths = [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
     return f" in {paths[-1]}" if paths and paths[-1] else ""
 
 
 def check_valid(model: ir.Model) -> None:
-    """The ONNX checker, with full shape inference, accepts the model."""
+    """Run the ONNX checker with full shape inference."""
     try:
         CheckerPass(full_check=True)(model)
     except Exception as error:

@@ -1,7 +1,7 @@
-"""The pieces of an axis of any size, traced as slices.
+"""Trace ``chunk`` and ``tensor_split`` of a symbolic axis as slices.
 
-torch's exporter has two ways with ``chunk`` and ``tensor_split`` that are no good: the first fails in its optimiser,
-and the second is decomposed for the remainder of the size that was traced, so that other sizes lose their last rows.
+torch's exporter handles neither: ``chunk`` fails in its optimiser. ``tensor_split`` is decomposed for the remainder of
+the traced size, so that other sizes lose their last rows.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from torch.overrides import TorchFunctionMode
 
 
 class PiecesAsSlices(TorchFunctionMode):
-    """While it is active, both give slices where the number of pieces is given and the size is not."""
+    """Mode in which both functions give slices if the number of chunks is fixed and the size is symbolic."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Take the place of the two, and run all else."""
+        """Replace the two functions, and run all others."""
         kwargs = kwargs or {}
         write = _WRITES.get(func)
         pieces = None if write is None else write(*args, **kwargs)
@@ -29,12 +29,12 @@ class PiecesAsSlices(TorchFunctionMode):
 
 
 def _chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...] | None:
-    """Slices of one size but for the last."""
+    """Return slices of equal size, except the last; None to run torch's function."""
     size = x.shape[dim]
     if not _is_number(chunks) or isinstance(size, int):
         return None
     of_each = (size + chunks - 1) // chunks
-    # Of a short axis there are fewer. That there are so many is a guard of the trace: sizes that break it are tried.
+    # A short axis has fewer chunks. Their number becomes a guard of the trace, and sizes that break it are tried later.
     there = int((size + of_each - 1) // of_each)
     return tuple(_slice(x, dim, index * of_each, (index + 1) * of_each) for index in range(there))
 
@@ -42,7 +42,7 @@ def _chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...] | None:
 def _tensor_split(
     x: Tensor, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None, **others: Any
 ) -> tuple[Tensor, ...] | None:
-    """Slices of which the first have one more, where the size is no multiple."""
+    """Return slices of equal size, the first ones longer by 1 for a remainder; None to run torch's function."""
     count = indices_or_sections if sections is None else sections
     size = x.shape[dim]
     if others or not _is_number(count) or isinstance(size, int):

@@ -1,14 +1,15 @@
-"""Operators that torch's exporter does not translate, or badly, written as others before it sees them.
+"""Replace operators that torch's exporter does not translate, or translates wrongly, by other operators.
 
-- A kernel-1 ``Conv1d`` is a matrix product. As a ``Conv`` node it fails in ONNX Runtime on an empty sequence, and
-  nothing that fuses feed-forwards recognises it.
-- ``logsigmoid`` is the logarithm of ``Sigmoid`` there, which is minus infinity from -104 on; as ``-softplus(-x)`` it is
-  right everywhere.
-- ``1.0 - mask`` of an integer mask is a difference in floating point: the translation takes no two dtypes.
-- ``clamp`` with one bound is a ``Clip`` with one, for which ONNX Runtime makes the largest number of an infinity: the
-  other bound is said. And in half precision it is a ``Max`` and a ``Min``; ``hardtanh`` is a ``Clip`` in any.
-- Attention with a mask of floats gives 0 for a row that sees no key; the translation gives NaN. It is written out where
-  the program holds minus infinity.
+- ``Conv1d`` of kernel size 1 becomes a matrix product. A ``Conv`` node fails in ONNX Runtime on an empty sequence, and
+  no fusion of feed-forwards recognises it.
+- ``logsigmoid`` becomes ``-softplus(-x)``, which is right everywhere. The translation is the logarithm of ``Sigmoid``,
+  which is minus infinity from -104 on.
+- ``1.0 - mask`` of an integer mask becomes a difference in floating point. The translation takes no mixed dtypes.
+- ``clamp`` becomes ``hardtanh`` with both bounds. With one bound, the translation is a ``Clip`` for which ONNX Runtime
+  turns infinity into the largest number; in half precision it is a ``Max`` and a ``Min``. ``hardtanh`` is a ``Clip`` in
+  every dtype.
+- Attention with a floating-point mask becomes its formula, if the program contains minus infinity. A row that sees no
+  key is 0 in PyTorch, and NaN in the translation.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _ATTENTION = _aten.scaled_dot_product_attention.default
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Return the program with these operators written as others; itself where it has none."""
+    """Return the program with these operators replaced, or the program itself if it has none."""
     if not any(_is_decomposed(node) for node in program.graph.nodes):
         return program
-    # backed_size_oblivious: as in the trace, a layout that differs at size 1 is not taken as a guard.
+    # backed_size_oblivious: as in the trace, a layout that differs at size 1 adds no guard.
     with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
         table = {op: each for op, each in _TABLE.items() if op is not _ATTENTION or _hides(program.graph)}
         result: torch.export.ExportedProgram = program.run_decompositions(table)
-    result._guards_code = program._guards_code  # they hold for what they are written as, too
+    result._guards_code = program._guards_code  # the guards also hold for the replacements
     return result
 
 
@@ -54,7 +55,7 @@ def _is_pointwise(
     dilation: Sequence[int] = (1,),
     groups: int = 1,
 ) -> bool:
-    del x, bias, dilation  # which has no meaning for a kernel of size 1
+    del x, bias, dilation  # dilation has no effect for a kernel of size 1
     return weight.shape[-1] == 1 and list(stride) == [1] and list(padding) == [0] and groups == 1
 
 
@@ -71,7 +72,7 @@ def _is_mixed(x: Tensor, number: float, alpha: float = 1) -> bool:
 
 
 def _rsub(x: Tensor, number: float, alpha: float = 1) -> Tensor:
-    """``number - alpha * x``, in the dtype that both have together."""
+    """Return ``number - alpha * x`` in the promoted dtype of both."""
     if not _is_mixed(x, number):
         result: Tensor = NotImplemented
         return result
@@ -79,7 +80,7 @@ def _rsub(x: Tensor, number: float, alpha: float = 1) -> Tensor:
 
 
 def _has_softplus(x: Tensor) -> bool:
-    return x.dtype is not torch.float64  # for which ONNX Runtime has no kernel
+    return x.dtype is not torch.float64  # ONNX Runtime has no kernel of Softplus for float64
 
 
 def _log_sigmoid(x: Tensor) -> Tensor:
@@ -91,7 +92,7 @@ def _log_sigmoid(x: Tensor) -> Tensor:
 
 def _is_clip(x: Tensor, low: float | None = None, high: float | None = None) -> bool:
     bounds = _bounds(low, high)
-    # A bound that is a size of the input is no number yet.
+    # A bound that is a size of the input is symbolic, not a number.
     known = x.is_floating_point() and all(isinstance(bound, (int, float)) for bound in bounds)
     return known and bounds[0] <= bounds[1]
 
@@ -112,9 +113,9 @@ def _clamp_max(x: Tensor, high: float) -> Tensor:
 
 
 def _hides(graph: torch.fx.Graph) -> bool:
-    """Whether a program writes minus infinity anywhere, as a mask would, and has no attention of PyTorch's own layers.
+    """Whether a program contains minus infinity, as in a mask, and no attention of ``nn.MultiheadAttention``.
 
-    Where nobody asks for gradients, those take another way, which gives NaN for such a row.
+    Without gradients, ``nn.MultiheadAttention`` takes another path, which gives NaN for a row that sees no key.
     """
     stacks = (str(node.meta.get("nn_module_stack", "")) for node in graph.nodes if node.target is _ATTENTION)
     if any("MultiheadAttention" in stack for stack in stacks):
@@ -138,24 +139,24 @@ def _is_masked(
 
 
 def _masked_attention(query: Tensor, key: Tensor, value: Tensor, *options: Any, **named: Any) -> Tensor:
-    """Attention by its formula, 0 where every score is hidden."""
+    """Return attention by its formula, with 0 for a row whose scores are all hidden."""
     if not _is_masked(query, key, value, *options, **named):
         result: Tensor = NotImplemented
         return result
     mask, scale = options[0] if options else named["attn_mask"], named.get("scale")
-    root = (query.shape[-1] ** -0.5 if scale is None else scale) ** 0.5  # of both, as PyTorch does, for small scores
+    root = (query.shape[-1] ** -0.5 if scale is None else scale) ** 0.5  # scales both, as PyTorch: keeps scores small
     scores = (query * root) @ (key * root).transpose(-1, -2) + mask
     is_hidden = scores == -math.inf
-    # By elements alone: where a whole row is hidden its softmax is of equal numbers, none of which is taken.
+    # Hide element by element: in a fully hidden row all scores are equal, and all of its weights become 0.
     weights = scores.masked_fill(is_hidden, torch.finfo(scores.dtype).min).softmax(dim=-1)
     attended: Tensor = weights.masked_fill(is_hidden, 0.0) @ value
     return attended
 
 
-# Operator -> whether it is written as others here, asked of its arguments; and what it is written as.
+# Operator -> whether it is replaced, given its arguments; then operator -> its replacement.
 _FITS: Mapping[Any, Callable[..., bool]] = {
     _aten.clamp.default: _is_clip,
-    _aten.clamp_max.default: _is_clip,  # whichever bound it is
+    _aten.clamp_max.default: _is_clip,  # which bound it is makes no difference
     _aten.clamp_min.default: _is_clip,
     _aten.conv1d.default: _is_pointwise,
     _aten.log_sigmoid.default: _has_softplus,

@@ -1,4 +1,4 @@
-"""Watching the operators that a module runs, those inside of its branches too."""
+"""Dispatch mode for the operators of a module, including those in the branches of ``torch.cond``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 Result = TypeVar("Result")
-_STANCE = Lock()  # it is one of the process: two threads would each restore what the other has set
+_STANCE = Lock()  # the stance is global: two threads would restore each other's setting
 
 
 class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Is given every operator in the place of running it.
+    """Calls :meth:`run` for every operator instead of running it.
 
-    ``torch.cond`` comes as an operator over two functions, whose own kernel refuses to run under a mode: here the one
-    that is taken runs under it.
+    The kernel of ``torch.cond``, an operator over two functions, refuses to run under a mode. So this mode runs the
+    taken branch itself.
     """
 
     supports_higher_order_operators = True
@@ -42,15 +42,16 @@ class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         """Run an operator."""
 
     def watch(self, call: Callable[[], Result]) -> Result:
-        """Run something, and be given its operators.
+        """Run a call under this mode.
 
-        PyTorch compiles a branch before it runs, which its compiler refuses under a mode. To tell it not to holds for
-        all threads, of which another may be timing or judging compiled code, so only such a module is told.
+        PyTorch compiles a branch before running it, and its compiler refuses to work under a mode. The stance that
+        turns compilation off is global, and another thread may be timing or judging compiled code. So it is set only if
+        the compiler has raised.
         """
         try:
             with self:
                 return call()
-        except Exception as error:  # the compiler's own are of many kinds, and all others go on to the caller
+        except Exception as error:  # the compiler's errors are of many types; all others are raised to the caller
             if not type(error).__module__.startswith("torch._dynamo"):
                 raise
         with _STANCE, torch.compiler.set_stance("force_eager"), self:

@@ -1,4 +1,4 @@
-"""Sizes of 0 in the target of a ``Reshape``: torch's translation of attention lets them mean "as before"."""
+"""Set ``allowzero`` on ``Reshape`` nodes: in torch's translation of attention, a size of 0 copies the input's size."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import onnx_ir as ir
 
 
 def keep(model: ir.Model) -> None:
-    """Say ``allowzero`` where the target is put together of sizes, so that an empty sequence is a size of 0.
+    """Set ``allowzero`` if the target is concatenated from sizes, so that an empty sequence keeps size 0.
 
-    A target with a 0 or a -1 that is written down stays: the one may be meant to copy, and next to the other a 0 is
-    refused.
+    A target with a constant 0 or -1 does not change: the 0 may mean to copy a size, and ONNX refuses a 0 beside a -1.
     """
     for node in model.graph.all_nodes():
         if node.op_type == "Reshape" and node.domain == "" and not node.attributes.get_int("allowzero", 0):

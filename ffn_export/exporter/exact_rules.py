@@ -1,9 +1,11 @@
-"""onnxscript's rewriting rules, with constants that have to be what they say, and without those that lose a value.
+"""Correct onnxscript's rewrite rules during an export: match constants exactly, and leave out wrong rules.
 
-The optimiser that torch's exporter calls takes away ``x + c`` where ``c`` is within 1e-8 of 0, and ``x * c`` where it
-is within 1e-5 of 1. The first of these is the epsilon of many a norm that is written out: without it a row of zeros is
-NaN. And the rules that make a ``Clip`` of ``Min`` and ``Max`` call its bounds ``x_min`` and ``x_max`` after its input:
-the second of one input, or any beside a value of that name, reads what nothing makes.
+The optimiser of torch's exporter has two faults:
+
+1. It removes ``x + c`` if ``c`` is within 1e-8 of 0, and ``x * c`` if ``c`` is within 1e-5 of 1. The first removes the
+   epsilon of many decomposed norms, which makes a row of zeros NaN.
+2. Its rules from ``Min`` and ``Max`` to ``Clip`` name the bounds ``x_min`` and ``x_max`` after the input. If another
+   ``Clip`` of the input or another value has that name, the ``Clip`` reads a value that no node produces.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ _TOLERANCES = ("_rel_tol", "_abs_tol")
 
 @contextlib.contextmanager
 def exact_rules() -> Iterator[None]:
-    """Let a rule match a number only where it is that number, leave those out, and afterwards be as before."""
+    """Make rules match constants exactly and leave out the ``Clip`` rules; restore both afterwards."""
     from onnxscript import rewriter
     from onnxscript.rewriter.rules.common import _min_max_to_clip as clips
 
@@ -35,7 +37,7 @@ def exact_rules() -> Iterator[None]:
 
 
 def _constants() -> list[Any]:
-    """The constants in the patterns of the rules that the optimiser uses; there is no public way to them."""
+    """Return the constants in the patterns of the optimiser's rules, which have no public access."""
     from onnxscript import rewriter
     from onnxscript.rewriter import _pattern_ir as patterns
 

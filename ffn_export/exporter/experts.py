@@ -1,8 +1,8 @@
-"""Experts of transformers, computed in the one of its ways that a graph can hold.
+"""Select the experts implementation of transformers that can be exported.
 
-A mixture of experts in that library loops over the experts that were chosen, or calls an operator for groups of tokens:
-no translation has either. Its third way is one product for each expert that a token goes to, with the same result, in
-any dtype.
+A mixture of experts in transformers loops over the chosen experts, or calls an operator for groups of tokens. Neither
+can be translated. Its third implementation computes one product for each expert that a token goes to, with the same
+result in any dtype.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _SETTING = "_experts_implementation"
 
 @contextlib.contextmanager
 def as_products(module: torch.nn.Module) -> Iterator[None]:
-    """Set each configuration in a module to that way, and back afterwards.
+    """Set that implementation in each configuration of a module, and restore the previous ones afterwards.
 
-    ``transformers`` looks it up in the configuration at each call, so what is set here is what a trace sees.
+    ``transformers`` reads the configuration at each call, so a trace sees this setting.
     """
     found = {id(config): config for each in module.modules() for config in _nested(vars(each).get("config"))}
-    # A configuration sets those inside it as well, so these are set after it.
+    # Setting a configuration also sets its sub-configurations, so set and restore these after it.
     outer_first = sorted(found.values(), key=lambda config: -len(list(_nested(config))))
     before = [getattr(config, _SETTING) for config in outer_first]
     for config in outer_first:
@@ -37,7 +37,7 @@ def as_products(module: torch.nn.Module) -> Iterator[None]:
 
 
 def _nested(config: Any) -> Iterator[Any]:
-    """Yield a configuration that has the setting, and those inside it."""
+    """Yield a configuration and its sub-configurations that have the setting."""
     if hasattr(config, _SETTING):
         yield config
         for name in getattr(config, "sub_configs", ()):

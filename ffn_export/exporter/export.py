@@ -1,4 +1,4 @@
-"""The export as one call: capture, clean, check."""
+"""Export a source to an ONNX model in one call: capture, clean, check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ffn_export.exporter.checks import TracedSizeError, check_export
 from ffn_export.exporter.size_guards import check_sizes
 from ffn_export.exporter.source import Source
 
-# A piece of an axis that is 1 long at the small sizes of a first trace is not at this.
+# A chunk of an axis that has size 1 at the small sizes of the first trace is longer at this size.
 _LARGER = 41
 
 
@@ -25,11 +25,11 @@ def export_source(source: Source, opset: int = DEFAULT_OPSET) -> ir.Model:
     """Export a source to a checked ONNX model.
 
     Args:
-        source: What to export, from :func:`ffn_export.exporter.source.resolve` or ``from_module``.
+        source: The source, from :func:`ffn_export.exporter.source.resolve` or ``from_module``.
         opset: Version of the default operator set, 18 or higher.
 
     Raises:
-        ExportError: If the module cannot be exported as asked; the message says what to do.
+        ExportError: If the module cannot be exported as requested; the message says what to do.
     """
     try:
         return _exported(source, opset)

@@ -1,4 +1,4 @@
-"""Inputs of a ``.pt2`` file: what is dynamic was decided when the program was made."""
+"""Load a ``.pt2`` file and read its inputs, whose dynamic axes were fixed when the program was exported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
     """Read a program that ``torch.export.save`` wrote.
 
     Raises:
-        UsageError: If the file is missing or is no such program.
+        UsageError: If the file is missing or is not an exported program.
     """
     if not path.is_file():
         raise UsageError(f"no such file: {path}")
@@ -34,10 +34,10 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
 def program_inputs(
     program: torch.export.ExportedProgram, inputs: tuple[TensorSpec, ...] | None
 ) -> tuple[tuple[TensorSpec, ...], CallSignature]:
-    """Read the inputs off a program, in the user's names where those are given, and how to call it.
+    """Return the inputs of a program, under the user's names if given, and its call signature.
 
     Raises:
-        UsageError: If the program takes something that a graph cannot, or the inputs are not its own.
+        UsageError: If the program has an input that a graph cannot have, or the given inputs do not fit it.
     """
     specs = _inputs(program)
     if inputs is not None:
@@ -48,7 +48,7 @@ def program_inputs(
 
 
 def _inputs(program: torch.export.ExportedProgram) -> tuple[TensorSpec, ...]:
-    """Read the inputs, their symbolic axes and bounds off an exported program."""
+    """Read the inputs of an exported program, with their symbolic axes and bounds."""
     arguments = [s.arg for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
     for argument in arguments:
         if not isinstance(argument, TensorArgument | ConstantArgument):
@@ -76,7 +76,7 @@ def _dim(program: torch.export.ExportedProgram, name: str, size: int | torch.Sym
             "axis that may have any size"
         )
     bounds = program.range_constraints.get(size.node.expr)
-    # torch notes 2 as the lower bound of every axis that it traced with a size above 1.
+    # torch records 2 as the lower bound of every axis that it traced with a size above 1.
     low = 0 if bounds is None or bounds.lower <= 2 else int(bounds.lower)
     # Infinity is one of two sympy objects, depending on whether the program went through a file.
     high = None if bounds is None or bounds.upper >= 2**31 else int(bounds.upper)
@@ -84,7 +84,7 @@ def _dim(program: torch.export.ExportedProgram, name: str, size: int | torch.Sym
 
 
 def _renamed(traced: tuple[TensorSpec, ...], inputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
-    """Take the user's names for inputs and axes."""
+    """Return the inputs under the user's names of inputs and axes."""
     if len(traced) != len(inputs):
         listed = ", ".join(f"{spec.name}:{spec}" for spec in traced)
         raise UsageError(f"the exported program takes {len(traced)} inputs, {len(inputs)} were given: it has {listed}")

@@ -1,8 +1,8 @@
-"""Rows of attention that see no key: PyTorch gives 0 there.
+"""Correct rows of attention that see no key, which are 0 in PyTorch.
 
-torch's translation of attention with a boolean mask adds the lowest number to the scores that are hidden, and turns
-NaN in the result of its softmax into 0. But a row in which that number is everywhere is no NaN: it is a mean of all
-values. With minus infinity, which PyTorch itself adds, it is one.
+torch's translation of attention with a boolean mask adds the lowest finite number to hidden scores, and replaces NaN
+by 0 after the softmax. But a row that has this number everywhere is not NaN: the result is the mean of all values. With
+minus infinity, which PyTorch adds, the row is NaN and becomes 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ffn_export.core.constant_tensors import constant_tensor
 
 
 def keep(model: ir.Model) -> None:
-    """Add minus infinity to the hidden scores of each softmax whose NaN is turned into 0."""
+    """Add minus infinity to the hidden scores of each softmax whose NaN is replaced by 0."""
     for node in list(model.graph.all_nodes()):
         mask = _mask(node)
         lowest = None if mask is None else mask.inputs[2]
@@ -28,7 +28,7 @@ def keep(model: ir.Model) -> None:
 
 
 def _mask(node: ir.Node) -> ir.Node | None:
-    """Return the ``Where`` whose result is added to the scores of a softmax, if this node turns its NaN into 0."""
+    """Return the ``Where`` that is added to the scores of a softmax, if ``node`` replaces its NaN by 0, or None."""
     if node.op_type != "Where" or _number(node.inputs[1]) != 0:
         return None
     softmax, is_nan = _made_by(node.inputs[2], "Softmax"), _made_by(node.inputs[0], "IsNaN")

@@ -1,4 +1,4 @@
-"""Bounds for integer inputs: below the smallest table that each one indexes."""
+"""Value ranges of integer inputs, from the smallest table that each indexes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ffn_export.exporter.signature import CallSignature
 _ATEN = torch.ops.aten
 # Words in the names of inputs that are 0 or 1.
 _OF_MASKS = ("mask", "pad", "valid")
-# Tried in turn for an input that indexes nothing: enough to be more than the traced sizes, and a bit of it.
+# Tried in turn for an input that indexes no table: the first exceeds the traced sizes, the second is smaller.
 _COUNTS = (17, 5)
-# A copy holds the same indices; a view shares its storage and needs no entry here.
+# A copy holds the same indices. A view shares storage, so views need no entry here.
 _COPIES = frozenset({_ATEN._to_copy.default, _ATEN.clone.default, _ATEN.lift_fresh_copy.default})
 _ALONG_AXIS = frozenset(
     {_ATEN.index_select.default, _ATEN.gather.default, _ATEN.scatter.value, _ATEN.scatter.src, _ATEN.scatter_.value}
@@ -28,11 +28,15 @@ _ALONG_AXIS = frozenset(
 
 
 def with_ranges(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSignature) -> tuple[TensorSpec, ...]:
-    """Give each integer input without a range one: {0, 1} for masks, else what its tables allow.
+    """Give a range to each integer input that has none.
 
-    Which tables an input indexes is seen by running the module once on zeros, a valid index
-    everywhere. An input that reaches no table unchanged gets the bound of the smallest embedding; where there is none,
-    such as lengths, positions and features, the most of a few numbers that the module itself takes.
+    The range is 0 to n - 1, where n is the first of these that exists:
+
+    1. the rows of the smallest table that the input indexes, found by running the module once on zeros, which are
+       always a valid index,
+    2. 2 for a mask,
+    3. the rows of the smallest embedding of the module,
+    4. the largest of a few numbers with which the module runs, for inputs such as lengths, positions and features.
     """
     open_specs = [s for s in specs if not (s.is_floating or s.is_mask) and s.value_range is None]
     if not open_specs:
@@ -56,13 +60,13 @@ def _is_mask(spec: TensorSpec) -> bool:
 
 
 def _taken(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSignature, spec: TensorSpec) -> int:
-    """Return how many integers from 0 on an input may be of, by running the module on the largest."""
+    """Return the largest tried number of integers from 0 on whose last one the module accepts."""
     for count in _COUNTS:
         inputs = _zeros(specs)
         inputs[spec.name].fill_(count - 1)
         try:
             _run(module, call, inputs)
-        except Exception as error:  # noqa: BLE001 - a user's module raises whatever it likes on what it does not take
+        except Exception as error:  # noqa: BLE001 - a user's module may raise anything
             expose_own(error)
             continue
         return count
@@ -70,7 +74,7 @@ def _taken(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSig
 
 
 class _TableWatch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
-    """Notes which input indexes which table, through views and casts.
+    """Records which input indexes which table, through views and casts.
 
     Attributes:
         rows: Input name -> rows of the smallest table that it indexes.
@@ -82,11 +86,11 @@ class _TableWatch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leave
         self.rows: dict[str, int] = {}
         self.embeddings: list[int] = []
         self._owner = {_storage(tensor): name for name, tensor in inputs.items()}
-        # Held, so that no later tensor gets the storage of one that is known here.
+        # Kept alive, so that no later tensor reuses a known storage.
         self._held = list(inputs.values())
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Note what it looks up."""
+        """Run an operator and record its table lookups."""
         result = func(*args, **kwargs)
         if func in _COPIES and (name := self._owner.get(_storage(args[0]))) is not None:
             self._owner[_storage(result)] = name
@@ -101,7 +105,7 @@ class _TableWatch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leave
 
 
 def _lookups(func: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield ``(rows, index)`` for each table lookup that the call of an operator makes."""
+    """Yield ``(rows, index)`` for each table lookup of an operator call."""
     if func is _ATEN.embedding.default or func is _ATEN._embedding_bag.default:
         yield args[0].shape[0], args[1]
     elif func in _ALONG_AXIS and args[0].ndim:

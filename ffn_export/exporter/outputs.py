@@ -1,4 +1,4 @@
-"""What a module returns: its tensors, and what they are called as graph outputs."""
+"""Tensors in a module's result, and their names as graph outputs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ffn_export.errors import ExportError
 
 
 def tensors_of(result: Any) -> list[torch.Tensor]:
-    """Return the tensors of a module's result, in the order in which they become graph outputs."""
+    """Return the tensors of a module's result, in the order of the graph outputs."""
     return [leaf for _, leaf in _leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
 def check_result(result: Any) -> None:
-    """Every leaf of the result is a tensor, or None, which is left out of the graph.
+    """Check that every leaf of the result is a tensor or None; the graph omits None.
 
     Raises:
-        ExportError: If there is no tensor, or something that a graph cannot return.
+        ExportError: If the result has no tensor, or a leaf that a graph cannot return.
     """
     leaves = list(_leaves(result))
     for path, leaf in leaves:
@@ -40,7 +40,7 @@ def check_result(result: Any) -> None:
 def output_names(result: Any, taken: Sequence[str]) -> tuple[str, ...]:
     """Name the outputs: ``y`` for a single one, the keys of a mapping or dataclass, else ``output_0``.
 
-    A name that an input has already is given the suffix ``_out``, one that another output has a number.
+    A name that is also an input's gets the suffix ``_out``. A name that is also another output's gets a number.
     """
     paths = [path for path, leaf in _leaves(result) if isinstance(leaf, torch.Tensor)]
     if len(paths) == 1 and (not paths[0] or paths[0][0] == "0"):
@@ -57,7 +57,7 @@ def output_names(result: Any, taken: Sequence[str]) -> tuple[str, ...]:
 
 
 def register_dataclasses(result: Any) -> None:
-    """Make the dataclasses of a result known to torch.export, which takes no others."""
+    """Register the dataclasses of a result with torch.export, which requires it."""
     if _is_dataclass(result) and _is_registered_leaf(result):
         torch.export.register_dataclass(type(result))
     for _, child in _children(result):
@@ -83,8 +83,8 @@ def _is_registered_leaf(value: Any) -> bool:
 def _children(value: Any) -> list[tuple[str, Any]]:
     """Return the children of a container, each with its key.
 
-    pytree's own paths are not used: a class that is registered without them, such as the results of
-    the transformers library, has none.
+    pytree's paths are not used: a class may be registered without them, such as the results of the
+    transformers library.
     """
     named = _fields(value) if _is_dataclass(value) else {}
     if _is_registered_leaf(value):
@@ -97,6 +97,6 @@ def _children(value: Any) -> list[tuple[str, Any]]:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Return the fields that torch.export keeps of a dataclass: those that are not None."""
+    """Return the fields of a dataclass that torch.export keeps: those that are not None."""
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return {name: field for name, field in fields.items() if field is not None}

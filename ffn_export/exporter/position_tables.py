@@ -1,7 +1,7 @@
-"""Tables that are indexed by position: they end somewhere, and torch.export does not note where.
+"""Find the bounds that tables of position embeddings put on an axis, which torch.export does not record.
 
-Learned position embeddings are looked up at ``arange(seq)``. The lookup fails when the table is
-shorter than the sequence, so the number of rows bounds the axis.
+Learned position embeddings are looked up at ``arange(seq)``. The lookup fails if the table is shorter
+than the sequence, so the number of rows bounds the axis.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.exporter.traced import user_inputs
 
 _ATEN = torch.ops.aten
-# They lay positions out, but make none larger.
+# Operators that change the layout of positions and not their values.
 _LAYOUT = frozenset(
     {
         "clone", "contiguous", "expand", "expand_as", "flatten", "repeat", "reshape", "select", "slice",
@@ -28,7 +28,7 @@ _LAYOUT = frozenset(
 def position_limits(
     program: torch.export.ExportedProgram, specs: Sequence[TensorSpec]
 ) -> Iterator[tuple[str, Callable[[int], int], int]]:
-    """Yield ``(axis, largest position for a size of the axis, rows)`` for each position table."""
+    """Yield ``(axis, function from its size to the largest position, rows)`` for each position table."""
     names = {
         value.shape[axis].node.expr: dim.name  # type: ignore[attr-defined]
         for spec, value in zip(specs, user_inputs(program), strict=True)
@@ -46,7 +46,7 @@ def position_limits(
 
 
 def _largest(node: Any) -> sympy.Expr | None:
-    """Return the largest value of an index that is built from ``arange``, in terms of the sizes."""
+    """Return the largest value of an index that is built from ``arange``, as an expression in sizes, or None."""
     if not isinstance(node, torch.fx.Node) or not isinstance(node.target, torch._ops.OpOverload):
         return None
     if node.target is _ATEN.arange.default:

@@ -1,8 +1,8 @@
-"""A module in another precision, converted in PyTorch: what is exported is what the baseline runs.
+"""Convert a module to another precision in PyTorch, so that the baseline runs the exported module.
 
-``float16`` and ``bfloat16`` convert weights, inputs and outputs; ``mixed`` computes the matrix products in
+``float16`` and ``bfloat16`` convert weights, inputs and outputs. ``mixed`` computes the matrix products in
 float16 and everything else, biases and norms included, in float32. The statistics of norms stay in
-float32 in all of them, since PyTorch's kernels keep them so.
+float32 in all precisions, as in PyTorch's kernels.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def convert(source: Source, dtype: str, *, keep_io: bool = False) -> Source:
 
     Args:
         source: A source in float32.
-        dtype: A name in :data:`PRECISIONS`; ``float32`` leaves the source as it is.
-        keep_io: Keep the graph's inputs and outputs in float32, cast inside; ``mixed`` always does.
+        dtype: A name in :data:`PRECISIONS`; ``float32`` returns the source unchanged.
+        keep_io: Whether the graph's inputs and outputs stay in float32, with casts inside; always for ``mixed``.
 
     Raises:
         UsageError: If the precision is unknown, or the source is an exported program, whose dtypes are fixed.
@@ -63,10 +63,10 @@ def _spec_in_half(spec: TensorSpec, dtype: str) -> TensorSpec:
 
 
 def _in_half(module: nn.Module, half: torch.dtype) -> nn.Module:
-    """Convert as ``module.half()`` does: ``to`` would leave the real part of a complex buffer only.
+    """Convert as ``module.half()`` does: ``module.to`` keeps only the real part of a complex buffer.
 
-    The transformers library computes the frequencies of rotary positions in float32 in whatever dtype a model is
-    loaded, and in bfloat16 they would be off by a radian at position 1,000.
+    The frequencies of rotary positions stay in float32, as in the transformers library for any dtype of a model. In
+    bfloat16, they would be off by a radian at position 1,000.
     """
     kept = {
         id(buffer)
@@ -81,7 +81,7 @@ def _in_half(module: nn.Module, half: torch.dtype) -> nn.Module:
 
 
 def _cast_at_the_border(module: nn.Module, half: torch.dtype) -> None:
-    """Cast float32 inputs to half and half outputs to float32; hooks leave ``forward``'s signature as it is."""
+    """Cast float32 inputs to half and half outputs to float32, by hooks, which keep ``forward``'s signature."""
 
     def narrow(module: nn.Module, args: Any, kwargs: Any) -> Any:
         del module
@@ -96,7 +96,7 @@ def _cast_at_the_border(module: nn.Module, half: torch.dtype) -> None:
 
 
 def _cast(tree: Any, old: torch.dtype, new: torch.dtype) -> Any:
-    # The oracle runs in float64 all through: its tensors are not of the old dtype, and stay.
+    # The oracle runs in float64 throughout: its tensors do not have the old dtype, so they are not cast.
     return pytree.tree_map(lambda leaf: leaf.to(new) if isinstance(leaf, Tensor) and leaf.dtype is old else leaf, tree)
 
 
@@ -104,8 +104,8 @@ class HalfProduct(nn.Module):
     """A linear layer or convolution whose product is in float16 and whose bias is added in float32.
 
     Args:
-        product: The layer, which loses its bias.
-        weight: Its weight in float16; None converts whatever it computes its weight of.
+        product: The layer; its bias is removed.
+        weight: Weight of the layer in float16; None converts the parameters from which the layer computes its weight.
     """
 
     def __init__(self, product: nn.Linear | nn.Conv1d, weight: nn.Parameter | None) -> None:
@@ -115,34 +115,34 @@ class HalfProduct(nn.Module):
         product.bias = None
         if weight is None:
             product.to(torch.float16)
-        else:  # and not `to`, which converts the parameter, also for an embedding that is tied to it
+        else:  # not `to`, which would convert the parameter also for a tied embedding
             product.weight = weight
         self.product = product
         self.bias = None if bias is None else nn.Parameter(bias.detach().reshape(shape))
-        # A hook is what keeps PyTorch's encoder layer from computing with the weights of its layers by itself.
+        # With a hook, PyTorch's encoder layer calls this module instead of computing with its weights directly.
         self.register_forward_pre_hook(lambda module, args: None)
 
     @property
     def weight(self) -> Tensor:
-        """The weight, in float16: some models look at its dtype."""
+        """The weight in float16: some models read its dtype."""
         return self.product.weight
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - as the layer that it stands for calls it
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the parameter's name in the replaced layer
         """Map float32 to float32."""
-        # Of a parameter: a weight that a hook computes is that of the call before.
+        # The dtype of a parameter: a weight that a hook computes is still that of the previous call.
         y: Tensor = self.product(input.to(next(self.product.parameters()).dtype)).to(input.dtype)
         return y if self.bias is None else y + self.bias
 
 
 class _HalfProducts:
-    """Puts products in float16 in the place of layers; what stands in several places stays one."""
+    """Replaces layers by products in float16; a layer or weight used in several places stays shared."""
 
     def __init__(self) -> None:
         self._layers: dict[nn.Module, HalfProduct] = {}
         self._weights: dict[nn.Parameter, nn.Parameter] = {}
 
     def put_into(self, module: nn.Module) -> nn.Module:
-        """Replace the layers inside of a module, or the module where it is one."""
+        """Replace the layers in a module, or the module if it is a layer; return the result."""
         if isinstance(module, HalfProduct):
             return module
         if module in self._layers:
@@ -151,14 +151,14 @@ class _HalfProducts:
         if layer is not None:
             self._layers[module] = HalfProduct(layer, self._in_half(layer))
             return self._layers[module]
-        for name, child in list(module._modules.items()):  # named_children() leaves out what it has seen
+        for name, child in list(module._modules.items()):  # named_children() omits duplicates
             if child is not None:
                 setattr(module, name, self.put_into(child))
         return module
 
     def _in_half(self, layer: nn.Linear | nn.Conv1d) -> nn.Parameter | None:
         weight = layer._parameters.get("weight")
-        if weight is None:  # parametrised: computed of others
+        if weight is None:  # parametrised: computed from other parameters
             return None
         if weight not in self._weights:
             self._weights[weight] = nn.Parameter(weight.detach().to(torch.float16), requires_grad=False)
@@ -166,12 +166,12 @@ class _HalfProducts:
 
 
 def _as_layer(module: nn.Module) -> nn.Linear | nn.Conv1d | None:
-    """Return a module that computes a product with a weight of its own as a layer of PyTorch's, None for any other."""
-    # Attention reads the weight of this kind itself, and never calls it.
+    """Return a module that multiplies by its weight as a PyTorch layer, or None for any other module."""
+    # Attention reads the weight of a NonDynamicallyQuantizableLinear directly, and never calls the layer.
     if isinstance(module, (nn.Linear, nn.Conv1d)):
         return None if isinstance(module, NonDynamicallyQuantizableLinear) else module
     kind = type(module)
-    if (kind.__module__, kind.__name__) != ("transformers.pytorch_utils", "Conv1D"):  # GPT-2's linear layer, turned
+    if (kind.__module__, kind.__name__) != ("transformers.pytorch_utils", "Conv1D"):  # GPT-2's transposed linear layer
         return None
     weight, bias = module.get_parameter("weight"), module.get_parameter("bias")
     linear = nn.Linear(weight.shape[0], weight.shape[1], device="meta")

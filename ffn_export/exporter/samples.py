@@ -1,4 +1,4 @@
-"""Arrays that a user gives: checked against a model's inputs, or what the inputs are where nothing else says it."""
+"""Arrays that a user gives: check them against a model's inputs, or derive the inputs from them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ffn_export.errors import UsageError
 
 
 def as_array(value: Any) -> Array:
-    """Return what a user gives for an array, which may be a tensor of torch on any device."""
-    if hasattr(value, "detach"):  # and not isinstance: who runs a bundle need not import torch
+    """Convert a user's value to an array; it may be a torch tensor on any device."""
+    if hasattr(value, "detach"):  # not isinstance, because running a bundle does not import torch
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":
             value = value.float().numpy().astype(numpy_dtype("bfloat16"))
@@ -26,8 +26,8 @@ def check_samples(specs: Sequence[TensorSpec], samples: Mapping[str, Array]) -> 
     """Check the user's arrays against the inputs.
 
     Raises:
-        UsageError: If they are not one for each input, in its dtype, rank and static sizes, with one
-            size for each symbolic dimension.
+        UsageError: If an array is missing or surplus, has another dtype, rank or static size than its
+            input, or a symbolic dimension has two sizes.
     """
     if set(samples) != {spec.name for spec in specs}:
         wanted = ", ".join(spec.name for spec in specs)
@@ -45,5 +45,5 @@ def check_samples(specs: Sequence[TensorSpec], samples: Mapping[str, Array]) -> 
 
 
 def specs_of(samples: Mapping[str, Array]) -> tuple[TensorSpec, ...]:
-    """Return static input specs that fit arrays, for when nothing else says what the inputs are."""
+    """Return static input specs that fit arrays, for a module without declared inputs."""
     return tuple(TensorSpec(name, array.dtype.name, array.shape) for name, array in samples.items())

@@ -1,7 +1,7 @@
-"""One initialiser for a weight that the exporter folded once per use.
+"""Merge the equal initializers of a weight that the exporter folded once per use.
 
-torch's exporter transposes a weight for each layer call. Where it folds the result, a layer that is
-called twelve times leaves twelve equal weights.
+torch's exporter transposes a weight for each layer call. If it folds the result, a layer that is called
+twelve times leaves twelve equal weights.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ _SAMPLED = 64
 
 
 def merge(model: ir.Model) -> int:
-    """Merge equal folded weights of the main graph in place; return how many went.
+    """Merge equal folded weights of the main graph in place, and return the number of removed ones.
 
-    Parameters themselves are left alone: two that are equal by chance, such as biases of zeros, keep
-    their names.
+    Parameters are not merged: two that are equal by chance, such as biases of zeros, keep their names.
     """
     kept: dict[object, list[ir.Value]] = {}
     merged = 0
@@ -38,11 +37,11 @@ def merge(model: ir.Model) -> int:
 
 
 def _sample(array: Array) -> bytes:
-    """Return a few elements as bytes, so that a weight is read in full only next to a likely twin."""
+    """Return a few elements as bytes, so that a weight is compared in full only with a likely duplicate."""
     return array.flat[:: max(array.size // _SAMPLED, 1)].tobytes()
 
 
 def _is_equal(one: Array, other: Array) -> bool:
-    """Whether all bits are equal; one row at a time, since a transposed weight has to be copied for it."""
+    """Whether all bits are equal, compared row by row, since a transposed weight must be copied for it."""
     rows = zip(np.atleast_1d(one), np.atleast_1d(other), strict=True)
     return all(a.tobytes() == b.tobytes() for a, b in rows)

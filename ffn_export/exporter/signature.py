@@ -1,4 +1,4 @@
-"""Which graph input feeds which parameter of ``forward``."""
+"""Match graph inputs to the parameters of ``forward``."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _NAMED = (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
 
 
 SLOT = object()
-"""Stands for an input among the leaves of :attr:`CallSignature.structure`."""
+"""Placeholder of an input among the leaves of :attr:`CallSignature.structure`."""
 
 
 @dataclass(frozen=True)
 class CallSignature:
-    """How named values become the arguments of ``forward``.
+    """The mapping from named values to the arguments of ``forward``.
 
     Attributes:
-        positional: Input names passed by position, in order.
+        positional: Names of the inputs passed by position, in order.
         keywords: Parameter of ``forward`` -> input name, passed by keyword.
-        positional_parameters: The parameters that the first of ``positional`` go to.
-        variadic: Name of the ``*args`` parameter where the rest of ``positional`` goes to it.
-        extra_keywords: Keyword -> input name, for what lands in ``**kwargs``.
-        structure: For an exported program, the tree of ``(args, kwargs)`` and its leaves: ``SLOT``
-            where the next input goes, else a constant that the program was made with.
+        positional_parameters: Parameters for the first of ``positional``.
+        variadic: Name of the ``*args`` parameter that takes the rest of ``positional``, or None.
+        extra_keywords: Keyword -> input name, for inputs passed in ``**kwargs``.
+        structure: For an exported program, the tree of ``(args, kwargs)`` and its leaves. A leaf is
+            ``SLOT`` for the next input, else a constant of the program.
     """
 
     positional: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class CallSignature:
     def by_parameter(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values keyed by parameter, in the layout of torch.export's ``dynamic_shapes``.
 
-        What lands in ``**kwargs`` is keyed by its own name, as :meth:`spelled_out` makes it.
+        Inputs passed in ``**kwargs`` are keyed by name, as in :meth:`spelled_out`.
         """
         named = len(self.positional_parameters)
         result: dict[str, Any] = {
@@ -77,9 +77,9 @@ class CallSignature:
 
     @contextlib.contextmanager
     def spelled_out(self, module: torch.nn.Module) -> Iterator[None]:
-        """Let ``forward`` name each input that lands in ``**kwargs`` as a parameter of its own.
+        """Give ``forward`` a named parameter for each input passed in ``**kwargs``, and restore it afterwards.
 
-        torch.export (2.13) cannot pair dynamic shapes with what goes through ``**kwargs``.
+        torch.export (2.13) cannot match dynamic shapes to inputs in ``**kwargs``.
         """
         if not self.extra_keywords:
             yield
@@ -104,7 +104,7 @@ class CallSignature:
 
 
 def _check_not_misspelt(assigned: Mapping[str, str], parameters: Mapping[str, inspect.Parameter]) -> None:
-    """Refuse a name that is no parameter's, beside others that are, where it would take an optional one's place."""
+    """Refuse an input name that is no parameter if it would be assigned to an optional parameter."""
     for slot, name in assigned.items():
         if slot != name and parameters[slot].default is not inspect.Parameter.empty:
             raise UsageError(
@@ -114,10 +114,10 @@ def _check_not_misspelt(assigned: Mapping[str, str], parameters: Mapping[str, in
 
 
 def bind(forward: Callable[..., Any], names: Sequence[str]) -> CallSignature:
-    """Match input names to the parameters of ``forward``: by name where one fits, else by position.
+    """Match input names to the parameters of ``forward``: by name if one fits, else by position.
 
     Raises:
-        UsageError: If a required parameter is left without an input, or an input without a parameter.
+        UsageError: If a required parameter has no input, an input has no parameter, or a name cannot be passed.
     """
     parameters = inspect.signature(forward).parameters
     by_name = [name for name in names if name in parameters and parameters[name].kind in _NAMED]
@@ -148,7 +148,7 @@ def bind(forward: Callable[..., Any], names: Sequence[str]) -> CallSignature:
         _check_keywords(left_over, extra)
     _check_no_gap(parameters.values(), assigned)
 
-    # *args can only be reached when everything before it goes by position as well.
+    # Inputs reach *args only if all parameters before it are passed by position.
     to_variadic = variadic is not None and bool(left_over)
     positional_kinds = _BY_POSITION if to_variadic else (inspect.Parameter.POSITIONAL_ONLY,)
     positional_parameters = tuple(
@@ -177,7 +177,7 @@ def _check_keywords(names: Sequence[str], extra: str | None) -> None:
 
 
 def _check_no_gap(parameters: Iterable[inspect.Parameter], assigned: Mapping[str, str]) -> None:
-    """What goes by position only is reached through everything that stands before it."""
+    """Check that every parameter before an assigned positional-only one is assigned too."""
     gap = None
     for parameter in parameters:
         if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY:

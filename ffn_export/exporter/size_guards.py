@@ -1,12 +1,12 @@
-"""What a trace takes for granted of the sizes, and whether the graph is the module without it.
+"""Check the guards of a trace: its assumptions about sizes.
 
-``torch.export`` follows one branch where ``forward`` compares sizes, and notes the comparison as a
-guard. A graph has no guards: beyond them it computes the branch that was traced. So each guard is
-looked at within the sizes that were asked for:
+If ``forward`` compares sizes, ``torch.export`` follows one branch and records the comparison as a guard.
+A graph has no guards: at sizes that break one, it still computes the traced branch. So each guard is
+checked within the requested sizes:
 
-- An axis that may have no other size than the traced one is refused as specialised.
+- An axis whose only possible size is the traced one is refused as specialised.
 - A guard that only bounds one axis is refused, with the bound to write.
-- Any other is tried at sizes that break it: the module must refuse them, or agree with the trace.
+- Any other guard is tried at sizes that break it: the module must refuse them, or agree with the trace.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Guard:
     """A condition on sizes.
 
     Attributes:
-        text: The condition, in the names of the axes.
-        dims: The axes that it speaks of.
-        holds: Whether it holds at given sizes.
+        text: The condition, with the names of the axes.
+        dims: Names of the axes in the condition.
+        holds: Function that evaluates the condition at given sizes.
     """
 
     text: str
@@ -54,10 +54,10 @@ class Guard:
 
 
 def check_sizes(program: torch.export.ExportedProgram, source: Source) -> None:
-    """The graph is the module at every size that was asked for, also where a guard is broken.
+    """Check that the graph equals the module at every requested size, also at sizes that break a guard.
 
     Raises:
-        ExportError: With the bounds to write, or the sizes at which the module takes another branch.
+        ExportError: If not, with the bounds to write, or the sizes at which the module takes another branch.
     """
     dims, traced = merge_dims(source.inputs), source.traced_sizes()
     guards = [*_noted(program, source), *_positions(program, source)]
@@ -70,8 +70,8 @@ def check_sizes(program: torch.export.ExportedProgram, source: Source) -> None:
         bounds = _bounds(guard, dims, traced)
         if bounds is None:
             continue
-        # Sizes 0 and 1 are left to the trial below: most guards on them are about memory layout. So are some on the
-        # size of a piece of an axis.
+        # Sizes 0 and 1 are left to the trial below: most guards on them are about memory layout, as are some on the
+        # size of a chunk of an axis.
         is_from_below = bounds.minimum > max(2, dims[bounds.name].minimum)
         if _is_capped(bounds, dims) or (
             is_from_below and not all(trial.agree(each, refused=False) for each in _violations(guard, dims, traced))
@@ -100,7 +100,7 @@ def _way_out(module: torch.nn.Module) -> str:
 
 
 def _is_free(dim: Dim, guards: Sequence[Guard], traced: Sizes) -> bool:
-    """Whether an axis may have another size, as far as can be told from some of them."""
+    """Whether the guards of an axis hold for another size, judged by a sample of sizes."""
     about = [guard for guard in guards if dim.name in guard.dims]
     size = traced[dim.name]
     near = {*range(size - 8, size + 65), *(size * factor for factor in range(2, 9))}
@@ -115,7 +115,7 @@ def _is_capped(bounds: Dim, dims: Mapping[str, Dim]) -> bool:
 
 
 def _noted(program: torch.export.ExportedProgram, source: Source) -> Iterator[Guard]:
-    """The guards that torch.export noted, such as ``L['x'].size()[1] > 2``."""
+    """Yield the guards that torch.export recorded, such as ``L['x'].size()[1] > 2``."""
     parameters = source.specs_by_parameter()
     for code in dict.fromkeys(getattr(program, "_guards_code", ())):
         names: list[str] = []
@@ -129,7 +129,7 @@ def _noted(program: torch.export.ExportedProgram, source: Source) -> Iterator[Gu
             return f"_{names.index(dim.name)}"
 
         expression = _SIZE.sub(variable, code)
-        # What speaks of strides, types or constants has nothing to do with the sizes asked for.
+        # Skip guards on strides, types or constants: they do not depend on the requested sizes.
         if "L[" in expression or not names:
             continue
         text = re.sub(r"\b_(\d+)\b", lambda m, names=names: names[int(m[1])], expression)  # type: ignore[misc]
@@ -137,7 +137,7 @@ def _noted(program: torch.export.ExportedProgram, source: Source) -> Iterator[Gu
 
 
 def _spec_at(parameters: Mapping[str, Any], path: str) -> TensorSpec:
-    """Return the input at a path such as ``['args'][0]``; a program from a file calls it ``args_0``."""
+    """Return the input at a path such as ``['args'][0]``, which is named ``args_0`` in a program from a file."""
     keys = [key or int(index) for key, index in re.findall(r"\['(\w+)'\]|\[(\d+)\]", path)]
     entry: Any = parameters.get("_".join(map(str, keys)), parameters)
     for key in keys if entry is parameters else ():
@@ -153,7 +153,7 @@ def _evaluator(expression: str, names: tuple[str, ...]) -> Callable[[Sizes], boo
         try:
             values = {f"_{i}": sizes[name] for i, name in enumerate(names)}
             holds = bool(eval(code, dict(_FUNCTIONS), values))
-        except (NameError, ArithmeticError):  # a function unknown here, or a division by a size of 0
+        except (NameError, ArithmeticError):  # an unknown function, or a division by a size of 0
             return True
         return holds
 
@@ -170,7 +170,7 @@ def _positions(program: torch.export.ExportedProgram, source: Source) -> Iterato
 
 
 def _bounds(guard: Guard, dims: Mapping[str, Dim], traced: Sizes) -> Dim | None:
-    """Return the axis with its bounds, if the guard is about one axis and no more than bounds."""
+    """Return the axis with its bounds, if the guard only bounds one axis, or None."""
     if len(guard.dims) != 1:
         return None
     dim = dims[guard.dims[0]]
@@ -189,12 +189,12 @@ def _bounds(guard: Guard, dims: Mapping[str, Dim], traced: Sizes) -> Dim | None:
     if any(holds(size) for size in beyond if not low <= size <= high):
         return None
     bounds = Dim(dim.name, low, dim.maximum if high == limit else high)
-    # Some sizes in between may break it, but those are no bounds.
+    # If the bounds are the requested ones, only sizes in between can break the guard, which is no bound.
     return None if bounds == dim else bounds
 
 
 def _last(holds: Callable[[int], bool], start: int, limit: int) -> int:
-    """Return the last size in a row that holds, found by doubling and then halving the step."""
+    """Return the last size up to which the condition holds, found by doubling and then bisection."""
     good, step = start, 1
     while good < limit and holds(min(good + step, limit)):
         good, step = min(good + step, limit), step * 2
@@ -206,7 +206,7 @@ def _last(holds: Callable[[int], bool], start: int, limit: int) -> int:
 
 
 def _violations(guard: Guard, dims: Mapping[str, Dim], traced: Sizes) -> list[Sizes]:
-    """Return the smallest sizes that break the guard: all at least 2, all at least 1, and any."""
+    """Return the smallest sizes that break the guard: with all sizes at least 2, at least 1, and at least 0."""
     near = {n + d for n in map(int, re.findall(r"\b\d{1,4}\b", guard.text)) for d in (-1, 0, 1)} | set(range(9))
     choices = [sorted(size for size in near if size == dims[name].clamp(size)) or [traced[name]] for name in guard.dims]
     samples = [{**traced, **dict(zip(guard.dims, s, strict=True))} for s in islice(product(*choices), _MOST_SAMPLES)]
@@ -233,7 +233,7 @@ class _Trial:
         return module
 
     def agree(self, sizes: Sizes, refused: bool = True) -> bool:
-        """Whether module and trace agree at these sizes; ``refused`` where the module itself refuses them."""
+        """Whether module and trace agree at these sizes; ``refused`` if the module refuses them."""
         with evaluation_mode(self._source.module), torch.no_grad(), quiet():
             try:
                 args, kwargs = self._source.arguments(sizes)
@@ -252,7 +252,7 @@ class _Trial:
 
     @cached_property
     def _epsilon(self) -> float:
-        """The coarsest of a parameter's dtype: a float16 convolution inside of a float32 module rounds in float16."""
+        """Largest epsilon of a parameter's dtype: a float16 convolution in a float32 module rounds in float16."""
         tensors = (*self._source.module.parameters(), *self._source.module.buffers())
         return max((torch.finfo(each.dtype).eps for each in tensors if each.is_floating_point()), default=0.0)
 
@@ -260,10 +260,10 @@ class _Trial:
 def _close(expected: torch.Tensor, actual: torch.Tensor, epsilon: float = 0.0) -> bool:
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         return False
-    # For float32 7e-5: rounding differs where a convolution became a matrix product, a branch by more.
+    # 7e-5 for float32. A convolution that became a matrix product rounds differently; a wrong branch differs by more.
     is_exact = not expected.is_floating_point()
     tolerance = 0.0 if is_exact else max(torch.finfo(expected.dtype).eps, epsilon) ** 0.6
-    # Where the module gives NaN it says nothing: torch's fused attention does for rows that see no key,
-    # which drawn masks have.
+    # Skip elements that are NaN in the module: torch's fused attention gives NaN for rows that see no key, which occur
+    # in drawn masks.
     said = ~expected.isnan()
     return torch.allclose(actual[said].double(), expected[said].double(), rtol=tolerance, atol=tolerance)

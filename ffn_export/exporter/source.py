@@ -1,6 +1,6 @@
-"""How a user names what to export: a preset, ``package.module:factory``, a model directory, an exported program.
+"""Resolve a SPEC to a source: a preset, ``package.module:factory``, a model directory, or an exported program.
 
-Resolving a SPEC calls the factory under a seed of every generator and puts the module into evaluation mode.
+Resolving a factory seeds every random generator, calls the factory, and puts the module into evaluation mode.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ Kind = Literal["preset", "factory", "hugging_face", "exported_program", "module"
 
 @dataclass(frozen=True)
 class Source:
-    """What is to be exported, with everything that is needed to call it.
+    """A module to export, with its inputs and its call signature.
 
     Attributes:
-        spec: What the user wrote; resolving it again with ``seed`` gives the same weights.
+        spec: The SPEC; resolving it again with ``seed`` gives the same weights.
         name: Default name of the bundle.
-        kind: What sort of SPEC it is.
+        kind: Kind of the SPEC.
         module: The module, in evaluation mode.
-        program: The exported program, where the SPEC is a ``.pt2`` file.
-        inputs: The graph inputs, in the order of ``forward``.
-        call: How the inputs become arguments.
-        outputs: Output names where the source fixes them (presets), else None.
+        inputs: Graph inputs, in the order of ``forward``.
+        call: Mapping of the inputs to the arguments of ``forward``.
+        program: The exported program of a ``.pt2`` file, else None.
+        outputs: Output names if the source fixes them (presets), else None.
         seed: Seed of the weights.
-        reference: Where the module comes from, for the manifest.
+        reference: Origin of the module, for the manifest.
         example: Preferred sizes of symbolic dimensions for test vectors and latency.
-        samples: The user's own arrays by input name: the module is traced with them instead of drawn ones.
-        dtype: The precision that the module was converted to, ``float32`` where it was not.
+        samples: The user's arrays by input name, used in the trace instead of drawn inputs.
+        dtype: Precision that the module was converted to, or ``float32``.
         keep_io: Whether inputs and outputs stayed in float32.
-        task: What a Hugging Face model was loaded for.
+        task: Task of a Hugging Face model.
         companions: Name -> path of files that belong beside the graph, such as a tokenizer's.
-        load: Makes the module in another dtype, where its library knows what has to stay in float32.
-        least_traced: The least size of a symbolic dimension in the trace, where its bounds allow it.
+        load: Function that loads the module in another dtype, if its library keeps some parts in float32.
+        least_traced: Least size of a symbolic dimension in the trace, if its bounds allow it.
     """
 
     spec: str
@@ -89,19 +89,19 @@ class Source:
         return {dim.name: self.samples[name].shape[axis] for name, axis, dim in symbolic}
 
     def arguments(self, sizes: Mapping[str, int]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return new ``(args, kwargs)`` of these sizes: the samples where they fit, else drawn."""
+        """Return new ``(args, kwargs)`` of these sizes: the samples if they have these sizes, else drawn inputs."""
         if self.samples is not None and dict(sizes) == self.traced_sizes():
             return self.call.arguments(to_torch(self.samples))
         return self.call.arguments(to_torch(draw_all(self.inputs, sizes, seed=0)))
 
     def specs_by_parameter(self) -> dict[str, Any]:
-        """Return the inputs in the places of ``forward``'s arguments, as torch.export names them."""
+        """Return the input specs by parameter of ``forward``, as torch.export names them."""
         args, kwargs = self.call.arguments({spec.name: spec for spec in self.inputs})
         return {**inspect.signature(self.module.forward).bind(*args, **kwargs).arguments, **kwargs}
 
 
 def knows_its_inputs(spec: str) -> bool:
-    """Whether a SPEC says itself what its inputs are: all but a factory do."""
+    """Whether a SPEC determines its inputs; all kinds but a factory do."""
     return ":" not in spec or spec.startswith(HUGGING_FACE)
 
 
@@ -118,15 +118,15 @@ def resolve(
 
     Args:
         spec: Preset name, ``package.module:factory``, ``hf:`` and a model directory, or path of a ``.pt2`` file.
-        inputs: Input specs; needed for a factory, optional elsewhere.
-        seed: Seed of the weights; None means the preset's own, else 0.
-        task: What a model directory is loaded for; None means what its configuration says.
-        trust: Whether the user vouches for a ``.pt2`` file, or for the file that names the SPEC.
-        named_by: The file that names the SPEC; None where the user does.
+        inputs: Input specs; required for a factory, optional otherwise.
+        seed: Seed of the weights; None means the preset's default, else 0.
+        task: Task of a model directory; None means the one in its configuration.
+        trust: Whether the user trusts a ``.pt2`` file, or the file that names the SPEC.
+        named_by: File that names the SPEC; None if the user does.
 
     Raises:
-        UsageError: If there is no such preset, file, module, factory or model directory, if it fails or
-            gives no module, if the inputs do not fit ``forward``, or if it is not trusted.
+        UsageError: If the preset, file, module, factory or model directory does not exist, if it fails or
+            returns no module, if the inputs do not fit ``forward``, or if it is not trusted.
     """
     trusting.check(spec, trust=trust, named_by=named_by)
     parsed = parse_inputs(inputs) if inputs else None
@@ -147,7 +147,7 @@ def resolve(
 
 
 def from_module(module: torch.nn.Module, inputs: InputSpecs, name: str | None = None) -> Source:
-    """Wrap a module that the caller holds.
+    """Make a source from a module object.
 
     Raises:
         UsageError: If the inputs do not parse or do not fit ``forward``.
@@ -160,7 +160,7 @@ def from_module(module: torch.nn.Module, inputs: InputSpecs, name: str | None = 
 
 
 def with_samples(source: Source, samples: Mapping[str, Array]) -> Source:
-    """Return the source with the user's own arrays.
+    """Return the source with the user's arrays.
 
     Raises:
         UsageError: As :func:`check_samples`.
@@ -174,7 +174,7 @@ def _from_preset(name: str, inputs: tuple[TensorSpec, ...] | None, seed: int | N
     seed = preset.seed if seed is None else seed
     module = create(name, seed)
     specs, call = _bind(module, inputs or parse_inputs(preset.inputs))
-    # An input of the user's may have the output's name; the exporter then finds another.
+    # The user may name an input like the output; then the exporter chooses another output name.
     is_free = not any(spec.name in preset.outputs for spec in specs)
     return Source(
         name, name, "preset", module, specs, call,
@@ -185,7 +185,7 @@ def _from_preset(name: str, inputs: tuple[TensorSpec, ...] | None, seed: int | N
 def _from_factory(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: int) -> Source:
     with _seeded(seed):
         target = _import_factory(spec)
-    # Again: an import that draws, and that is made once only, must not change the weights.
+    # Seed again: the import runs only once per process, and random numbers drawn in it must not change the weights.
     with _seeded(seed):
         module = _made(spec, target)
         if not isinstance(module, torch.nn.Module):
@@ -200,17 +200,17 @@ def _from_factory(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: int) -
 
 
 def _materialise(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSignature) -> None:
-    """Run a module with lazy layers once, which draw their weights then."""
+    """Run a module with lazy layers once, so that they draw their weights."""
     if not any(map(is_lazy, (*module.parameters(), *module.buffers()))):
         return
     args, kwargs = call.arguments(to_torch(draw_all(specs, trace_sizes(specs), seed=0)))
-    # Whatever it raises, it raises again when it is exported, where that is explained.
+    # An error here occurs again in the export, which explains it.
     with contextlib.suppress(Exception), torch.no_grad():
         module(*args, **kwargs)
 
 
 def _made(spec: str, target: Any) -> Any:
-    """Return what a factory makes; a module is there already."""
+    """Return the result of a factory, or the target if it is a module."""
     if isinstance(target, torch.nn.Module):
         return target
     try:
@@ -223,7 +223,7 @@ def _import_factory(spec: str) -> Any:
     module_name, _, attribute = spec.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")) or module_name.endswith(".py"):
         raise UsageError(f"{module_name!r} in {spec!r} is no module: write package.module:factory, without a path")
-    # Now and not when the program starts: where nobody names a module, no file of a downloaded directory is imported.
+    # Only here, not at program start: unless a SPEC names a module, no file of a downloaded directory is imported.
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -266,7 +266,7 @@ def _from_program(path: Path, inputs: tuple[TensorSpec, ...] | None, seed: int) 
 
 
 def _bind(module: torch.nn.Module, specs: tuple[TensorSpec, ...]) -> tuple[tuple[TensorSpec, ...], CallSignature]:
-    """Bind the inputs to ``forward`` and put them into its order."""
+    """Bind the inputs to ``forward`` and return them in its order."""
     if isinstance(module, torch.jit.ScriptModule):
         raise UsageError("torch.export takes no TorchScript: give the torch.nn.Module that it was made from")
     call = bind(module.forward, [spec.name for spec in specs])
@@ -276,7 +276,7 @@ def _bind(module: torch.nn.Module, specs: tuple[TensorSpec, ...]) -> tuple[tuple
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Seed Python's, NumPy's and torch's global generators for a factory, and put the caller's back.
+    """Seed Python's, NumPy's and torch's global generators for a factory, and restore them afterwards.
 
     Raises:
         UsageError: If the seed is not a 64-bit whole number.
@@ -284,7 +284,7 @@ def _seeded(seed: int) -> Iterator[None]:
     if not isinstance(seed, int) or not -(2**63) <= seed < 2**64:
         raise UsageError(f"seed must be a whole number of 64 bits, got {seed!r}")
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - factories draw from the global generator
-    # Before CUDA is used torch only notes the seed for it: there is nothing to put back.
+    # Before CUDA is initialised, torch only records the seed, so nothing needs to be restored.
     in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     with torch.random.fork_rng(range(torch.cuda.device_count()) if in_use else []):
         random.seed(seed)

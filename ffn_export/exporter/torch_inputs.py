@@ -1,4 +1,4 @@
-"""Arrays as tensors; apart from drawing them, which needs no torch."""
+"""Convert arrays to tensors; separate from drawing inputs, which needs no torch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ffn_export.core.types import Array
 
 
 def to_torch(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
-    """Copy arrays to tensors of the same dtype; torch cannot read NumPy's bfloat16 by itself.
+    """Copy arrays to tensors of the same dtype, also bfloat16, which torch cannot read from NumPy.
 
-    A copy, because a module may write to its inputs, and the arrays may be needed again.
+    The arrays are copied because a module may write to its inputs.
     """
     return {
         name: torch.tensor(array.astype("float32")).bfloat16()

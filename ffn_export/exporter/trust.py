@@ -1,8 +1,7 @@
-"""Decides whether the thing that a SPEC names may be imported or opened; every verb asks here, before it does either.
+"""Decide whether a SPEC may be imported or opened; every command checks here first.
 
-A module that is imported runs code, and so does a ``.pt2`` file that is opened: it holds pickled inputs and
-expressions that are evaluated. A user who types ``my.models:encoder`` means their own code. A file that names it may
-come from anybody.
+Importing a module runs code. So does opening a ``.pt2`` file, which holds pickled inputs and evaluated expressions. A
+user who types ``my.models:encoder`` means their own code, but a file that names it may come from anybody.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ _log = logging.getLogger(__name__)
 
 
 def check(spec: str, *, trust: bool, named_by: str | None = None) -> None:
-    """Refuse a SPEC that would run code, or read another directory, on nobody's word.
+    """Refuse a SPEC that would run code, or read another directory, without the user's trust.
 
-    A preset is always allowed: it is code of this package, found in a table and never by an import.
+    A preset is always allowed: it is code of this package, found in a table.
 
     Args:
         spec: The SPEC.
-        trust: Whether the user vouches for it.
-        named_by: The file that names it; None where the user does. With ``trust`` a warning is logged for it, before
-            anything is imported: it says what will be.
+        trust: Whether the user trusts it.
+        named_by: File that names the SPEC; None if the user does. With ``trust``, a warning is logged that says what
+            will be imported.
 
     Raises:
         UsageError: If trust is needed and not given.

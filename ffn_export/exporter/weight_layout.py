@@ -1,7 +1,7 @@
-"""Weights that a node only turns around, stored turned around.
+"""Fold nodes that only change the layout of a weight: ``Squeeze``, ``Transpose`` and ``Identity``.
 
-``Squeeze``, ``Transpose`` and ``Identity`` of an initialiser move no number; the exporter folds most
-of them and leaves some. They are replaced by views, so no weight is copied before it is written.
+The exporter folds most of these nodes on initializers and leaves some. This module replaces the rest by
+views, so no weight is copied before it is written.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _LAYOUT = frozenset({"Squeeze", "Transpose", "Identity"})
 
 
 class _TurnedWeight(ir.Tensor[Array]):
-    """A view of a weight, copied only while it is written: NumPy writes a view a number at a time."""
+    """A view of a weight that is copied only while it is written: NumPy writes a view one number at a time."""
 
     def tobytes(self) -> bytes:
         """Return the bytes of the view."""
         return self._straight().tobytes()
 
     def tofile(self, file: Any) -> None:
-        """Write them to a binary file."""
+        """Write the bytes of the view to a binary file."""
         self._straight().tofile(file)
 
     def _straight(self) -> ir.Tensor[Array]:
@@ -33,10 +33,13 @@ class _TurnedWeight(ir.Tensor[Array]):
 
 
 def fold(model: ir.Model) -> int:
-    """Fold layout nodes on initialisers of the main graph in place; return how many went.
+    """Fold layout nodes on initializers of the main graph in place, and return the number of removed nodes.
 
-    A weight that is also used as it is, such as an embedding tied to an output layer, stays behind its
-    ``Transpose``: folded, the file would hold it twice. So does one that is on disk, which need not be read.
+    Two kinds of nodes are kept:
+
+    1. A node on a weight that is also used in another layout, such as an embedding tied to an output layer:
+       folding it would store the weight twice.
+    2. A node on a weight in external data, which need not be read.
     """
     graph = model.graph
     folded = 0
@@ -75,12 +78,12 @@ def _is_fixed_initializer(value: ir.Value) -> bool:
 
 
 def _is_same(one: Array, other: Array | None) -> bool:
-    """Whether two views of one weight show it in the same way."""
+    """Whether two views of one weight have the same shape and strides."""
     return other is not None and one.shape == other.shape and one.strides == other.strides
 
 
 def _initializer(graph: ir.Graph, value: ir.Value, array: Array) -> ir.Value:
-    """Register a weight that takes the place of a value."""
+    """Register an initializer that replaces a value."""
     tensor = _TurnedWeight(array, name=value.name)
     weight = ir.Value(
         name=value.name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor
@@ -90,7 +93,7 @@ def _initializer(graph: ir.Graph, value: ir.Value, array: Array) -> ir.Value:
 
 
 def _view(node: ir.Node, source: ir.Value) -> Array | None:
-    """Return the weight as the node gives it, or None where it is no view or the node is not valid."""
+    """Return the node's output as a view of the weight, or None if it is no view or the node is invalid."""
     assert source.const_value is not None
     try:
         array = source.const_value.numpy()
@@ -98,13 +101,13 @@ def _view(node: ir.Node, source: ir.Value) -> Array | None:
             return array.transpose(node.attributes.get_ints("perm", range(array.ndim)[::-1]))
         if node.op_type == "Squeeze":
             return _squeezed(node, array)
-    except (ValueError, OSError):  # no such axis; no such file
+    except (ValueError, OSError):  # an axis or a file does not exist
         return None
     return array
 
 
 def _squeezed(node: ir.Node, array: Array) -> Array | None:
-    """Squeeze the axes of the attribute (before opset 13) or of the second input; all that are 1 without either."""
+    """Squeeze the axes of the attribute (before opset 13) or the second input, else all axes of size 1."""
     if "axes" in node.attributes:
         return array.squeeze(tuple(node.attributes.get_ints("axes", ())))
     axes = node.inputs[1] if len(node.inputs) > 1 else None

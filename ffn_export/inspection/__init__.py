@@ -1,1 +1,1 @@
-"""What a model holds, and how two models differ, read off their graphs: nothing here runs a model."""
+"""Inspect a model or compare two from their graphs. Nothing here runs a model."""

@@ -1,4 +1,4 @@
-"""Sets two models side by side."""
+"""Compare two models: interface, operators, weights and wiring."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def compare(a: Path, b: Path) -> Difference:
     """Compare two ONNX files; neither is run.
 
     Raises:
-        UsageError: If one is missing or is no ONNX model.
+        UsageError: If a file is missing or is not an ONNX model.
     """
     left, right = read(a), read(b)
     pairs = pair(left, right)
@@ -29,7 +29,10 @@ def compare(a: Path, b: Path) -> Difference:
 
 
 def _token(number: int, paired: Paired) -> str:
-    """Return what stands for both of a pair; weights that are equal among themselves may be paired in any order."""
+    """Return a token that both weights of a pair share: their content if they are equal, else a number.
+
+    Content makes the token independent of how several equal weights are paired.
+    """
     if paired.a is not None and paired.report.status == "equal":
         return repr(paired.a.content)
     return str(number)

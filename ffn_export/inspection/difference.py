@@ -1,4 +1,4 @@
-"""How two models differ. Plain data."""
+"""Differences of two models, as plain data."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ STATUSES: tuple[WeightStatus, ...] = ("equal", "changed", "only in A", "only in 
 
 @dataclass(frozen=True)
 class WeightPair:
-    """An initialiser of one model, and its counterpart in the other.
+    """An initializer of one model, and its counterpart in the other.
 
     Attributes:
-        status: ``equal`` is bit for bit, under any name and turned around or not; ``changed`` has the same
-            name; ``not compared`` has missing data.
-        a: Its name in A.
-        b: Its name in B.
+        status: ``equal`` means bit for bit, under any name, transposed or not; ``changed`` means other content under
+            the same name; ``not compared`` means missing data.
+        a: Name in A; None if it is only in B.
+        b: Name in B; None if it is only in A.
         type_a: Dtype and shape in A, such as ``float32[768,3072]``.
-        type_b: The same in B.
-        transposed: Whether B holds it turned around.
-        max_relative: Largest difference over the largest magnitude in A, where it changed in value and not in shape.
+        type_b: Dtype and shape in B.
+        transposed: Whether B holds it transposed.
+        max_relative: Largest difference over the largest magnitude in A, if it changed in value and not in shape.
     """
 
     status: WeightStatus
@@ -46,12 +46,12 @@ class Side:
     Attributes:
         model: The file or bundle.
         inputs: Name, dtype and symbolic shape of each input.
-        outputs: The same of each output.
+        outputs: Name, dtype and symbolic shape of each output.
         opset_imports: Domain -> version.
         operators: Operator -> number of nodes.
-        file_bytes: Size of the file, with what it keeps beside it.
-        weights_bytes: Size of all initialisers.
-        note: What is missing of it.
+        file_bytes: Size of the file and its external data.
+        weights_bytes: Size of all initializers.
+        note: Missing data of the model, in one line; None if it is complete.
         parity: The parity summary of a bundle's manifest.
         latency: The latency summary of a bundle's manifest.
     """
@@ -70,12 +70,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two models side by side.
+    """A comparison of two models.
 
     Attributes:
-        a: The first.
-        b: The second.
-        weights: Each initialiser with its counterpart.
+        a: The first model.
+        b: The second model.
+        weights: Initializers with their counterparts.
         same_wiring: Whether both have the same nodes with the same attributes, connected in the same way;
             names and the order of nodes do not count.
     """
@@ -86,12 +86,12 @@ class Difference:
     same_wiring: bool
 
     def count(self, status: WeightStatus) -> int:
-        """Return how many weights have a status."""
+        """Return the number of weights with a status."""
         return sum(pair.status == status for pair in self.weights)
 
     @property
     def differs(self) -> bool:
-        """Whether the two are different models, whatever their weights are called and how their files look."""
+        """Whether interface, opsets, wiring or weights differ; names and layout of weights do not count."""
         same_interface = (self.a.inputs, self.a.outputs, self.a.opset_imports) == (
             self.b.inputs, self.b.outputs, self.b.opset_imports,
         )  # fmt: skip
@@ -117,6 +117,6 @@ def _side(data: Mapping[str, Any]) -> Side:
 
 
 def _pair(data: Mapping[str, Any]) -> WeightPair:
-    # JSON has no NaN and no infinity: one may stand there as a string.
+    # JSON has no NaN or infinity, so they are stored as strings.
     relative = data["max_relative"]
     return WeightPair(**{**data, "max_relative": None if relative is None else float(relative)})

@@ -1,4 +1,4 @@
-"""Facts that can be read off any graph: its values, its operators, its weights."""
+"""Facts of any graph: values, operators, weights."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _STANDARD = ("", "ai.onnx")
 
 
 def describe_value(value: ir.Value) -> dict[str, Any]:
-    """Name, dtype and symbolic shape of a graph input or output; an axis without a name is ``?``."""
+    """Return name, dtype and symbolic shape of a graph input or output; an unnamed axis is ``?``."""
     dims = None if value.shape is None else [d if isinstance(d, int) else str(d.value or "?") for d in value.shape]
     return {"name": value.name, "dtype": dtype_name(value.dtype), "shape": dims}
 
 
 def dtype_name(dtype: ir.DataType | None) -> str:
-    """Return NumPy's name of an element type, else ONNX's own."""
+    """Return NumPy's name of an element type, or ``string`` or ``unknown``."""
     if dtype is None or dtype == ir.DataType.UNDEFINED:
         return "unknown"
     if dtype == ir.DataType.STRING:
@@ -26,28 +26,28 @@ def dtype_name(dtype: ir.DataType | None) -> str:
 
 
 def operator_name(node: ir.Node) -> str:
-    """Return ``MatMul``, or ``com.microsoft::QuickGelu`` where it is not the standard's."""
+    """Return ``MatMul`` for a standard operator, else ``com.microsoft::QuickGelu`` with the domain."""
     return node.op_type if node.domain in _STANDARD else f"{node.domain}::{node.op_type}"
 
 
 def operators(model: ir.Model) -> dict[str, int]:
-    """Return operator -> number of nodes, subgraphs included and constants left out, the most frequent first."""
+    """Return operator -> number of nodes, most frequent first, with subgraphs and without constants."""
     counts = Counter(operator_name(node) for node in model.graph.all_nodes() if node.op_type != "Constant")
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def foreign_operators(model: ir.Model) -> tuple[str, ...]:
-    """``domain::Operator`` of each operator outside the standard domain."""
+    """Return ``domain::Operator`` for each operator outside the standard domain."""
     return tuple(sorted({operator_name(n) for n in model.graph.all_nodes() if n.domain not in _STANDARD}))
 
 
 def initializers(model: ir.Model) -> list[ir.Value]:
-    """Return the initialisers that hold something, those of subgraphs included."""
+    """Return the initializers with a value, including those of subgraphs."""
     return [v for graph in model.graphs() for v in graph.initializers.values() if v.const_value is not None]
 
 
 def stored_bytes(tensor: ir.TensorProtocol) -> int:
-    """Return the size of a tensor; strings have none of their own and count by their bytes."""
+    """Return the size of a tensor in bytes; a string tensor counts the bytes of its strings."""
     if tensor.dtype == ir.DataType.STRING:
         return sum(len(text) for text in tensor.numpy().reshape(-1))
     return tensor.nbytes

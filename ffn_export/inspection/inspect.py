@@ -1,4 +1,4 @@
-"""Reads everything that ``ffn-export inspect`` shows off a model."""
+"""Inspect a model for ``ffn-export inspect``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LARGEST = 10
 
 
 def inspect(path: Path, target: str = "ort-cpu") -> Inspection:
-    """Inspect an ONNX file; it is fused on a copy, and never run.
+    """Inspect an ONNX file. A copy is fused; nothing is run.
 
     Args:
         path: The file; its external data may be missing.
-        target: What to judge the sites for.
+        target: Target for which the sites are fused.
 
     Raises:
-        UsageError: If there is no such file or target, or the file is no ONNX model.
+        UsageError: If the file or target does not exist, or the file is not an ONNX model.
     """
     opened = read(path)
     model = opened.model
@@ -59,7 +59,7 @@ def inspect(path: Path, target: str = "ort-cpu") -> Inspection:
 
 
 class _Sites:
-    """The sites of a model, and which of its initialisers they read."""
+    """The sites of a model, and the initializers that they read."""
 
     def __init__(self, model: ir.Model) -> None:
         self.sites: list[InspectedSite] = []
@@ -91,7 +91,7 @@ class _Sites:
 
 
 def _form_now(nodes: list[ir.Node], site: Site) -> str | None:
-    """Return the operators of a site before fusing, in the report's order where they are the same ones."""
+    """Return the operators of a site before fusing; unchanged operators keep the report's order."""
     operators = [node.op_type for node in sorted_nodes(nodes)]
     if site.status == "refused" or sorted(operators) == sorted(site.form.split()):
         return site.form
@@ -113,7 +113,7 @@ def _weights(model: ir.Model, part_of: Mapping[ir.Value, str]) -> list[Weight]:
 
 
 def _is_table(value: ir.Value) -> bool:
-    """Whether rows are looked up in it."""
+    """Whether a ``Gather`` looks up rows in it."""
     return any(usage.node.op_type == "Gather" and usage.idx == 0 for usage in value.uses())
 
 

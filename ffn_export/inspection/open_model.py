@@ -1,4 +1,4 @@
-"""Opens a model to look at it, also where its weights are not all there."""
+"""Open a model for inspection, also if some of its external data is missing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ffn_export.inspection import facts
 
 @dataclass(frozen=True)
 class OpenModel:
-    """A model, and what is missing of it.
+    """A model, and its missing data.
 
     Attributes:
         path: The ONNX file.
-        model: The graph; initialisers whose data is missing hold stand-ins of the right dtype and shape.
-        missing: Those initialisers.
-        note: What is missing, in one line; None where all is there.
+        model: The model; initializers with missing data hold placeholders of the right dtype and shape.
+        missing: Initializers with missing data.
+        note: The missing data in one line; None if the model is complete.
     """
 
     path: Path
@@ -35,7 +35,7 @@ def read(path: Path) -> OpenModel:
     """Open an ONNX file.
 
     Raises:
-        UsageError: If it is missing or is no ONNX model; missing weights are no error here.
+        UsageError: If the file is missing or is not an ONNX model; missing external data is no error.
     """
     try:
         return OpenModel(path, onnx_file.load(path))
@@ -47,16 +47,16 @@ def read(path: Path) -> OpenModel:
 
 
 def file_bytes(opened: OpenModel) -> int:
-    """Return the size of the file and of what it keeps beside it."""
+    """Return the size of the file and its external data."""
     data = {Path(t.path) for v in facts.initializers(opened.model) if isinstance(t := v.const_value, ir.ExternalTensor)}
     return sum(path.stat().st_size for path in {opened.path, *data} if path.is_file())
 
 
 def _without_data(path: Path) -> OpenModel | None:
-    """Open a file whose external data is missing; None where that is not what is wrong with it."""
+    """Open a file with missing external data; return None if no data is missing or the file cannot be read."""
     try:
         model = onnx_file.read(path, may_lack=True)
-    except Exception as error:  # noqa: BLE001 - whatever the parser raises: the caller has said it better
+    except Exception as error:  # noqa: BLE001 - whatever the parser raises; the caller has a better message
         expose_own(error)
         return None
     values = facts.initializers(model)
@@ -77,7 +77,7 @@ def _is_there(tensor: ir.ExternalTensor) -> bool:
 
 
 def _stand_in(tensor: ir.ExternalTensor) -> ir.TensorProtocol:
-    """Return a tensor of NaN, which no rule takes for a number it knows; one element in memory, whatever its shape."""
+    """Return a placeholder of one element in memory: NaN, which matches no constant of a rule, or 0 for integers."""
     dtype = tensor.dtype.numpy()
     fill = np.array(np.nan if tensor.dtype.is_floating_point() else 0).astype(dtype)
     view = np.broadcast_to(fill, tensor.shape.numpy())

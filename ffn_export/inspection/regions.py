@@ -1,7 +1,7 @@
-"""Where the sites of a fused graph are in the graph that it was made from.
+"""Find the nodes of a fused site in the graph before fusing.
 
-Rules keep the names of the values that go into and come out of what they rewrite. So the nodes that a
-site had before are those between the values of these names: that holds for any rule.
+Every rule keeps the names of the values that enter and leave its rewrite. So the nodes of a site before
+fusing are the nodes between the values of these names.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ffn_export.fusion import constants, sites
 from ffn_export.fusion.engine import scoped_name
 from ffn_export.fusion.report import FusionReport
 
-# A site has a dozen nodes; a walk that finds more has left it.
+# A site has about a dozen nodes; a walk that finds more than this has left the site.
 _LARGEST_SITE = 64
 
 
 class Regions:
-    """The graph before fusing, in which regions are looked up."""
+    """Looks up regions in the graph before fusing."""
 
     def __init__(self, model: ir.Model) -> None:
         nodes = list(model.graph.all_nodes())
@@ -31,17 +31,18 @@ class Regions:
         }
 
     def has(self, value: ir.Value) -> bool:
-        """Whether there was a value of this name: one that a rule made for itself has a new one."""
+        """Whether the graph before fusing had a value of this name; values that a rule adds have new names."""
         return value.name in self._producer_of or value.name in self._given
 
     def grown(self, site: Sequence[ir.Node]) -> list[ir.Node]:
-        """Return a site of the fused graph with the nodes around it that a rule wrote, up to values that were there.
+        """Return a site of the fused graph with the surrounding nodes that a rule wrote, up to earlier values.
 
         Args:
-            site: Its nodes; the last one ends it. What turns its input to rows, and its result back, is not among them.
+            site: Nodes of the site; the last one ends it. Reshapes of its input to rows, and of its result back, are
+                not among them.
 
         Returns:
-            What stands before it, the site, what stands behind it.
+            The nodes before the site, the site, the nodes after it.
         """
         inside = set(site)
         before: list[ir.Node] = []
@@ -62,13 +63,13 @@ class Regions:
         return [*before, *site, *behind[1:]]
 
     def before(self, site: Sequence[ir.Node]) -> list[ir.Node]:
-        """Return the nodes that a site of the fused graph had before, in graph order and without constants.
+        """Return the nodes of a site before fusing, in graph order and without constants.
 
         Args:
-            site: Its nodes in the fused graph; the last one ends it.
+            site: Nodes of the site in the fused graph; the last one ends it.
 
         Returns:
-            None of them where the site had other borders.
+            The nodes; empty if fusing moved the borders of the site.
         """
         site = self.grown(site)
         borders = {v.name for n in site for v in n.inputs if v is not None and _comes_from_outside(v, site)}
@@ -91,7 +92,7 @@ class Regions:
 
 
 def nodes_of_sites(fused: ir.Model, report: FusionReport) -> dict[str, tuple[ir.Node, ...]]:
-    """Return the identifier of each site of a report, and its nodes in the fused graph; none of a refusal's."""
+    """Return identifier of a site in the report -> its nodes in the fused graph; a refused site has none."""
     nodes_of: dict[tuple[str, str], list[tuple[ir.Node, ...]]] = defaultdict(list)
     for found in sites.find(fused):
         nodes_of[found.kind, scoped_name(found.nodes[-1])].append(found.nodes)
@@ -100,7 +101,7 @@ def nodes_of_sites(fused: ir.Model, report: FusionReport) -> dict[str, tuple[ir.
 
 
 def weights(nodes: Iterable[ir.Node]) -> list[ir.Value]:
-    """Return the initialisers that nodes read, each once."""
+    """Return the initializers that nodes read, without duplicates."""
     return list(dict.fromkeys(v for node in nodes for v in node.inputs if v is not None and v.is_initializer()))
 
 

@@ -1,4 +1,4 @@
-"""What an inspection found. Plain data."""
+"""Results of an inspection, as plain data."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ffn_export.fusion.report import SiteKind, SiteStatus
 
 @dataclass(frozen=True)
 class Weight:
-    """One initialiser.
+    """An initializer.
 
     Attributes:
-        name: Its name.
+        name: Name of the initializer.
         dtype: Element type.
-        shape: Its shape.
-        bytes: Its size.
-        part: The part of the model that reads it.
+        shape: Shape.
+        bytes: Size in bytes.
+        part: Part of the model that reads it: a kind of site, ``embedding`` or ``other``.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Part:
-    """The initialisers of one part: a kind of site, ``embedding`` or ``other``."""
+    """Number and size of the initializers of one part: a kind of site, ``embedding`` or ``other``."""
 
     name: str
     initializers: int
@@ -39,18 +39,18 @@ class Part:
 
 @dataclass(frozen=True)
 class InspectedSite:
-    """A site as it is, and as fusing would leave it.
+    """A site before and after fusing.
 
     Attributes:
-        id: Its identifier in the fusion report.
-        kind: What it is.
+        id: Identifier in the fusion report.
+        kind: Kind of the site.
         name: Name of the node that ends it.
-        status: What fusing would make of it.
-        form_now: Its operators in the model as it is; None where fusing moved its borders.
-        form_after: Its operators after fusing.
-        rule: The rules that would write that form.
-        reason: Why it would be kept, refused or rolled back, or that it has this form.
-        bytes: Size of the initialisers that it reads.
+        status: Status after fusing.
+        form_now: Operators in the model; None if fusing moved the borders of the site.
+        form_after: Operators after fusing.
+        rule: Rules that write the form after fusing.
+        reason: Why the site is kept, refused or rolled back, or already has this form.
+        bytes: Size of the initializers that it reads.
     """
 
     id: str
@@ -66,7 +66,7 @@ class InspectedSite:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Everything that a model says of itself.
+    """Everything that an inspection reads from a model.
 
     Attributes:
         model: The file.
@@ -74,15 +74,15 @@ class Inspection:
         ir_version: Version of the ONNX file format.
         opset_imports: Domain -> version.
         inputs: Name, dtype and symbolic shape of each input.
-        outputs: The same of each output.
+        outputs: Name, dtype and symbolic shape of each output.
         operators: Operator -> number of nodes.
-        outside_standard: ``domain::Operator`` of each that the standard does not have.
-        parts: Size of the weights, part by part.
-        largest: The largest initialisers.
-        target: What the sites were judged for.
+        outside_standard: ``domain::Operator`` of each operator outside the standard domain.
+        parts: Number and size of the initializers of each part.
+        largest: The largest initializers.
+        target: Target for which the sites were fused.
         sites: The sites.
         nodes: Number of nodes before and after fusing.
-        notes: What could not be read or asked, and why.
+        notes: Missing data, functions of the model, and why sites are unknown.
     """
 
     model: str
@@ -102,7 +102,7 @@ class Inspection:
 
     @property
     def weights_bytes(self) -> int:
-        """Size of all initialisers."""
+        """Size of all initializers."""
         return sum(part.bytes for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:

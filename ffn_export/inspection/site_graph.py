@@ -1,4 +1,4 @@
-"""The nodes of a site before and after it was fused, as a graph to draw. Plain data."""
+"""Nodes of a site before and after fusing, as a graph to draw; plain data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ class Place:
     """A box of the drawing.
 
     Attributes:
-        kind: What it stands for: a value that comes in, a node, or a value that goes on.
-        label: Name of the value, or the operator, with its domain where that is not the standard's.
-        details: What a node reads besides: shapes of weights, numbers, attributes.
+        kind: ``input`` or ``output`` for a value that enters or leaves the site, ``operator`` for a node.
+        label: ``input`` or ``output``, numbered if there are several, or the operator, with its domain if it is not a
+            standard one.
+        details: Constants and attributes of a node: shapes of weights, numbers.
     """
 
     kind: PlaceKind
@@ -26,11 +27,11 @@ class Place:
 
 @dataclass(frozen=True)
 class OperatorGraph:
-    """Boxes in the order of the data, and which leads to which.
+    """Boxes in topological order, and the edges between them.
 
     Attributes:
         places: The boxes.
-        edges: ``(from, to)``, as indices into ``places``; a value that is read twice by one node leads there once.
+        edges: ``(from, to)`` as indices into ``places``; a value that a node reads twice has one edge.
     """
 
     places: tuple[Place, ...]
@@ -38,7 +39,7 @@ class OperatorGraph:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The operators, in the order of the data."""
+        """The operators, in topological order."""
         return tuple(place.label for place in self.places if place.kind == "operator")
 
     @classmethod
@@ -53,12 +54,12 @@ class OperatorGraph:
 
 @dataclass(frozen=True)
 class SiteGraph:
-    """Sites that looked alike before and look alike now.
+    """Sites with equal graphs before fusing and equal graphs after it.
 
     Attributes:
-        sites: Their identifiers in the fusion report; a sum and its norm in one node are two sites.
-        before: Their nodes in the model that was fused.
-        after: Their nodes in what was made of it.
+        sites: Identifiers in the fusion report; a sum and its norm in one node are two sites.
+        before: Nodes of each site before fusing.
+        after: Nodes of each site after fusing.
     """
 
     sites: tuple[str, ...]
@@ -67,7 +68,7 @@ class SiteGraph:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What they are, as the fusion report calls it."""
+        """Kinds of the sites, by the fusion report's names."""
         return tuple(dict.fromkeys(site.partition(":")[0] for site in self.sites))
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads the graphs of :mod:`site_graph` off a model and what was made of it."""
+"""Make the graphs of :mod:`site_graph` from a model before and after fusing."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ffn_export.inspection.site_graph import OperatorGraph, Place, SiteGraph
 _SHOWN = frozenset({ir.AttributeType.INT, ir.AttributeType.FLOAT, ir.AttributeType.STRING, ir.AttributeType.INTS})
 _LONGEST_ATTRIBUTE = 24  # characters
 _MOST_SIZES = 6
-_LONGEST_PATH = 4  # nodes that move numbers between two that compute
+_LONGEST_PATH = 4  # nodes that only move data between two that compute
 
 
 def site_graphs(model: ir.Model, fused: ir.Model, report: FusionReport) -> tuple[SiteGraph, ...]:
-    """Return the sites whose nodes changed, those that look alike together, in the order of the report.
+    """Return the sites whose nodes changed, in the order of the report; sites with equal graphs are grouped.
 
-    A site whose borders moved, or that is inside a function by now, has no counterpart to be drawn beside.
+    Sites whose borders moved, and sites that are now inside a function, are omitted: they have no counterpart.
 
     Args:
         model: The model before fusing.
-        fused: What was made of it.
-        report: What became of each site.
+        fused: The model after fusing.
+        report: The fusion report.
     """
     regions, place = Regions(model), {node: place for place, node in enumerate(fused.graph.all_nodes())}
     alike: dict[tuple[OperatorGraph, OperatorGraph], list[str]] = {}
@@ -43,9 +43,9 @@ def site_graphs(model: ir.Model, fused: ir.Model, report: FusionReport) -> tuple
 
 
 def _whole(nodes: Sequence[ir.Node], regions: Regions) -> set[ir.Node]:
-    """Return a site's nodes, those between them, and those around them that make values that were not there before.
+    """Return a site's nodes, the nodes between them, and the surrounding nodes that a rule wrote.
 
-    A site lists what computes; what moves the numbers along, or computes their sizes, belongs to its drawing.
+    A site lists only the nodes that compute. Its drawing also shows nodes that move data or compute sizes.
     """
     whole = dict.fromkeys(nodes)
     for value in (value for node in nodes for value in node.inputs):
@@ -64,7 +64,7 @@ def _made_by(value: ir.Value | None) -> ir.Node | None:
 
 
 def _graph(nodes: Sequence[ir.Node]) -> OperatorGraph:
-    """Return the graph of nodes that stand in the order of the data."""
+    """Return the graph of nodes that are in topological order."""
     data = dict.fromkeys(v for node in nodes for v in node.inputs if v is not None and not constants.is_constant(v))
     made = dict.fromkeys(value for node in nodes for value in node.outputs)
     incoming = [value for value in data if value not in made]
@@ -99,7 +99,7 @@ def _attribute(value: object) -> str:
 
 
 def _constant(value: ir.Value) -> str:
-    """Return a number and the sizes of a shape as they are, a tensor by its own shape."""
+    """Describe a constant: a number or a short list of integers by value, another tensor by its shape."""
     tensor = constant_tensor(value)
     if tensor is None:
         return "constant"

@@ -1,4 +1,4 @@
-"""Pairs the initialisers of two models: by content first, so that a new name or layout hides nothing."""
+"""Pair the initializers of two models, by content before name, so that a renamed or transposed weight is found."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from ffn_export.inspection.open_model import OpenModel
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """An initialiser and its content."""
+    """An initializer and its content."""
 
     value: ir.Value
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the initializer."""
         return str(self.value.name)
 
     @property
     def array(self) -> Array:
-        """Its numbers; read again whenever they are asked for, so that weights do not pile up in memory."""
+        """Its values, read again on each access, so that weights do not accumulate in memory."""
         assert self.value.const_value is not None
         return self.value.const_value.numpy()
 
     @cached_property
     def type(self) -> str:
-        """Its dtype and shape in one word."""
+        """Dtype and shape in one word, such as ``float32[768,3072]``."""
         assert self.value.const_value is not None
         tensor = self.value.const_value
         return f"{facts.dtype_name(tensor.dtype)}[{','.join(map(str, tensor.shape))}]"
 
     @cached_property
     def content(self) -> Hashable:
-        """What equal weights share: a hash of dtype, shape and bytes."""
+        """Key of equal weights: dtype, shape and a hash of the bytes."""
         return _digest(self.array)
 
     @cached_property
     def turned(self) -> Hashable:
-        """The content of the transposed matrix; what is no matrix has none that another could share."""
+        """The content of the transposed matrix; for other ranks, a key that equals no other."""
         return _digest(self.array.T) if self.array.ndim == 2 else self
 
 
 @dataclass(frozen=True)
 class Paired:
-    """An initialiser of A, its counterpart in B, and what the report says of the two."""
+    """An initializer of A, its counterpart in B, and their entry in the report."""
 
     a: Stored | None
     b: Stored | None
@@ -63,7 +63,7 @@ class Paired:
 
 Key = Callable[[Stored], Hashable]
 
-# The surest first: what a step pairs, the later ones no longer see.
+# Keys of equal weights, most certain first: each step pairs only weights that earlier steps left.
 _EQUAL: tuple[tuple[Key, Key, bool], ...] = (
     (lambda a: (a.name, a.content), lambda b: (b.name, b.content), False),
     (lambda a: a.content, lambda b: b.content, False),
@@ -73,7 +73,7 @@ _EQUAL: tuple[tuple[Key, Key, bool], ...] = (
 
 
 def pair(a: OpenModel, b: OpenModel) -> list[Paired]:
-    """Return each initialiser of A and B once, with its counterpart where it has one."""
+    """Return each initializer of A and B once, with its counterpart if it has one."""
     left, right = (
         [Stored(v) for v in facts.initializers(opened.model) if v not in opened.missing] for opened in (a, b)
     )
@@ -95,7 +95,7 @@ def pair(a: OpenModel, b: OpenModel) -> list[Paired]:
 
 
 def _take(left: list[Stored], right: list[Stored], key_a: Key, key_b: Key) -> list[tuple[Stored, Stored]]:
-    """Take out of both lists, and return, the pairs whose keys agree."""
+    """Remove the pairs whose keys are equal from both lists, and return them."""
     waiting: dict[Hashable, list[Stored]] = defaultdict(list)
     for weight in right:
         waiting[key_b(weight)].append(weight)
@@ -107,7 +107,7 @@ def _take(left: list[Stored], right: list[Stored], key_a: Key, key_b: Key) -> li
 
 
 def _max_relative(a: Array, b: Array) -> float | None:
-    """Return the largest difference over the largest magnitude of A; infinite where only one is a number."""
+    """Return the largest difference over the largest magnitude of A; infinite if only one value is finite."""
     if a.shape != b.shape or object in (a.dtype, b.dtype):
         return None
     x, y = a.astype(np.float64), b.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Whether two graphs are wired alike, whatever their nodes and values are called and in which order they stand."""
+"""Compare how two graphs are connected, whatever the names and the order of their nodes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ffn_export.inspection import facts
 def fingerprint(model: ir.Model, token_of: Mapping[ir.Value, str]) -> str:
     """Return a hash of how the outputs are computed.
 
-    The hash of a value is that of its node and of the values that the node reads, in its bodies too, down to the
-    graph's inputs, which count by name, and to the initialisers. A call of a function counts with its body.
+    The hash of a value covers its node and all values that the node reads, also in its subgraphs. Graph inputs count by
+    name, initializers by token, and a function call by the body of the function.
 
     Args:
-        model: The graph.
-        token_of: Initialiser -> what stands for it; counterparts in two models share a token.
+        model: The model.
+        token_of: Initializer -> token; counterparts in two models share a token.
     """
     known: dict[ir.Value, str] = {value: f"weight {token}" for value, token in token_of.items()}
     known |= {value: f"input {value.name}" for value in model.graph.inputs}
@@ -33,11 +33,11 @@ class _Wiring:
         self._bodies: dict[ir.OperatorIdentifier, str] = {}
 
     def of(self, outputs: Iterable[ir.Value], known: dict[ir.Value, str]) -> str:
-        """Return the hash of some values, given that of others."""
+        """Return the hash of values, given the hashes of others."""
         return _hash(*(self._value(output, known) for output in outputs))
 
     def _value(self, output: ir.Value, known: dict[ir.Value, str]) -> str:
-        """Return the hash of a value; by hand instead of by recursion, since graphs are deep."""
+        """Return the hash of a value, with an explicit stack instead of recursion, since graphs are deep."""
         pending = [output]
         while pending:
             value = pending[-1]
@@ -58,14 +58,14 @@ class _Wiring:
         return known[output]
 
     def _body(self, node: ir.Node) -> str:
-        """Return the hash of the functions that a node calls, itself or in its bodies."""
+        """Return the hashes of the functions that a node calls, itself or in its subgraphs."""
         nodes = [node, *(each for graph in _graphs(node) for each in graph)]
         called = [key for each in nodes if (key := each.op_identifier()) in self._functions]
         return " ".join(map(self._function, called))
 
     def _function(self, key: ir.OperatorIdentifier) -> str:
         if key not in self._bodies:
-            self._bodies[key] = ""  # one that calls itself is no model
+            self._bodies[key] = ""  # ends recursion: a function that calls itself is invalid
             function = self._functions[key]
             inputs = {value: f"input {place}" for place, value in enumerate(function.inputs)}
             body = self.of(function.outputs, inputs)
@@ -76,13 +76,13 @@ class _Wiring:
 
 
 def _graphs(node: ir.Node) -> list[ir.Graph]:
-    """Return the bodies of a node and theirs."""
+    """Return the subgraphs of a node, at any depth."""
     bodies = [a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH and not a.is_ref()]
     return [graph for body in bodies for graph in (body, *body.subgraphs())]
 
 
 def _captured(node: ir.Node) -> list[ir.Value]:
-    """Return the values that the bodies of a node read from around it, in the order of use."""
+    """Return the outer values that the subgraphs of a node read, in the order of use."""
     graphs = _graphs(node)
     own = {value for graph in graphs for value in (*graph.inputs, *graph.initializers.values())}
     own |= {value for graph in graphs for each in graph for value in each.outputs}
@@ -95,7 +95,7 @@ def _sorted(node: ir.Node) -> list[ir.Attr]:
 
 
 def _attribute(attribute: ir.Attr) -> str:
-    # Subgraphs count with the names that they use.
+    # A subgraph is serialised with its names, so these count.
     serialised: bytes = ir.to_proto(attribute).SerializeToString(deterministic=True)
     return serialised.hex()
 

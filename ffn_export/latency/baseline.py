@@ -1,8 +1,8 @@
-"""A timing held against an earlier one: ratios over PyTorch whose confidence intervals have moved apart.
+"""Compare a timing with an earlier one, by the confidence intervals of the ratios over PyTorch.
 
-Seconds are not compared, for the same machine is faster at night; ratios are, since PyTorch and the runtime were
-timed in turn. A ratio belongs to its processor and its number of threads, too: one runtime uses wider vectors
-than another, one scales better. So ratios of another place are noted and not judged.
+Ratios are compared, since PyTorch and the runtime were timed in turn. Seconds are not: the same machine is faster at
+night. A ratio also depends on the processor and the number of threads, because runtimes differ in vector width and in
+scaling. If either differs, that is noted and no ratio is judged.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from ffn_export.runtimes import environment
 
 
 def compare(old: LatencyResult, new: LatencyResult) -> Comparison:
-    """Hold a timing against an earlier one of the same model.
+    """Compare a timing with an earlier one of the same model.
 
-    A ratio has regressed where its 95 % confidence interval lies wholly above the earlier one. One that was timed
-    then and is unavailable, left out or inconclusive now is a regression too, unless its runtime was not asked. One
-    that was inconclusive then is not judged.
+    A ratio of the baseline has regressed if
 
-    Ratios with copies are held against those with copies alone, and what is worse in them is noted: nothing fails on
-    the way to a device. One that only the old or the new timing has, as where an earlier version timed no copies, is
-    no difference.
+    1. its 95 % confidence interval now lies wholly above the earlier one, or
+    2. it is inconclusive now, or
+    3. its runtime is unavailable now, at these sizes or at all.
+
+    A runtime that was not asked for is noted, and so is a ratio that was not timed now. A ratio that was inconclusive
+    in the baseline is not judged.
+
+    Ratios with copies are compared with each other. A slower one is noted and does not fail, since copies measure the
+    way to the device. A ratio with copies that only one timing has is ignored: an earlier version timed no copies.
 
     Args:
         old: The baseline.
-        new: What is held against it.
+        new: The timing to judge.
     """
     changes = environment.changes(old.environment, new.environment)
     elsewhere = _elsewhere(old, new)
@@ -60,15 +64,15 @@ def compare(old: LatencyResult, new: LatencyResult) -> Comparison:
 
 
 def compare_twice(old: LatencyResult, new: LatencyResult, again: Callable[[], LatencyResult]) -> Comparison:
-    """Compare, and time again what seems slower or is inconclusive: it has regressed where both timings say so.
+    """Compare, and time once more if a ratio is slower or inconclusive; report it only if both timings agree.
 
-    An interval holds what varied within one run. What lasts as long as a run, such as a neighbour on the machine,
-    is not in it.
+    A confidence interval covers variation within one run. It misses disturbances that last as long as a run, such as
+    a neighbour on the machine.
 
     Args:
         old: The baseline.
-        new: What is held against it.
-        again: Times the same thing once more; called only where something seems slower.
+        new: The timing to judge.
+        again: Times the same model once more; called only if a ratio is slower or inconclusive.
     """
     first = compare(old, new)
     unsure = {f"{ratio.runtime} at {m.label}" for m, ratio in _ratios(new, copies=False) if ratio.doubt}
@@ -80,7 +84,7 @@ def compare_twice(old: LatencyResult, new: LatencyResult, again: Callable[[], La
 
 
 def _slower_with_copies(old: LatencyResult, new: LatencyResult) -> Iterator[str]:
-    """Return a line for each ratio with copies that is worse; no gate fails on them."""
+    """Yield a note for each ratio with copies that is slower; no quality gate judges these."""
     now = {(ratio.label, m.label): ratio for m, ratio in _ratios(new, copies=True)}
     for measurement, ratio in _ratios(old, copies=True):
         there = now.get((ratio.label, measurement.label))
@@ -99,7 +103,7 @@ def _slower(where: str, old: Ratio, new: Ratio) -> Iterator[Regression]:
 
 
 def _elsewhere(old: LatencyResult, new: LatencyResult) -> str | None:
-    """Return why ratios of both do not compare, or None."""
+    """Return why the ratios of two timings cannot be compared, or None."""
     if not new.baseline or not old.baseline:
         return (
             f"latency is not judged: {'this' if old.baseline else 'the baseline'} was timed without PyTorch beside it"

@@ -1,9 +1,13 @@
-"""The machine's own limits, measured where the model is timed: how fast it multiplies, and how fast it reads.
+"""Measure the limits of the machine: floating-point operations and bytes in a second.
 
-Both are ONNX Runtime's own ``MatMul`` in float32: a product that is far too large for bandwidth to matter, of rows that
-do not fall on the same cache sets (:mod:`ffn_export.fusion.padded_widths.units`), and a row times a matrix of about the
-size of the model's weights, which is read once, from the cache where it fits in there. What a model takes beside them
-is overhead.
+Both limits come from ONNX Runtime's ``MatMul`` in float32:
+
+1. Operations: a product so large that bandwidth does not matter. Its rows do not fall on the same cache sets
+   (:mod:`ffn_export.fusion.padded_widths.units`).
+2. Bytes: a row times a matrix of about the size of the model's weights. The matrix is read once, from the cache if it
+   fits.
+
+The rest of a model's time is overhead.
 """
 
 from __future__ import annotations
@@ -26,13 +30,13 @@ _SQUARE, _INNER = 1024, 1024 + UNITS
 _COLUMNS = 4096
 _LEAST_ROWS, _MOST_ROWS = 64, 8192  # 1 MiB to 128 MiB
 _SESSIONS = 2
-_BUDGET = 0.1  # seconds of runs, each time that somebody asks
-# How often a limit is measured anew that a model was faster than.
+_BUDGET = 0.1  # seconds of runs for each measurement
+# How often the limits are measured again while a model is faster than they are.
 _AGAIN = 3
 
 
 def ceilings(threads: int, weights: int) -> Ceilings:
-    """Measure both; the best run of this process, since a limit is what the machine can do undisturbed.
+    """Measure both limits, from the fastest run of this process: a limit holds for an undisturbed machine.
 
     Args:
         threads: Intra-op threads.
@@ -48,14 +52,14 @@ def ceilings(threads: int, weights: int) -> Ceilings:
 
 
 def ceilings_over(threads: int, weights: int, reached: float) -> Ceilings:
-    """Measure both as :func:`ceilings` does, and again while a model was faster than the product.
+    """Measure both limits as :func:`ceilings` does, and again while a model was faster than the product.
 
-    The threads of a session may share a processor for as long as it is timed; new ones have new threads.
+    The threads of a session may share a processor for as long as it is timed. A new session has new threads.
 
     Args:
         threads: Intra-op threads.
         weights: Bytes of the model's weights.
-        reached: Floating-point operations in a second that a model did of its products.
+        reached: Floating-point operations in a second that the model's products reached.
     """
     found = ceilings(threads, weights)
     for _ in range(_AGAIN):
@@ -69,7 +73,15 @@ _shortest: dict[tuple[int, int, int, int, bool], float] = {}
 
 
 def _seconds(m: int, k: int, n: int, threads: int, *, is_weight: bool) -> float:
-    """Return the shortest time of a product of ``[m, k]`` and ``[k, n]``; a weight is packed ahead."""
+    """Return the shortest time of a product of ``[m, k]`` and ``[k, n]``.
+
+    Args:
+        m: Rows.
+        k: Inner size.
+        n: Columns.
+        threads: Intra-op threads.
+        is_weight: Whether the second matrix is an initializer, which is packed ahead.
+    """
     key = (m, k, n, threads, is_weight)
     runs = interleave({"product": _calls(*key)}, _BUDGET)["product"]
     _shortest[key] = min(_shortest.get(key, math.inf), *runs.seconds)

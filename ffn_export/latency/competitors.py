@@ -1,4 +1,4 @@
-"""Who takes part in a timing: runtimes, and once more with the copies that their device needs."""
+"""Competitors of a timing: runtimes, each without and, on a device with its own memory, with copies."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Competitor:
-    """What is timed as one.
+    """A runtime that is timed, with or without copies.
 
     Attributes:
-        runtime: Its name.
+        runtime: Name of the runtime.
         copies: Whether its runs copy inputs and outputs between host and device.
     """
 
@@ -27,12 +27,14 @@ class Competitor:
 
     @property
     def label(self) -> str:
-        """What reports call it."""
+        """Its name in reports."""
         return label(self.runtime, copies=self.copies)
 
 
 def prepare(runners: Mapping[str, Sequence[Runner]], feeds: Mapping[str, Array]) -> dict[Competitor, list[Call]]:
-    """Return the calls to time, one for each session of a runtime: without copies, and with them where there are any.
+    """Return the calls to time, one for each session of a competitor.
+
+    A runtime whose runners copy is two competitors: without copies, and with them.
 
     Args:
         runners: Runtime -> its sessions.

@@ -1,4 +1,4 @@
-"""A model at given sizes: the shapes of its values as numbers, and what follows from sizes alone worked out."""
+"""Specialise a model for given sizes: replace symbolic dimensions by numbers, and fold what depends on sizes alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ffn_export.fusion.inference import prove_shapes
 
 
 def at_sizes(model: ir.Model, sizes: Mapping[str, int]) -> ir.Model:
-    """Return a copy whose shapes are numbers: as the model states them, or as they follow from those of its inputs.
+    """Return a copy with concrete shapes: those that the model states, else those inferred from its inputs.
 
     Args:
         model: The model; it is left unchanged, and the copy shares its weights.
@@ -31,15 +31,15 @@ def at_sizes(model: ir.Model, sizes: Mapping[str, int]) -> ir.Model:
     stated = prove_shapes(concrete)
     for value, shape in stated.shapes.items():
         if shape_of(value) is None:
-            value.shape = shape  # work is counted where the model alone says how much there is
+            value.shape = shape  # inferred from the model alone, so that its work can be counted
     return concrete
 
 
 def worked_out(concrete: ir.Model) -> ir.Model:
-    """Return a copy in which constants stand for what sizes decide: how often a loop runs, and which branch is taken.
+    """Return a copy with the values folded that sizes decide: trip counts of loops, conditions of branches.
 
     Args:
-        concrete: What :func:`at_sizes` made; it is left unchanged.
+        concrete: The result of :func:`at_sizes`; it is left unchanged.
     """
     from onnxscript.optimizer import fold_constants
 
@@ -47,14 +47,14 @@ def worked_out(concrete: ir.Model) -> ir.Model:
     try:
         with quiet():
             fold_constants(folded, onnx_shape_inference=True)
-    except Exception as error:  # noqa: BLE001 - what is not worked out is not known, which is an answer too
+    except Exception as error:  # noqa: BLE001 - without folding, the trip counts stay unknown, which callers handle
         expose_own(error)
         return concrete
     return folded
 
 
 def shape_of(value: ir.Value | None) -> list[int] | None:
-    """Return the shape of a value of a model at sizes, or None where it is not known."""
+    """Return the shape of a value of a concrete model, or None if it is unknown."""
     if value is None or value.shape is None:
         return None
     shape = [dim for dim in value.shape if isinstance(dim, int)]
@@ -62,7 +62,7 @@ def shape_of(value: ir.Value | None) -> list[int] | None:
 
 
 def bytes_of(value: ir.Value) -> int | None:
-    """Return how many bytes a value of a model at sizes takes, or None where that is not known."""
+    """Return the size in bytes of a value of a concrete model, or None if it is unknown."""
     shape = shape_of(value)
     return None if shape is None or value.dtype is None else math.ceil(math.prod(shape) * value.dtype.itemsize)
 
@@ -74,7 +74,7 @@ def _in_numbers(shape: ir.Shape | None, sizes: Mapping[str, int]) -> ir.Shape | 
     for dim in shape:
         try:
             size = dim if isinstance(dim, int) else dim.evaluate(sizes)
-        except ValueError:  # a name that is no expression, as another exporter writes
+        except ValueError:  # another exporter's name, which is not an expression
             return None
         if not isinstance(size, int):
             return None

@@ -1,4 +1,4 @@
-"""The latency gate: how much longer than PyTorch a model may take."""
+"""The latency gate: a quality gate on the ratio of a model's time over PyTorch's."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from ffn_export.latency.result import LatencyResult
 
 
 def check_ratio(max_ratio: float) -> None:
-    """Refuse a gate that nothing passes or, being NaN, that everything does.
+    """Check that the largest allowed ratio is a finite number above 0.
+
+    Nothing passes a ratio of 0, and everything passes NaN.
 
     Raises:
-        UsageError: If it is not a finite number above 0.
+        UsageError: If it is not.
     """
     if not 0 < max_ratio < math.inf:
         raise UsageError(f"a largest ratio of {max_ratio:g} is no gate: take a finite number above 0")
 
 
 def not_timed(result: LatencyResult, asked: Collection[str] = ()) -> str | None:
-    """Return why the model itself was timed at no sizes, or a runtime that was asked for was not; None where all were.
+    """Return why a runtime that was asked for was timed at no sizes, or None if all were timed.
 
     Args:
         result: The timing.
-        asked: Names of the runtimes that were asked for; none means any.
+        asked: Names of the runtimes that were asked for. If empty, any runtime besides the baseline is enough.
     """
     timed = {timing.runtime for measurement in result.measurements for timing in measurement.timings}
     timed |= {ratio.runtime for measurement in result.measurements for ratio in measurement.ratios}
@@ -39,11 +41,20 @@ def not_timed(result: LatencyResult, asked: Collection[str] = ()) -> str | None:
 
 
 def latency_failures(result: LatencyResult, max_ratio: float | None) -> tuple[str, ...]:
-    """Return a line for each measurement that is slower than allowed, beyond its confidence interval.
+    """Return a line for each failure of the latency gate.
 
-    Times with copies are shown and not judged: they are as much those of the way to the device as of the model.
-    Where nothing was compared, or not all sizes, there is a line too: a gate that nobody asked has not been passed. An
-    inconclusive ratio is one that was not measured.
+    The gate fails on
+
+    1. a ratio whose whole confidence interval is above ``max_ratio``,
+    2. an inconclusive ratio, which counts as not measured,
+    3. sizes at which a judged runtime was not timed,
+    4. a timing without any ratio.
+
+    Ratios with copies are not judged: they measure the way to the device as much as the model.
+
+    Args:
+        result: The timing.
+        max_ratio: Largest allowed ratio over PyTorch; None allows any.
     """
     if max_ratio is None:
         return ()

@@ -1,7 +1,8 @@
-"""Time that others took from what is timed: our times hold it, and no clock shows it.
+"""Read how much processor time this process lost to others while it was timed.
 
-The host of a virtual machine gives processors to others (steal), other programs keep this one waiting for a processor,
-and a container that has used up its share is paused.
+Lost time is part of every measured time, and no clock shows it. There are three causes: the host of a virtual machine
+gives processors to others (steal), threads wait for a processor that other programs use, and a container is paused
+when it has used up its quota.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ _NANOSECONDS, _MICROSECONDS = 1e-9, 1e-6
 
 @dataclass(frozen=True)
 class Ticks:
-    """Of all processors since they were started.
+    """Counters of all processors since boot, in clock ticks.
 
     Attributes:
-        wanted: What ran, or would have.
-        stolen: What of that the host gave to others.
+        wanted: Ticks that were used or stolen.
+        stolen: Ticks of these that the host gave to others.
     """
 
     wanted: int
@@ -33,10 +34,10 @@ class Reading:
     """All counters at one time.
 
     Attributes:
-        ticks: Of all processors.
-        threads: Of each thread of this process, the seconds that it ran and those that it waited for a processor.
-        paused: Seconds that the container was paused.
-        at: When.
+        ticks: Counters of all processors; None if the system has none.
+        threads: Thread of this process -> seconds that it ran, and seconds that it waited for a processor.
+        paused: Seconds that the container was paused; None if the system does not count them.
+        at: Time of the reading, by ``time.perf_counter``.
     """
 
     ticks: Ticks | None
@@ -50,8 +51,8 @@ class Lost:
     """The cause that took most of the time between two readings.
 
     Attributes:
-        share: Of the time that was wanted; 0 where nobody counts.
-        cause: In words.
+        share: Lost share of the time that was wanted; 0 if the system does not count it.
+        cause: The cause in words.
     """
 
     share: float = 0.0
@@ -60,12 +61,12 @@ class Lost:
 
 @dataclass
 class Host:
-    """The host, as Linux shows it; elsewhere nobody counts.
+    """The host's counters on Linux; other systems have none.
 
     Attributes:
-        stat: Where Linux counts.
-        tasks: A directory for each thread of this process.
-        container: Where Linux counts how long a container was paused.
+        stat: File with the ticks of the processors.
+        tasks: Directory with a subdirectory for each thread of this process.
+        container: File with the time that the container was paused.
     """
 
     stat: Path = field(default=Path("/proc/stat"), kw_only=True)
@@ -73,14 +74,14 @@ class Host:
     container: Path = field(default=Path("/sys/fs/cgroup/cpu.stat"), kw_only=True)
 
     def ticks(self) -> Ticks | None:
-        """Read the counters; None where there are none."""
+        """Read the ticks of the processors, or None if there are none."""
         try:
             name, *numbers = self.stat.read_text().splitlines()[0].split()
         except (OSError, ValueError, IndexError):
             return None
         if name != "cpu" or len(numbers) < 8:
             return None
-        # proc_stat(5): user nice system idle iowait irq softirq steal; guests' time is within that of user and nice.
+        # proc_stat(5): user nice system idle iowait irq softirq steal; user and nice include the time of guests.
         user, nice, system, _, _, irq, softirq, steal = map(int, numbers[:8])
         return Ticks(user + nice + system + irq + softirq + steal, steal)
 
@@ -89,7 +90,7 @@ class Host:
         return Reading(self.ticks(), dict(self._threads()), self._paused(), time.perf_counter())
 
     def lost(self, since: Reading) -> Lost:
-        """Return what took most of the time since a reading."""
+        """Return the cause that took most of the time since a reading."""
         now = self.read()
         begun = {thread: since.threads.get(thread, (0.0, 0.0)) for thread in now.threads}
         ran, waited = (sum(now.threads[thread][i] - begun[thread][i] for thread in begun) for i in (0, 1))
@@ -105,16 +106,16 @@ class Host:
         return Lost(share, words.format(f"{share:.0%}")) if share else Lost()
 
     def _threads(self) -> Iterator[tuple[str, tuple[float, float]]]:
-        """Yield what the scheduler counted of each thread: Linux' sched-stats.rst, ``/proc/<pid>/schedstat``."""
+        """Yield each thread with its seconds run and waited: Linux' sched-stats.rst, ``/proc/<pid>/schedstat``."""
         for path in self.tasks.glob("*/schedstat"):
             try:
                 ran, waited, *_ = map(int, path.read_text().split())
-            except (OSError, ValueError):  # it ended meanwhile
+            except (OSError, ValueError):  # the thread ended meanwhile
                 continue
             yield path.parent.name, (ran * _NANOSECONDS, waited * _NANOSECONDS)
 
     def _paused(self) -> float | None:
-        """Return the seconds in which a control group's bandwidth was used up: Linux' cgroup-v2.rst, ``cpu.stat``."""
+        """Return the throttled seconds of the control group, from ``cpu.stat`` (Linux' cgroup-v2.rst)."""
         try:
             counted = dict(line.split() for line in self.container.read_text().splitlines())
             return int(counted["throttled_usec"]) * _MICROSECONDS
@@ -122,7 +123,7 @@ class Host:
             return None
 
     def stolen(self, since: Ticks | None) -> float | None:
-        """Return the share of what was wanted since then that the host gave to others; None where nobody counts."""
+        """Return the share of the wanted ticks that the host gave to others since then, or None without counters."""
         now = self.ticks()
         if now is None or since is None:
             return None

@@ -1,4 +1,4 @@
-"""Runs competitors in turn and takes their times: what slows the machine for a while then slows all of them."""
+"""Time competitors in turn, so that a slow phase of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MIN_ROUNDS = 4
 MAX_ROUNDS = 60
 BLOCK = 3  # timed runs in a row, after one that is not timed
 _STEADY = 0.1  # largest change from one turn of the warm-up to the next
-_LOOK = 0.012  # seconds between two looks at whether this process is idle: what it was given is counted in ticks
-_IDLE = 0.25  # of one processor
-_LONGEST_WAIT = 0.6  # seconds, for a program that has work of its own
+_LOOK = 0.012  # seconds between two checks whether this process is idle: its CPU time is counted in ticks
+_IDLE = 0.25  # share of one processor below which this process is idle
+_LONGEST_WAIT = 0.6  # seconds, for a program whose other threads never go idle
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -29,12 +29,12 @@ class Pace:
     """How often competitors run.
 
     Attributes:
-        warm_up: Runs of each competitor at the least before anything is timed, and one of each session; 0 where all
-            have run just before, and then the timed rounds are the fewest.
-        rounds: Timed rounds at the least.
-        most_rounds: Timed rounds at the most.
+        warm_up: Least number of untimed runs of each competitor before the first round, at least one a session. 0 if
+            all have run just before; then there are only ``rounds`` rounds.
+        rounds: Least number of timed rounds.
+        most_rounds: Largest number of timed rounds.
         block: Timed runs of a competitor in a row.
-        untimed: Runs before these, in each round.
+        untimed: Untimed runs before each block.
     """
 
     warm_up: int = MIN_WARM_UP
@@ -49,8 +49,8 @@ class Runs:
     """A competitor's times.
 
     Attributes:
-        rounds: Seconds of the runs of each round, all of one session.
-        sessions: How many sessions took turns: round ``k`` is of session ``k % sessions``.
+        rounds: Seconds of the runs of each round; a round runs one session.
+        sessions: Number of sessions that took turns: round ``k`` is of session ``k % sessions``.
     """
 
     rounds: tuple[tuple[float, ...], ...]
@@ -58,21 +58,21 @@ class Runs:
 
     @property
     def seconds(self) -> list[float]:
-        """Of each run."""
+        """Seconds of each run."""
         return [seconds for block in self.rounds for seconds in block]
 
 
 def interleave(calls: Mapping[Key, Sequence[Call]], budget: float, pace: Pace | None = None) -> dict[Key, Runs]:
-    """Time competitors one after the other in every round, their sessions taking turns, a round each.
+    """Time all competitors in every round, one after the other. The sessions of a competitor take turns, a round each.
 
-    A call has to return when its results are there, also those of a device: it is timed by the wall clock.
-    Every session is timed in as many rounds as the others. Warm-up goes on until two turns in a row agree for each
-    competitor, or half the budget is spent, be it on runs or on the pauses before them.
+    A call is timed by the wall clock, so it must return only when its results are computed, also on a device. All
+    sessions are timed in equally many rounds. Warm-up ends when two turns in a row agree for each competitor, or when
+    runs or the pauses before them have taken half the budget.
 
     Args:
         calls: Name of a competitor -> its sessions, ready to be called.
-        budget: Seconds of timed runs for each competitor, or of the pauses before them where these take longer.
-        pace: How often they run; None means :class:`Pace` as it is.
+        budget: Seconds of timed runs for each competitor, or of the pauses before them if these take longer.
+        pace: How often they run; None means the defaults of :class:`Pace`.
     """
     pace = pace or Pace()
     names = list(calls)
@@ -89,13 +89,13 @@ def interleave(calls: Mapping[Key, Sequence[Call]], budget: float, pace: Pace | 
 
 
 def order(count: int, turn: int) -> list[int]:
-    """Return who runs when in a round, such that each follows each other one equally often.
+    """Return the order of the competitors in a round, such that each follows each other one equally often.
 
     Rows of a Williams square (E. J. Williams 1949, "Experimental designs balanced for the estimation of residual
-    effects of treatments"): ``count`` rounds are balanced where it is even, twice as many where it is odd.
+    effects of treatments"): ``count`` rounds are balanced if it is even, twice as many if it is odd.
 
     Args:
-        count: How many there are.
+        count: Number of competitors.
         turn: Number of the round.
     """
     zigzag = [(place + 1) // 2 if place % 2 else -(place // 2) for place in range(count)]
@@ -104,7 +104,7 @@ def order(count: int, turn: int) -> list[int]:
 
 
 def _block(call: Call, pace: Pace) -> tuple[float, ...]:
-    """Time a few runs in a row, once the neighbour's threads have gone to sleep."""
+    """Time a block of runs in a row, once the threads of the previous competitor have gone to sleep."""
     _settle()
     for _ in range(pace.untimed):
         call()
@@ -112,9 +112,10 @@ def _block(call: Call, pace: Pace) -> tuple[float, ...]:
 
 
 def _warm_up(competitors: Sequence[Sequence[Call]], budget: float, pace: Pace) -> float:
-    """Run until all are steady, who has fewer sessions as often as the others; return the mean seconds of a block.
+    """Run until all competitors are steady, and return the mean seconds of a block.
 
-    That is what its timed runs take, or the wait before them where that takes longer.
+    The seconds of a block are those of its timed runs, or the wait before them if that takes longer. A competitor with
+    fewer sessions runs as often as the others.
     """
     sessions = max(map(len, competitors))
     spent = waited = 0.0
@@ -139,12 +140,12 @@ def _warm_up(competitors: Sequence[Sequence[Call]], budget: float, pace: Pace) -
 def _settle() -> float:
     """Wait until the threads of this process have gone to sleep.
 
-    A thread pool spins for a while after a run, waiting for the next one, and takes a processor from whoever runs then:
-    on two cores that made others twice as slow. How long depends on the processor: onnxruntime spins for 2**20 pauses,
-    which last 3 to 500 ms (its pull request 27916). So it is looked at, by the time that all threads here are given.
+    A thread pool spins for a while after a run and takes a processor from the next competitor: on two cores, that
+    became twice as slow. The time depends on the processor: onnxruntime spins for 2**20 pauses, which last 3 to 500 ms
+    (its pull request 27916). So this measures the CPU time of all threads of the process until it is low.
 
     Returns:
-        Seconds that were waited.
+        Seconds waited.
     """
     started = time.perf_counter()
     while True:
@@ -163,7 +164,7 @@ def _timed(call: Call) -> float:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """A collection in the middle of a run would be counted as that run's time."""
+    """Disable garbage collection, whose time would count as that of a run."""
     enabled = gc.isenabled()
     gc.disable()
     try:

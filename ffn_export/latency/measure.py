@@ -1,4 +1,4 @@
-"""Times PyTorch and runtimes in turn, in one process, with equal threads."""
+"""Time PyTorch and runtimes in turn, in one process, with equal threads."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ def measure(
     budget: float = 1.5,
     progress: Progress = silent,
 ) -> LatencyResult:
-    """Time a model on runtimes, and its PyTorch source beside them where there is one.
+    """Time a model on runtimes, and its PyTorch source if it has one.
 
-    What runs on a device with memory of its own is timed twice: without copies, inputs and outputs being there, and
-    with copies, from arrays on the host to arrays on the host. Both take part in the same rounds.
+    A runtime on a device with its own memory is timed twice in the same rounds: without copies, with inputs and outputs
+    on the device; and with copies, from arrays on the host to arrays on the host.
 
     Args:
         artifact: The model, its source and its session options.
-        specs: Its inputs.
+        specs: Inputs of the model.
         sizes: Sizes of the symbolic dimensions, one entry a measurement; moved into the axes' bounds.
-        runtimes: Names to time; None means every one that is timed by default and can run it here.
+        runtimes: Names of the runtimes; None means all that are timed by default and can run the model here.
         threads: Intra-op threads of every competitor.
         budget: Seconds of timed runs for each competitor and set of sizes.
         progress: Called with a line for each set of sizes.
 
     Raises:
-        UsageError: If a size is one of an axis that no input has.
+        UsageError: If a size names an axis that no input has.
         RuntimeUnavailableError: If a runtime that was asked for by name cannot run here.
     """
     model = None if artifact.model_path is None else onnx_file.load(artifact.model_path)
@@ -118,7 +118,7 @@ def _reached(measurements: Sequence[Measurement]) -> float:
 
 
 def _graph_sizes(model: ir.Model, feeds: Mapping[str, Array]) -> dict[str, int]:
-    """Return the sizes of the graph's own axes, whose names may be others than the source's."""
+    """Return the sizes of the graph's symbolic dimensions, whose names may differ from the source's."""
     return {
         str(dim.value): size
         for value in model.graph.inputs
@@ -137,9 +137,11 @@ def _check_names(sizes: Sequence[Mapping[str, int]], known: Collection[str]) -> 
 def _load(
     artifact: Artifact, names: Sequence[str] | None, threads: int, weight_bytes: int
 ) -> tuple[dict[str, list[Runner]], dict[str, str]]:
-    """Make the sessions of the baseline and of what was asked for.
+    """Load the baseline and the runtimes.
 
-    Only what was not asked for may be missing or refuse the model.
+    Returns:
+        Runtime -> its sessions, and runtime -> why it is unavailable. A runtime that was asked for by name is never
+        unavailable: its error is raised.
     """
     loaded: dict[str, list[Runner]] = {}
     unavailable: dict[str, str] = {}
@@ -154,7 +156,7 @@ def _load(
                 raise RuntimeUnavailableError(f"runtime {name!r} is not available here: {error}") from error
             else:
                 raise
-    # A module stays the same however often it is loaded.
+    # Loading a module again gives the same module, so it gets one session.
     files = [name for name in loaded if not get_runtime(name).runs_module]
     add_sessions(loaded, lambda name: get_runtime(name).load(artifact, threads), files, weight_bytes)
     return loaded, unavailable
@@ -163,7 +165,7 @@ def _load(
 def _ready(
     loaded: Mapping[str, Sequence[Runner]], feeds: Mapping[str, Array]
 ) -> tuple[dict[Competitor, list[Call]], dict[Competitor, str]]:
-    """Return the calls of those that take these sizes, and what the others raise."""
+    """Return the calls of the competitors that accept these inputs, and the errors of the others."""
     calls: dict[Competitor, list[Call]] = {}
     refusals: dict[Competitor, str] = {}
     for name, runners in loaded.items():
@@ -187,7 +189,7 @@ def _is_accelerated(runner: Runner) -> bool:
 
 
 def _refusal(call: Call) -> str | None:
-    """Run once and return what a competitor raises on these sizes, or None."""
+    """Run once and return the first line of the error that it raises, or None."""
     try:
         call()
     except Exception as error:  # noqa: BLE001 - whatever a user's module or a runtime raises

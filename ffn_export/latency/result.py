@@ -1,4 +1,4 @@
-"""What was timed. Plain data."""
+"""Results of a timing, as plain data."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ T = TypeVar("T", bound="Timing | Ratio")
 
 RatioVerdict = Literal["faster", "slower", "tie", "inconclusive"]
 
-# Ends of an interval that are further apart than this factor say nothing of a ratio: it may be twice or half of what is
-# stated. Four sessions that differ by 10 % each, as where pages lie differently, stay below it in 99 of 100 timings.
+# Largest factor between the ends of a conclusive interval. Beyond it the ratio may be twice or half of the stated one.
+# Four sessions that differ by 10 % each, as page placement makes them, stay below it in 99 of 100 timings.
 MOST_SPREAD = 4.0
-# A competitor that had no processor for a quarter of the time that it wanted one takes a third longer, and nothing
-# says that all competitors lost as much.
+# Largest lost share of a conclusive ratio. A competitor without a processor for a quarter of the time that it wanted
+# one takes a third longer, and the others need not have lost as much.
 MOST_LOST = 0.25
 
-# Where the pages of its weights came to lie moves a session by up to 15 % at so few tokens.
+# Up to this many tokens, page placement of the weights changes the time of a session by up to 15 %.
 FEW_TOKENS = 16
 
 
 def label(runtime: str, *, copies: bool) -> str:
-    """Return what a runtime is called, with copies or without."""
+    """Return the name of a runtime in reports, with copies or without."""
     return f"{runtime} with copies" if copies else runtime
 
 
@@ -36,15 +36,15 @@ class Timing:
     """One competitor on one set of sizes, in seconds.
 
     Attributes:
-        runtime: Its name.
+        runtime: Name of the runtime.
         median: Median time of a run.
         p90: 90th percentile.
         p99: 99th percentile.
         rounds: Number of timed runs.
-        accelerated: Whether it ran on another device than the processor, whose limits it does not have.
-        sessions: How many took turns.
-        copies: Whether each run copied its inputs from host memory to the device, and its outputs back. Without, they
-            are where the runtime computes.
+        accelerated: Whether it ran on an accelerator. The processor's limits do not apply to it.
+        sessions: Number of sessions that took turns.
+        copies: Whether each run copied its inputs from host memory to the device, and its outputs back. Otherwise they
+            are on the device.
     """
 
     runtime: str
@@ -58,7 +58,7 @@ class Timing:
 
     @property
     def label(self) -> str:
-        """What reports call it: ``ort-cuda``, or ``ort-cuda with copies``."""
+        """Its name in reports: ``ort-cuda``, or ``ort-cuda with copies``."""
         return label(self.runtime, copies=self.copies)
 
 
@@ -67,15 +67,15 @@ class Ratio:
     """A runtime's time over the baseline's, from runs made in turn.
 
     Attributes:
-        runtime: The runtime.
-        baseline: Label of what it is compared with: with copies, a baseline that has copies too is taken with them.
+        runtime: Name of the runtime.
+        baseline: Label of the baseline. A runtime with copies is compared with the baseline with copies, if it has any.
         value: Ratio of the medians; below 1 the runtime is faster.
         low: Lower end of the 95 % bootstrap confidence interval.
         high: Upper end.
-        copies: Whether the runtime was timed with copies. No gate judges such a ratio: it is as much that of the way to
-            the device as of the model.
+        copies: Whether the runtime was timed with copies. No quality gate judges this ratio: it measures the way to the
+            device as much as the model.
         lost: Share of the time that others took from both while they were timed.
-        lost_to: To whom, in words.
+        lost_to: The cause of that in words.
     """
 
     runtime: str
@@ -89,12 +89,12 @@ class Ratio:
 
     @property
     def label(self) -> str:
-        """What reports call the runtime, as in :class:`Timing`."""
+        """The runtime's name in reports, as in :class:`Timing`."""
         return label(self.runtime, copies=self.copies)
 
     @property
     def doubt(self) -> str:
-        """Why the ratio says nothing, in words; empty where it says something."""
+        """Why the ratio is inconclusive, in words; empty if it is conclusive."""
         spread = self.high / self.low if self.low > 0 else math.inf
         is_wide = not spread <= MOST_SPREAD
         reasons = [f"the ends of its 95 % interval are a factor of {spread:.3g} apart"] if is_wide else []
@@ -104,24 +104,24 @@ class Ratio:
 
     @property
     def verdict(self) -> RatioVerdict:
-        """What the interval says: a tie holds 1, the difference being inside the noise."""
+        """The verdict of the interval; ``tie`` if it holds 1."""
         if self.doubt:
             return "inconclusive"
         return "tie" if self.is_tie else "faster" if self.high < 1 else "slower"
 
     @property
     def is_tie(self) -> bool:
-        """Whether the interval holds 1: the difference is inside the noise."""
+        """Whether the interval holds 1: the difference is within the noise."""
         return self.low <= 1.0 <= self.high
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a model cannot do without.
+    """The least work of a model at given sizes.
 
     Attributes:
         operations: Multiplications and additions of its matrix products, two for each pair of numbers.
-        bytes: Its weights, inputs and outputs, moved once.
+        bytes: Bytes of its weights, inputs and outputs, each moved once.
     """
 
     operations: int
@@ -130,7 +130,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What the machine can do, measured in float32 with the threads of the competitors.
+    """Limits of the machine, measured in float32 with the threads of the competitors.
 
     Attributes:
         operations: Floating-point operations a second of a large matrix product.
@@ -141,20 +141,19 @@ class Ceilings:
     bytes: float
 
     def seconds(self, work: Work) -> float:
-        """Return the least time that the work takes: as long as its products, or as its bytes."""
+        """Return the least time of the work: that of its operations or of its bytes, the longer of both."""
         return max(work.operations / self.operations, work.bytes / self.bytes)
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What follows from a time.
+    """Speed derived from a time.
 
     Attributes:
         tokens_per_second: Throughput.
-        gflops: Operations of the matrix products, in billions a second; None where they are not known.
-        gemm_share: Of the operations a second that the machine reached in a product of its own; None where either is
-            not known, or it was not the processor that ran.
-        memory_share: Of the bytes a second that the machine reached, those of weights, inputs and outputs moved once.
+        gflops: Operations of the matrix products, in billions a second; None if they are unknown.
+        gemm_share: Share of the machine's operations a second; None if either is unknown, or on an accelerator.
+        memory_share: Share of the machine's bytes a second, with weights, inputs and outputs moved once; None as above.
     """
 
     tokens_per_second: float
@@ -169,12 +168,12 @@ class Measurement:
 
     Attributes:
         sizes: Size of each symbolic dimension.
-        timings: One a competitor; a runtime that has copies to make is two, without them and with them.
-        ratios: Each over the baseline.
-        work: What the model has to do at these sizes; None where that is not known.
-        counted: How many tokens these sizes are; None takes the product of the sizes for them.
-        stolen: Share of the processors' time that the host of a virtual machine gave to others meanwhile; None where
-            nobody counts.
+        timings: One a competitor. A runtime with copies has two: without them and with them.
+        ratios: Ratios over the baseline.
+        work: Least work of the model at these sizes; None if it is unknown.
+        counted: Number of tokens; None means the product of the sizes.
+        stolen: Share of the processors' time that the host of a virtual machine gave to others meanwhile; None if the
+            system does not count it.
     """
 
     sizes: Mapping[str, int]
@@ -186,7 +185,7 @@ class Measurement:
 
     @property
     def tokens(self) -> int:
-        """How many tokens went through the model."""
+        """Number of tokens of a run."""
         return math.prod(self.sizes.values()) if self.counted is None else self.counted
 
     @property
@@ -200,12 +199,12 @@ class LatencyResult:
     """A whole latency measurement.
 
     Attributes:
-        model: What was timed.
+        model: File name of the model, or the name of the baseline without a file.
         baseline: Name of the competitor that the others are compared with; empty without one.
         measurements: One for each set of sizes.
-        unavailable: Runtime -> why it was not timed.
-        environment: Where, with the thread count that all competitors had.
-        ceilings: What the machine can do; None where it was not measured.
+        unavailable: Runtime, or runtime at sizes -> why it was not timed.
+        environment: Environment of the measurement, with the thread count of all competitors.
+        ceilings: Limits of the machine; None if they were not measured.
     """
 
     model: str
@@ -216,13 +215,13 @@ class LatencyResult:
     ceilings: Ceilings | None = None
 
     def limit(self, measurement: Measurement) -> float | None:
-        """Return the seconds that the machine needs for the work of a measurement, or None where that is not known."""
+        """Return the least seconds that the machine needs for a measurement, or None if they are unknown."""
         if self.ceilings is None or measurement.work is None:
             return None
         return self.ceilings.seconds(measurement.work)
 
     def speed(self, measurement: Measurement, timing: Timing) -> Speed:
-        """Return what a time means in tokens, operations and shares of the machine's limits."""
+        """Convert a time to tokens and operations a second, and to shares of the machine's limits."""
         tokens, work, limits = measurement.tokens / timing.median, measurement.work, self.ceilings
         if work is None:
             return Speed(tokens)
@@ -232,12 +231,12 @@ class LatencyResult:
         return Speed(tokens, operations / 1e9, operations / limits.operations, moved / limits.bytes)
 
     def worst_ratio(self) -> Ratio | None:
-        """Return the largest ratio of those without copies that say something, or None where there is none."""
+        """Return the largest conclusive ratio without copies, or None."""
         ratios = [r for m in self.measurements for r in m.ratios if not r.copies and r.verdict != "inconclusive"]
         return max(ratios, key=lambda ratio: ratio.value, default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, with what follows from times and ratios."""
+        """Return plain data for JSON, with the speeds and verdicts."""
         data = asdict(self)
         for measurement, shown in zip(self.measurements, data["measurements"], strict=True):
             shown["tokens"] = measurement.tokens
@@ -252,7 +251,7 @@ class LatencyResult:
         """Read what :meth:`to_dict` wrote.
 
         Raises:
-            ValueError: If a time or a speed is none.
+            ValueError: If a time or a speed is not above 0.
         """
         speeds = list((data.get("ceilings") or {}).values())
         if not all(
@@ -280,5 +279,5 @@ class LatencyResult:
 
 
 def _read(kind: type[T], data: Mapping[str, Any]) -> T:
-    """Read a timing or a ratio, without what follows from it."""
+    """Read a timing or a ratio, without the values that :meth:`LatencyResult.to_dict` derived."""
     return kind(**{each.name: data[each.name] for each in fields(kind) if each.name in data})

@@ -1,4 +1,4 @@
-"""At which sizes a model is timed, and how many tokens these are."""
+"""Choose the sizes at which a model is timed, and count their tokens."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def asked_sizes(
     tokens: Sequence[int] | None,
     example: Mapping[str, int] | None = None,
 ) -> Sequence[Mapping[str, int]]:
-    """Return the sizes that are given, or those of so many tokens each; where neither is, three typical ones.
+    """Return the given sizes, or sizes for the given token counts, or by default three typical ones.
 
     Raises:
-        UsageError: If both are given, a number of tokens is negative, or no axis has another size than its own.
+        UsageError: If both are given, a number of tokens is negative, or tokens are given and no axis is symbolic.
     """
     if sizes is not None and tokens is not None:
         raise UsageError("sizes and tokens both say what is timed: give one of them")
@@ -36,14 +36,17 @@ def asked_sizes(
 
 
 def example_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Return one typical set of sizes: the source's example, else 8 for the first axis and 128 for others."""
+    """Return one typical set of sizes: the source's example, else 8 for the first axis and 128 for the others."""
     dims = list(merge_dims(specs).values())
     wanted = {dim.name: _EXAMPLE[min(index, 1)] for index, dim in enumerate(dims)}
     return fit_sizes(dims, {**wanted, **(example or {})})
 
 
 def default_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None) -> list[dict[str, int]]:
-    """Return three sets: a single token, one sequence, and the example; three lengths of an axis that is alone."""
+    """Return three sets of sizes: a single token, one sequence, and the example.
+
+    For a single symbolic axis without an example, return three lengths.
+    """
     typical = example_sizes(specs, example)
     names = list(typical)
     if len(names) == 1 and not example:
@@ -54,10 +57,11 @@ def default_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None
 
 
 def token_sizes(specs: Sequence[TensorSpec], tokens: int) -> dict[str, int]:
-    """Return the sizes of one sequence of so many tokens, moved into the axes' bounds.
+    """Return the sizes of one sequence of ``tokens`` tokens, moved into the axes' bounds.
 
-    Of an input with several symbolic axes the last one is a sequence, as both are of ``[batch,seq]`` and
-    ``[batch,decoder_seq]``; where no input has several, the last axis of all is. Every other axis has one element.
+    The sequence axis is the last symbolic axis of each input that has several: ``seq`` and ``decoder_seq`` of
+    ``[batch,seq]`` and ``[batch,decoder_seq]``. If no input has several, it is the last symbolic axis of all inputs.
+    Every other axis has size 1.
     """
     dims = list(merge_dims(specs).values())
     several = [list(spec.symbolic.values()) for spec in specs if len(spec.symbolic) > 1]
@@ -66,10 +70,10 @@ def token_sizes(specs: Sequence[TensorSpec], tokens: int) -> dict[str, int]:
 
 
 def token_count(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
-    """Return how many tokens go through a model at sizes: those of the input that has the most; 1 without inputs.
+    """Return the number of tokens of a run: the largest of all inputs, or 1 without inputs.
 
-    Integers are tokens themselves, floats one for each row of features. An input of more axes than two of tokens, such
-    as an image or a mask over heads, has as many as its symbolic axes say.
+    Each element of an integer input is a token, and each row of a floating-point input. If an input has more than two
+    token axes, such as an image or a mask over heads, its tokens are the product of its symbolic axes.
     """
     return max((_tokens(spec, sizes) for spec in specs), default=1)
 

@@ -17,20 +17,20 @@ from ffn_export.latency.result import Ratio, Timing
 Times = npt.NDArray[np.float64]
 _RESAMPLES = 1000
 _LEVELS = (2.5, 97.5)  # percent
-_LEAST_DEGREES = 2  # of freedom. Student's interval of one degree is six times that of the normal: it says nothing
+_LEAST_DEGREES = 2  # of freedom. With one, Student's interval is six times that of the normal: too wide to be of use
 
 
 def summarise(competitor: Competitor, runs: Runs, *, accelerated: bool = False) -> Timing:
-    """Return median and percentiles of a competitor's runs."""
+    """Return the median and percentiles of a competitor's runs."""
     p50, p90, p99 = map(float, np.percentile(runs.seconds, [50, 90, 99]))
     return Timing(competitor.runtime, p50, p90, p99, len(runs.seconds), accelerated, competitor.copies, runs.sessions)
 
 
 def ratios(runs: Mapping[Competitor, Runs], baseline: str, lost: Lost | None = None) -> tuple[Ratio, ...]:
-    """Return the ratio of every other competitor over the baseline; none where the baseline was not timed.
+    """Return the ratio of every other competitor over the baseline; none if the baseline was not timed.
 
-    One with copies is held against the baseline with copies where that has any, else against the baseline as it is:
-    then its inputs and outputs are on the host, and both are timed from the host to the host.
+    A competitor with copies is compared with the baseline with copies. If the baseline has none, its inputs and outputs
+    are on the host, and both are timed from host to host.
     """
     plain = Competitor(baseline)
     if plain not in runs:
@@ -48,13 +48,13 @@ def ratios(runs: Mapping[Competitor, Runs], baseline: str, lost: Lost | None = N
 def paired_ratio(
     competitor: Competitor, runs: Runs, baseline: Competitor, reference: Runs, lost: Lost | None = None
 ) -> Ratio:
-    """Return the ratio of medians with its 95 % confidence interval: percentile bootstrap, seeded.
+    """Return the ratio of medians with its 95 % confidence interval, by a seeded percentile bootstrap.
 
-    Runs are not independent: those of a session share where its pages lie, those of a round what else the machine did.
-    So sessions are resampled, rounds within a session, and runs of a round stay together; both competitors' are drawn
-    as one, since round k of both was made at the same time (Davison and Hinkley 1997, section 3.8). SciPy's bootstrap
-    draws single runs, by which every fifth pair of sessions of one file was told apart. Percentiles of so few units
-    lie too near to each other, and are moved apart: see :func:`_widening`.
+    Runs are not independent: runs of a session share page placement, runs of a round share the load of the machine. So
+    the bootstrap resamples sessions, then rounds within a session, and keeps the runs of a round together. Rounds of
+    both competitors are drawn in pairs, since round k of both ran at the same time (Davison and Hinkley 1997, section
+    3.8). SciPy's bootstrap draws single runs; with it, every fifth pair of sessions of one file was found to differ.
+    Percentiles of so few units are too narrow and are widened by :func:`_widening`.
     """
     times, references = np.asarray(runs.rounds), np.asarray(reference.rounds)
     value = float(np.median(times) / np.median(references))
@@ -79,17 +79,19 @@ def _resampled(rounds: int, sessions: int) -> npt.NDArray[np.intp]:
 
 
 def _widening(log_ratios: Times, sessions: int) -> float:
-    """Return how many times as wide as its percentiles an interval of so few sessions has to be.
+    """Return the factor by which an interval of so few sessions is wider than its percentiles.
 
-    Percentiles are as wide as if the spread were known, and it is estimated from four sessions: without this, equal
-    competitors were told apart 10 to 14 times in a hundred. Student's t takes the place of the normal, with the degrees
-    of freedom of Satterthwaite (1946): those of the sessions where these differ, more where the rounds of each do. And
-    drawing n units has (n - 1) / n of the variance that it stands for, once for the sessions and once for the rounds of
-    each, whose own spread is in both (Davison and Hinkley 1997, sections 2.3 and 3.8).
+    Percentiles treat the spread as known, but it is estimated from four sessions: without this factor, equal
+    competitors were found to differ 10 to 14 times in a hundred. The factor has two parts:
+
+    1. Student's t replaces the normal distribution, with the degrees of freedom of Satterthwaite (1946): those of the
+       sessions if sessions differ, more if the rounds of a session do.
+    2. Resampling n units has (n - 1) / n of their variance. This applies to the sessions and to the rounds of each; the
+       spread of the rounds is in both (Davison and Hinkley 1997, sections 2.3 and 3.8).
 
     Args:
-        log_ratios: Of each round, ``[rounds]``; round ``k`` is of session ``k % sessions``.
-        sessions: How many took turns; the rounds are the units where it is 1.
+        log_ratios: Logarithm of the ratio of each round, ``[rounds]``; round ``k`` is of session ``k % sessions``.
+        sessions: Number of sessions. If it is 1, the rounds are the units.
     """
     units = sessions if sessions > 1 else len(log_ratios)
     if units < 2:

@@ -1,4 +1,4 @@
-"""How much a model has to do at given sizes: the operations of its matrix products, and the bytes that it must move."""
+"""Count the least work of a model at given sizes: operations of its matrix products, and bytes moved."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ _DOMAINS = ("", "com.microsoft")
 
 
 def work(model: ir.Model, sizes: Mapping[str, int]) -> Work | None:
-    """Count what a model cannot do without.
+    """Count the least work of a model at given sizes.
 
-    A product of ``[m, k]`` and ``[k, n]`` is counted as ``2 m k n`` operations, in a loop as often as that runs;
-    everything else as none, since it takes part of the time of a product. Weights are read once, of a table the rows
-    that are looked up; inputs are read and outputs written once.
+    A product of ``[m, k]`` and ``[k, n]`` counts as ``2 m k n`` operations, times the trip count of its loop. Other
+    operators count as none: they take a fraction of the time of a product. Weights are read once, inputs are read once,
+    and outputs are written once. Of a table, only the rows that are looked up are read.
 
     Args:
         model: The model; it is left unchanged.
         sizes: Size of each symbolic dimension.
 
     Returns:
-        The counts; None where a shape is not known, where it depends on more than sizes which branch is taken or how
-        often a loop runs, where products are in a ``Scan`` or within operators such as ``Attention``, or where the
-        graph has no order in which it runs.
+        The counts. None if
+
+        1. a shape is unknown,
+        2. a branch or the trip count of a loop depends on more than sizes,
+        3. products are in a ``Scan`` or within operators such as ``Attention``, or
+        4. the graph cannot be sorted topologically.
     """
     ordered = sorted_copy(model)
     if ordered is None:
@@ -49,14 +52,14 @@ def work(model: ir.Model, sizes: Mapping[str, int]) -> Work | None:
 
 
 def _weights(model: ir.Model) -> Iterator[ir.Value]:
-    """Yield the constants of a graph and its subgraphs, be they initialisers or nodes."""
+    """Yield the initializers and ``Constant`` nodes of a graph and its subgraphs."""
     for graph in (model.graph, *model.graph.subgraphs()):
         yield from graph.initializers.values()
         yield from (node.outputs[0] for node in graph if is_standard(node, "Constant"))
 
 
 def _bytes_read(weight: ir.Value) -> int:
-    """Return how much of a weight is read: all of it, unless it is a table that rows are looked up in."""
+    """Return the bytes of a weight that are read: all of it, or the rows that ``Gather`` looks up in a table."""
     tensor, uses = constant_tensor(weight), weight.uses()
     if tensor is None:
         return 0
@@ -68,7 +71,7 @@ def _bytes_read(weight: ir.Value) -> int:
 
 
 def _operations(graph: ir.Graph, model: ir.Model) -> int | None:
-    """Count a graph's products, those of its subgraphs and functions too; None where one cannot be told."""
+    """Count the products of a graph, its subgraphs and functions; None if one cannot be counted."""
     total = 0
     for node in graph:
         if _is_product(node):
@@ -96,7 +99,7 @@ def _is_other_product(node: ir.Node) -> bool:
 
 
 def _computes_inside(node: ir.Node, model: ir.Model, seen: frozenset[ir.OperatorIdentifier] = frozenset()) -> bool:
-    """Whether a product is in a body of a node or in a function that it calls, however deep."""
+    """Whether a product is in a subgraph of a node or in a function that it calls, at any depth."""
     inside = [n for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH for n in a.as_graph().all_nodes()]
     called = node.op_identifier()
     if called in model.functions and called not in seen:
@@ -108,14 +111,14 @@ def _computes_inside(node: ir.Node, model: ir.Model, seen: frozenset[ir.Operator
 
 
 def _of_loop(node: ir.Node, model: ir.Model) -> int | None:
-    """Count a ``Loop`` that runs a known number of times; of any other node it is not known what it runs."""
+    """Count the products of a ``Loop`` with a known trip count; None for any other node."""
     times = _times(node) if is_standard(node, "Loop") else None
     once = _operations(node.attributes["body"].as_graph(), model) if times else 0
     return None if times is None or once is None else times * once
 
 
 def _times(loop: ir.Node) -> int | None:
-    """Return how often a loop runs, or None where its count is not known or it may stop before."""
+    """Return the trip count of a loop, or None if it is unknown or the loop may stop earlier."""
     count, begins = constants.integers(input_at(loop, 0)), _truth(input_at(loop, 1))
     if (count is not None and max(count, default=0) <= 0) or begins is False:
         return 0
@@ -128,7 +131,7 @@ def _times(loop: ir.Node) -> int | None:
 
 
 def _truth(condition: ir.Value | None) -> bool | None:
-    """Return what a condition is, or None where it is not known; one that is left out is true."""
+    """Return the value of a condition, or None if it is unknown; an omitted condition is true."""
     known = np.asarray(True) if condition is None else constants.evaluate(condition)
     return None if known is None else bool(known.all())
 
@@ -162,7 +165,7 @@ _OPERATIONS = {
     "MatMulNBits": _of_quantized,
     "Conv": _of_convolution,
 }
-# Products too, in forms that nobody counts here: a model with one of them does more than can be told.
+# Operators with products that are not counted here. The work of a model with one of them is unknown.
 _NOT_COUNTED = frozenset({
     "Attention", "ConvInteger", "ConvTranspose", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "Einsum", "GRU",
     "GroupQueryAttention", "LSTM", "MatMulBnb4", "MatMulIntegerToFloat", "MoE", "MultiHeadAttention", "PackedAttention",

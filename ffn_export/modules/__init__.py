@@ -1,7 +1,7 @@
 """Reference PyTorch modules: feed-forwards, norms, residual blocks, presets and their NumPy twins.
 
 Importing this package, ``ffn_export.modules.presets`` or ``ffn_export.modules.numpy_twin`` does not
-import torch; each public name loads its own module when it is first used.
+import torch; each public name loads its module on first use.
 """
 
 from __future__ import annotations

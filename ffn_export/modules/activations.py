@@ -25,7 +25,7 @@ class Formula(nn.Module):
         return self.formula(x)
 
     def extra_repr(self) -> str:
-        """Give its name."""
+        """Return the activation's name."""
         return self.name
 
 
@@ -57,7 +57,7 @@ def activation_name(name: str) -> str:
 
 
 def make_activation(name: str) -> nn.Module:
-    """Return a new activation module; it maps any shape to the same shape and dtype.
+    """Return a new activation module, which keeps shape and dtype.
 
     Args:
         name: A key of ``ACTIVATIONS``, or its alias in Hugging Face configurations (``gelu_new``).

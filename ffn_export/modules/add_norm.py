@@ -20,9 +20,9 @@ class AddNorm(nn.Module):
 
     Args:
         normalized_shape: The trailing dimensions to normalise over: 768, or [3, 4].
-        dropout: Probability of the dropout of the sublayer's output; nothing in eval mode.
+        dropout: Probability of dropout on the sublayer's output; off in eval mode.
         norm: A kind known to ``make_norm``.
-        eps: The norm's epsilon; the kind's own when it is not given (1e-5 for LayerNorm).
+        eps: Epsilon of the norm; None means the default of the kind (1e-5 for LayerNorm).
 
     Raises:
         UsageError: The shape is empty or not positive, the kind unknown, eps or dropout out of range.
@@ -44,10 +44,10 @@ class AddNorm(nn.Module):
         """Map two tensors [..., *normalized_shape] of one shape to that shape.
 
         Raises:
-            UsageError: The shapes differ. The addition would broadcast, which no residual means.
+            UsageError: The shapes differ. The addition would broadcast, which is never meant in a residual.
         """
-        # Not while torch.export traces: dynamic sizes compared in Python become guards, and inputs
-        # that share the named axes of a spec cannot differ there anyway.
+        # Skipped while torch.export traces: comparing dynamic sizes in Python adds guards. Inputs that
+        # share the named axes of a spec cannot differ anyway.
         if not torch.compiler.is_compiling() and x.shape != sublayer.shape:
             raise UsageError(f"AddNorm needs two inputs of one shape, got {list(x.shape)} and {list(sublayer.shape)}")
         y: Tensor = self.norm(x + self.dropout(sublayer))

@@ -1,7 +1,7 @@
 """Checks of constructor arguments: widths, dropout probabilities, epsilons, normalized shapes.
 
-They are made when a module is built and not in ``forward``, where a comparison with a dynamic size
-would become a guard for ``torch.export``.
+They run when a module is built. In ``forward``, a comparison with a dynamic size would become a guard
+of ``torch.export``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def epsilon(value: float) -> float:
     """Return ``value`` as a positive finite float.
 
     Raises:
-        UsageError: It is anything else; a norm of a constant row would then be NaN.
+        UsageError: It is anything else. With an epsilon of 0, the norm of a constant row is NaN.
     """
     if not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
         raise UsageError(f"eps must be a positive number such as 1e-5, got {value!r}")

@@ -1,4 +1,4 @@
-"""A feed-forward with its residual connection, and a norm before it, after the sum, or nowhere."""
+"""A feed-forward with a residual connection, and a norm before it, after the sum, or none."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class FeedForwardBlock(nn.Module):
     ``post``: norm(x + ffn(x)), as in Vaswani et al. 2017 and BERT.
     ``none``: ffn(x) + x.
 
-    The submodules are registered in the order of the data, so in ``pre`` the norm comes first, and
-    the first linear in ``modules()`` is always W1.
+    Submodules are registered in execution order: in ``pre`` the norm comes first. The first linear in
+    ``modules()`` is always W1.
 
     Args:
-        feed_forward: A module [..., d_model] -> [..., d_model]; its own dropout is the residual's.
-        norm: A norm over the trailing dimensions, from ``make_norm``; none for ``none``.
-        norm_position: Where the norm stands.
+        feed_forward: A module [..., d_model] -> [..., d_model]. Its dropout is that of the residual.
+        norm: A norm over the trailing dimensions, from ``make_norm``; None for ``none``.
+        norm_position: Position of the norm.
 
     Raises:
-        UsageError: The position is unknown, or it does not go with the norm that was given.
+        UsageError: The position is unknown, a norm is missing, or a norm is given for ``none``.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class FeedForwardBlock(nn.Module):
 class AddNormFeedForward(nn.Module):
     """A feed-forward under AddNorm: add_norm(x, ffn(x)).
 
-    The function of a post-norm ``FeedForwardBlock``, built from the two-input module.
+    Computes the same function as a post-norm ``FeedForwardBlock``, with the two-input module.
     Source: the encoder block of Zhang et al., "Dive into Deep Learning".
 
     Args:

@@ -1,4 +1,4 @@
-"""The configuration fields that a feed-forward is built from, in Hugging Face's names; torch-free."""
+"""Configuration fields of a feed-forward, under Hugging Face's names. Does not import torch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from ffn_export.errors import UsageError
 class FeedForwardConfig:
     """The part of a model's configuration that describes its feed-forward.
 
-    The names are those of ``transformers.BertConfig``, so that a real configuration object can stand
-    in for this one.
+    The names are those of ``transformers.BertConfig``, so that :meth:`read` accepts one.
 
     Attributes:
         hidden_size: d_model.
         intermediate_size: d_ff.
-        hidden_dropout_prob: Probability of the dropout after the second linear.
-        hidden_act: Name of the activation; erf GELU as in BERT unless the configuration says otherwise.
+        hidden_dropout_prob: Probability of dropout after the second linear.
+        hidden_act: Name of the activation; by default erf GELU, as in BERT.
     """
 
     hidden_size: int

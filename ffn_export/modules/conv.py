@@ -1,4 +1,4 @@
-"""The feed-forward written as two convolutions of kernel size 1 along the sequence."""
+"""The feed-forward as two convolutions of kernel size 1 along the sequence."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ffn_export.modules.feed_forward import FeedForward
 class ConvFeedForward(nn.Module):
     """The same function as ``FeedForward``, as kernel-1 ``nn.Conv1d`` over [batch, seq, d_model].
 
-    The convolutions want [batch, channels, seq], so the module transposes on the way in and out.
+    The convolutions take [batch, channels, seq], so the module transposes its input and output.
     Source: Tunstall, von Werra and Wolf 2022, "Natural Language Processing with Transformers", ch. 3,
     which names this form and the GPT codebase that uses it.
 
     Args:
         d_model: Width of the input and of the output.
-        d_ff: Inner width.
+        d_ff: Width of the hidden layer.
         activation: A name known to ``make_activation``.
-        dropout: Probability of the dropout after the second convolution; nothing in eval mode.
+        dropout: Probability of dropout after the second convolution; off in eval mode.
         bias: Whether the convolutions have biases.
 
     Raises:
@@ -46,7 +46,7 @@ class ConvFeedForward(nn.Module):
 
     @classmethod
     def from_config(cls, config: object) -> Self:
-        """Build one from any object with the fields of ``FeedForwardConfig``.
+        """Build a module from any object with the fields of ``FeedForwardConfig``.
 
         Raises:
             UsageError: A field is missing or out of range.
@@ -55,19 +55,19 @@ class ConvFeedForward(nn.Module):
         return cls(read.hidden_size, read.intermediate_size, read.hidden_act, read.hidden_dropout_prob)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [batch, seq, d_model] to the same shape, in the dtype of the weights; either may be empty.
+        """Map [batch, seq, d_model] to the same shape, in the dtype of the weights; batch and seq may be 0.
 
         Raises:
             UsageError: The input is not of rank 3.
         """
-        # The rank is known to torch.export, so this check is no guard on a dynamic size.
+        # The rank is static in torch.export, so this check adds no guard on a dynamic size.
         if x.dim() != 3:
             raise UsageError(
                 f"ConvFeedForward needs an input of rank 3, [batch, seq, d_model], got rank {x.dim()}: "
                 "reshape it, or use FeedForward, which takes any rank"
             )
-        # PyTorch's convolution refuses an empty sequence, for which nothing is to be computed. Not while
-        # torch.export traces: a dynamic size compared in Python becomes a guard.
+        # PyTorch's convolution refuses an empty sequence. Skipped while torch.export traces: comparing a
+        # dynamic size in Python adds a guard.
         if not torch.compiler.is_compiling() and x.shape[1] == 0:
             return x
         y: Tensor = self.conv_2(self.activation(self.conv_1(x.transpose(1, 2)))).transpose(1, 2)
@@ -76,15 +76,15 @@ class ConvFeedForward(nn.Module):
 
     @torch.no_grad()
     def load_feed_forward(self, ff: FeedForward) -> Self:
-        """Copy the weights of a ``FeedForward``, so that both are the same function.
+        """Copy the weights of a ``FeedForward``, so that both compute the same function.
 
         A linear's weight [out, in] becomes a convolution's [out, in, 1].
 
         Returns:
-            This module, in its own dtype and device.
+            This module; its dtype and device do not change.
 
         Raises:
-            UsageError: The other one has other widths, another activation, or biases where this has none.
+            UsageError: Widths, activation, or the presence of biases differ.
         """
         mine = (self.d_model, self.d_ff, self.activation_name, self.conv_1.bias is not None)
         theirs = (ff.d_model, ff.d_ff, ff.activation_name, ff.linear_1.bias is not None)

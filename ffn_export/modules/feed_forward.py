@@ -18,9 +18,9 @@ class FeedForward(nn.Module):
 
     Args:
         d_model: Width of the input and of the output.
-        d_ff: Inner width; four times d_model is usual.
+        d_ff: Width of the hidden layer; usually four times d_model.
         activation: A name known to ``make_activation``.
-        dropout: Probability of the dropout after the second linear; nothing in eval mode.
+        dropout: Probability of dropout after the second linear; off in eval mode.
         bias: Whether the linears have biases b1 and b2.
 
     Raises:
@@ -41,7 +41,7 @@ class FeedForward(nn.Module):
 
     @classmethod
     def from_config(cls, config: object) -> Self:
-        """Build one from any object with the fields of ``FeedForwardConfig``.
+        """Build a module from any object with the fields of ``FeedForwardConfig``.
 
         Raises:
             UsageError: A field is missing or out of range.

@@ -15,17 +15,17 @@ from ffn_export.modules.activations import activation_name, make_activation
 class GatedFeedForward(nn.Module):
     """FFN(x) = dropout(W_down (act(W_gate x) * (W_up x))).
 
-    ``silu`` makes it SwiGLU, ``gelu`` or ``gelu_tanh`` GeGLU, ``relu`` ReGLU.
+    With ``silu`` it is SwiGLU, with ``gelu`` or ``gelu_tanh`` GeGLU, with ``relu`` ReGLU.
     Source: Shazeer 2020, "GLU Variants Improve Transformer", equations 5 and 6.
 
     Args:
         d_model: Width of the input and of the output.
-        d_ff: Width of the gate and of the up projection, each.
-        activation: A name known to ``make_activation``; it acts on the gate only.
-        dropout: Probability of the dropout after the down projection; nothing in eval mode.
+        d_ff: Width of the gate projection, and of the up projection.
+        activation: A name known to ``make_activation``; it is applied to the gate only.
+        dropout: Probability of dropout after the down projection; off in eval mode.
         bias: Whether the linears have biases.
-        packed: One linear d_model -> 2 * d_ff, ``gate_up``, whose first half is the gate, instead of
-            two linears ``gate`` and ``up``. The function is the same; see ``load_gated``.
+        packed: Whether one linear ``gate_up``, d_model -> 2 * d_ff with the gate first, takes the place
+            of the linears ``gate`` and ``up``. The function is the same; see ``load_gated``.
 
     Raises:
         UsageError: A width is not positive, dropout is not in [0, 1], the activation is unknown.
@@ -66,13 +66,13 @@ class GatedFeedForward(nn.Module):
 
     @torch.no_grad()
     def load_gated(self, other: GatedFeedForward) -> Self:
-        """Copy the weights of another one, packed or apart, so that both are the same function.
+        """Copy the weights of another module, packed or not, so that both compute the same function.
 
         Returns:
-            This module, in its own layout, dtype and device.
+            This module; its layout, dtype and device do not change.
 
         Raises:
-            UsageError: The other one has other widths, another activation, or biases where this has none.
+            UsageError: Widths, activation, or the presence of biases differ.
         """
         if _signature(self) != _signature(other):
             raise UsageError(
@@ -84,9 +84,9 @@ class GatedFeedForward(nn.Module):
         return self
 
     def gate_and_up(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Return the parameters of the gate and of the up projection, apart, whatever the layout.
+        """Return the parameters of the gate and of the up projection separately, packed or not.
 
-        Each has ``weight`` [d_ff, d_model] and, where there are biases, ``bias`` [d_ff].
+        Each has ``weight`` [d_ff, d_model] and, if the linears have biases, ``bias`` [d_ff].
         """
         if not self.packed:
             return self.gate.state_dict(), self.up.state_dict()

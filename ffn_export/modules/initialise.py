@@ -1,7 +1,7 @@
-"""Initialisation that leaves no parameter where a wrong graph could hide behind it.
+"""Initialise parameters so that a wrong graph computes something else.
 
-A scale of 1 and a bias of 0 make a graph that lost them, or swapped two norms, look right. All draws
-come from the current torch generator: seed first.
+With scales of 1 and biases of 0, a graph that lost them or swapped two norms looks right. All draws
+use the current torch generator: seed it first.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ffn_export.modules.norms import OffsetRMSNorm
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
-# Wide enough to be seen in any comparison, narrow enough that no scale comes near zero.
+# Large enough to show in any comparison, small enough to keep scales away from zero.
 _SPREAD = 0.1
 
 
 @torch.no_grad()
 def randomise_norms(module: ModuleT) -> ModuleT:
-    """Draw the parameters of all LayerNorm and RMSNorm modules inside, in place.
+    """Draw the parameters of all LayerNorm and RMSNorm submodules, in place.
 
-    Scales become 1 + 0.1 normal (the weight of ``OffsetRMSNorm`` 0.1 normal, since it adds the 1
-    itself), biases 0.1 normal. The module is otherwise left as it is.
+    Scales become 1 + 0.1 * normal, biases 0.1 * normal. The weight of ``OffsetRMSNorm`` becomes
+    0.1 * normal, since the module adds the 1. Other parameters do not change.
 
     Returns:
         The same module.

@@ -15,12 +15,12 @@ from ffn_export.modules import arguments
 class OffsetRMSNorm(nn.RMSNorm):
     """RMSNorm that scales by 1 + weight: x / sqrt(mean(x^2) + eps) * (1 + weight).
 
-    A weight of zero is then the plain norm, which is where the weight starts.
+    The weight is initialised to zero, which gives the norm without a scale.
     Source: Gemma Team 2024, as in ``transformers.models.gemma.modeling_gemma.GemmaRMSNorm``.
 
     Args:
         normalized_shape: The trailing dimensions to normalise over, one or several.
-        eps: Added to the mean square; 1e-6 in Gemma.
+        eps: Epsilon added to the mean square; 1e-6 in Gemma.
 
     Raises:
         UsageError: The shape is empty or not positive, or eps is not positive.
@@ -38,8 +38,8 @@ class OffsetRMSNorm(nn.RMSNorm):
         return F.rms_norm(x, self.normalized_shape, 1.0 + self.weight, self.eps)
 
 
-# Kind -> epsilon: PyTorch's own for LayerNorm; that of T5, Gemma and the first Llama for RMSNorm, whose
-# epsilon in PyTorch would otherwise follow the dtype of the input and not be one number.
+# Kind -> default epsilon. LayerNorm has PyTorch's. RMSNorm has that of T5, Gemma and the first Llama,
+# because PyTorch's default depends on the dtype of the input.
 NORMS: Mapping[str, float] = MappingProxyType({"layer_norm": 1e-5, "rms_norm": 1e-6, "offset_rms_norm": 1e-6})
 
 
@@ -51,7 +51,7 @@ def make_norm(kind: str, normalized_shape: int | Sequence[int], eps: float | Non
     Args:
         kind: ``layer_norm`` (scale and bias), ``rms_norm`` or ``offset_rms_norm`` (scale only).
         normalized_shape: The trailing dimensions to normalise over: 768, or [3, 4].
-        eps: Added to the variance or mean square; the kind's own in ``NORMS`` when it is not given.
+        eps: Epsilon added to the variance or mean square; None means the kind's default in ``NORMS``.
 
     Raises:
         UsageError: The kind is unknown, the shape empty or not positive, or eps not positive.

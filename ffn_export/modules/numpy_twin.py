@@ -1,8 +1,8 @@
-"""The reference modules once more, in NumPy float64, from their formulas.
+"""The reference modules in NumPy float64, written from their formulas.
 
-An oracle of its own: it shares no code with the torch modules and needs no torch. Every
-input is promoted to float64. Linear weights are [out, in], as PyTorch stores them; ``weight_1`` and
-``bias_1`` are those of W1. Dropout is absent, as in eval mode.
+An independent oracle: it shares no code with the torch modules and does not import torch. Inputs are
+promoted to float64. Linear weights are [out, in], as in PyTorch; ``weight_1`` and ``bias_1`` belong to
+W1. Dropout is omitted, as in eval mode.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Fl
 
 
 def conv1(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> FloatArray:
-    """A convolution of kernel size 1: [batch, in, seq] to [batch, out, seq], weight [out, in, 1]."""
+    """Return a convolution of kernel size 1: [batch, in, seq] to [batch, out, seq], weight [out, in, 1]."""
     y: FloatArray = np.einsum("bis,oi->bos", to_float64(x), to_float64(weight)[:, :, 0])
     return y if bias is None else y + to_float64(bias)[:, np.newaxis]
 
@@ -52,7 +52,7 @@ def layer_norm(
 ) -> FloatArray:
     """Return (x - mean) / sqrt(variance + eps) * weight + bias over the trailing dimensions; Ba et al. 2016.
 
-    The variance is that of the population (divided by n), taken around the mean in a second pass.
+    The variance is the population variance (divided by n), computed around the mean in a second pass.
     """
     x = to_float64(x)
     axes = _trailing_axes(x, normalized_shape)
@@ -114,7 +114,7 @@ def packed_gated_feed_forward(
     down_bias: ArrayLike | None = None,
     activation: Function = silu,
 ) -> FloatArray:
-    """The gated feed-forward with one projection [2 * d_ff, d_model], whose first half is the gate."""
+    """Return the gated feed-forward with one projection [2 * d_ff, d_model], gate first."""
     both = linear(x, gate_up, gate_up_bias)
     d_ff = both.shape[-1] // 2
     return linear(activation(both[..., :d_ff]) * both[..., d_ff:], down, down_bias)
@@ -129,7 +129,7 @@ def conv_feed_forward(
     *,
     activation: Function = relu,
 ) -> FloatArray:
-    """Two convolutions of kernel size 1 over [batch, seq, d_model], weights [out, in, 1]."""
+    """Return the feed-forward as two kernel-1 convolutions over [batch, seq, d_model], weights [out, in, 1]."""
     inner = activation(conv1(np.swapaxes(to_float64(x), 1, 2), weight_1, bias_1))
     return np.swapaxes(conv1(inner, weight_2, bias_2), 1, 2)
 

@@ -1,7 +1,7 @@
-"""What each preset builds: one function a preset, named after it.
+"""Factories of the presets: one function for each, named after it.
 
-Every function draws its weights from the current torch generator. ``ffn_export.modules.presets``
-holds the names, sources and inputs, and seeds.
+Each draws its weights from the current torch generator. ``ffn_export.modules.presets`` has the names,
+sources and inputs, and sets the seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def apx_ffn() -> nn.Module:
 
 
 def apx_ffn_residual() -> nn.Module:
-    """The same, plus x."""
+    """``apx_ffn`` with a residual: plus x."""
     return FeedForwardBlock(apx_ffn())
 
 
@@ -36,7 +36,7 @@ def nlp_transformers_ffn() -> nn.Module:
 
 
 def nlp_transformers_conv() -> nn.Module:
-    """Its convolution form, with the weights that ``nlp_transformers_ffn`` has for the same seed."""
+    """``nlp_transformers_ffn`` as convolutions, with the same weights for the same seed."""
     linear_form = FeedForward.from_config(_NLP_TRANSFORMERS)
     return ConvFeedForward.from_config(_NLP_TRANSFORMERS).load_feed_forward(linear_form)
 

@@ -1,4 +1,4 @@
-"""Presets: named, fully configured reference modules, each with its source. Importing is torch-free."""
+"""Presets: named reference modules with all arguments and a source. Does not import torch until one is built."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Preset:
     """A named reference module.
 
     Attributes:
-        name: What the command line calls it, such as ``bert-ffn``.
+        name: Name on the command line, such as ``bert-ffn``.
         summary: The function in a few words.
-        source: The paper, library or text that it comes from.
-        inputs: Input name -> spec string, in the order of ``forward``'s parameters. Dimensions that
-            are names are dynamic.
+        source: Paper, library or text that the module comes from.
+        inputs: Input name -> spec string, in the order of ``forward``'s parameters. A dimension with a
+            name is symbolic.
         outputs: Output names.
-        example: A size for each named dimension, for an example input.
-        factory: Makes the module from the current torch generator; imports torch when called.
-            ``create`` seeds it.
-        seed: The seed of the weights unless another is asked for.
+        example: Size of each symbolic dimension in an example input.
+        factory: Function that builds the module and draws its weights from the current torch generator.
+            It imports torch when called; ``create`` seeds the generator.
+        seed: Default seed of the weights.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Preset:
 
 
 def _call(function: str) -> nn.Module:
-    """Import the factories, and torch with them, only when one is called."""
+    """Call a factory; only this imports the factories, and torch with them."""
     module: nn.Module = getattr(importlib.import_module("ffn_export.modules.preset_factories"), function)()
     return module
 
@@ -57,7 +57,7 @@ def _preset(
     inputs: Mapping[str, str] | None = None,
     example: Mapping[str, int] | None = None,
 ) -> Preset:
-    """A preset built by the factory of its own name; one input ``x`` over batch and seq if not said."""
+    """Return a preset whose factory has the same name; by default with one input ``x`` over batch and seq."""
     return Preset(
         name=name,
         summary=summary,
@@ -156,7 +156,7 @@ def get_preset(name: str) -> Preset:
     """Return the preset of this name.
 
     Raises:
-        UsageError: There is none.
+        UsageError: No preset has this name.
     """
     if name not in PRESETS:
         raise UsageError(f"unknown preset {name!r}:{did_you_mean(name, PRESETS)} known: {', '.join(PRESETS)}")
@@ -166,12 +166,12 @@ def get_preset(name: str) -> Preset:
 def create(name: str, seed: int | None = None) -> nn.Module:
     """Return a preset's module in eval mode on the CPU, the same for the same seed.
 
-    It is float32 unless torch's default dtype was changed. The caller's random generators are left
-    where they were.
+    It is float32 unless torch's default dtype was changed. The state of the caller's random generators
+    does not change.
 
     Args:
         name: A key of ``PRESETS``.
-        seed: The seed of the weights; the preset's own when it is not given.
+        seed: Seed of the weights; None means the preset's default.
 
     Raises:
         UsageError: No preset has this name, or the seed is not a 64-bit whole number.
@@ -182,8 +182,8 @@ def create(name: str, seed: int | None = None) -> nn.Module:
         raise UsageError(f"seed must be a whole number of 64 bits, got {chosen!r}")
     import torch
 
-    # torch.manual_seed would seed the generators of all GPUs, which fork_rng(devices=[]) does not
-    # restore; the weights are drawn on the CPU whatever the default device is, so one is enough.
+    # Seed only the CPU generator: torch.manual_seed also seeds those of all GPUs, which
+    # fork_rng(devices=[]) does not restore. The weights are drawn on the CPU.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(chosen)
         return preset.factory().eval()

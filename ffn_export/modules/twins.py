@@ -1,4 +1,4 @@
-"""From a torch reference module to its NumPy float64 twin, weights included."""
+"""Make the NumPy float64 twin of a torch reference module, weights included."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ Twin = Callable[..., FloatArray]
 
 
 def twin_of(module: nn.Module) -> Twin:
-    """Return the NumPy function that a reference module is in eval mode.
+    """Return the NumPy function of a reference module in eval mode.
 
-    The weights are copied now, in float64; later changes of the module do not reach the twin.
+    The weights are copied in float64. Later changes of the module do not change the twin.
 
     Args:
-        module: One of this package's modules, or a Linear, LayerNorm, RMSNorm or activation of theirs.
+        module: One of this package's modules, or a Linear, LayerNorm, RMSNorm or activation in one.
 
     Returns:
-        A function of as many arrays as ``forward`` takes, any dtype, to one float64 array.
+        A function that takes the arrays of ``forward``, in any dtype, and returns one float64 array.
 
     Raises:
-        UsageError: The module's type has no twin. Subclasses have none either: their ``forward`` may
-            be another function.
+        UsageError: The module's type has no twin. A subclass has none either, since it may override
+            ``forward``.
     """
     make = _TWINS.get(type(module))
     if make is None:
@@ -157,7 +157,7 @@ def _formula(module: Formula) -> Twin:
 
 
 def _activation(module: nn.Module) -> Twin:
-    """Return the formula of the table whose constants the module has."""
+    """Return the formula in the table with the constants of the module."""
     of_class = [each for each in TABLE.values() if each.torch == type(module).__name__]
     for each in of_class:
         if all(getattr(module, name) == value for name, value in each.constants.items()):
@@ -166,7 +166,7 @@ def _activation(module: nn.Module) -> Twin:
     raise UsageError(f"{type(module).__name__} has a NumPy twin for {known} only")
 
 
-# One entry a type, looked up exactly: an OffsetRMSNorm must never be taken for the RMSNorm it extends.
+# Looked up by exact type: an OffsetRMSNorm must not get the twin of its base class RMSNorm.
 _TWINS: dict[type[nn.Module], Callable[[Any], Twin]] = {
     FeedForward: _feed_forward,
     GatedFeedForward: _gated_feed_forward,

@@ -1,1 +1,1 @@
-"""Reports of results: console tables, JSON, JUnit. They know results, never how results are made."""
+"""Reports of results: console tables, JSON, JUnit, HTML, Markdown. They read results and never compute them."""

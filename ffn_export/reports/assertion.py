@@ -1,4 +1,4 @@
-"""A failed verification as the text of an assertion: the verdict, each runtime's worst case, the first failures."""
+"""Assertion message of a failed verification: the verdict, each runtime's worst case, the first failures."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MOST_FAILURES = 5
 
 
 def assertion_text(result: ParityResult, replay: str) -> str:
-    """Return what to show where a verification that should have passed has failed.
+    """Return the assertion message of a failed verification.
 
     Args:
         result: The verification.
-        replay: The command that runs it again.
+        replay: Command that runs it again.
     """
     outcome = "passed" if result.passed else "failed"
     allowed = f", {result.allowance}" if result.allowance else ""

@@ -1,4 +1,4 @@
-"""What every report says of a bisection, in words."""
+"""A bisection in words, for every report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_NODES = 8
 
 
 def part_rows(part: Part) -> list[tuple[str, str]]:
-    """Return one row for each fact about the named node and what it computes."""
+    """Return one row for each fact about the named node and its value."""
     rows = [
         ("node", part.node.name),
         ("operator", part.node.op_type),
@@ -30,7 +30,7 @@ def part_rows(part: Part) -> list[tuple[str, str]]:
 
 
 def further_rows(parts: Sequence[Part]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield name, operator, PyTorch module and own error of each other part that is over its budget, up to a few."""
+    """Yield name, operator, PyTorch module and own error of the first other parts over their budget."""
     for part in parts[:_MOST_FURTHER]:
         yield part.node.name, part.node.op_type, part.node.scope, _words(part.own)
     if len(parts) > _MOST_FURTHER:
@@ -38,7 +38,7 @@ def further_rows(parts: Sequence[Part]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def how(bisection: Bisection) -> str:
-    """Return what was compared with what, and on which inputs."""
+    """Describe the comparison: how many values, of which models, paired how, on which inputs."""
     unpaired = f", {bisection.unpaired} without a counterpart" if bisection.unpaired else ""
     return (
         f"{bisection.compared} values of {bisection.model} paired with those of {bisection.against} by "

@@ -1,4 +1,4 @@
-"""The command that does a verification again, for a reader who wants to see it himself."""
+"""The command that repeats a verification."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ffn_export.parity.judging.result import ParityResult
 
 
 def verify_command(result: ParityResult) -> str:
-    """Return a line for the shell, as far as the result knows what was asked for.
+    """Return the shell command, as far as the result records its options.
 
-    Its runtimes are those that judged, so that one which is missing elsewhere is told and not left out. Inputs that
-    were given, and the directory of the model, are for the reader to fill in.
+    It names the runtimes that judged, so that one that is missing elsewhere is an error and not left out. The reader
+    adds given inputs and the directory of the model.
     """
     words = ["ffn-export", "verify", result.model, "--against", result.against]
     for runtime in result.judged:

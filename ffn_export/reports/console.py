@@ -1,9 +1,8 @@
-"""The one place that makes rich consoles.
+"""Rich consoles; no other module makes them.
 
-A console here never reads markup, highlights or emoji codes in what it prints: ``[batch,seq,512]``
-is a shape, not a style. Control characters and the commands of CI systems are shown and never obeyed: text that is
-printed may come from a file. On a terminal, text that is too long folds; anywhere else nothing is
-wrapped, cut or coloured, so that a name can be found by ``grep`` whatever its length.
+A console here interprets no markup, highlights or emoji codes: ``[batch,seq,512]`` is a shape, not a style.
+Printed text may come from a file, so control characters and commands of CI systems are escaped. On a
+terminal, long text folds. Elsewhere nothing is wrapped, cut or coloured, so that ``grep`` finds every name.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ from rich.text import Text
 from ffn_export.core.plain_text import visible, without_commands
 from ffn_export.reports.streams import let_go, refusal
 
-# Rich lays a table out for some width; no name reaches this one.
+# Rich needs a width for the layout of tables; no name is this long.
 _UNBOUNDED = 1_000_000
 
 
 class Lines(Text):
-    """Text of several lines that is our own, such as the header of a column: its line breaks are kept."""
+    """Text with line breaks from this package, such as the header of a column: the breaks are kept."""
 
 
 class _Console(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render; text comes by here however deep it lies in tables and groups."""
+        """Render with text escaped; text in tables and groups also passes here, at any depth."""
         if isinstance(renderable, Text) and not isinstance(renderable, Lines):
             renderable = escaped(renderable)
         return super().render(renderable, options)
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        """Return what is written: only here is it known where lines start, since long names fold."""
+        """Return the written text without CI commands: since long names fold, line starts are known only here."""
         return without_commands(super()._render_buffer(buffer))
 
     def on_broken_pipe(self) -> None:
-        """Go on without a reader; rich would end the process with the status of a failed gate."""
+        """Continue without a reader; rich would end the process with the exit status of a failed quality gate."""
         self.quiet = True
         if isinstance(self.file, io.TextIOWrapper):
             let_go(self.file)
@@ -49,7 +48,7 @@ class _Console(Console):
         """Print.
 
         Raises:
-            UsageError: If the stream cannot be written to, as on a full disk.
+            UsageError: If the stream cannot be written to, for example because the disk is full.
         """
         try:
             super().print(*objects, **options)
@@ -58,7 +57,7 @@ class _Console(Console):
 
 
 def escaped(text: Text) -> Text:
-    """Return text with its control characters visible; text without any is returned as it is."""
+    """Return text with its control characters visible; text without any is returned unchanged."""
     plain = visible(text.plain)
     if plain == text.plain:
         return text
@@ -68,15 +67,15 @@ def escaped(text: Text) -> Text:
 
 
 def stdout_console() -> Console:
-    """Return the console for what a command was asked for."""
+    """Return the console for the requested output of a command."""
     return _console(stderr=False, quiet=False)
 
 
 def stderr_console(quiet: bool = False) -> Console:
-    """Return the console for progress, logs and the tables of the main jobs.
+    """Return the console for progress, logs and the tables of the main commands.
 
     Args:
-        quiet: Print nothing at all.
+        quiet: Whether to print nothing.
     """
     return _console(stderr=True, quiet=quiet)
 
@@ -84,9 +83,9 @@ def stderr_console(quiet: bool = False) -> Console:
 def _console(stderr: bool, quiet: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     if isinstance(stream, io.TextIOWrapper):
-        # A name that the stream's encoding lacks is shown escaped, as Python does on stderr.
+        # A character that the stream's encoding lacks is escaped, as Python does on stderr.
         stream.reconfigure(errors="backslashreplace")
-    # Asked of the stream itself: FORCE_COLOR makes rich take a pipe for a terminal of 80 columns.
+    # Ask the stream, not rich: with FORCE_COLOR, rich takes a pipe for a terminal of 80 columns.
     terminal = stream.isatty()
     return _Console(
         stderr=stderr,

@@ -1,4 +1,4 @@
-"""The formats of a verification. A new format is a file with a function, and its line here: options follow from it."""
+"""File formats of a verification. A new format is a file with a function and an entry here, which adds its option."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ffn_export.tuning.result import TuningResult
 
 @dataclass(frozen=True)
 class Verification:
-    """A verification, with the results that a page may show beside it.
+    """A verification, with other results that a report may include.
 
     Attributes:
         result: The verification.
-        commands: Commands that run it again, a line each; None means those that the result knows.
-        bisection: The node that is wrong, if that was asked.
-        latency: Timing of the bundle that was verified.
-        fusion: Its sites.
-        sites: Its sites as graphs, before and after.
-        tuning: What was tried for it.
+        commands: Shell commands that run it again, one a line; None means the one from :mod:`commands`.
+        bisection: The bisection, if one was requested.
+        latency: Timing of the verified bundle.
+        fusion: Fusion report of the bundle.
+        sites: Graphs of its fused sites, before and after fusing.
+        tuning: Tuning result of the bundle.
     """
 
     result: ParityResult
@@ -42,10 +42,10 @@ class Format:
     """A format of reports.
 
     Attributes:
-        name: Name of its option, without the dashes.
-        help: What the option writes, in a few words.
-        function: ``module:function`` in this package; it makes the text of a :class:`Verification`. It is imported when
-            it is used: a page needs libraries that the command line does not.
+        name: Name of the option, without the dashes.
+        help: Help text of the option.
+        function: ``module:function`` in this package that converts a :class:`Verification` to text. It is imported on
+            use, since the HTML page needs libraries that the command line does not.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What every report says of the host of a virtual machine that was busy with others."""
+"""The warning about a busy host of a virtual machine, for every report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ffn_export.tuning.result import TuningResult
 
 
 def stolen_words(result: LatencyResult | TuningResult) -> str:
-    """Return what the host took while times were taken, in one line; empty where that is little or nobody counted."""
+    """Return the processor time that the host took during a timing, in one line; empty if little or not counted."""
     if isinstance(result, LatencyResult):
         shares = [(measurement.label, measurement.stolen) for measurement in result.measurements]
     else:

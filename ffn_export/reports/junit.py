@@ -1,9 +1,14 @@
 """A verification as JUnit XML, which CI systems show test by test.
 
-One suite a runtime, with its cases; one for the checks of the whole graph; one for the weights, one by one; one for
-the properties of each runtime; and one that fails if no runtime judged the model, because a run of skipped tests alone
-looks green. A warned case is a passed test whose ``system-out`` holds the warning: JUnit has no status between passed
-and failed.
+The document has these suites:
+
+1. one for each runtime, with its cases,
+2. one for the checks of the whole graph,
+3. one for the weights, with a test for each,
+4. one for the properties of each runtime,
+5. one that fails if no runtime judged the model, because a run with only skipped tests looks green.
+
+A warned case is a passed test with the warning in its ``system-out``: JUnit has no status between passed and failed.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ _FORBIDDEN = re.compile("[\ufffe\uffff]")
 
 @dataclass(frozen=True)
 class Warned:
-    """A test that passed, and what it says nevertheless."""
+    """A passed test with a warning."""
 
     message: str
 
@@ -38,7 +43,7 @@ Outcome = Failure | Skipped | Warned | None
 
 
 def junit_xml(result: ParityResult) -> str:
-    """Return the verification as a JUnit XML document; it holds a failure exactly where the result failed."""
+    """Return the verification as a JUnit XML document, which has a failure if and only if the result failed."""
     allowed = f", {result.allowance}" if result.allowance else ""
     return _document(f"{result.model} against {result.against}{allowed}", _suites(result))
 
@@ -47,7 +52,7 @@ def junit_xml_of_many(results: Mapping[str, ParityResult | str]) -> str:
     """Return several verifications as one document.
 
     Args:
-        results: Name of a model -> its verification, or why it could not be verified, which is a failure.
+        results: Name of a model -> its verification, or the reason why it could not be verified, reported as a failure.
     """
     suites: list[TestSuite] = []
     for name, result in results.items():
@@ -85,7 +90,7 @@ def _document(name: str, suites: Iterable[TestSuite]) -> str:
 
 
 def write_not_verified(model: str, reason: str, destination: Path | str) -> None:
-    """Write that a model was not verified, and why, which is a failure: a run without a file would look green.
+    """Write a document that fails with the reason why a model was not verified: a missing file would look green.
 
     Raises:
         UsageError: If the path cannot be written to.
@@ -150,7 +155,7 @@ def _failure(message: str | None) -> Outcome:
 
 
 def _legal(text: str) -> str:
-    """Return text with controls, and the characters that XML cannot hold, written as escapes."""
+    """Return text with control characters, and characters that XML forbids, escaped."""
     return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), visible(text))
 
 

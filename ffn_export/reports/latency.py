@@ -1,4 +1,4 @@
-"""A timing in rows that every report shows alike, and what it says of copies and of the machine's limits."""
+"""A timing as table rows and notes on doubts, copies and the machine's limits, for every report."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ffn_export.latency.result import LatencyResult, Measurement, Ratio, Timing
 
 
 class Row(NamedTuple):
-    """What was timed at one set of sizes, as the cells of a table; empty where there is no number.
+    """A competitor at one set of sizes, as the cells of a table; a cell without a number is empty.
 
     Attributes:
-        sizes: In words.
-        runtime: Its label.
-        median: In milliseconds, as the two behind it.
-        p90: 90th percentile.
-        p99: 99th percentile.
-        tokens: A second.
+        sizes: Sizes in words.
+        runtime: Label of the competitor.
+        median: Median in milliseconds.
+        p90: 90th percentile in milliseconds.
+        p99: 99th percentile in milliseconds.
+        tokens: Tokens a second.
         products: GFLOP/s of the matrix products.
-        gemm: Share of the operations a second that the machine reached in a product.
-        memory: Share of the bytes a second that it reached.
+        gemm: Share of the machine's operations a second.
+        memory: Share of the machine's bytes a second.
         ratio: Time over the baseline's.
-        interval: Of the ratio, 95 %.
-        rounds: How many runs were timed.
+        interval: 95 % confidence interval of the ratio.
+        rounds: Number of timed runs.
         verdict: ``baseline``, ``tie``, ``faster``, ``slower`` or ``inconclusive``.
     """
 
@@ -57,7 +57,7 @@ def headers(result: LatencyResult, joined: str) -> tuple[str, ...]:
 
 
 def rows(result: LatencyResult) -> Iterator[Row]:
-    """Yield a row for each set of sizes and runtime, and one more where it was timed with copies."""
+    """Yield a row for each set of sizes and runtime, and another if it was timed with copies."""
     for measurement in result.measurements:
         ratios = {ratio.label: ratio for ratio in measurement.ratios}
         for timing in measurement.timings:
@@ -94,7 +94,7 @@ def _verdict(ratio: Ratio | None, *, is_baseline: bool) -> str:
 
 
 def doubt_words(result: LatencyResult) -> str:
-    """Return why ratios are inconclusive, in one line; empty where none is."""
+    """Return why ratios are inconclusive, in one line; empty if none is."""
     doubts = [
         f"{ratio.label} at {measurement.label}: {ratio.doubt}"
         for measurement in result.measurements
@@ -105,7 +105,7 @@ def doubt_words(result: LatencyResult) -> str:
 
 
 def limit_words(result: LatencyResult) -> str:
-    """Return the machine's limits in one line; empty where they were not measured."""
+    """Return the machine's limits in one line; empty if they were not measured."""
     if result.ceilings is None:
         return ""
     speeds = [result.speed(m, timing) for m in result.measurements for timing in m.timings]
@@ -118,7 +118,7 @@ def limit_words(result: LatencyResult) -> str:
 
 
 def copies_words(result: LatencyResult) -> str:
-    """Return what a row with copies is, in one line; empty where there is none."""
+    """Explain rows with copies in one line; empty without such a row."""
     if not any(timing.copies for measurement in result.measurements for timing in measurement.timings):
         return ""
     return "with copies: inputs and outputs are in host memory before and after each run; without: on the device"

@@ -17,25 +17,25 @@ from ffn_export.reports.formats import Verification
 from ffn_export.reports.markdown_table import markdown_table
 from ffn_export.reports.overview import STATUSES, check_rows, environment_words, legend, runtime_rows, verdict_sentence
 
-# GitHub shows at most 1 MiB of a job's summary, and nothing of a longer one.
+# GitHub shows a job summary of at most 1 MiB, and nothing of a longer one.
 MOST_LINES = 200
 
 _ERRORS = ("error (ulp)", "allowed (ulp)", "factor", "PyTorch's own (ulp)")
-# Everything that Markdown or the HTML in it gives a meaning, wherever it stands in a line.
+# Characters with a meaning in Markdown or its HTML, anywhere in a line.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#~&])")
-# What GitHub makes a link of without any markup: a mention, an address. A comment, which shows as nothing, breaks it.
+# Text that GitHub links without markup: a mention, an address. An HTML comment, which is invisible, prevents it.
 _LINKED = re.compile(r"@(?=\w)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
 
 
 def markdown_page(
     result: ParityResult, commands: Sequence[str] | None = None, bisection: Bisection | None = None
 ) -> str:
-    """Return the verdict, a row a runtime, failures and warnings, and what does it again.
+    """Return the verdict, a row for each runtime, failures and warnings, and the commands to repeat it.
 
     Args:
         result: The verification.
-        commands: What does it again, each a line for the shell; None means what the result knows of that.
-        bisection: Where it went wrong, where that was asked.
+        commands: Shell commands that run it again, one a line; None means the one from :mod:`commands`.
+        bisection: The bisection, if one was requested.
     """
     return "\n".join(_blocks(result, (verify_command(result),) if commands is None else commands, bisection))
 
@@ -93,14 +93,14 @@ def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _code(commands: Sequence[str]) -> str:
-    """Return a fenced block, with a fence that is longer than any in it."""
+    """Return a fenced code block, with a fence longer than any in the text."""
     text = "\n".join(map(visible, commands))
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}sh\n{text}\n{fence}\n"
 
 
 def _plain(text: str) -> str:
-    """Return text on one line that shows as it is."""
+    """Return text on one line, escaped to show literally."""
     return _LINKED.sub(r"\g<0><!-- -->", _SPECIAL.sub(r"\\\1", visible(" ".join(text.split()))))
 
 

@@ -1,4 +1,4 @@
-"""A verification in rows that every report shows alike: runtimes, other checks, and what was allowed."""
+"""A verification as table rows and sentences, for every report: runtimes, other checks, and bounds."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _BY_WEIGHT: tuple[CaseStatus, ...] = ("failed", "warned", "passed", "skipped")
 
 @dataclass(frozen=True)
 class RuntimeRow:
-    """One runtime over all its cases; the numbers are those of the case nearest to, or furthest over, its bound.
+    """A runtime over all its cases, with the numbers of its worst case: a failed one first, then by factor.
 
     Attributes:
-        runtime: Its name.
-        verdict: The worst status of a case.
+        runtime: Name of the runtime.
+        verdict: Worst status of a case.
         counts: Number of cases of each status.
-        error: Error in ulps, or in words what stands in its place.
-        allowed: What is allowed of it, in ulps; empty where there is no number.
-        factor: Error over what is allowed.
-        own: PyTorch's own error, in ulps.
-        case: Name of that case, or why there is none.
+        error: Error in ulps, or words if it has no number.
+        allowed: Bound in ulps; empty if it has no number.
+        factor: Error over the bound.
+        own: PyTorch's error in ulps.
+        case: Name of the worst case, or why no case was compared.
     """
 
     runtime: str
@@ -55,7 +55,7 @@ class CheckRow:
 
 
 def runtime_rows(result: ParityResult) -> list[RuntimeRow]:
-    """Return one row a runtime."""
+    """Return one row for each runtime."""
     rows = []
     for runtime in dict.fromkeys(case.runtime for case in result.cases):
         cases = [case for case in result.cases if case.runtime == runtime]
@@ -67,7 +67,7 @@ def runtime_rows(result: ParityResult) -> list[RuntimeRow]:
 
 
 def check_rows(result: ParityResult) -> Iterator[CheckRow]:
-    """Return a row for each check, and for each runtime that is missing."""
+    """Yield a row for each check, and for each unavailable runtime."""
     for check in result.all_checks:
         yield CheckRow(check.name, check.verdict, check.words)
     for runtime, reason in result.unavailable.items():
@@ -75,17 +75,17 @@ def check_rows(result: ParityResult) -> Iterator[CheckRow]:
 
 
 def worst_output(case: CaseResult, tolerances: Tolerances) -> OutputMetrics | None:
-    """Return the output of a case that decides it; None where none was compared."""
+    """Return the worst output of a case, which decides it; None if none was compared."""
     return max(case.outputs, key=lambda output: _severity(case, output, tolerances), default=None)
 
 
 def allowed_number(output: OutputMetrics, tolerances: Tolerances) -> str:
-    """Return what is allowed of an output in ulps; empty where what was declared is in another unit."""
+    """Return the bound of an output in ulps; empty if the declared tolerance has another unit."""
     return "" if tolerances.declares(output.output) else number(verdict.worst(output, tolerances).allowed)
 
 
 def legend(tolerances: Tolerances) -> str:
-    """Return what the numbers mean and what is allowed, in one line."""
+    """Return the unit of the numbers and the bounds, in one line."""
     unit = "ulp: units in the last place at the output's own scale"
     named = [f"{name} atol {c.atol:g}, rtol {c.rtol:g}" for name, c in tolerances.closeness.items() if name != "*"]
     others = "other outputs " if named else ""
@@ -112,16 +112,16 @@ def environment_words(environment: Environment | None) -> str:
 
 
 def number(value: float) -> str:
-    """Return an error or a factor as reports show it."""
+    """Format an error or a factor for reports."""
     if math.isnan(value):
         return "NaN"
     return f"{value:,.2f}" if value < 1e6 else f"{value:.2e}"
 
 
 def _worst(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, str, str, str, str]:
-    """Return error, allowed error, their factor, PyTorch's own error, and the name of the worst case.
+    """Return error, bound, factor, PyTorch's error, and the name of the worst case.
 
-    Raising is worse than any error; a runtime without any comparison has a reason in place of a case.
+    A case that raised is worse than any error. A runtime without a compared case gets the reason instead of a name.
     """
     raised = next((case.case for case in cases if case.error is not None), None)
     if raised is not None:
@@ -139,14 +139,14 @@ def _worst(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, st
 
 
 def _severity(case: CaseResult, output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, float]:
-    """Order outputs by how bad they are: failures first, then by the share of what is allowed."""
+    """Return a sort key: failed outputs are worse than others, then a larger factor is worse."""
     failed = case.output_failure(output, tolerances) is not None
     factor = verdict.factor(output, tolerances)
     return failed, factor if math.isfinite(factor) else math.inf
 
 
 def other_failures(result: ParityResult) -> list[str]:
-    """Return every reason to fail that is no case's."""
+    """Return the failures that are not those of a case."""
     of_cases = {
         f"{case.runtime}, {case.case}: {failure}"
         for case in result.cases
@@ -156,7 +156,7 @@ def other_failures(result: ParityResult) -> list[str]:
 
 
 def verdict_sentence(result: ParityResult) -> str:
-    """Return the verdict and what it rests on, in a sentence or two."""
+    """Return the verdict, with the number of runtimes and cases behind it, in a sentence."""
     compared = [case for case in result.cases if case.skipped is None]
     judged = len(result.judged)
     by = f"{judged} runtime{'' if judged == 1 else 's'} judged {len(compared)} case{'' if len(compared) == 1 else 's'}"

@@ -1,6 +1,7 @@
-"""Standard output and error, whose reader may have gone: what is still written goes nowhere, and the verdict counts.
+"""Write to standard output and error.
 
-What was asked for on standard output and cannot be written there, as on a full disk, is an error.
+If the reader has closed a pipe, further output is discarded and the exit status still gives the verdict. If requested
+output cannot be written for another reason, such as a full disk, that is an error.
 """
 
 from __future__ import annotations
@@ -18,32 +19,32 @@ from ffn_export.errors import UsageError
 
 
 def let_go(stream: IO[str]) -> None:
-    """Send what is still written to a stream whose reader has gone, as of ``| head``, nowhere."""
+    """Discard further output of a stream whose reader has closed the pipe, as in ``| head``."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def refusal(stream: IO[str], error: OSError) -> UsageError:
-    """Return the error of a stream that cannot be written to; what it still holds goes nowhere."""
+    """Return the error of a stream that cannot be written to, and discard its buffered output."""
     let_go(stream)
     return UsageError(f"cannot write standard {'error' if stream is sys.stderr else 'output'}: {error.strerror}")
 
 
 def say(line: str) -> None:
-    """Write a line to standard error; what a file put into it stays on that line."""
+    """Write one line to standard error, with line breaks and control characters escaped."""
     try:
         print(without_commands(visible(line)), file=sys.stderr, flush=True)
-    except OSError:  # nobody reads it, or its disk is full: the exit status tells all the same
+    except OSError:  # closed pipe or full disk: the exit status still gives the verdict
         let_go(sys.stderr)
 
 
 def say_traceback(error: BaseException) -> None:
-    """Write where an error comes from to standard error."""
+    """Write the traceback of an error to standard error."""
     with contextlib.suppress(OSError):
         print(safe_lines("".join(traceback.format_exception(error))), end="", file=sys.stderr, flush=True)
 
 
 def guard_libraries() -> None:
-    """Make what other libraries warn of and log on standard error safe to show; it may name things from a file."""
+    """Escape the warnings and logs of other libraries on standard error, which may contain text from a file."""
 
     def shown(*warned: Any, **options: Any) -> str:
         return safe_lines(plain(*warned, **options))
@@ -59,12 +60,12 @@ def guard_libraries() -> None:
 
 
 def put(text: str) -> None:
-    """Write text to standard output as UTF-8, as a file would hold it, whatever a terminal would take.
+    """Write text to standard output as UTF-8, as in a file, whatever the terminal's encoding.
 
     Raises:
         UsageError: If it cannot be written to.
     """
-    raw: Any = getattr(sys.stdout, "buffer", None)  # which a stream in memory has not
+    raw: Any = getattr(sys.stdout, "buffer", None)  # a stream in memory has none
     try:
         sys.stdout.flush()
         if raw is None:

@@ -1,4 +1,4 @@
-"""A report's text, put where the user wants it: a file, complete or not at all, or standard output."""
+"""Write a report to a file, atomically, or to standard output."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ STANDARD_OUTPUT = "-"
 
 
 def write_text(text: str, destination: Path | str) -> None:
-    """Write text as UTF-8, without anything that controls a terminal or a CI runner.
+    """Write text as UTF-8, with anything that controls a terminal or a CI runner escaped.
 
-    A file gets its name only when it is complete, and missing directories are made. What exists and
-    is no regular file, such as ``/dev/null`` or a named pipe, is written to and never replaced; a
-    symbolic link keeps pointing to the file that is written.
+    A file gets its name only when it is complete. Missing directories are created. A destination that is
+    not a regular file, such as ``/dev/null`` or a named pipe, is written to and never replaced. A symbolic
+    link keeps pointing to the written file.
 
     Args:
-        text: What to write.
-        destination: A path, or ``-`` for standard output.
+        text: Text to write.
+        destination: Path of the file, or ``-`` for standard output.
 
     Raises:
         UsageError: If the path cannot be written to.
@@ -43,7 +43,7 @@ def write_text(text: str, destination: Path | str) -> None:
 
 
 def check_writable(destination: Path | str) -> None:
-    """Refuse a destination before any work is done for it; nothing is made.
+    """Check a destination before the work for it starts; no file or directory is created.
 
     Raises:
         UsageError: If :func:`write_text` could not write there.
@@ -66,7 +66,7 @@ def check_writable(destination: Path | str) -> None:
 
 def _replace(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Made by open(), not by tempfile, so that it gets the permissions of any new file.
+    # Not by tempfile, so that the file gets the default permissions of a new file.
     scratch = path.with_name(f".ffn-export-{secrets.token_hex(8)}")
     try:
         scratch.write_text(text, encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""What every report says of tuning."""
+"""A tuning result as table rows and sentences, for every report."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ HELD_OUT = "the best over the default, again"
 
 
 def headers(result: TuningResult) -> tuple[str, ...]:
-    """Return the sizes that were timed, which are the columns of numbers."""
+    """Return the timed sizes, which are the columns of numbers."""
     return tuple(dict.fromkeys(pair.label for trial in result.trials for pair in trial.pairs))
 
 
 def rows(result: TuningResult) -> list[tuple[str, ...]]:
-    """Return what was tried, the ratio at each size, and what came of it; the rounds that were held out are last."""
+    """Return a row for each move: ratio at each size, outcome and reason; the held-out rounds are last."""
     shown = [
         (trial.move, *_cells(trial.pairs, headers(result)), trial.outcome, trial.reason)
         for trial in result.trials
@@ -30,7 +30,7 @@ def rows(result: TuningResult) -> list[tuple[str, ...]]:
 
 
 def same_words(result: TuningResult) -> str:
-    """Name what changes nothing in this model, in one line; empty where everything does."""
+    """Return the moves that change nothing in this model, in one line; empty if none does."""
     same = [trial.move for trial in result.trials if trial.outcome == "changes nothing"]
     return f"changes nothing in this model: {', '.join(same)}" if same else ""
 

@@ -1,1 +1,1 @@
-"""What can run a model, one file each, behind one small interface."""
+"""Runtimes that run a model or a module, one file each, behind one small interface."""

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Artifact:
-    """What a runtime may be asked to run: the ONNX file, and the PyTorch source where there is one.
+    """The input of a runtime: an ONNX file, and its PyTorch source if it has one.
 
     Attributes:
         model_path: The ONNX file.
-        source: What it was exported from.
+        source: The source that it was exported from.
         settings: The session options.
-        weights: Initialisers that the ONNX file names as external data, and that are in memory: name -> array.
-            Only ONNX Runtime takes them so, reads them in place, and has no optimiser that could look at them.
+        weights: Initializers in memory that the ONNX file names as external data: name -> array. Only ONNX Runtime
+            takes them, reading them in place, and only with its optimiser off, which would read the file.
     """
 
     model_path: Path | None = None
@@ -40,9 +40,9 @@ class Runner(Protocol):
         ...
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Return a call that runs once on inputs which are already in place: what latency times.
+        """Return a call that runs once on inputs that are already in place, for timing.
 
-        It returns when the outputs are computed. Where there is a device to wait for, the call waits for it explicitly.
+        The call returns when the outputs are computed. If they are computed on a device, it waits explicitly.
         """
         ...
 
@@ -51,30 +51,30 @@ class Runner(Protocol):
         ...
 
     def precision(self) -> str:
-        """Return the floating-point dtypes that it computes in, such as ``float32``, by the best proof that it has."""
+        """Return the floating-point dtypes of the computation, such as ``float32``, by the best available proof."""
         ...
 
 
 @runtime_checkable
 class CopyingRunner(Runner, Protocol):
-    """A runner whose device has memory of its own: what is on the host has to be copied there and back."""
+    """A runner on a device with its own memory: inputs are copied to it, and outputs back to the host."""
 
     def prepare_with_copies(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
         """Return a call that copies the inputs from host memory, runs once, and copies the outputs to host memory.
 
-        It returns when the outputs are there. ``prepare`` gives the same without the copies.
+        The call returns when the outputs are in host memory. ``prepare`` returns the same call without copies.
         """
         ...
 
 
 class Runtime(Protocol):
-    """Something that can run a model.
+    """Software that can run a model or a module.
 
     Attributes:
-        name: What the command line calls it.
+        name: Name on the command line.
         by_default: Whether it judges and is timed without being asked for by name.
-        last_resort: Whether it judges unasked where none of those that do so by default can load the model.
-        runs_module: Whether it runs the PyTorch module, and not the model.
+        last_resort: Whether it judges, unasked, a model that no default runtime can load.
+        runs_module: Whether it runs the PyTorch module instead of the model.
     """
 
     name: str
@@ -83,14 +83,14 @@ class Runtime(Protocol):
     runs_module: bool
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """Return why it cannot run this artifact here, as far as is known without loading it, or None."""
+        """Return why the runtime cannot run this artifact here, as far as is known before loading, or None."""
         ...
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Load an artifact with a number of intra-op threads.
 
         Raises:
-            RuntimeUnavailableError: If it cannot run the artifact here; the message is the reason alone.
-            UsageError: If it refuses the model.
+            RuntimeUnavailableError: If the runtime cannot run the artifact here; the message is only the reason.
+            UsageError: If the runtime refuses the model.
         """
         ...

@@ -1,4 +1,4 @@
-"""What C++ libraries write to standard error, as text."""
+"""Capture the standard error of C++ libraries as text."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass
 class Captured:
-    """What was written, without colours; there once the block has ended."""
+    """Captured text without colours; empty until the block has ended."""
 
     text: str = ""
 
 
 @contextmanager
 def captured_stderr() -> Iterator[Captured]:
-    """Take what is written to file descriptor 2 in the block, by any thread, and keep it off the terminal."""
+    """Capture file descriptor 2 during the block, for all threads, and keep it off the terminal."""
     captured = Captured()
     sys.stderr.flush()
     original = os.dup(_STDERR)

@@ -1,8 +1,8 @@
 """Operators of ``com.microsoft`` for ONNX's reference evaluator, as NumPy formulas.
 
-They are classes and not ONNX functions: a function has a fixed list of inputs and cannot ask for the dtype
-of one, while most of these have optional inputs, and all compute half precision in float32.
-Defaults are those of ONNX Runtime's schemas.
+They are classes, not ONNX functions: most have optional inputs, and all compute half precision in
+float32, while a function has fixed inputs and cannot depend on their dtype. Defaults are those of ONNX
+Runtime's schemas.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ DOMAIN = "com.microsoft"
 
 class _Contrib(OpRun):
     op_domain = DOMAIN
-    op_schema: ClassVar[Any] = None  # else the evaluator takes that of a standard operator of the same name
+    op_schema: ClassVar[Any] = None  # otherwise the evaluator uses the schema of a standard operator of this name
 
 
 def erf_gelu(x: Array) -> Array:
-    """GELU as it is defined."""
+    """GELU by its definition, with erf."""
     result: Array = 0.5 * x * (1.0 + erf(x * np.sqrt(0.5).astype(x.dtype)))
     return result
 
@@ -52,7 +52,7 @@ class BiasGelu(_Contrib):
 
 
 class FastGelu(_Contrib):
-    """GELU by tanh, of a sum where there is a bias."""
+    """GELU by tanh, of ``x`` or of ``x + bias``."""
 
     def _run(self, x: Array, bias: Array | None = None) -> tuple[Array]:
         return (tanh_gelu(_sum(x, bias)).astype(x.dtype),)
@@ -128,7 +128,7 @@ class FusedGemm(_Contrib):
 
 
 class SkipLayerNormalization(_Contrib):
-    """LayerNormalization of a sum, over the last axis; gives the statistics and the sum too."""
+    """LayerNormalization of a sum over the last axis; also returns the statistics and the sum."""
 
     def _run(
         self,
@@ -145,7 +145,7 @@ class SkipLayerNormalization(_Contrib):
 
 
 class SkipSimplifiedLayerNormalization(_Contrib):
-    """RMSNormalization of a sum, over the last axis; the mean that it does not subtract is given as 0."""
+    """RMSNormalization of a sum over the last axis; the returned mean is 0."""
 
     def _run(
         self, x: Array, skip: Array, gamma: Array, bias: Array | None = None, epsilon: float = 1e-12

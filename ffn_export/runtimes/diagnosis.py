@@ -1,4 +1,4 @@
-"""What works here, found out by trying."""
+"""Diagnose the installation: interpreter, packages, and a trial run of every runtime."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ffn_export.runtimes.threads import available_threads
 
 Verdict = Literal["ok", "note", "problem"]
 _LOWEST_PYTHON = (3, 11)
-_NEEDED = frozenset({"ort-cpu", "reference", "torch"})  # they come with the package, and run everywhere
+_NEEDED = frozenset({"ort-cpu", "reference", "torch"})  # installed with the package, and able to run everywhere
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """One checked item, with its verdict."""
 
     subject: str
     verdict: Verdict
@@ -34,7 +34,7 @@ class Finding:
 
 
 def diagnose() -> list[Finding]:
-    """Look at the interpreter, the packages, and every runtime."""
+    """Check the interpreter, the packages, and every runtime."""
     return [*_python(), *_packages(), *_onnxruntime_wheels(), *_runtimes()]
 
 
@@ -45,7 +45,7 @@ def _python() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    """Compare what is installed with what the package asks for."""
+    """Compare the installed packages with the requirements of this one."""
     from packaging.requirements import Requirement
 
     try:
@@ -66,7 +66,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _onnxruntime_wheels() -> Iterator[Finding]:
-    """Both wheels install the same import package over each other; which one is there is then chance."""
+    """Check that one wheel is installed: both write the same import package and overwrite each other."""
     wheels = installed(("onnxruntime", "onnxruntime-gpu"))
     if len(wheels) == 2:
         yield Finding(
@@ -79,7 +79,7 @@ def _onnxruntime_wheels() -> Iterator[Finding]:
 
 
 def _runtimes() -> Iterator[Finding]:
-    """Run a linear layer on each; those that judge by default are needed, the others may have a reason not to."""
+    """Run a linear layer on each runtime; only those in ``_NEEDED`` must be available."""
     try:
         from ffn_export.runtimes.probe_model import Trial
         from ffn_export.runtimes.registry import RUNTIMES

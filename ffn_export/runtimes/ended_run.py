@@ -1,4 +1,4 @@
-"""Ends runs of a graph that would not end: a file of a few hundred bytes can hold a loop of 2^62 rounds."""
+"""End runs that exceed a limit of CPU time: a file of a few hundred bytes can hold a loop of 2^62 iterations."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     import onnxruntime
 
 _SECONDS_PER_BYTE = 1e-6
-_EVERY = 0.25  # seconds between two looks at the clock
+_EVERY = 0.25  # seconds between two checks of the CPU time
 
 
 class DidNotEndError(Exception):
-    """A run was ended since it took more than its CPU time; the message says so in one line."""
+    """A run was ended because it exceeded its CPU time; the message says so in one line."""
 
 
 @dataclass
 class Allowed:
-    """What every run may take in this process.
+    """The CPU time that a run may take in this process.
 
     Attributes:
-        seconds: CPU time on two processors, besides what the size of a model adds.
+        seconds: CPU seconds on two processors, before the part for the size of the model.
     """
 
     seconds: float = 30.0
@@ -36,15 +36,15 @@ ALLOWED = Allowed()
 
 
 def allowed_seconds(size: int) -> float:
-    """Return the CPU time that one run of a model of so many bytes may take."""
+    """Return the CPU seconds that one run of a model of ``size`` bytes may take."""
     return ALLOWED.seconds * max(1, (os.cpu_count() or 1) / 2) + _SECONDS_PER_BYTE * size
 
 
 @contextmanager
 def ended_after(seconds: float | None) -> Iterator[onnxruntime.RunOptions]:
-    """Give options to run with; the run is ended when this process has taken so much CPU time. None ends none.
+    """Give run options that end the run after this CPU time of the process; None sets no limit.
 
-    ONNX Runtime looks at them between two nodes, so it ends loops and long graphs, and no single kernel.
+    ONNX Runtime reads them between two nodes. So it ends loops and long graphs, but not a single kernel.
 
     Raises:
         DidNotEndError: The run was ended.

@@ -1,4 +1,4 @@
-"""What a number was measured on: versions, processor, threads."""
+"""The environment of a measurement: versions, processor, threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from ffn_export.core.processor import processor_name
 
-# Times are of a place: the same versions take another time elsewhere.
+# Fields that a timing depends on, besides the versions.
 PLACE = ("processor", "system", "threads")
 _PACKAGES = (
     "torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "onnxruntime-gpu", "openvino", "tract", "numpy",
@@ -22,8 +22,8 @@ class Environment:
     """The environment of a measurement.
 
     Attributes:
-        versions: Package -> version, of those that are installed, with ``python``.
-        processor: The processor's own name.
+        versions: Installed package -> version, and ``python``.
+        processor: Name of the processor.
         system: Operating system and architecture.
         threads: Intra-op threads of every competitor.
     """
@@ -54,7 +54,7 @@ def current(threads: int) -> Environment:
 
 
 def changes(old: Environment | None, new: Environment | None) -> tuple[str, ...]:
-    """Return what is not the same in two environments, one line each."""
+    """Return the differences of two environments, one line each."""
     if old is None or new is None:
         return ()
     found = [
@@ -72,7 +72,7 @@ def changes(old: Environment | None, new: Environment | None) -> tuple[str, ...]
 
 
 def installed(packages: tuple[str, ...]) -> dict[str, str]:
-    """Return package -> version for those that are installed, without importing any."""
+    """Return installed package -> version, without importing any."""
     versions = {}
     for package in packages:
         try:

@@ -1,6 +1,8 @@
-"""Operators that ONNX's reference evaluator computes otherwise than the standard says.
+"""Operators in which ONNX's reference evaluator deviates from the standard, corrected.
 
-Some of its own fall back to float32 on the way, one takes the first column for all, and one joins what it has to stack.
+1. ``Erf`` and ``Gelu`` compute in float32.
+2. ``GatherElements`` takes at most 32 rows, or one index a row of a matrix.
+3. ``Loop`` concatenates its scan outputs instead of stacking them.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ from ffn_export.core.types import Array
 
 
 class Erf(OpRunUnaryNum):
-    """The error function in the dtype that it is given; the evaluator's own goes through float32."""
+    """The error function in the dtype of the input; the evaluator's goes through float32."""
 
     def _run(self, x: Array) -> tuple[Array]:
         return (special.erf(x).astype(x.dtype),)
 
 
 class Gelu(OpRun):
-    """GELU with constants of the dtype that it is given; the body of the standard has them in float32."""
+    """GELU with constants in the dtype of the input; the standard's function body has them in float32."""
 
     op_domain = ""
 
@@ -39,7 +41,7 @@ class Gelu(OpRun):
 
 
 class GatherElements(OpRun):
-    """Elements along an axis; the evaluator's own takes no more than 32 rows, or of a matrix one index a row."""
+    """Elements along an axis; the evaluator's takes at most 32 rows, or one index a row of a matrix."""
 
     op_domain = ""
 
@@ -49,19 +51,18 @@ class GatherElements(OpRun):
 
 
 class Loop(EvaluatorsLoop):
-    """A loop that runs where no condition is given, and stacks what it gathers, of no iterations too.
+    """A loop that runs without a condition, and stacks its scan outputs, also of no iterations.
 
-    The evaluator's own takes a missing condition for false, puts the rows of all iterations under one another, and
-    fails where there are none.
+    The evaluator's takes a missing condition for false, concatenates the scan outputs, and fails without iterations.
     """
 
     op_domain = ""
-    body: Any  # an evaluator, and the call of it: set by the base class
+    body: Any  # the body's evaluator, and its call: both set by the base class
     _run_body: Any
 
     def _run(
         self,
-        M: Any,  # noqa: N803 - the standard's own name of the number of iterations
+        M: Any,  # noqa: N803 - the standard's name of the number of iterations
         cond: Any,
         *args: Any,
         context: Any = None,
@@ -90,7 +91,7 @@ class Loop(EvaluatorsLoop):
 
 
 def _none_of(tensor_type: Any) -> Array:
-    """Return an array of no elements, of a type and with one axis more; a size that is not known is 0."""
+    """Return an empty array of a tensor type with one leading axis of size 0; an unknown size becomes 0."""
     sizes = [axis.dim_value for axis in tensor_type.shape.dim]
     return np.empty([0, *sizes], tensor_dtype_to_np_dtype(tensor_type.elem_type))
 

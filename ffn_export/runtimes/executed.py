@@ -1,4 +1,4 @@
-"""What ONNX Runtime really executes: the kernels of a run, read from the profile of its session."""
+"""Read the kernels that ONNX Runtime executes from the profile of a session."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Kernel:
     """One kernel that ran.
 
     Attributes:
-        operator: Its operator.
-        provider: Its execution provider.
-        node: The name of its node in the profile.
-        seconds: How long it ran.
+        operator: Operator type.
+        provider: Execution provider.
+        node: Name of the node in the profile.
+        seconds: Duration.
     """
 
     operator: str
@@ -38,14 +38,14 @@ class Kernel:
 
     @property
     def holds_others(self) -> bool:
-        """Whether its time is that of kernels inside of it, which ran too."""
+        """Whether its time includes kernels of a subgraph, which are recorded as well."""
         return self.operator in _HOLDING_OTHERS
 
 
 def executed_kernels(path: Path, settings: SessionSettings, feeds: Mapping[str, Array]) -> tuple[Kernel, ...]:
     """Run a model once under the profiler and return the kernels that ran, in order.
 
-    This is what the runtime really executes, after its own rewriting and with functions inlined.
+    These are the kernels after the runtime's graph optimisations and function inlining.
     """
     with tempfile.TemporaryDirectory() as scratch:
         session = make_session(path, settings, threads=1, profile_prefix=str(Path(scratch) / "profile"))
@@ -54,7 +54,7 @@ def executed_kernels(path: Path, settings: SessionSettings, feeds: Mapping[str, 
 
 
 def end_profile(session: onnxruntime.InferenceSession) -> tuple[Kernel, ...]:
-    """Return the kernels of all runs of a session that was made with a profile, and end that."""
+    """End the profile of a session and return the kernels of all its runs."""
     events = json.loads(Path(session.end_profiling()).read_text())
     return tuple(
         Kernel(event["args"]["op_name"], event["args"]["provider"], event["name"], event["dur"] * _MICROSECOND)
@@ -63,5 +63,5 @@ def end_profile(session: onnxruntime.InferenceSession) -> tuple[Kernel, ...]:
 
 
 def of_kernels(events: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield those events of a profile that are runs of a kernel, in order."""
+    """Yield the events of a profile that are kernel runs, in order."""
     return (event for event in events if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"))

@@ -1,8 +1,10 @@
-"""ONNX's reference evaluator in half precision: its operators that sum do so in float32, as kernels do.
+"""Operators for ONNX's reference evaluator that sum half precision in float32, as kernels do.
 
-The evaluator adds up a float16 row in float16, which overflows in a norm, and a bfloat16 one in bfloat16, in which
-256 + 1 is 256: no softmax over a thousand keys. And it multiplies bfloat16 matrices element by element, which takes
-seconds for one layer.
+The evaluator itself
+
+1. sums a float16 row in float16, which overflows in a norm,
+2. sums a bfloat16 row in bfloat16, where 256 + 1 is 256, so that a softmax over a thousand keys is wrong,
+3. multiplies bfloat16 matrices element by element, which takes seconds for one layer.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ from ffn_export.core.types import Array
 
 
 def widened(array: Array) -> Array:
-    """Return half precision as float32, and anything wider as it is."""
+    """Convert half precision to float32; return wider dtypes unchanged."""
     return array.astype(np.promote_types(array.dtype, np.float32), copy=False)
 
 
 def _in_float32(name: str, operator: Any, **members: Any) -> type[OpRun]:
-    """Return an operator that computes in float32 and rounds its first output once; a norm's statistics stay."""
+    """Return an operator that computes in float32 and rounds its first output once; statistics stay float32."""
 
     def _run(self: OpRun, *inputs: Any, **attributes: Any) -> tuple[Array, ...]:
         given = [widened(array) if _is_half(array) else array for array in inputs]
@@ -58,7 +60,7 @@ _SAME = (
     _in_float32("LogSoftmax", op_log_softmax.LogSoftmax),
 )
 _REDUCTIONS = (
-    # The opset from which the axes are an input, and the operator before and since.
+    # The opset in which the axes became an input, and the operator before and since.
     (18, op_reduce_mean.ReduceMean_1, op_reduce_mean.ReduceMean_18),
     (18, op_reduce_sum_square.ReduceSumSquare_1, op_reduce_sum_square.ReduceSumSquare_18),
     (18, op_reduce_l1.ReduceL1_1, op_reduce_l1.ReduceL1_18),
@@ -72,7 +74,7 @@ def operators(opset: int) -> tuple[type[OpRun], ...]:
     reductions = []
     for first, before, since in _REDUCTIONS:
         name = since.__name__.partition("_")[0]
-        # Whose defaults are those of this opset: the evaluator takes the newest of the name.
+        # For the defaults of this opset: the evaluator uses the newest schema of the name.
         schema = get_schema(name, opset)
         reductions.append(_in_float32(name, since if opset >= first else before, op_schema=schema))
     return (*_SAME, *reductions)

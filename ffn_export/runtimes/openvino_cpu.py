@@ -1,8 +1,8 @@
-"""OpenVINO on its CPU device, in float32 where that is asked for: which precision was used is read off the nodes.
+"""OpenVINO on its CPU device, with the precision read from the compiled nodes.
 
-By default OpenVINO computes a float32 model in bfloat16 where the processor has instructions for it, and in float32
-elsewhere, without a word. So there are two runtimes: ``openvino``, which is told to compute in float32, and
-``openvino-bf16``, which is told nothing and is there only where that means bfloat16.
+By default, OpenVINO silently computes a float32 model in bfloat16 if the processor supports it, else in float32. So
+this module defines two runtimes: ``openvino`` requests float32; ``openvino-bf16`` keeps the default and is unavailable
+if the processor has no bfloat16.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ffn_export.runtimes.precision import described, graph_dtypes
 
 DEVICE = "CPU"
 _DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}
-# Nodes of a compiled model that compute nothing: they hold, move or convert.
+# Nodes of a compiled model without arithmetic: they hold, move or convert data.
 _NO_ARITHMETIC = frozenset({"Const", "Convert", "Input", "MemoryInput", "MemoryOutput", "Output", "Reorder"})
 _UNKNOWN_OPERATORS = "No conversion rule found for operations: "
 _IN_FLOAT32 = {
     "INFERENCE_PRECISION_HINT": "f32",
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",  # else the inputs of a product with 8-bit weights become 8-bit too
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",  # otherwise the inputs of a product with 8-bit weights become 8-bit too
 }
 
 
@@ -36,12 +36,12 @@ class OpenVino:
     """A runtime of OpenVINO.
 
     Args:
-        name: What the command line calls it.
-        precision: The dtype that its products are to be in.
-        options: Properties that a model is compiled with, beside the threads.
+        name: Name on the command line.
+        precision: Required dtype of the products.
+        options: Properties for compiling a model, besides the number of threads.
     """
 
-    by_default = False  # an extra: what judges unasked is the same on all machines
+    by_default = False  # an optional package: the default runtimes are the same on all machines
     last_resort = False
     runs_module = False
 
@@ -51,7 +51,7 @@ class OpenVino:
         self.options = options
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """Missing package or model, or a processor without bfloat16; its operators only loading tells."""
+        """Return why a package, model or bfloat16 is missing, or None; unknown operators show only in loading."""
         try:
             import openvino
         except ImportError as error:
@@ -65,7 +65,7 @@ class OpenVino:
         return None
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
-        """Compile the model and prove what its nodes compute in."""
+        """Compile the model and check the device and precision of its nodes."""
         reason = self.unavailable(artifact)
         if reason is not None or artifact.model_path is None:
             raise RuntimeUnavailableError(reason)
@@ -82,7 +82,7 @@ class OpenVino:
         return OpenVinoRunner(compiled, [str(value.name) for value in model.graph.outputs])
 
     def misplaced(self, compiled: Any) -> str | None:
-        """Return what keeps a compiled model from being this runtime's: another device or precision; None if nothing.
+        """Return why a compiled model does not run on this device in this precision, or None if it does.
 
         Args:
             compiled: An ``openvino.CompiledModel``.
@@ -128,7 +128,7 @@ class OpenVinoRunner:
         return {name: np.array(result[self._compiled.output(name)]) for name in self._outputs}
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Return a call of a request that reads the arrays where they are."""
+        """Return a call of an inference request that reads the arrays in place."""
         import openvino
 
         request = self._compiled.create_infer_request()
@@ -137,21 +137,21 @@ class OpenVinoRunner:
         return lambda: request.infer(share_outputs=True)
 
     def placement(self) -> dict[str, int]:
-        """Return the device and its nodes, without those that hold, move or convert."""
+        """Return the device and its number of nodes with arithmetic."""
         return {DEVICE: sum(1 for _ in _computing(self._compiled))}
 
     def precision(self) -> str:
-        """Return the dtypes of the nodes as the compiled model records them."""
+        """Return the dtypes that the compiled model records for its nodes."""
         return described(set(computed_in(self._compiled)))
 
 
 def computed_in(compiled: Any) -> Counter[str]:
-    """Return floating-point dtype -> nodes of a compiled model that compute in it."""
+    """Return floating-point dtype -> number of nodes of a compiled model that compute in it."""
     return Counter(_DTYPES[precision] for precision in _computing(compiled) if precision in _DTYPES)
 
 
 def _computing(compiled: Any) -> list[str]:
-    """Return the precision of each node that computes, in OpenVINO's words."""
+    """Return the precision of each node with arithmetic, by OpenVINO's name."""
     infos = [node.get_rt_info() for node in compiled.get_runtime_model().get_ops()]
     return [
         info["runtimePrecision"].astype(str) for info in infos if info["layerType"].astype(str) not in _NO_ARITHMETIC
@@ -162,8 +162,8 @@ def _compile(path: Path, options: Mapping[str, Any]) -> Any:
     """Read and compile a model.
 
     Raises:
-        RuntimeUnavailableError: If OpenVINO does not know one of its operators.
-        UsageError: If it refuses the model for another reason.
+        RuntimeUnavailableError: If OpenVINO lacks an operator of the model.
+        UsageError: If OpenVINO refuses the model for another reason.
     """
     import openvino
 
@@ -179,6 +179,6 @@ def _compile(path: Path, options: Mapping[str, Any]) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return what OpenVINO says was wrong: the line on a node, else the last one; others name its source files."""
+    """Return OpenVINO's reason: the line about a node, else the last line. Other lines name its source files."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return next((line for line in lines if line.startswith("While validating node")), lines[-1] if lines else "")

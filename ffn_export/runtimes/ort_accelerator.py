@@ -1,9 +1,13 @@
-"""ONNX Runtime on the execution provider of a GPU alone: every node proven to be there, or ``unavailable``.
+"""ONNX Runtime on a GPU's execution provider only: each node is proven to run there, else ``unavailable``.
 
 onnxruntime makes it easy to report a CPU's number as a GPU's: it lists CUDA as available without a
-driver, and a session that was asked for CUDA moves to CPU with a line in the log. So the provider is
-tried on a model of one node, sessions may not fall back, and the assignment of each node is read.
-What computes with sizes alone may be on the CPU, where onnxruntime keeps it on purpose.
+driver, and a session for CUDA falls back to the CPU with only a line in the log. So this module
+
+1. tries the provider on a model of one node,
+2. forbids sessions to fall back,
+3. reads the assignment of each node.
+
+Nodes that compute with sizes alone may be on the CPU, where onnxruntime keeps them on purpose.
 """
 
 from __future__ import annotations
@@ -39,12 +43,12 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class Accelerator:
-    """A provider on a GPU.
+    """An execution provider on a GPU.
 
     Attributes:
-        label: What to call it in a reason.
-        name: Its name in ONNX Runtime.
-        options: Its own options.
+        label: Name in messages.
+        name: Name in ONNX Runtime.
+        options: Provider options.
     """
 
     label: str
@@ -53,17 +57,17 @@ class Accelerator:
 
     @property
     def strict(self) -> Provider:
-        """The provider, for sessions that may not fall back."""
+        """The provider for sessions that must not fall back to the CPU."""
         return Provider(self.name, dict(self.options), _NO_FALLBACK)
 
     @property
     def lenient(self) -> Provider:
-        """The provider, for sessions that may: what was assigned to whom is then on record."""
+        """The provider for sessions that may fall back, which record the assignment of each node."""
         return Provider(self.name, dict(self.options), {})
 
 
 class OrtAccelerator:
-    """A runtime on one accelerator; its subclasses say which."""
+    """A runtime on one accelerator, which its subclass sets."""
 
     name: str
     by_default: bool
@@ -72,11 +76,11 @@ class OrtAccelerator:
     accelerator: Accelerator
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """Missing package, model, GPU or library; where a model's nodes end up, only loading tells."""
+        """Return why a package, model, GPU or library is missing, or None; node placement shows only in loading."""
         return ort_session.missing(artifact) or provider_problem(self.accelerator)
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
-        """Make a session and prove that each of its nodes is there, but for those that compute with sizes alone."""
+        """Make a session and prove that all nodes are on the GPU, except those that compute with sizes alone."""
         reason = self.unavailable(artifact)
         if reason is not None or artifact.model_path is None:
             raise RuntimeUnavailableError(reason)
@@ -88,12 +92,12 @@ class OrtAccelerator:
         return OrtGpuRunner(session, f"{dtypes}, TF32 off")
 
     def assignment(self, artifact: Artifact, threads: int) -> dict[str, list[str]]:
-        """Return provider -> operators that it would run if the CPU were allowed to help; nothing is run.
+        """Return provider -> its operators if fallback to the CPU is allowed. Nothing is run.
 
-        It says more than the refusal of a model, which names the first node alone.
+        The refusal of a model names only the first node; this lists all.
 
         Raises:
-            RuntimeUnavailableError: If the provider does not start, or a node that no provider has a kernel for.
+            RuntimeUnavailableError: If the provider does not start, or no provider has a kernel for a node.
             UsageError: If onnxruntime refuses the model.
         """
         reason = self.unavailable(artifact)
@@ -106,7 +110,11 @@ class OrtAccelerator:
 def _session(
     accelerator: Accelerator, model: Path, settings: SessionSettings, threads: int
 ) -> tuple[onnxruntime.InferenceSession, Collection[tuple[str, str]]]:
-    """Return a session, and what may be on the CPU in it: nothing, unless one that may not fall back is refused."""
+    """Return a session and its nodes that may be on the CPU.
+
+    A session without fallback has none. If onnxruntime refuses it, return a session with fallback, and the nodes that
+    compute with sizes alone.
+    """
     try:
         with captured_stderr():  # onnxruntime writes the refusal there too
             return make_session(model, settings, threads, provider=accelerator.strict), ()
@@ -114,19 +122,19 @@ def _session(
         if _FALLBACK_REFUSED not in str(error):
             raise
         session = make_session(model, settings, threads, provider=accelerator.lenient)
-        if not operators_by_provider(session).keys() - {accelerator.name}:  # what was refused is in no record
+        if not operators_by_provider(session).keys() - {accelerator.name}:  # no record of the node that was refused
             raise RuntimeUnavailableError(str(error)) from error
     return session, nodes_on_sizes(onnx_file.load(model))
 
 
 class OrtGpuRunner(OrtRunner):
-    """A session on a GPU: ``run`` gives arrays on the host, ``prepare`` keeps inputs and outputs on the GPU."""
+    """A session on a GPU: ``run`` returns arrays on the host, ``prepare`` keeps inputs and outputs on the GPU."""
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Bind the inputs, which copies them to the GPU, and leave the outputs there: no copy is timed.
+        """Bind the inputs, which copies them to the GPU, and leave the outputs on it, so that no copy is timed.
 
-        onnxruntime waits for the GPU at the end of a run, unless ``disable_synchronize_execution_providers`` asks it
-        not to. The call does not rely on that and waits for the outputs itself.
+        onnxruntime waits for the GPU at the end of a run, unless ``disable_synchronize_execution_providers`` is set.
+        The call does not rely on it and waits for the outputs.
         """
         binding = self.bind(feeds, "cuda")
 
@@ -137,10 +145,10 @@ class OrtGpuRunner(OrtRunner):
         return call
 
     def prepare_with_copies(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Return a call of ``session.run`` with arrays in host memory, as a program has them that binds nothing.
+        """Return a call of ``session.run`` with arrays in host memory, as in a program without IO binding.
 
-        Its outputs are in host memory when it returns, so it has waited for the GPU and for the copies. That memory
-        is pageable, as that of every NumPy array. bfloat16 comes out as bits in host memory and not as an array.
+        When the call returns, the outputs are in host memory, so it has waited for the GPU and the copies. The memory
+        is pageable, as that of every NumPy array. bfloat16 outputs stay OrtValues in host memory, not arrays.
         """
         return self._prepare_on_host(feeds)
 
@@ -148,12 +156,12 @@ class OrtGpuRunner(OrtRunner):
 def node_elsewhere(
     accelerator: Accelerator, session: onnxruntime.InferenceSession, allowed: Collection[tuple[str, str]] = ()
 ) -> str | None:
-    """Return which node of a session is not on the accelerator, the first one, or None when all are.
+    """Return a reason that names the first node that is not on the accelerator, or None if all are on it.
 
-    A session that recorded no assignment has proven nothing.
+    A session that recorded no assignment proves nothing, and that is a reason too.
 
     Args:
-        accelerator: Where the nodes should be.
+        accelerator: The required accelerator.
         session: The session.
         allowed: ``(operator, name)`` of nodes that may be on the CPU.
     """
@@ -170,7 +178,7 @@ def node_elsewhere(
 
 @cache
 def provider_problem(accelerator: Accelerator) -> str | None:
-    """Return why the provider does not start here, in one line, or None when it does. Tried once a process."""
+    """Return why the provider does not start here, in one line, or None if it does. Tried once per process."""
     import onnxruntime
     from onnx import parser
 
@@ -180,9 +188,9 @@ def provider_problem(accelerator: Accelerator) -> str | None:
         '<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) {y = Add(x, x)}'
     )
     try:
-        # The reason goes to the log alone; the error that follows speaks of the fallback.
+        # Only the log has the reason; the error after it is about the fallback.
         with captured_stderr() as log, redirect_stdout(io.StringIO()):
-            onnxruntime.preload_dlls()  # those of pip's nvidia packages, which no loader path names; prints what lacks
+            onnxruntime.preload_dlls()  # from pip's nvidia packages, which no loader path has; prints what is missing
             session = make_session(model.SerializeToString(), NO_OPTIMIZER, 1, provider=accelerator.strict)
     except FfnExportError as error:
         return _reason(accelerator.label, log.text, str(root_cause(error)))

@@ -21,7 +21,7 @@ class OrtCpu:
     runs_module = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """Missing package or no model; what onnxruntime has no kernels for, only loading tells."""
+        """Return why the package or model is missing, or None; missing kernels show only in loading."""
         return ort_session.missing(artifact)
 
     def load(self, artifact: Artifact, threads: int) -> Runner:

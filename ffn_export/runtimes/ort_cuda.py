@@ -1,4 +1,4 @@
-"""ONNX Runtime on its CUDA execution provider alone."""
+"""ONNX Runtime on its CUDA execution provider only."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ CUDA = Accelerator(
     "CUDA",
     "CUDAExecutionProvider",
     (
-        ("use_tf32", "0"),  # float32 products in TF32 have 10 bits of mantissa: no parity in float32
-        # Without it the Skip… norms add up a row in the dtype of the row, as the mean of squares less the squared
-        # mean. 1.31 ignores it (onnxruntime's pull request 29388; on an H200 it changes no digit): there they add
-        # up in float32, still by that formula, which costs float32 a large mean.
+        ("use_tf32", "0"),  # products in TF32 have 10 bits of mantissa, too few for parity in float32
+        # Without this option, the Skip… norms sum a row in its dtype, and compute the variance as the mean of squares
+        # minus the squared mean. onnxruntime 1.31 ignores the option (its pull request 29388; on an H200 it changes
+        # no digit): it sums in float32, by the same formula, which loses accuracy in float32 if the mean is large.
         ("enable_skip_layer_norm_strict_mode", "1"),
     ),
 )

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's execution providers share: a session on one provider, and arrays in and out of it."""
+"""Sessions of ONNX Runtime on one execution provider, and arrays in and out of them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Provider:
-    """An execution provider, and how sessions on it are made.
+    """An execution provider and the options of its sessions.
 
     Attributes:
-        name: Its name in ONNX Runtime.
-        options: Its own options.
-        config_entries: Session configuration entries that it needs beside the model's own.
+        name: Name in ONNX Runtime.
+        options: Provider options.
+        config_entries: Session configuration entries besides those of the model.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Provider:
 
 CPU = Provider("CPUExecutionProvider", {}, {})
 
-# Kernels that read past the end of an empty input, or divide by its size.
+# Operators whose kernels read past the end of an empty input, or divide by its size.
 _END_ON_NOTHING = frozenset({"GRU", "Einsum", "InstanceNormalization"})
 
 
@@ -48,8 +48,8 @@ class OrtRunner:
 
     Args:
         session: The session.
-        precision: That of the graph, which a session keeps.
-        ends: Whether a run is ended that takes more CPU time than a model of its size may.
+        precision: Floating-point dtypes of the graph, which the session keeps.
+        ends: Whether to end a run that exceeds the CPU time for the size of its model.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class OrtRunner:
         """Run once.
 
         Raises:
-            RuntimeUnavailableError: If the session's kernels would end the whole process on these inputs.
-            DidNotEndError: If it took more CPU time than a model of its size may, or did so before.
+            RuntimeUnavailableError: If a kernel of the session could crash the process on these inputs.
+            DidNotEndError: If this run, or an earlier one, exceeded the CPU time for the size of the model.
         """
         if self._ended is not None:
             raise DidNotEndError(f"it was not run: on other inputs {self._ended}")
@@ -87,17 +87,17 @@ class OrtRunner:
         return dict(zip(self._outputs, arrays, strict=True))
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Return a call of the session with inputs bound ahead, and outputs that are allocated in the first run alone.
+        """Return a call of the session with bound inputs, and outputs that are allocated only in the first run.
 
-        ``session.run`` checks and wraps plain arrays anew and copies each output to a new one. Timed in turn with it on
-        one thread, this was faster beyond the noise: a little for bert-ffn at 1 and 16 tokens, and much for one as
-        small as d2l-ffn, whose run is mostly that. PyTorch's inputs are in place as well; it allocates its outputs.
+        In each run, ``session.run`` checks and wraps plain arrays and copies each output to a new array. Timed in turn
+        on one thread, the bound call was faster beyond the noise: a little for bert-ffn at 1 and 16 tokens, and much
+        for d2l-ffn, whose run is mostly this overhead. PyTorch's inputs are in place too; it allocates its outputs.
         """
         binding = self.bind(feeds, "cpu")
         return lambda: self.session.run_with_iobinding(binding)
 
     def bind(self, feeds: Mapping[str, Array], device: str) -> onnxruntime.IOBinding:
-        """Put the inputs where the session reads them, and leave the outputs on a device."""
+        """Bind the inputs, and bind the outputs to a device."""
         binding = self.session.io_binding()
         for name, array in feeds.items():
             binding.bind_ortvalue_input(name, to_ort_value(array))
@@ -109,7 +109,7 @@ class OrtRunner:
     def _prepare_on_host(
         self, feeds: Mapping[str, Array], options: onnxruntime.RunOptions | None = None
     ) -> Callable[[], Any]:
-        """Take plain arrays where all are NumPy's own: that call costs a seventh of the one with OrtValues."""
+        """Return a call with plain arrays unless one is bfloat16: it costs a seventh of a call with OrtValues."""
         names = self._outputs
         if self._bfloat16:
             run_values, values = self.session.run_with_ort_values, {n: to_ort_value(a) for n, a in feeds.items()}
@@ -118,11 +118,11 @@ class OrtRunner:
         return lambda: run(names, inputs, options)
 
     def placement(self) -> dict[str, int]:
-        """Return provider -> nodes, as the session itself recorded its assignment."""
+        """Return provider -> number of nodes, from the assignment that the session recorded."""
         return {provider: len(operators) for provider, operators in operators_by_provider(self.session).items()}
 
     def precision(self) -> str:
-        """Return the dtypes that the graph states: a kernel computes in those that it is given."""
+        """Return the dtypes that the graph states: a kernel computes in the dtype of its inputs."""
         return self._precision
 
 
@@ -135,7 +135,7 @@ def operators_by_provider(session: onnxruntime.InferenceSession) -> dict[str, li
 
 
 def missing(artifact: Artifact) -> str | None:
-    """Return what every provider needs and is not there: the package, or a model."""
+    """Return why the package or the model is missing, or None."""
     try:
         import onnxruntime  # noqa: F401
     except ImportError as error:
@@ -155,18 +155,18 @@ def make_session(
     """Load a model, from a file or from memory, on one provider.
 
     Args:
-        model: An ONNX file, or what one holds.
+        model: Path of an ONNX file, or its bytes.
         settings: The session options.
-        threads: Intra-op threads; by default all that this process has.
-        provider: The provider.
-        profile_prefix: Where the session writes its profile; None for no profile.
-        weights: Initialisers of the main graph that are in memory: name -> array, which the session reads in place
-            as long as it is there. The model names them as external data, in a file that may be empty, for what
-            an optimiser would read is the file.
+        threads: Intra-op threads; by default all processors that this process may use.
+        provider: The execution provider.
+        profile_prefix: Path prefix of the session's profile; None for no profile.
+        weights: Initializers of the main graph in memory: name -> array. The session reads them in place as long as it
+            lives. The model names them as external data in a file, which may be empty: only an optimiser would read
+            the file.
 
     Raises:
-        RuntimeUnavailableError: If the provider has no kernel for an operator of the model in its dtype.
-        UsageError: If onnxruntime refuses the model; the message is its first line.
+        RuntimeUnavailableError: If the provider lacks a kernel for an operator of the model in its dtype.
+        UsageError: If onnxruntime refuses the model; the message has the first line of its error.
     """
     import onnxruntime
 
@@ -178,11 +178,11 @@ def make_session(
         options.profile_file_prefix = profile_prefix
     shared = {name: to_ort_value(array) for name, array in (weights or {}).items()}
     for name, value in shared.items():
-        options.add_initializer(name, value)  # which holds its address alone
+        options.add_initializer(name, value)  # the options hold only the address
     source = model if isinstance(model, bytes) else str(model)
     providers = [(provider.name, dict(provider.options))]
     try:
-        # Without enable_fallback=0, onnxruntime prints what went wrong and makes a session on another provider.
+        # Without enable_fallback=0, onnxruntime prints the error and makes a session on another provider.
         session = onnxruntime.InferenceSession(source, options, providers=providers, enable_fallback=0)
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -193,5 +193,5 @@ def make_session(
         raise UsageError(f"onnxruntime does not load {name}: {reason}") from error
     shared_bytes = sum(array.nbytes for array in (weights or {}).values())
     session.bytes_on_disk = shared_bytes + (len(model) if isinstance(model, bytes) else size_on_disk(model))
-    session.shared_initializers = shared  # what it reads in place is there as long as it is
+    session.shared_initializers = shared  # keeps the arrays alive as long as the session
     return session

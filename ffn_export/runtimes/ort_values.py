@@ -1,6 +1,6 @@
-"""bfloat16 in and out of ONNX Runtime, whose Python API converts only NumPy's own dtypes.
+"""Convert arrays to and from OrtValues, also in bfloat16, which ONNX Runtime's Python API does not convert.
 
-The bits go in as 16-bit integers with the ONNX type named, and come out by their address.
+An input is passed as 16-bit integers with its ONNX type. An output is read from its address.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def to_ort_value(array: Array) -> onnxruntime.OrtValue:
 
 
 def to_array(value: onnxruntime.OrtValue) -> Array:
-    """Return a tensor in host memory as an array; bfloat16 becomes ml_dtypes' one."""
+    """Return a tensor in host memory as an array; bfloat16 becomes ml_dtypes' bfloat16."""
     if value.element_type() != _BFLOAT16:
         array: Array = value.numpy()
         return array
-    if value.device_name().lower() != "cpu":  # its address means nothing here, and reading it ends the process
+    if value.device_name().lower() != "cpu":  # a device address: reading it would crash the process
         raise RuntimeError(f"a tensor in bfloat16 is on {value.device_name()}, not in host memory")
     bits = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return np.frombuffer(bits, numpy_dtype("bfloat16")).reshape(value.shape())

@@ -8,9 +8,9 @@ NO_FLOATS = "no floating-point numbers"
 
 
 def graph_dtypes(model: ir.Model) -> frozenset[str]:
-    """Return the floating-point dtypes of everything that the graph states: inputs, weights, values and casts.
+    """Return all floating-point dtypes in a graph: of inputs, outputs, weights, intermediate values and casts.
 
-    A value whose type is not stated has that of what it is made from, or of a Cast.
+    A value without a stated dtype adds none: it has the dtype of its inputs, or of a Cast.
     """
     found: set[ir.DataType] = set()
     for graph in model.graphs():
@@ -37,7 +37,7 @@ _NAMES = {
 
 
 def _made(node: ir.Node) -> list[int]:
-    """Return the dtypes that attributes of a node ask for."""
+    """Return the dtypes in a node's ``to`` and ``value`` attributes."""
     made = [node.attributes.get_int("to", 0)]
     tensor = node.attributes.get("value")
     if tensor is not None:

@@ -1,4 +1,4 @@
-"""A linear layer, as a module and as an ONNX file, to find out whether a runtime works here."""
+"""A linear layer as a module and an ONNX file, to test whether a runtime works here."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ trial (float[batch, 4] x) => (float[batch, 4] y) <float[4, 4] double = {2,0,0,0,
 
 
 class Trial:
-    """Twice the input, on any runtime.
+    """A trial that doubles its input on any runtime.
 
     Args:
-        directory: Where the ONNX file is written.
+        directory: Directory for the ONNX file.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -34,11 +34,11 @@ class Trial:
         self.artifact = Artifact(path, from_module(layer, {"x": "float32[batch,4]"}), NO_OPTIMIZER)
 
     def run(self, runtime: Runtime) -> str:
-        """Run on one runtime, and say where and in which precision it computed.
+        """Run on one runtime, and return its placement and precision in one line.
 
         Raises:
-            RuntimeUnavailableError: If it cannot run here; the message is the reason.
-            RuntimeError: If it computed something else.
+            RuntimeUnavailableError: If the runtime cannot run here; the message is the reason.
+            RuntimeError: If the result is wrong.
         """
         x = np.arange(12, dtype=np.float32).reshape(3, 4)
         runner = runtime.load(self.artifact, 1)

@@ -1,4 +1,4 @@
-"""ONNX's reference evaluator: slow, and the standard's own word on what a graph computes."""
+"""ONNX's reference evaluator: slow, and the standard's definition of what a graph computes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class OnnxEvaluator:
     """The runtime ``reference``."""
 
     name = "reference"
-    by_default = False  # it takes minutes where others take seconds
+    by_default = False  # takes minutes where other runtimes take seconds
     last_resort = True
     runs_module = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """No model, or one with operators of a vendor that have no body here."""
+        """Return why the model is missing or has an unknown vendor operator, or None."""
         if artifact.model_path is None:
             return "there is no ONNX model to run"
         return unknown_operator(onnx_file.load(artifact.model_path))
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
-        """Make an evaluator; NumPy's threads are its own."""
+        """Make an evaluator; NumPy chooses its threads."""
         del threads
         reason = self.unavailable(artifact)
         if reason is not None or artifact.model_path is None:
@@ -67,7 +67,7 @@ class EvaluatorRunner:
         ]
         try:
             self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
-        except Exception as error:  # it raises whatever it meets: NotImplementedError, RuntimeError, KeyError
+        except Exception as error:  # raises NotImplementedError, RuntimeError, KeyError and others
             expose_own(error)
             raise RuntimeUnavailableError(f"ONNX's reference evaluator: {first_line(error)}") from error
 
@@ -86,25 +86,25 @@ class EvaluatorRunner:
         return call
 
     def placement(self) -> dict[str, int]:
-        """Every node is in NumPy."""
+        """Return the number of nodes; all run in NumPy."""
         return {"numpy": self._nodes}
 
     def precision(self) -> str:
-        """Return the dtypes of the graph, and how half precision adds up."""
+        """Return the dtypes of the graph, and how half precision is summed."""
         wide = not self._dtypes.isdisjoint({"float16", "bfloat16"})
         return described(self._dtypes) + (", half precision summed in float32" if wide else "")
 
 
 def _with_bodies(model: ir.Model) -> ir.Model:
-    """Write out the operators of a vendor that have a body, and the feed-forwards that are one node.
+    """Inline vendor operators with a function body, and outlined feed-forwards.
 
-    The evaluator runs the body of a function without the operators that it was given for half precision.
+    The evaluator runs a function body without the half-precision operators that it was given.
     """
     return functions.written_out(portable_functions.add(model))
 
 
 def unknown_operator(model: ir.Model) -> str | None:
-    """Return a reason that names the first operator outside the standard without a body, or None."""
+    """Return a reason that names the first operator that is neither standard, a function nor known here, or None."""
     from ffn_export.runtimes import contrib_operators
 
     for node in model.graph.all_nodes():
@@ -116,10 +116,10 @@ def unknown_operator(model: ir.Model) -> str | None:
 
 
 def name_unused_outputs(model: ir.Model) -> None:
-    """Name the outputs that are left out.
+    """Name the omitted outputs of all nodes.
 
-    The evaluator stores such an output under the empty name, which is also that of an absent input: a
-    later node would take it for one that it was given.
+    The evaluator stores an omitted output under the empty name, which also stands for an omitted input. A
+    later node would take that output as its input.
     """
     for index, node in enumerate(model.graph.all_nodes()):
         for position, output in enumerate(node.outputs):

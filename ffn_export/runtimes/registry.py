@@ -36,7 +36,7 @@ def get_runtimes(names: Sequence[str]) -> list[Runtime]:
     """Return the runtimes of these names.
 
     Raises:
-        UsageError: There is none of a name, or one string stands in place of several.
+        UsageError: A name is unknown, or ``names`` is a single string.
     """
     if isinstance(names, str):
         raise UsageError(f"runtimes are a list of names: take [{names!r}]")
@@ -47,7 +47,7 @@ def get_runtime(name: str) -> Runtime:
     """Return the runtime of this name.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The name is unknown.
     """
     if name not in RUNTIMES:
         raise UsageError(f"unknown runtime {name!r};{did_you_mean(name, RUNTIMES)} known are {', '.join(RUNTIMES)}")

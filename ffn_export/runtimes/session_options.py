@@ -1,9 +1,9 @@
-"""ONNX Runtime session options, in one place: what is verified is what runs.
+"""Session options of ONNX Runtime, in one place, so that a model runs as it was verified.
 
-A session may rewrite the graph that it loads, and onnxruntime's own fusions are slower on CPU than
-the nodes they replace (SkipLayerNormalization above all). So a model is loaded at the BASIC level,
-which folds constants and drops no-ops, and the fusions of the higher levels are named as disabled
-too, for a program that raises the level and keeps the entries.
+A session may rewrite its graph, and onnxruntime's fusions are slower on CPU than the nodes they replace
+(SkipLayerNormalization above all). So a model is loaded at the BASIC level, which folds constants and
+removes no-ops. The configuration entries also disable fusions of higher levels, for a program that
+raises the level and keeps the entries.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ STOP_REFUSING: Mapping[str, str] = {
     "optimization.disable_specified_optimizers": "SkipLayerNormFusion;BiasGeluFusion;FastGeluFusion;MatMulAddFusion"
 }
 
-# The entries that this package writes, and what each may be. Others write files, read them, or load libraries: they are
-# refused where a file names them.
+# Configuration entries that this package writes -> allowed values. Other entries can write files, read files or load
+# libraries, so they are refused when read from a file.
 _WRITTEN_BY_US: Mapping[str, str] = {
     "optimization.disable_specified_optimizers": r"[A-Za-z0-9_;]*",
     "session.disable_prepacking": "[01]",
@@ -44,9 +44,9 @@ _WRITTEN_BY_US: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """The session options that belong to a model, in any language binding.
+    """The session options of a model, for any language binding.
 
-    The thread count belongs to a measurement and is given when a session is made.
+    The thread count belongs to a measurement and is set when a session is made.
 
     Attributes:
         graph_optimization_level: ``disable_all``, ``basic``, ``extended`` or ``all``.
@@ -68,7 +68,7 @@ class SessionSettings:
         """Read what :meth:`to_dict` wrote.
 
         Raises:
-            UsageError: If it sets anything that this package does not.
+            UsageError: If it sets an entry or a value that this package never writes.
         """
         level, entries = data["graph_optimization_level"], dict(data["config_entries"])
         if level not in _LEVELS:
@@ -81,12 +81,12 @@ class SessionSettings:
         return cls(level, entries)
 
     def words(self) -> str:
-        """Return them in one line, for somebody who has to set them."""
+        """Return the options in one line, for messages."""
         entries = [f"{key}={value}" for key, value in self.config_entries.items()]
         return " ".join([f"graph_optimization_level={self.graph_optimization_level}", *entries])
 
     def session_options(self, threads: int | None = None) -> onnxruntime.SessionOptions:
-        """Return them for Python, with ``threads`` intra-op threads; by default all that this process has."""
+        """Return onnxruntime's options with ``threads`` intra-op threads; by default all of this process."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -96,13 +96,14 @@ class SessionSettings:
             options.add_session_config_entry(key, value)
         options.intra_op_num_threads = chosen_threads(threads)
         options.inter_op_num_threads = 1
-        # Fatal only: errors are raised, and reported in one line. The log would hold names from the model as they are.
+        # Log only fatal messages: errors are raised and reported in one line, and the log would print names from the
+        # model unescaped.
         options.log_severity_level = 4
         return options
 
 
 NO_OPTIMIZER = SessionSettings("disable_all", {})
-"""For when our own graph is on trial: nothing but the nodes as written."""
+"""Options that run the nodes exactly as written, for checks of a graph."""
 
 UNPACKED = SessionSettings("disable_all", {"session.disable_prepacking": "1"})
-"""The same, for a session that runs a few times on a few rows: no weight is copied into a kernel's own order."""
+"""``NO_OPTIMIZER`` without prepacking, for a session that runs a few times on a few rows: copies no weight."""

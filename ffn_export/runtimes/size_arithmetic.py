@@ -1,7 +1,7 @@
-"""Nodes that compute with sizes alone: ONNX Runtime keeps them on the CPU, whatever device the data is on.
+"""Find the nodes that compute with sizes alone, which ONNX Runtime keeps on the CPU for any device.
 
-A shape is in host memory and the kernel that reads one wants it there, so a node such as the Concat before a
-Reshape has nothing to gain from a GPU. Such a node sees no number of an input, only how many there are.
+Shapes are in host memory, and the kernels that take them read them there. So a node such as the Concat before a
+Reshape gains nothing from a GPU. These nodes depend on the sizes of inputs and on none of their values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
 
-# Of integers they make integers, and about as many as they are given: nothing here fills a mask from two sizes.
+# Operators from integers to integers whose outputs are about as large as their inputs. None can fill a mask from two
+# sizes.
 _ARITHMETIC = frozenset({
     "Abs", "Add", "And", "Cast", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Identity", "Less",
     "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
@@ -24,7 +25,7 @@ _OF_ANYTHING = frozenset({"Shape", "Size"})
 def nodes_on_sizes(model: ir.Model) -> frozenset[tuple[str, str]]:
     """Return ``(operator, name)`` of each node that computes with sizes alone.
 
-    A session tells its nodes by name, so a node counts only where no other has its name.
+    A session identifies nodes by name, so a node counts only if its name is unique.
     """
     names = Counter(node.name for node in model.graph.all_nodes())
     sizes: set[ir.Value] = set()

@@ -1,4 +1,4 @@
-"""How many processors this process may use."""
+"""Number of processors that this process may use, and checks of a requested thread count."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from ffn_export.errors import UsageError
 
-_MOST_FOR_EACH = 16  # processor; beyond it a session takes minutes to start its threads, and ignores a signal
+_MOST_FOR_EACH = 16  # threads per processor; with more, a session takes minutes to start and ignores signals
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 def chosen_threads(asked: int | None) -> int:
-    """Return the threads that were asked for, or those of :func:`available_threads` where nobody said.
+    """Return the requested thread count, or :func:`available_threads` if it is None.
 
     Raises:
-        UsageError: If they are fewer than one, or so many that they would only wait for each other.
+        UsageError: If it is less than 1, or more than 16 per processor.
     """
     if asked is None:
         return available_threads()
@@ -29,9 +29,9 @@ def chosen_threads(asked: int | None) -> int:
 
 
 def available_threads(cgroup: Path = _CGROUP) -> int:
-    """Return the processors that this process may run on: its affinity, limited by its cgroup quota.
+    """Return the number of processors that this process may run on: its affinity, limited by its cgroup quota.
 
-    ONNX Runtime's own default of 0 counts the machine's cores, also those that a container may not use.
+    ONNX Runtime's default of 0 counts all cores of the machine, also those that a container may not use.
     """
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _cgroup_quota(cgroup)

@@ -1,8 +1,7 @@
-"""The PyTorch module under ``torch.compile``: inductor's code, and proof that it ran.
+"""The PyTorch module under ``torch.compile``, with proof that inductor's code ran.
 
-``torch.compile`` goes on without a word where it could not compile: a graph break leaves Python in between, and
-after a number of recompilations it runs the module as it is. So whole graphs are asked for, which makes either an
-error, and each graph counts its own runs.
+``torch.compile`` silently continues without compiled code: a graph break leaves Python in between, and after too many
+recompilations it runs the module in eager mode. ``fullgraph=True`` makes both an error, and each graph counts its runs.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.torch_eager import TorchRunner, no_source
 
-# Sizes are symbols, but 0 and 1 are special, so every axis may ask for two more graphs.
+# Sizes are symbolic, but 0 and 1 are specialised, so every axis may need two more graphs.
 _MOST_GRAPHS = 256
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -32,16 +31,16 @@ class TorchCompiled:
     """The runtime ``torch-compile``."""
 
     name = "torch-compile"
-    by_default = False  # it runs the module and not the model, and compiling takes longer than all the rest
+    by_default = False  # it runs the module, not the model, and compiling takes longer than all other runtimes
     last_resort = False
     runs_module = True
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """No module, or no C++ compiler; what cannot be compiled only loading tells."""
+        """Return why the module or a C++ compiler is missing, or None; compile errors show only in loading."""
         return no_source(artifact) or compiler_problem()
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
-        """Compile the module by running it once, on the sizes that it is traced with for export."""
+        """Compile the module by running it once, at the sizes with which export traces it."""
         reason = self.unavailable(artifact)
         if reason is not None or artifact.source is None:
             raise RuntimeUnavailableError(reason)
@@ -50,21 +49,21 @@ class TorchCompiled:
         try:
             runner.check(args, kwargs)
         except Exception as error:
-            inner = getattr(error, "inner_exception", error)  # where the backend failed, the error is about the backend
+            inner = getattr(error, "inner_exception", error)  # an error of the backend wraps the cause
             raise RuntimeUnavailableError(f"torch.compile: {first_line(inner)}") from error
         return runner
 
 
 @dataclass
 class Graph:
-    """A compiled graph: how many operators it was made of, and how often it ran."""
+    """A compiled graph: its number of operators, and how often it ran."""
 
     operators: int
     runs: int = 0
 
 
 class CompiledRunner(TorchRunner):
-    """A module under ``torch.compile``, with symbols for sizes.
+    """A module under ``torch.compile`` with symbolic sizes.
 
     Args:
         source: The module, and how it is called.
@@ -77,11 +76,11 @@ class CompiledRunner(TorchRunner):
         super().__init__(source, threads, compiled)
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Run once and see that compiled code did it.
+        """Run once and check that compiled code ran.
 
         Raises:
-            RuntimeError: If none of the compiled graphs ran.
-            Exception: What torch.compile raises where it cannot make one graph of the module.
+            RuntimeError: If no compiled graph ran.
+            Exception: Any error of torch.compile, if it cannot compile the module as one graph.
         """
         with many_graphs():
             self._proven(self.caller(args, kwargs))
@@ -90,8 +89,8 @@ class CompiledRunner(TorchRunner):
         """Run once, with the proof of :meth:`check`.
 
         Raises:
-            RuntimeUnavailableError: If torch.compile makes no graph of inputs without elements, which some operators
-                refuse while they are traced.
+            RuntimeUnavailableError: If torch.compile cannot compile for empty inputs, which some operators refuse
+                while they are traced.
         """
         try:
             with many_graphs():
@@ -105,14 +104,14 @@ class CompiledRunner(TorchRunner):
         return result
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Return a call that needs no compilation any more."""
+        """Return a call that is already compiled."""
         call = super().prepare(feeds)
         with many_graphs():
             self._proven(call)
         return call
 
     def placement(self) -> dict[str, int]:
-        """Return how many graphs ran, one for each range of sizes, and the operators that the first was made of."""
+        """Return the number of graphs that ran, one for each range of sizes, -> number of operators of the first."""
         ran = [graph for graph in self.graphs if graph.runs]
         graphs = f"{len(ran)} compiled graph{'' if len(ran) == 1 else 's'}"
         return {f"inductor, {graphs}": ran[0].operators if ran else 0}
@@ -141,7 +140,7 @@ class CompiledRunner(TorchRunner):
 
 @contextmanager
 def many_graphs() -> Iterator[None]:
-    """Allow a graph for each range of sizes; one too many is an error, since whole graphs were asked for.
+    """Allow a graph for each range of sizes; beyond the limit torch.compile raises, because of ``fullgraph=True``.
 
     One thread at a time: the limits are global, and so is the count of runs that proves that compiled code ran.
     """

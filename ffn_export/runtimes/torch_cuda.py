@@ -1,4 +1,4 @@
-"""The PyTorch module, eager, on a GPU with CUDA: every operator proven to compute there, and not in TF32."""
+"""The PyTorch module, eager, on a GPU with CUDA; each operator is proven to compute there, and TF32 is off."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class TorchCuda:
     """The runtime ``torch-cuda``."""
 
     name = "torch-cuda"
-    by_default = False  # it runs the module and not the model
+    by_default = False  # it runs the module, not the model
     last_resort = False
     runs_module = True
     device = "cuda"
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """No module or no GPU; where its operators compute only running tells."""
+        """Return why the module or GPU is missing, or None; operators elsewhere show only in loading."""
         return no_source(artifact) or gpu_problem()
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
-        """Copy the module to the GPU, and run it once to see where each of its operators computes."""
+        """Copy the module to the GPU, and run it once to check the device of each operator."""
         reason = self.unavailable(artifact)
         if reason is not None or artifact.source is None:
             raise RuntimeUnavailableError(reason)
@@ -54,11 +54,12 @@ class DeviceRunner(TorchRunner):
 
     Args:
         source: The module, and how it is called.
-        threads: Intra-op threads of what is left on the CPU.
-        device: Where to run it.
+        threads: Intra-op threads of operators on the CPU.
+        device: Device to run on.
 
     Raises:
-        RuntimeUnavailableError: If an operator computes with floating-point numbers on another device.
+        RuntimeUnavailableError: If a parameter or output is on another device, or an operator computes floating-point
+            numbers there.
     """
 
     def __init__(self, source: Source, threads: int, device: str) -> None:
@@ -67,10 +68,10 @@ class DeviceRunner(TorchRunner):
         self._placed = self._observed(module)
 
     def prepare_with_copies(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Return a call that starts with tensors in host memory and ends with its results there.
+        """Return a call that starts with tensors in host memory and ends with its results in host memory.
 
-        They are in pageable memory, as those of a program that does nothing about it. ``Tensor.cpu`` waits for what
-        it copies; then the call waits for the whole device, as every call does.
+        The memory is pageable, as by default in PyTorch. ``Tensor.cpu`` waits for its copy. Then the call waits for the
+        whole device, as every call does.
         """
         on_host = to_torch(feeds)
         on_device = {name: torch.empty_like(tensor, device=self.device) for name, tensor in on_host.items()}
@@ -81,7 +82,7 @@ class DeviceRunner(TorchRunner):
             for name, tensor in on_host.items():
                 on_device[name].copy_(tensor)
             result = compute(args, kwargs)
-            # To look for tensors in a result takes microseconds, which most modules need not spend.
+            # Searching a result for tensors takes microseconds, which a single tensor does not need.
             results = [result] if isinstance(result, torch.Tensor) else tensors_of(result)
             copied = [tensor.cpu() for tensor in results]
             if on_cuda:
@@ -95,11 +96,11 @@ class DeviceRunner(TorchRunner):
             return super()._compute(args, kwargs)
 
     def placement(self) -> dict[str, int]:
-        """Return device -> operators that computed there, as the dispatcher saw them."""
+        """Return device -> number of operators that computed there, counted by the dispatcher."""
         return dict(self._placed)
 
     def precision(self) -> str:
-        """Return the module's dtypes; float32 products are not rounded to TF32."""
+        """Return the module's dtypes, with a note that TF32 is off."""
         return f"{super().precision()}, TF32 off"
 
     def _observed(self, module: torch.nn.Module) -> Counter[str]:
@@ -121,14 +122,14 @@ class DeviceRunner(TorchRunner):
 
 
 class Devices(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Counts operators by the device of what they make, and notes the first that computes elsewhere.
+    """Counts operators by the device of their results, and notes the first that computes elsewhere.
 
     Args:
-        device: Where floating-point numbers should be computed.
+        device: Required device of floating-point results.
 
     Attributes:
-        operators: Device -> operators.
-        elsewhere: The first operator that gave floating-point numbers on another device, or None.
+        operators: Device -> number of operators.
+        elsewhere: The first operator with a floating-point result on another device, or None.
     """
 
     def __init__(self, device: str) -> None:
@@ -140,7 +141,7 @@ class Devices(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call the operator and look at what it made."""
+        """Call the operator and count its results' devices."""
         result = func(*args, **(kwargs or {}))
         made = [value for value in tree_leaves(result) if isinstance(value, torch.Tensor)]
         self.operators.update({str(tensor.device) for tensor in made})
@@ -156,14 +157,14 @@ def on(device: str, tensor: torch.Tensor) -> bool:
 
 
 class FullFloat32:
-    """Lets float32 products on CUDA be float32 inside of it: TF32 has 10 bits of mantissa.
+    """Context in which CUDA computes float32 products in float32, not in TF32 with its 10 bits of mantissa.
 
-    One thread at a time: the settings are global. Timed runs pass through here, so it is a class, which takes less time
-    than a generator, and sets only what it has to change.
+    One thread at a time: the settings are global. Timed runs enter this context, so it is a class, which is faster than
+    a generator, and sets only the settings that change.
     """
 
     def __enter__(self) -> None:
-        """Turn TF32 off where it is on."""
+        """Turn TF32 off in the backends that have it on."""
         _ONE_AT_A_TIME.acquire()
         try:
             self._changed = [backend for backend in _BACKENDS if backend.allow_tf32]
@@ -174,7 +175,7 @@ class FullFloat32:
             raise
 
     def __exit__(self, *_: object) -> None:
-        """Turn it on where it was."""
+        """Turn TF32 on again in those backends."""
         try:
             for backend in self._changed:
                 backend.allow_tf32 = True

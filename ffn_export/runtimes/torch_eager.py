@@ -1,4 +1,4 @@
-"""PyTorch itself, eager, in the working dtype: what a runtime's error and time are compared with."""
+"""PyTorch, eager, in the working dtype: the baseline of a runtime's error and time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ffn_export.runtimes.precision import described
 
 
 def no_source(artifact: Artifact) -> str | None:
-    """Return why there is no module to run: a model alone does not hold it."""
+    """Return why there is no module to run, or None: a model alone has none."""
     return "there is no PyTorch module to run: name one with --against" if artifact.source is None else None
 
 
@@ -27,16 +27,16 @@ class TorchEager:
     """The runtime ``torch``."""
 
     name = "torch"
-    by_default = False  # it is what the others are judged by
+    by_default = False  # it is the baseline that the others are judged by
     last_resort = False
     runs_module = True
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """It needs the module."""
+        """Return why the module is missing, or None."""
         return no_source(artifact)
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
-        """Take the module and set torch's intra-op threads."""
+        """Return a runner of the module with this number of intra-op threads."""
         reason = self.unavailable(artifact)
         if reason is not None or artifact.source is None:
             raise RuntimeUnavailableError(reason)
@@ -46,13 +46,13 @@ class TorchEager:
 class TorchRunner:
     """A module that takes and gives arrays by name, under ``inference_mode``.
 
-    The module is expected in evaluation mode; whoever asks for a run sees to that.
+    The caller puts the module into evaluation mode.
 
     Args:
-        source: What to run, and how it is called.
+        source: The module, and how it is called.
         threads: Intra-op threads.
-        module: What to call in the place of the source's own module: a copy on a device, a compiled one.
-        device: Where that takes its inputs.
+        module: Callable to run instead of the source's module: a copy on a device, or a compiled module.
+        device: Device of its inputs.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class TorchRunner:
         return dict(zip(self._names, map(to_numpy, tensors_of(result)), strict=True))
 
     def output_names(self, feeds: Mapping[str, Array]) -> Sequence[str]:
-        """Return the names of the outputs; a module that does not fix them is run for them once."""
+        """Return the names of the outputs; if the source does not fix them, run once to find them."""
         if self._names is None:
             self.run(feeds)
         assert self._names is not None
         return self._names
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Return a call of the module on tensors that are already there."""
+        """Return a call of the module on tensors that are already on the device."""
         return self._on_device(feeds)
 
     def _on_device(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
@@ -92,8 +92,8 @@ class TorchRunner:
     def caller(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
         """Return a call of the module with these arguments, which returns when its results are computed.
 
-        CUDA computes while Python goes on. The call ends with ``torch.cuda.synchronize``, so that whoever times it
-        times the work and not its launch; that is the same clock as for runtimes without CUDA events.
+        CUDA computes asynchronously. The call ends with ``torch.cuda.synchronize``, so that a timing measures the work
+        and not its launch, by the same clock as for runtimes without CUDA events.
         """
         compute, on_cuda = self._compute, self._on_cuda
 
@@ -106,25 +106,25 @@ class TorchRunner:
         return call
 
     def _compute(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        if torch.get_num_threads() != self.threads:  # global in torch, so asserted where it counts
+        if torch.get_num_threads() != self.threads:  # global in torch, so set again before each run
             torch.set_num_threads(self.threads)
         with torch.inference_mode():
             return self._module(*args, **kwargs)
 
     def placement(self) -> dict[str, int]:
-        """One entry for each device that holds a parameter."""
+        """Return an entry for each device that holds a parameter, with -1 for the number of nodes."""
         devices = {str(p.device) for p in self.source.module.parameters()} or {self.device}
         return dict.fromkeys(sorted(devices), -1)
 
     def precision(self) -> str:
-        """Return the dtypes of the parameters, else of the inputs: eager PyTorch computes in what it is given."""
+        """Return the dtypes of the parameters, else of the inputs: eager PyTorch computes in these."""
         dtypes = {str(p.dtype).removeprefix("torch.") for p in self.source.module.parameters() if p.is_floating_point()}
         return described(dtypes or {spec.dtype for spec in self.source.inputs if "float" in spec.dtype})
 
 
 @contextmanager
 def torch_threads_kept() -> Iterator[None]:
-    """Give PyTorch its number of threads back, which is one for the whole process: its user's."""
+    """Restore torch's number of threads afterwards; it is global, and the caller's."""
     before = torch.get_num_threads()
     try:
         yield
@@ -133,7 +133,7 @@ def torch_threads_kept() -> Iterator[None]:
 
 
 def to_numpy(tensor: torch.Tensor) -> Array:
-    """Convert a tensor to an array of the same dtype; bfloat16 becomes ml_dtypes' one."""
+    """Convert a tensor to an array of the same dtype; bfloat16 becomes ml_dtypes' bfloat16."""
     tensor = tensor.detach().cpu()
     if tensor.dtype is torch.bfloat16:
         return tensor.float().numpy().astype(numpy_dtype("bfloat16"))

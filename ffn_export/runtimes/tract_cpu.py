@@ -19,19 +19,19 @@ from ffn_export.runtimes.precision import described, graph_dtypes
 
 _NO_ARITHMETIC = frozenset({"Const", "Source"})
 _DTYPES = {"F16": "float16", "F32": "float32", "F64": "float64"}
-_ARITHMETIC = re.compile(r"(?:FMA|Div)\((\w+)\)")  # what a node costs, by dtype
+_ARITHMETIC = re.compile(r"(?:FMA|Div)\((\w+)\)")  # an entry of a node's cost, with its dtype
 
 
 class Tract:
     """The runtime ``tract``."""
 
     name = "tract"
-    by_default = False  # an extra: what judges unasked is the same on all machines
+    by_default = False  # an optional package: the default runtimes are the same on all machines
     last_resort = False
     runs_module = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
-        """Missing package or model; its operators and dtypes only loading tells."""
+        """Return why the package or model is missing, or None; operators and dtypes are checked in loading."""
         try:
             import tract  # noqa: F401
         except ImportError as error:
@@ -39,7 +39,7 @@ class Tract:
         return "there is no ONNX model to run" if artifact.model_path is None else None
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
-        """Load the model; tract's Python package computes on one thread, whatever is asked for."""
+        """Load the model; ``threads`` is ignored, since tract's Python package computes on one thread."""
         del threads
         reason = self.unavailable(artifact)
         if reason is not None or artifact.model_path is None:
@@ -57,11 +57,11 @@ class TractRunner:
 
     Args:
         runnable: A ``tract.Runnable``.
-        inputs: Names of its inputs, in its order.
-        outputs: Names of the graph's outputs, in the order of the graph, which is tract's too.
+        inputs: Names of its inputs, in tract's order.
+        outputs: Names of the graph's outputs, in the order of the graph, which is also tract's.
 
     Raises:
-        RuntimeUnavailableError: If a node computes in another dtype than float32.
+        RuntimeUnavailableError: If a node computes in a dtype other than float32.
     """
 
     def __init__(self, runnable: Any, inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -88,18 +88,18 @@ class TractRunner:
         return {name: tensor.to_numpy() for name, tensor in zip(self._outputs, results, strict=True)}
 
     def prepare(self, feeds: Mapping[str, Array]) -> Callable[[], Any]:
-        """Return a call on tensors that are already tract's own."""
+        """Return a call on inputs that are already tract's tensors."""
         import tract
 
         tensors = [tract.Tensor.from_numpy(np.asarray(feeds[name], order="C")) for name in self._inputs]
         return lambda: self._runnable.run(tensors)
 
     def placement(self) -> dict[str, int]:
-        """Every node is on the CPU, whose runtime is the one that tract takes unasked."""
+        """Return the number of nodes; all are on the CPU, which is tract's default runtime."""
         return {"CPU, one thread": self._nodes}
 
     def precision(self) -> str:
-        """Return the dtypes that tract counts its multiplications and divisions in."""
+        """Return the dtypes of the multiplications and divisions in tract's profile."""
         return described(self._dtypes)
 
 
@@ -107,7 +107,7 @@ def _load(path: Path) -> tuple[Any, list[str]]:
     """Return a ``tract.Runnable`` and the names of its inputs.
 
     Raises:
-        RuntimeUnavailableError: If tract refuses the model: an operator, a dtype, or an axis that it cannot follow.
+        RuntimeUnavailableError: If tract refuses the model, for an operator, a dtype, or an axis that it cannot infer.
     """
     import tract
 
@@ -121,6 +121,6 @@ def _load(path: Path) -> tuple[Any, list[str]]:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what failed and why, without the backtrace that tract adds."""
+    """Return tract's message in one line, without its backtrace."""
     said, _, _ = str(error).partition("Stack backtrace:")
     return " ".join(said.split())

@@ -1,1 +1,1 @@
-"""Whole models from a local Hugging Face directory, by the conventions that Optimum's users know."""
+"""Load whole models from a local Hugging Face directory, by Optimum's conventions."""

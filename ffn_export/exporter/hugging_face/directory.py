@@ -1,4 +1,4 @@
-"""A model directory on this disk: what has to be in it, and what is refused before anything is loaded."""
+"""Open a local model directory, and check its files before anything is loaded."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.
 _FOREIGN = ("*.h5", "*.msgpack", "*.gguf", "*.ot", "*.onnx", "*.ckpt", "*.safetensors", "*.bin", "*.pt", "*.pth")
 _LFS_POINTER = b"version https://git-lfs"
 
-# What a caller of the model needs besides the graph: how text, pictures and sound become its inputs,
-# and how its outputs are read.
+# Files that a caller of the model needs besides the graph, to make inputs from text, images and audio,
+# and to read its outputs.
 _COMPANIONS = (
     CONFIG, "generation_config.json",
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
@@ -34,8 +34,8 @@ class ModelDirectory:
     """A directory that ``save_pretrained`` wrote, or that was downloaded from the Hub.
 
     Attributes:
-        path: Where it is.
-        config: ``config.json`` as it is written.
+        path: Path of the directory.
+        config: Content of ``config.json``.
     """
 
     path: Path
@@ -43,17 +43,17 @@ class ModelDirectory:
 
     @property
     def name(self) -> str:
-        """The directory's own name."""
+        """The directory's name, without its parents."""
         return self.path.resolve().name
 
     @property
     def model_type(self) -> str:
-        """What ``config.json`` says the architecture is called."""
+        """Name of the architecture in ``config.json``."""
         return str(self.config["model_type"])
 
     @property
     def architectures(self) -> tuple[str, ...]:
-        """The classes that the weights were saved from."""
+        """Names of the classes that the weights were saved from."""
         return tuple(self.config.get("architectures") or ())
 
     def companions(self) -> dict[str, Path]:
@@ -61,10 +61,10 @@ class ModelDirectory:
         return {name: self.path / name for name in _COMPANIONS if (self.path / name).is_file()}
 
     def read_json(self, name: str) -> Mapping[str, Any]:
-        """Return a JSON file of the directory, empty where it is not there.
+        """Return the content of a JSON file of the directory, empty if the file does not exist.
 
         Raises:
-            UsageError: If it is no JSON object.
+            UsageError: If the file is not a JSON object.
         """
         path = self.path / name
         if not path.is_file():
@@ -79,8 +79,8 @@ def open_directory(text: str) -> ModelDirectory:
     """Open the directory that ``hf:TEXT`` names.
 
     Raises:
-        UsageError: If there is no such directory, or it holds no model that can be loaded without running
-            code of its own.
+        UsageError: If the directory does not exist, or holds no model that can be loaded without running
+            the model's code.
     """
     if not text:
         raise UsageError("hf: names no directory: write hf:PATH, a directory with config.json and weights")

@@ -1,4 +1,4 @@
-"""Which tasks a set of weights is for, found without loading it again."""
+"""Find the tasks whose weights a directory holds, without loading it again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ffn_export.exporter.hugging_face.tasks import Task, supported
 
 
 def present(module: Any, missing: Iterable[str], unexpected: Iterable[str]) -> set[str]:
-    """Return the names that the files hold, given what one model of them lacked and left over."""
+    """Return the names of the stored tensors, given the missing and unexpected keys of a loaded model."""
     names = (set(module.state_dict()) - set(missing)) | set(unexpected)
     return {without_prefix(module, name) for name in names}
 
 
 def without_prefix(module: Any, name: str) -> str:
-    """Return the name of a tensor as the base model has it: a model with a head puts its prefix before it."""
+    """Return the name of a tensor in the base model, without the prefix that a model with a head adds."""
     return name.removeprefix(f"{module.base_model_prefix}.")
 
 
@@ -37,7 +37,7 @@ def _holds(directory: ModelDirectory, config: Any, task: Task, names: set[str]) 
         try:
             with silent(), torch.device("meta"):
                 module = getattr(transformers(), maker).from_config(config)
-        except Exception as error:  # noqa: BLE001 - a class that cannot be made from this config does nothing here
+        except Exception as error:  # noqa: BLE001 - a class that cannot be built from this config is skipped
             expose_own(error)
             continue
         tied = getattr(module, "all_tied_weights_keys", {})

@@ -1,6 +1,6 @@
-"""Which inputs a model has, by convention: the names, axes and ranges that Optimum's users know.
+"""Inputs of a model by convention: Optimum's names, axes and ranges.
 
-``batch`` and ``seq`` are symbolic, and ``seq`` ends where the table of positions does.
+``batch`` and ``seq`` are symbolic, and the number of positions bounds ``seq``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ffn_export.exporter.hugging_face.directory import ModelDirectory
 from ffn_export.exporter.hugging_face.tasks import Task, is_decoder_only
 
 _BATCH = Dim("batch")
-# No pictures are none to classify, and ONNX Runtime's LayerNormalization takes no empty batch of them.
+# At least 1: an empty batch has nothing to classify, and ONNX Runtime's LayerNormalization refuses it.
 _PICTURES = Dim("batch", 1)
-# Drawn positions stay below it: angles of rotary embeddings lose their digits as positions grow, and what is
-# then measured is the rounding of a cosine.
+# Bound of drawn positions. The angles of rotary embeddings lose precision as positions grow, and then a test
+# measures the rounding of a cosine.
 _DRAWN_POSITIONS = 512
 # One second, for test vectors and timing.
 EXAMPLE = {"samples": 16_000}
@@ -32,7 +32,7 @@ def conventional_inputs(
     """Return the inputs of a model for a task.
 
     Raises:
-        UsageError: If there is no convention for this kind of model; ``--input`` says it then.
+        UsageError: If this kind of model has no convention; ``--input`` must declare its inputs.
     """
     takes = inspect.signature(module.forward).parameters
     main = str(getattr(module, "main_input_name", ""))
@@ -64,8 +64,8 @@ def _text(module: torch.nn.Module, config: Any, takes: Mapping[str, Any], *, dec
         specs.append(TensorSpec("attention_mask", "int64", dims, is_mask=True))
     if "token_type_ids" in takes and (getattr(config, "type_vocab_size", None) or 0) > 1:
         specs.append(TensorSpec("token_type_ids", "int64", dims))
-    # As Optimum has it: a decoder's caller says where its tokens stand, since padding on the left moves them.
-    # Encoders count by themselves.
+    # As in Optimum: the caller of a decoder gives the positions, since padding on the left shifts them.
+    # Encoders compute positions.
     if decoder_only and "position_ids" in takes:
         last = min(longest or _DRAWN_POSITIONS, _DRAWN_POSITIONS) - 1
         specs.append(TensorSpec("position_ids", "int64", dims, (0, last)))
@@ -73,12 +73,12 @@ def _text(module: torch.nn.Module, config: Any, takes: Mapping[str, Any], *, dec
 
 
 def _longest(module: torch.nn.Module, config: Any, *preferred: str) -> int | None:
-    """Return the number of positions that the model was made for; None where nothing bounds it."""
+    """Return the largest sequence length of the model, or None if it is unbounded."""
     found = (getattr(config, name, None) for name in (*preferred, "max_position_embeddings"))
     positions = next((n for n in found if isinstance(n, int) and n > 0), None)
     if positions is None:
         return None
-    # RoBERTa and its kin count from behind the row that stands for padding.
+    # RoBERTa and similar models start positions after the padding row.
     tables = (m for name, m in module.named_modules() if name.endswith("position_embeddings"))
     lost = [t.padding_idx + 1 for t in tables if isinstance(t, torch.nn.Embedding) and t.padding_idx is not None]
     return positions - max(lost, default=0)
@@ -95,7 +95,7 @@ def _image(config: Any, directory: ModelDirectory) -> TensorSpec:
 
 
 def _processed_size(directory: ModelDirectory) -> Any:
-    """Return what the image processor makes of every picture."""
+    """Return the size to which the image processor converts every image."""
     processor = directory.read_json("preprocessor_config.json")
     size = processor.get("crop_size") if processor.get("do_center_crop") else None
     size = size or processor.get("size")
@@ -108,7 +108,7 @@ def _sound(name: str, config: Any) -> TensorSpec:
     bins, frames = getattr(config, "num_mel_bins", None), getattr(config, "max_length", None)
     kernels, strides = getattr(config, "conv_kernel", None), getattr(config, "conv_stride", None)
     if name == "input_features" and bins and getattr(config, "max_source_positions", None):
-        # Whisper: two frames become one position, and every one of them is filled.
+        # Whisper: two frames become one position, and the input always has all frames.
         return TensorSpec(name, "float32", (_BATCH, int(bins), 2 * int(config.max_source_positions)))
     if name == "input_values" and bins and frames:
         return TensorSpec(name, "float32", (_BATCH, int(frames), int(bins)))
@@ -118,7 +118,7 @@ def _sound(name: str, config: Any) -> TensorSpec:
 
 
 def _samples(frames: int, kernels: Any, strides: Any) -> int:
-    """Return how many samples become so many frames; a trace of a single one would be taken for a broadcast."""
+    """Return the number of samples that give ``frames`` frames; a trace with one frame would look like a broadcast."""
     samples = frames
     for kernel, stride in zip(reversed(list(kernels)), reversed(list(strides)), strict=True):
         samples = (samples - 1) * int(stride) + int(kernel)

@@ -1,4 +1,4 @@
-"""The transformers library, an optional extra that is imported when a model of it is first asked for."""
+"""Access to the transformers library, an optional package that is imported on first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ffn_export.errors import UsageError
 
 
 def transformers() -> Any:
-    """Return the library.
+    """Return the transformers library.
 
     Raises:
         UsageError: If it is not installed.
@@ -21,7 +21,7 @@ def transformers() -> Any:
 
 
 def class_names(table: str, model_type: str) -> tuple[str, ...]:
-    """Return the classes that one of the library's tables (``MODEL_FOR_..._NAMES``) has for a model type."""
+    """Return the class names for a model type in one of the library's tables (``MODEL_FOR_..._NAMES``)."""
     tables = importlib.import_module("transformers.models.auto.modeling_auto")
     names: str | tuple[str, ...] = getattr(tables, table).get(model_type, ())
     return (names,) if isinstance(names, str) else tuple(names)

@@ -1,4 +1,4 @@
-"""A Hugging Face directory as a module with its inputs, and the files that ship beside its graph."""
+"""Load a Hugging Face directory as a module with its inputs and companion files."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _CACHE = ("past_key_values", "use_cache", "cache_params", "cache_position")
 
 @dataclass(frozen=True)
 class HuggingFaceModel:
-    """What a directory gives.
+    """A model loaded from a directory.
 
     Attributes:
         module: The model with its task's head and outputs, in evaluation mode.
-        name: The directory's name.
+        name: Name of the directory.
         task: Name of the task.
-        inputs: The graph's inputs.
+        inputs: Inputs of the graph.
         companions: Name -> path of the files that belong beside the graph.
-        reference: The class and the version of the library that it comes from.
+        reference: Class of the model, and version of the library.
         example: Preferred sizes of symbolic dimensions.
     """
 
@@ -51,16 +51,16 @@ class HuggingFaceModel:
 def load_model(
     path: str, task: str | None, inputs: tuple[TensorSpec, ...] | None, dtype: torch.dtype = torch.float32
 ) -> HuggingFaceModel:
-    """Load a model directory; nothing outside of it is read, and no code of it is run.
+    """Load a model directory. Nothing outside of it is read, and none of its code is run.
 
     Args:
-        path: The directory.
-        task: Name of a task; None means what ``config.json`` names.
-        inputs: The user's own inputs; None means those of the convention.
-        dtype: Dtype of the weights, but for those that the library keeps in float32.
+        path: Path of the directory.
+        task: Name of a task; None means the task of the class in ``config.json``.
+        inputs: The user's inputs; None means the conventional ones.
+        dtype: Dtype of the weights, except those that the library keeps in float32.
 
     Raises:
-        UsageError: If the directory, its weights or the task are not what they have to be.
+        UsageError: If the directory, its weights or the task are invalid.
     """
     cached = next((spec.name for spec in inputs or () if spec.name.startswith(_CACHE)), None)
     if cached is not None:
@@ -83,7 +83,7 @@ def load_model(
 
 
 def _configuration(directory: ModelDirectory) -> Any:
-    """Read the configuration, with everything off that a graph does not return."""
+    """Read the configuration, and turn off caches, attentions and hidden states, which the graph does not return."""
     try:
         with silent():
             config = transformers().AutoConfig.from_pretrained(

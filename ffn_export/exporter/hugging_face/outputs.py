@@ -1,4 +1,4 @@
-"""What a model's graph gives: the outputs of the task, by the names that transformers has for them."""
+"""Restrict a model's outputs to those of its task, under transformers' names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ffn_export.exporter.hugging_face.tasks import Task
 
 
 def keep_outputs(module: torch.nn.Module, task: Task) -> None:
-    """Let the module return the task's outputs and nothing else; a hook leaves ``forward``'s signature as it is.
+    """Make the module return only the task's outputs, by a hook, which keeps ``forward``'s signature.
 
-    An encoder-decoder also returns its encoder's states, others a cache or all hidden states: they would be
-    outputs of the graph, computed and copied at every run.
+    An encoder-decoder also returns its encoder's states, and other models a cache or all hidden states. As
+    outputs of the graph, they would be computed and copied in every run.
     """
 
     def select(module: torch.nn.Module, args: Any, result: Mapping[str, Any]) -> dict[str, torch.Tensor]:

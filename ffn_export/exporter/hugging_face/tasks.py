@@ -1,4 +1,4 @@
-"""What a model is exported for: the names that Optimum gives to tasks, and the classes that do them."""
+"""Tasks that a model is exported for: Optimum's names, and transformers' classes for them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Task:
     """A task.
 
     Attributes:
-        name: Optimum's name for it.
-        makers: Each of transformers' Auto classes that make a model for it, with the table of its classes. The
-            first is taken unless ``config.json`` names a class of another.
-        outputs: What the graph gives, of these as many as the model has.
-        decodes: Whether an encoder-decoder runs its decoder for it, on tokens of its own.
+        name: Optimum's name of the task.
+        makers: transformers' Auto classes for the task, each with the name of its table of classes. The first
+            that has the model type is used, unless ``config.json`` names a class of another.
+        outputs: Outputs of the graph; those that the model lacks are omitted.
+        decodes: Whether an encoder-decoder runs its decoder for the task, which takes decoder tokens as input.
     """
 
     name: str
@@ -48,7 +48,7 @@ TASKS = {
             (("AutoModelForSeq2SeqLM", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"),),
             decodes=True,
         ),
-        # After the others: BART's one class is in this table, too.
+        # After the text-generation tasks: this table also has BART's class.
         Task("fill-mask", (("AutoModelForMaskedLM", "MODEL_FOR_MASKED_LM_MAPPING_NAMES"),)),
         Task(
             "text-classification",
@@ -82,7 +82,7 @@ TASKS = {
     )
 }
 
-# Names that Optimum and transformers take for the same tasks.
+# Other names of these tasks in Optimum and transformers.
 SYNONYMS = {
     "default": "feature-extraction",
     "sentence-similarity": "feature-extraction",
@@ -103,12 +103,12 @@ def choose(directory: ModelDirectory, name: str | None) -> tuple[Task, str]:
     """Return the task, and the Auto class that makes the model for it.
 
     Args:
-        directory: The model.
-        name: The task that was asked for; None means the one of the class that ``config.json`` names, else
+        directory: The model directory.
+        name: Name of the requested task; None means the task of the class that ``config.json`` names, else
             ``feature-extraction``.
 
     Raises:
-        UsageError: If the model type or the task is unknown, or the one does not go with the other.
+        UsageError: If the model type or the task is unknown, or the model type does not support the task.
     """
     model_type = directory.model_type
     if model_type not in model_types():
@@ -132,16 +132,16 @@ def choose(directory: ModelDirectory, name: str | None) -> tuple[Task, str]:
 
 
 def supported(directory: ModelDirectory) -> list[Task]:
-    """Return the tasks that models of this type do."""
+    """Return the tasks that the model type supports."""
     return [task for task in TASKS.values() if _does(directory, task)]
 
 
 def is_decoder_only(directory: ModelDirectory) -> bool:
-    """Whether every token of the model sees only those before it, as in GPT."""
+    """Whether attention is causal in the whole model, as in GPT."""
     config, model_type = directory.config, directory.model_type
     if config.get("is_encoder_decoder") or not _classes(TASKS["text-generation"], model_type):
         return False
-    # BERT and its kin have a class for it, but their weights look both ways unless the config says otherwise.
+    # BERT and similar models have a class for it, but are bidirectional unless the config says is_decoder.
     both_ways = bool(_classes(TASKS["fill-mask"], model_type) or _classes(TASKS["text2text-generation"], model_type))
     return bool(config.get("is_decoder")) or not both_ways
 

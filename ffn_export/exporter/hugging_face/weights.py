@@ -1,4 +1,4 @@
-"""Weights read as tensors and nothing else, and checked: what the files do not hold is never made up."""
+"""Load weights as tensors only, and check that the files hold all of them: none is ever initialised instead."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def load_weights(
     """Make the model for a task and fill it with the weights of the directory.
 
     Args:
-        directory: The model.
-        config: Its configuration.
-        task: What it is for.
-        maker: The Auto class that makes it.
-        dtype: Dtype of the weights, but for those that the library keeps in float32.
+        directory: The model directory.
+        config: Configuration of the model.
+        task: Task of the model.
+        maker: Name of the Auto class that makes the model.
+        dtype: Dtype of the weights, except those that the library keeps in float32.
 
     Raises:
-        UsageError: If the files hold anything but tensors, or not the tensors that the model has.
+        UsageError: If the files hold anything but tensors, or their tensors do not fit the model.
     """
     module, found = _from_pretrained(directory, config, maker, dtype)
     missing = sorted(found["missing_keys"])
     if missing and all(name.startswith("pooler.") for name in missing) and _can_do_without_pooler(module):
-        # Weights that were trained for another task have none, and the hidden states do not need it.
+        # Weights trained for another task have no pooler, and the hidden states do not need it.
         module, found = _from_pretrained(directory, config, maker, dtype, add_pooling_layer=False)
         missing = sorted(found["missing_keys"])
     if found["error_msgs"]:
@@ -63,11 +63,11 @@ def _from_pretrained(
                 trust_remote_code=False,
                 weights_only=True,
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are refused, but by name and shape
+                ignore_mismatched_sizes=True,  # refused below, with name and shape
                 dtype=dtype,
-                # Eager and not sdpa: a query that sees no key, as the first ones of a row that is padded on the
-                # left, has a defined result in it, and ONNX Runtime gives the same. The fused kernels answer it
-                # with whatever they do, PyTorch's own two among themselves. Its graph is the smaller one, too.
+                # Eager instead of sdpa: a query that sees no key, such as the first of a row padded on the left,
+                # has a defined result, and ONNX Runtime gives the same. Fused kernels differ for it, even the two of
+                # PyTorch. The graph of eager is also smaller.
                 attn_implementation="eager",
                 **options,
             )
@@ -120,7 +120,7 @@ def _lacking(
 
 
 def _check_layers(directory: ModelDirectory, module: Any, unexpected: Iterable[str]) -> None:
-    """Refuse weights of more layers than the model was made with; heads of other tasks are left aside."""
+    """Refuse weights of more layers than the model has; weights of other tasks' heads are ignored."""
     known = {_numberless(module, name) for name in module.state_dict()}
     surplus = sorted(name for name in unexpected if re.search(r"\.\d+\.", name) and _numberless(module, name) in known)
     if surplus:

@@ -1,4 +1,4 @@
-"""A verification as one HTML page that needs nothing else: no network, no script, no other file."""
+"""A verification as one self-contained HTML page: no network, no script, no other file."""
 
 from __future__ import annotations
 

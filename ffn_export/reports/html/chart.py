@@ -1,6 +1,6 @@
-"""What all charts share: matplotlib's SVG, with the page's own font and colours, and the same bytes each time.
+"""Common parts of all charts: matplotlib's SVG with the page's font and colours, reproducible byte for byte.
 
-A colour of the palette is a stand-in: in the SVG it becomes a variable of the page's style sheet, so that
+A colour of the palette is a placeholder. In the SVG it becomes a variable of the page's style sheet, so that
 a chart follows the reader's light or dark scheme.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Stand-in -> variable of the style sheet.
+# Placeholder colour -> variable of the style sheet.
 INK, QUIET, RULE = "#010203", "#040506", "#070809"
 GOOD, UNSURE, BAD, SERIES = "#0a0b0c", "#0d0e0f", "#101112", ("#131415", "#161718", "#191a1b", "#1c1d1e", "#1f2021")
 _VARIABLES = {
@@ -26,13 +26,13 @@ _VARIABLES = {
     **{color: f"--series-{number}" for number, color in enumerate(SERIES, 1)},
 }  # fmt: skip
 
-# A chart is as wide as a phone and is never scaled down, so its text stays as large as the page's.
+# The width of a phone: a chart is never scaled down, so its text stays as large as the page's.
 WIDTH_PIXELS = 350
 _LONGEST_LABEL = 40
 _PIXELS_PER_INCH = 72.0  # matplotlib's SVG backend counts in points
 
 _STYLE: Any = {
-    "text.parse_math": False,  # a name may hold a dollar
+    "text.parse_math": False,  # a name may contain a dollar sign
     "svg.fonttype": "none",
     "svg.hashsalt": "ffn-export",
     "font.family": "sans-serif",
@@ -55,7 +55,7 @@ _SIZE = re.compile(r'(<svg[^>]*?) width="([\d.]+)pt" height="([\d.]+)pt"', re.DO
 
 @contextmanager
 def figure(height: float) -> Iterator[tuple[Figure, Axes]]:
-    """Give a figure of the usual width and a height in CSS pixels, with one pair of axes."""
+    """Yield a figure of the usual width, with one pair of axes; ``height`` is in CSS pixels."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -68,7 +68,7 @@ def figure(height: float) -> Iterator[tuple[Figure, Axes]]:
 
 
 def label(text: str) -> str:
-    """Return a name as a label: fonts have no control characters, and a chart has no room for more."""
+    """Return a name as a label, with control characters escaped and long names cut."""
     shown = visible(text)
     return shown if len(shown) <= _LONGEST_LABEL else f"{shown[:_LONGEST_LABEL]}…"
 
@@ -78,8 +78,8 @@ def to_svg(drawn: Figure, name: str, title: str) -> str:
 
     Args:
         drawn: The figure.
-        name: Unique on the page: it keeps the identifiers of one chart apart from those of another.
-        title: What the chart shows, for who cannot see it.
+        name: Name unique on the page, as the prefix of the chart's identifiers.
+        title: Description of the chart for screen readers.
     """
     buffer = io.StringIO()
     nobody = dict.fromkeys(("Date", "Creator", "Format", "Type"))

@@ -1,4 +1,4 @@
-"""Errors of a runtime, one line a case: its own, PyTorch's, and what is allowed."""
+"""Chart of a runtime's errors, one line for each case: its error, PyTorch's, and the bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.reports.html import chart
 from ffn_export.reports.overview import worst_output
 
-# Errors below show as this one: no rounding is that small, and a logarithm has no zero.
+# Smaller errors are drawn at this one: no rounding is this small, and a logarithmic axis has no zero.
 _LEAST = 0.05
 _ROW_PIXELS = 17
 _FRAME_PIXELS = 78
@@ -23,14 +23,14 @@ _COLORS: dict[CaseStatus, str] = {
 
 @dataclass(frozen=True)
 class ErrorRow:
-    """One case.
+    """A case.
 
     Attributes:
-        case: Its name.
-        status: Its verdict.
-        error: The error; infinite where nothing could be compared, NaN where it is NaN.
-        allowed: What is allowed of it.
-        own: PyTorch's own; None where what was declared does not ask for it.
+        case: Name of the case.
+        status: Verdict of the case.
+        error: Error; infinite if nothing could be compared, NaN if it is NaN.
+        allowed: Bound of the error.
+        own: PyTorch's error; None if the declared tolerance does not use it.
     """
 
     case: str
@@ -42,12 +42,12 @@ class ErrorRow:
 
 @dataclass(frozen=True)
 class ErrorChart:
-    """All cases of one runtime that were compared.
+    """All compared cases of one runtime.
 
     Attributes:
-        runtime: Its name.
-        unit: What its numbers are in.
-        rows: One a case.
+        runtime: Name of the runtime.
+        unit: Unit of the numbers.
+        rows: One row for each case.
     """
 
     runtime: str
@@ -85,7 +85,7 @@ def _row(case: CaseResult, tolerances: Tolerances) -> ErrorRow:
 
 
 def error_svg(shown: ErrorChart, name: str) -> str:
-    """Draw it; ``name`` is unique on the page."""
+    """Return the chart as SVG; ``name`` is unique on the page."""
     rows = shown.rows
     with chart.figure(_FRAME_PIXELS + _ROW_PIXELS * len(rows)) as (drawn, axes):
         numbers = [n for row in rows for n in (row.error, row.allowed, row.own) if n is not None and math.isfinite(n)]
@@ -123,7 +123,7 @@ def _columns(points: Sequence[tuple[float, int]]) -> tuple[list[float], list[int
 
 
 def _least(shown: ErrorChart) -> float:
-    """Return the left end: the usual one in ulps, else a little below the smallest error that is one."""
+    """Return the left end of the axis: a constant for ulps, else half the smallest positive error or bound."""
     if shown.unit.endswith("(ulp)"):
         return _LEAST
     positive = [row.error for row in shown.rows if 0 < row.error < math.inf]

@@ -1,4 +1,4 @@
-"""Latency over the number of tokens: a line a runtime, and a broken one for its times with copies."""
+"""Chart of latency over tokens: a line for each runtime, dashed for times with copies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MARKERS = "os^Dv"
 
 
 def latency_svg(result: LatencyResult, name: str) -> str | None:
-    """Draw it, with the limit of the machine below; None where there are no two sizes to draw a line between."""
+    """Return the chart as SVG, with the limit of the machine; None for fewer than two numbers of tokens."""
     measured = sorted(result.measurements, key=lambda each: each.tokens)
     counts = sorted({each.tokens for each in measured})
     if len(counts) < 2:

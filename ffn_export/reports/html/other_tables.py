@@ -1,4 +1,4 @@
-"""The tables of latency, fusion, tuning, bisection and environment."""
+"""HTML tables of latency, fusion, tuning, bisection and environment."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ffn_export.tuning.result import TuningResult
 
 
 def latency_table(result: LatencyResult) -> Table:
-    """One row for each set of sizes and runtime, and one more where it was timed with copies."""
+    """Return one row for each set of sizes and runtime, and another if it was timed with copies."""
     numbers = latency.headers(result, " ")
     titles = ("sizes", "runtime", *numbers, "verdict")
     return table("Latency", titles, latency.rows(result), numbers=numbers, verdicts=("verdict",))
 
 
 def sites_table(report: FusionReport) -> Table:
-    """One row a site."""
+    """Return one row for each site."""
     headers = ("site", "status", "d_model", "d_ff", "form", "rule or reason", "name")
     rows = (
         (
@@ -37,14 +37,14 @@ def _width(size: int | None) -> str:
 
 
 def tuning_table(result: TuningResult) -> Table:
-    """One row for each thing that was tried, and one for the rounds that were held out."""
+    """Return one row for each move, and one for the held-out rounds."""
     numbers = tuning.headers(result)
     headers = ("tried", *numbers, "outcome", "why")
     return table(f"Tried, with its {tuning.CAPTION}", headers, tuning.rows(result), numbers=numbers)
 
 
 def bisection_tables(bisection: Bisection) -> list[Table]:
-    """The part that is named for the difference, and what else is over its budget."""
+    """Return a table of the part named for the difference, and one of other parts over their budget."""
     tables = []
     if bisection.part is not None:
         tables.append(table("Guilty", ("what", "found"), part_rows(bisection.part)))
@@ -55,7 +55,7 @@ def bisection_tables(bisection: Bisection) -> list[Table]:
 
 
 def environment_table(environment: Environment) -> Table:
-    """Processor, threads, system and versions."""
+    """Return processor, threads, system and versions."""
     rows = [
         ("processor", environment.processor),
         ("threads", str(environment.threads)),

@@ -1,4 +1,4 @@
-"""Puts the page together; what it says is in the tables and charts beside this, how it looks in ``templates``."""
+"""Assemble the HTML page from the tables and charts of this package and the template in ``templates``."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def html_page(
 
     Args:
         result: The verification.
-        latency: The timing of the model, where there is one.
-        fusion: What became of each site, where the model was fused here.
-        sites: The nodes of fused sites, before and after.
-        commands: What does it again, each a line for the shell; None means what the result knows of that.
-        bisection: Where it went wrong, where that was asked.
-        tuning: What was tried, where the form was chosen by measuring.
+        latency: Timing of the model, or None.
+        fusion: Fusion report, or None.
+        sites: Graphs of fused sites, before and after fusing.
+        commands: Shell commands that run it again, one a line; None means the one from :mod:`commands`.
+        bisection: The bisection, if one was requested.
+        tuning: Tuning result, if the form was chosen by measuring.
     """
     charts = error_charts(result)
     return _template().render(
@@ -124,14 +124,14 @@ def _template() -> Template:
 
 
 def _shown(value: Any) -> Any:
-    """Return a value for a place in the page: text that may come from a file shows its control characters."""
+    """Return a value for the template, with control characters escaped in text, which may come from a file."""
     from markupsafe import Markup
 
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _markup(svg: str) -> Any:
-    """Return what is markup already, so that it is not escaped again."""
+    """Mark SVG as markup, so that the template does not escape it."""
     from markupsafe import Markup
 
     return Markup(svg)

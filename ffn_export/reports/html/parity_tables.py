@@ -1,4 +1,4 @@
-"""The tables that show a verification."""
+"""HTML tables of a verification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MORE = ("conditioning (ulp)", "relative L2", "SNR (dB)", "cosine", "NaN", "Inf"
 
 
 def runtimes_table(result: ParityResult) -> Table:
-    """One row a runtime, with the case that is nearest to its bound."""
+    """Return one row for each runtime, with its worst case."""
     headers = ("runtime", "verdict", *STATUSES, *_ERROR, "worst case")
     rows = (
         (r.runtime, r.verdict, *(str(r.counts[s]) for s in STATUSES), r.error, r.allowed, r.factor, r.own, r.case)
@@ -26,13 +26,13 @@ def runtimes_table(result: ParityResult) -> Table:
 
 
 def checks_table(result: ParityResult) -> Table:
-    """One row for interface, weights, properties and each runtime that is missing."""
+    """Return one row for each check and each unavailable runtime."""
     rows = ((row.name, row.verdict, row.found) for row in check_rows(result))
     return table("Other checks", ("check", "verdict", "found"), rows, verdicts=("verdict",))
 
 
 def failing_table(result: ParityResult) -> Table:
-    """Every output of every failed case, with its numbers."""
+    """Return one row for each failing output, and each error, of the failed cases."""
     headers = ("case", "runtime", "output", *_ERROR, "worst at", "seed", "inputs saved as", "problem")
     rows = (
         row for case in result.cases if case.status(result.tolerances) == "failed" for row in _failing(case, result)
@@ -54,7 +54,7 @@ def _failing(case: CaseResult, result: ParityResult) -> Iterator[tuple[str, ...]
 
 
 def cases_table(result: ParityResult, runtime: str) -> Table:
-    """Every case of one runtime with all that was measured."""
+    """Return all outputs of all cases of one runtime, with all measures."""
     headers = ("case", "verdict", "output", *_ERROR, *_MORE, "worst at")
     numbers = (*_ERROR, *_MORE)
     rows = (row for case in result.cases if case.runtime == runtime for row in _measured(case, result.tolerances))
@@ -84,7 +84,7 @@ def _errors(output: OutputMetrics, tolerances: Tolerances) -> tuple[str, str, st
 
 
 def _without_number(output: OutputMetrics, failure: str) -> str:
-    """Return why it fails where the numbers beside do not say it."""
+    """Return why an output fails if its numbers do not show it, else an empty string."""
     return failure if output.problem is not None or output.unexpected else ""
 
 
@@ -94,7 +94,7 @@ def _index(output: OutputMetrics) -> str:
 
 
 def weights_table(result: ParityResult) -> Table:
-    """Every initialiser that was traced to a parameter."""
+    """Return one row for each traced initializer, each untraced constant, and each parameter in no constant."""
     headers = (
         "initializer",
         "verdict",
@@ -122,7 +122,7 @@ def weights_table(result: ParityResult) -> Table:
 
 
 def properties_table(result: ParityResult) -> Table:
-    """Every property that a runtime was asked for."""
+    """Return one row for each property checked on a runtime."""
     headers = ("property", "verdict", "runtime", "output", "difference (ulp)", "allowed (ulp)", "found")
     rows = []
     for p in result.properties:
@@ -134,7 +134,7 @@ def properties_table(result: ParityResult) -> Table:
 
 
 def placement_table(result: ParityResult) -> Table:
-    """Where the nodes of each runtime ran, and in which precision, as far as the runtime tells."""
+    """Return device, number of nodes and precision of each runtime, as far as the runtime reports them."""
     rows = [
         (runtime, where, str(nodes), result.precision.get(runtime, ""))
         for runtime, places in result.placement.items()

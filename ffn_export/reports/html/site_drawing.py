@@ -1,7 +1,10 @@
-"""Places the boxes of a site's graph in layers, from the top down (Sugiyama, Tagawa and Toda 1981).
+"""Lay out a site's graph in layers, from top to bottom (Sugiyama, Tagawa and Toda 1981).
 
-A site has a dozen nodes, so the simplest form of each step does: longest paths make the layers, edges
-that skip layers get a bend in each, and boxes are ordered by the mean of what leads to them.
+A site has about a dozen nodes, so the simplest variant of each step is enough:
+
+1. Longest paths define the layers.
+2. An edge that skips layers gets a bend in each.
+3. Boxes are ordered by the mean position of their neighbours.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Boxes, and the paths of the edges between them as SVG writes them."""
+    """Boxes, and the edges between them as SVG paths."""
 
     width: float
     height: float
@@ -74,18 +77,18 @@ def _slot(place: Place) -> _Slot:
 
 
 def _layers(graph: OperatorGraph) -> list[int]:
-    """Return the layer of each box: one below the lowest of what leads to it."""
+    """Return the layer of each box: one below its lowest predecessor."""
     layer = [0] * len(graph.places)
     for source, target in sorted(graph.edges, key=lambda edge: edge[1]):
         layer[target] = max(layer[target], layer[source] + 1)
-    for index, place in enumerate(graph.places):  # what comes in stands right above where it is first read
+    for index, place in enumerate(graph.places):  # an input is placed right above its first reader
         if place.kind == "input":
             layer[index] = min((layer[t] for s, t in graph.edges if s == index), default=1) - 1
     return layer
 
 
 def _arrange(layers: list[list[_Slot]], chains: list[list[_Slot]]) -> float:
-    """Order each layer, give its slots their places from left to right, and return the width of all."""
+    """Order each layer, place its slots from left to right, and return the total width."""
     above: dict[int, list[_Slot]] = {}
     below: dict[int, list[_Slot]] = {}
     for upper, lower in ((a, b) for chain in chains for a, b in pairwise(chain)):
@@ -109,7 +112,7 @@ def _arrange(layers: list[list[_Slot]], chains: list[list[_Slot]]) -> float:
 
 
 def _spread(layer: list[_Slot]) -> None:
-    """Move slots apart as far as they need, and the layer back to where it wanted to be."""
+    """Move slots apart until they do not overlap, and move the layer back to its mean position."""
     wanted = fmean(slot.x for slot in layer) if layer else 0.0
     for left, right in pairwise(layer):
         right.x = max(right.x, left.x + (left.width + right.width) / 2 + _GAP)
@@ -120,7 +123,7 @@ def _spread(layer: list[_Slot]) -> None:
 
 
 def _stack(layers: list[list[_Slot]]) -> float:
-    """Give the layers their heights, and return the height of all."""
+    """Place the layers from top to bottom, and return the total height."""
     y = 1.0
     for layer in layers:
         tallest = max((slot.height for slot in layer), default=0.0)
@@ -133,7 +136,7 @@ def _stack(layers: list[list[_Slot]]) -> float:
 
 
 def _path(chain: list[_Slot]) -> str:
-    """Return an edge as SVG writes it: upright where it leaves, passes and arrives."""
+    """Return an edge as an SVG path that is vertical at its ends and bends."""
     first = chain[0]
     x, y = first.x, first.y + first.height
     parts = [f"M{x:.1f} {y:.1f}"]

@@ -1,4 +1,4 @@
-"""A table of the page, as plain text; the template writes it down."""
+"""A table of the page as plain text, which the template renders."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Cell:
     """A cell.
 
     Attributes:
-        text: What it says.
-        status: A verdict, which colours it; empty for none.
-        is_number: Whether it is set to the right.
+        text: Content.
+        status: Verdict that sets the colour; empty for none.
+        is_number: Whether it is right-aligned.
     """
 
     text: str
@@ -26,9 +26,9 @@ class Table:
     """A table; the first cell of a row is its heading.
 
     Attributes:
-        caption: What it shows.
+        caption: Caption.
         headers: Title of each column, with the unit of its numbers.
-        rows: The cells.
+        rows: Cells of each row.
     """
 
     caption: str
@@ -44,14 +44,14 @@ def table(
     numbers: Sequence[str] = (),
     verdicts: Sequence[str] = (),
 ) -> Table:
-    """Make a table, without the columns in which nothing stands.
+    """Make a table without its empty columns.
 
     Args:
-        caption: What it shows.
+        caption: Caption.
         headers: Title of each column.
-        rows: The cells as text.
-        numbers: The headers of columns of numbers.
-        verdicts: The headers of columns whose text is a verdict.
+        rows: Cells of each row as text.
+        numbers: Headers of columns of numbers.
+        verdicts: Headers of columns of verdicts.
     """
     filled = list(rows)
     shown = [column for column in range(len(headers)) if any(row[column] for row in filled)]

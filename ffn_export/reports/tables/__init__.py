@@ -1,4 +1,4 @@
-"""Results as tables for a console: one function a result, each returning something that rich prints."""
+"""Results as console tables: one function for each kind of result, which returns a rich renderable."""
 
 from __future__ import annotations
 

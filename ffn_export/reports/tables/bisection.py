@@ -1,4 +1,4 @@
-"""Where a model first differs from its reference."""
+"""Console table of a bisection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STYLES: dict[Verdict, str] = {
 
 
 def bisection_table(bisection: Bisection) -> RenderableType:
-    """Return the verdict in one line, the part that is named for it, and what else is over its budget."""
+    """Return the verdict in one line, the part named for it, and other parts over their budget."""
     lines: list[RenderableType] = [
         Text.assemble("bisection: ", Text(bisection.reason, _STYLES[bisection.verdict])),
     ]

@@ -1,4 +1,4 @@
-"""Two models side by side."""
+"""Console tables of the difference of two models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STYLES = {"equal": GOOD, "changed": BAD, "only in A": UNSURE, "only in B": UNSU
 
 
 def difference_table(difference: Difference) -> RenderableType:
-    """Return properties, operators and weights of both, and the measurements where both are bundles."""
+    """Return properties, operators and weights of both models, and the measurements if both are bundles."""
     a, b = difference.a, difference.b
     return Group(
         Text("the models differ" if difference.differs else "the models are the same"),
@@ -63,7 +63,7 @@ def _operators(a: Side, b: Side) -> Table:
 
 
 def _weights(difference: Difference) -> Iterator[RenderableType]:
-    """One line for all weights, and one row for each that is not the same under the same name."""
+    """Yield one line for all weights, and a row for each that is changed, renamed, transposed or unpaired."""
     counts = ", ".join(f"{n} {status}" for status in STATUSES if (n := difference.count(status)))
     yield Text(f"weights: {counts or 'none'}")
     told = [pair for pair in difference.weights if pair.status != "equal" or pair.renamed or pair.transposed]
@@ -84,7 +84,7 @@ def _status(pair: WeightPair) -> str:
 
 
 def _measured(a: Side, b: Side) -> Iterator[RenderableType]:
-    """Return what the manifests of two bundles say was measured, each on its own machine."""
+    """Yield the measurements in the manifests of two bundles, which may come from different machines."""
     if a.parity is None or b.parity is None:
         return
     table = new_table("measured", "A", "B", numbers=("A", "B"))

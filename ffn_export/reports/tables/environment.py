@@ -1,4 +1,4 @@
-"""The line under a table that says what its numbers were measured on."""
+"""The line under a console table that describes the environment of its numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was exported."""
+"""Console table of an export."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def export_table(
     target: str | None = None,
     path: str | None = None,
 ) -> Table:
-    """Return one row a property.
+    """Return one row for each property.
 
     Args:
-        name: The model's name.
-        source: The preset or spec it was made from.
-        inputs: Each input as a spec writes it: ``x:float32[batch,seq,512]``.
-        outputs: Each output, likewise.
+        name: Name of the model.
+        source: SPEC of the model.
+        inputs: Inputs as specs: ``x:float32[batch,seq,512]``.
+        outputs: Outputs as specs.
         opset: Version of the default operator set.
-        weights_bytes: Size of all initialisers.
+        weights_bytes: Size of all initializers.
         nodes: Number of nodes.
-        target: What the graph was fused for.
-        path: Where it was written.
+        target: Target of the fused graph.
+        path: Path of the written file.
     """
     table = new_table("property", "value")
     add_row(table, "name", name)

@@ -1,4 +1,4 @@
-"""What a fusion did, site by site."""
+"""Console table of a fusion, site by site."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHECK_STYLES: dict[CheckStatus, str] = {"passed": GOOD, "rolled back": BAD, "not
 
 
 def fusion_table(report: FusionReport) -> RenderableType:
-    """Return a summary line, one row a site with its form and the rule or reason for it, and the check's line."""
+    """Return a summary line, a row for each site with its form and rule or reason, and the check's line."""
     summary = Text(_summary(report))
     if not report.sites:
         return Group(summary, Text(report.explain()), _check(report.check))

@@ -1,4 +1,4 @@
-"""What a model holds: properties, operators, weights, sites."""
+"""Console tables of an inspection: properties, operators, weights, sites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BYTES = "size\n(bytes)"
 
 
 def inspection_table(inspection: Inspection) -> RenderableType:
-    """Return one table a question: what it is, of what operators, where its bytes are, what fusing would do."""
+    """Return tables of properties, operators, sizes of weights, and sites before and after fusing."""
     return Group(
         _properties(inspection),
         *(Text(note, UNSURE) for note in inspection.notes),

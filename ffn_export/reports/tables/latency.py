@@ -1,4 +1,4 @@
-"""What was timed, beside the baseline."""
+"""Console table of a timing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _STYLES = {"baseline": QUIET, "tie": UNSURE, "faster": GOOD, "slower": BAD, "inc
 
 
 def latency_table(result: LatencyResult) -> RenderableType:
-    """Return one row for each set of sizes and runtime, and what they were measured on.
+    """Return one row for each set of sizes and runtime, and the environment.
 
-    A ratio below 1 is faster than the baseline; where its interval holds 1 the row says ``tie``, and one that says
-    nothing is ``inconclusive`` and not shown. What was timed with
-    copies has a row of its own.
+    A ratio below 1 is faster than the baseline. If its interval holds 1, the verdict is ``tie``. An ``inconclusive``
+    ratio is not shown. A runtime timed with copies has another row.
     """
     numbers = latency.headers(result, "\n")
     table = new_table("sizes", "runtime", *numbers, "verdict", numbers=numbers)

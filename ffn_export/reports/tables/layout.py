@@ -1,6 +1,6 @@
-"""How every table looks. Cells are ``Text``, which rich never parses for markup, on any console.
+"""Layout of every console table. Cells are ``Text``, which rich never parses for markup.
 
-Control characters are escaped before a table is laid out, so that the columns of names that hold some are aligned.
+Control characters are escaped before the layout, so that columns stay aligned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def new_table(*headers: str, numbers: Collection[str] = ()) -> Table:
 
     Args:
         headers: Title of each column, with the unit of its numbers.
-        numbers: The headers of the columns that are aligned right.
+        numbers: Headers of the right-aligned columns.
     """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for header in headers:
@@ -31,5 +31,5 @@ def new_table(*headers: str, numbers: Collection[str] = ()) -> Table:
 
 
 def add_row(table: Table, *cells: str | Text) -> None:
-    """Add a row; a string is taken literally."""
+    """Add a row; a string is literal text."""
     table.add_row(*(Text(visible(cell)) if isinstance(cell, str) else cell for cell in cells))

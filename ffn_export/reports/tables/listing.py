@@ -1,4 +1,4 @@
-"""Plain lists: rows of strings under headers."""
+"""Console tables of presets and of findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERDICTS = {"ok": GOOD, "note": QUIET, "problem": BAD}
 
 
 def presets_table(rows: Iterable[Sequence[str]]) -> Table:
-    """Return one row a preset: name, inputs, summary, source."""
+    """Return one row for each preset: name, inputs, summary, source."""
     table = new_table("preset", "inputs", "what it is", "source")
     for row in rows:
         add_row(table, *row)
@@ -21,7 +21,7 @@ def presets_table(rows: Iterable[Sequence[str]]) -> Table:
 
 
 def findings_table(rows: Iterable[tuple[str, str, str]]) -> Table:
-    """Return one row a finding: subject, verdict (``ok``, ``note``, ``problem``), detail."""
+    """Return one row for each finding: subject, verdict (``ok``, ``note``, ``problem``), detail."""
     table = new_table("what", "verdict", "detail")
     for subject, verdict, detail in rows:
         add_row(table, subject, Text(verdict, style=_VERDICTS[verdict]), detail)

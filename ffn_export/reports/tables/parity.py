@@ -1,4 +1,4 @@
-"""The verdict of a verification, one row for each thing that was checked."""
+"""Console tables of a verification: a row for each runtime and each other check."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _headline(result: ParityResult) -> Text:
 
 
 def _runtimes(result: ParityResult) -> Table:
-    """Return one row a runtime; its worst error is the nearest to, or furthest over, what is allowed."""
+    """Return one row for each runtime, with its worst case."""
     table = new_table("runtime", "verdict", *_CASES, *_ERRORS, "worst case", numbers=(*_CASES, *_ERRORS))
     for row in runtime_rows(result):
         counts = [str(row.counts[status]) for status in STATUSES]
@@ -54,7 +54,7 @@ def _runtimes(result: ParityResult) -> Table:
 
 
 def _other_checks(result: ParityResult) -> Table:
-    """Return one row for interface, weights, properties and each runtime that is not available here."""
+    """Return one row for each check and each unavailable runtime."""
     table = new_table("check", "verdict", "found")
     for row in check_rows(result):
         add_row(table, row.name, _styled(row.verdict), row.found)

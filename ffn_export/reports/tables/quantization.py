@@ -1,4 +1,4 @@
-"""What quantising did, matrix by matrix."""
+"""Console table of a quantization, matrix by matrix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ffn_export.reports.tables.layout import UNSURE, add_row, new_table
 
 
 def quantization_table(report: QuantizationReport) -> RenderableType:
-    """Return a summary line, one row a matrix, one a product that was kept, and the warnings."""
+    """Return a summary line, a row for each matrix, a line for each product that was kept, and the warnings."""
     mib = [size / 2**20 for size in (report.bytes_before, report.bytes_after)]
     lines: list[RenderableType] = [
         Text(

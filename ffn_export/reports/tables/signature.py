@@ -1,4 +1,4 @@
-"""A graph input or output in one word, as a spec writes it."""
+"""Graph inputs and outputs as spec strings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 def signature(tensor: Mapping[str, Any]) -> str:
-    """Return ``x:float32[batch,seq,768]`` for a name, dtype and shape; ``[...]`` where the rank is unknown."""
+    """Return ``x:float32[batch,seq,768]`` for a name, dtype and shape; ``[...]`` if the rank is unknown."""
     dims = "..." if tensor["shape"] is None else ",".join(map(str, tensor["shape"]))
     return f"{tensor['name']}:{tensor['dtype']}[{dims}]"
 
 
 def opset_words(imports: Mapping[str, int]) -> str:
-    """Return ``20, com.microsoft 1``: the standard's version first, without its empty name."""
+    """Return ``20, com.microsoft 1``: the default domain first, without its empty name."""
     return ", ".join(f"{domain} {version}".strip() for domain, version in sorted(imports.items()))

@@ -1,4 +1,4 @@
-"""Many verifications, one row each."""
+"""Console table of several verifications."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ffn_export.reports.tables.layout import BAD, GOOD, UNSURE, add_row, new_tab
 
 
 def parity_summary_table(results: Mapping[str, ParityResult | str]) -> Table:
-    """Return one row a model.
+    """Return one row for each model.
 
     Args:
-        results: Name of a model -> its verification, or why it could not be verified.
+        results: Name of a model -> its verification, or the reason why it could not be verified.
     """
     numbers = ("cases", "worst error\n(ulp)")
     table = new_table("model", "verdict", *numbers, "judged by", "first failure or warning", numbers=numbers)

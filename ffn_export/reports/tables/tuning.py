@@ -1,4 +1,4 @@
-"""What was tried to make a model faster, and what was chosen."""
+"""Console table of a tuning result."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _STYLES = {"taken": GOOD, "chosen": GOOD, "refused": UNSURE}
 
 
 def tuning_table(result: TuningResult) -> RenderableType:
-    """Return one row for each thing that was tried, the lead on held-out rounds, and the choice.
+    """Return one row for each move, the lead on held-out rounds, and the choice.
 
-    Each ratio is the time over the best so far at that point; below 1 is faster.
+    Each ratio is the time over the best before the move; below 1 is faster.
     """
     numbers = tuning.headers(result)
     table = new_table("tried", *numbers, "outcome", "why", numbers=numbers)
