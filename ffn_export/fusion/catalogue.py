@@ -53,7 +53,7 @@ def _lines(rule: type[Rule]) -> Iterator[str]:
     yield f"{own}\n"
     first = next(each for each in EVERY if each.__module__ == rule.__module__)
     yield f"{_described(rule.__module__) if first is rule else f'As `{first.name}` above.'}\n"
-    # What several rules have in common is described in the file of their base.
+    # The file of a base class describes what its rules have in common.
     for base in rule.__bases__:
         if base is not Rule and base not in EVERY and base.__module__ != rule.__module__:
             yield f"{_described(base.__module__)}\n"

@@ -71,5 +71,5 @@ class Forms:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Forms:
-        """Read what :meth:`to_dict` wrote."""
+        """Read the data of :meth:`to_dict`."""
         return cls(frozenset(data["rules"]), data["chunk"], data["long_only"], frozenset(data.get("pieces", ())))

@@ -75,7 +75,7 @@ def tell_subgraphs(model: ir.Model) -> None:
 
 
 def ceiling(model: ir.Model) -> int:
-    """Return the highest opset that the model can be raised to without changing what any node computes."""
+    """Return the highest opset that the model can be raised to without changing the result of any node."""
     current = model.opset_imports.get("", HIGHEST_OPSET)
     # A function has opset imports of its own, which the checker requires to agree with the model's.
     nodes = [(node, current) for node in model.graph.all_nodes() if node.domain == ""]

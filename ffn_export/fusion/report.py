@@ -72,7 +72,7 @@ class Check:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Check:
-        """Read what :meth:`FusionReport.to_dict` wrote."""
+        """Read the data of :meth:`FusionReport.to_dict`."""
         return cls(**{**data, "sizes": tuple(data["sizes"])})
 
 
@@ -119,7 +119,7 @@ class FusionReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FusionReport:
-        """Read what :meth:`to_dict` wrote.
+        """Read the data of :meth:`to_dict`.
 
         Raises:
             ValueError: If counts are not named ``before`` and ``after``.

@@ -67,7 +67,7 @@ def _data(node: ir.Node) -> ir.Value | None:
 
 
 def _beside(node: ir.Node, data: ir.Value) -> list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
-    """Return the constant that a node adds; none where it has a single input."""
+    """Return the constant that a node adds; an empty list if it has a single input."""
     arrays = (constants.evaluate(value) for value in node.inputs if value is not data)
     return [array for array in arrays if array is not None]
 

@@ -1,4 +1,4 @@
-"""GELU -> ``com.microsoft::Gelu`` or ``FastGelu``, where the graph cannot be raised to the opset of ``Gelu``.
+"""GELU -> ``com.microsoft::Gelu`` or ``FastGelu``, if the graph cannot be raised to the opset of ``Gelu``.
 
 ONNX Runtime has both at any opset; the standard has ``Gelu`` from opset 20 on.
 """
