@@ -1,4 +1,4 @@
-"""Names of activations, read off their operators."""
+"""Name activations by their operators."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ffn_export.fusion.views import float_of, input_at, string_of
 
 _BY_OPERATOR = {operator: each for each in TABLE.values() for operator in each.operators}
 _BY_CHAIN = {each.chain: name for name, each in TABLE.items() if each.chain}
-# Names of those that no operator computes: several nodes are their only form.
+# Names of the activations that no single operator computes.
 CHAINED = frozenset(_BY_CHAIN.values())
 # Activation of ``FusedGemm`` -> the default of its alpha, which the kernel calls activation_alpha.
 FUSED_GEMM = {each.operators[0]: each.alpha for each in TABLE.values() if each.in_fused_gemm}
 _SLOPES = {operator: _BY_OPERATOR[operator].alpha or 0.0 for operator in ("Swish", "com.microsoft::QuickGelu")}
 
-# Operators that compute each number of their result from the numbers in its place.
+# Element-wise operators.
 ELEMENTWISE: frozenset[Operator] = OPERATORS | standard(
     "Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Reciprocal", "Neg", "Abs", "Exp", "Log", "Erf", "Min", "Max", "Sign",
     "Where", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Not", "And", "Or", "PRelu", "Sum",
@@ -31,11 +31,11 @@ def activation_name(activated: Sequence[ir.Node], pieces: Sequence[ir.Node]) -> 
     """Name the activation of a feed-forward.
 
     Args:
-        activated: Its first products, where they hold the activation (``FusedGemm``).
-        pieces: The nodes of the activation besides.
+        activated: First products that hold the activation (``FusedGemm``).
+        pieces: Further nodes of the activation.
 
     Returns:
-        The name in the reference modules, or None where it is another function.
+        The name in the reference modules, or None if it is another function.
     """
     words = [string_of(node, "activation", "") or "" for node in activated]
     chain = (*words, *(SQUARE if _squares(node) else node.op_type for node in pieces))
@@ -45,7 +45,7 @@ def activation_name(activated: Sequence[ir.Node], pieces: Sequence[ir.Node]) -> 
 
 
 def operator_activation(node: ir.Node) -> str | None:
-    """Name the activation that a node computes by itself; None where it is none."""
+    """Name the activation that a single node computes; None if it computes none."""
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
     if operator in _SLOPES:
         x = input_at(node, 0)
@@ -65,7 +65,7 @@ def _squares(node: ir.Node) -> bool:
 
 
 def _swish_in_pieces(pieces: Sequence[ir.Node]) -> str | None:
-    """Name a swish that stands there as products and a sigmoid."""
+    """Name a swish that is decomposed into products and a sigmoid."""
     operators = sorted(node.op_type for node in pieces)
     sigmoid = next((node for node in pieces if node.op_type == "Sigmoid"), None)
     last = pieces[-1] if pieces else None
@@ -84,7 +84,7 @@ def _swish_in_pieces(pieces: Sequence[ir.Node]) -> str | None:
 
 
 def _swish(alpha: float, dtype: ir.DataType | None) -> str:
-    """Name the slope; it may have been rounded to the dtype of the graph."""
+    """Name the swish of a slope, which may have been rounded to the dtype of the graph."""
     for operator, known in _SLOPES.items():
         if abs(alpha - known) <= constants.rounding(known, dtype or ir.DataType.FLOAT):
             return _BY_OPERATOR[operator].name

@@ -1,6 +1,6 @@
-"""Rewrites single nodes for a later opset, where their operator keeps its meaning and changes its interface.
+"""Rewrite single nodes for a later opset, where an operator keeps its meaning and changes its interface.
 
-What is here is what transformers are made of; each adapter says of which nodes it can be sure.
+Covers the operators of transformers. Each adapter tells which nodes it can rewrite.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Adapter:
     """How to raise a node past one version of its operator.
 
     Attributes:
-        since: The opset that brought the version.
-        adapt: Rewrites the node in place, with names that are new in the model.
-        can: Whether the node means the same after that.
+        since: Opset that introduced the version.
+        adapt: Function that rewrites the node in place, with new names from ``Names``.
+        can: Function that tells whether the node has the same meaning afterwards.
     """
 
     since: int
@@ -31,7 +31,7 @@ class Adapter:
 
 
 def _attribute_to_input(name: str) -> Callable[[ir.Node, Names], None]:
-    """Return what moves an attribute of integers to the second input."""
+    """Return an adapter that moves an attribute of integers to the second input."""
 
     def adapt(node: ir.Node, names: Names) -> None:
         attribute = node.attributes.pop(name, None)
@@ -39,7 +39,7 @@ def _attribute_to_input(name: str) -> Callable[[ir.Node, Names], None]:
             return
         array = np.asarray(attribute.as_ints(), np.int64)
         value = node.outputs[0]
-        # A node and not an initialiser: it works in the body of a function too.
+        # A node and no initialiser, because a function body has none.
         node_name = names.node(f"{node.name or node.op_type}_{name}")
         constant = ir.node("Constant", [], {"value": ir.tensor(array)}, name=node_name)
         constant.outputs[0].name = names.value(f"{value.name}_{name}")
@@ -53,7 +53,7 @@ def _attribute_to_input(name: str) -> Callable[[ir.Node, Names], None]:
 
 
 def _count_outputs(node: ir.Node, names: Names) -> None:
-    """Say how many equal parts a Split makes, where it does not say how large they are."""
+    """Set the number of equal parts of a Split that states no sizes."""
     del names
     if len(node.inputs) < 2 or node.inputs[1] is None:
         node.attributes["num_outputs"] = ir.AttrInt64("num_outputs", len(node.outputs))
@@ -65,7 +65,7 @@ def _say_last_axis(node: ir.Node, names: Names) -> None:
 
 
 def _is_over_the_last_axis(node: ir.Node) -> bool:
-    """Whether a Softmax, which flattened all axes from its own on, has only the last one to flatten."""
+    """Whether a Softmax, which flattened all axes from its axis on, is over the last axis alone."""
     x = node.inputs[0] if node.inputs else None
     if x is None or x.shape is None:
         return int_of(node, "axis", 1) == -1
@@ -77,18 +77,18 @@ def _says_nothing(node: ir.Node, names: Names) -> None:
 
 
 def _is_of_floats(node: ir.Node) -> bool:
-    """Whether an Erf has a dtype that it has kept: of integers it was taken away, and nothing else changed."""
+    """Whether an Erf has a floating-point dtype; integers were removed, and nothing else changed."""
     x = node.inputs[0] if node.inputs else None
     return x is not None and x.dtype is not None and x.dtype.is_floating_point()
 
 
 def _has_one_output(node: ir.Node) -> bool:
-    """Whether a BatchNormalization is one of inference, which its outputs told before an attribute did."""
+    """Whether a BatchNormalization is for inference; before an attribute, its number of outputs told that."""
     return not any(value.name or value.uses() for value in node.outputs[1:])
 
 
 def _is_stated(name: str) -> Callable[[ir.Node], bool]:
-    """Return what asks whether an attribute is a value, and no reference to an attribute of a function's call."""
+    """Return a function that tells whether an attribute is a value, and no reference to a function's attribute."""
 
     def can(node: ir.Node) -> bool:
         attribute = node.attributes.get(name)

@@ -1,11 +1,11 @@
-"""Reads a value as a product, a sum or a polynomial, whatever nodes spell it.
+"""Read a value as a product, a sum or a polynomial, whatever nodes spell it.
 
 ``Mul(x, Reciprocal(Sqrt(v)))``, ``Div(x, Sqrt(v))`` and ``Mul(x, Pow(v, -0.5))`` are one product:
-``x * v^(-1/2)``. Rules recognise functions in these terms, so operand order, association, and the choice
-between an operation and its inverse are settled here, once.
+``x * v^(-1/2)``. Rules recognise functions in these terms, so they need not handle operand order, association, or the
+choice between an operation and its inverse.
 
-Reading stops at graph boundaries, at values that the caller names, and after ``_BUDGET`` nodes, so that a
-visit costs the same however large the graph is.
+Reading stops at graph boundaries, at values that the caller names, and after ``_BUDGET`` nodes, so that the cost of a
+visit does not depend on the size of the graph.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ class Coefficient:
     """The constant part of a product.
 
     Attributes:
-        number: Its value.
-        rounding: How far relative to itself it may be from the number that was meant, given the dtypes
-            that its constants are rounded to.
-        count: How many of its constants may be rounded: 0.5 and 3 are what they say in every dtype.
-        rank: Highest rank among them, each of one element: broadcasting may widen by it.
+        number: Value of the coefficient.
+        rounding: Largest relative rounding error, from the dtypes of its constants.
+        count: Number of constants that may be rounded; 0.5 and 3 are exact in every dtype.
+        rank: Highest rank of its constants of one element, by which broadcasting may widen the result.
     """
 
     number: float = 1.0
@@ -43,7 +42,7 @@ class Coefficient:
     rank: int = 0
 
     def times(self, other: Coefficient, sign: int = 1) -> Coefficient | None:
-        """Multiply by another, or divide by it where ``sign`` is -1; None for a division by zero."""
+        """Multiply by another, or divide by it if ``sign`` is -1; None for a division by zero."""
         if sign < 0 and other.number == 0:
             return None
         return Coefficient(
@@ -54,18 +53,18 @@ class Coefficient:
         )
 
     def scaled(self, factor: float) -> Coefficient:
-        """Multiply by a number that is what it says, such as a sign."""
+        """Multiply by an exact number, such as a sign."""
         return replace(self, number=factor * self.number)
 
     @property
     def is_known(self) -> bool:
-        """Whether it is made of constants that nobody can change."""
+        """Whether all its constants are fixed, so that no caller can change them."""
         return not math.isnan(self.number)
 
     def equals(self, expected: float) -> bool:
         """Whether it is ``expected``, up to the rounding of its constants.
 
-        A single rounded constant where the number could be stated exactly is another number.
+        If ``expected`` is exact in every dtype, a single rounded constant near it is another number.
         """
         slack = self.rounding if self.count > 1 or not constants.is_exact(expected) else 0.0
         return abs(self.number - expected) <= (slack + 1e-12) * abs(expected)
@@ -79,9 +78,9 @@ class Product:
     """A value as ``coefficient * factor^exponent * ...``; without factors it is a constant.
 
     Attributes:
-        coefficient: The constant part.
-        factors: Values that are not taken apart further, with their exponents.
-        nodes: The nodes that were read, from the end backwards.
+        coefficient: Constant part.
+        factors: Values that are not read further, with their exponents.
+        nodes: Nodes that were read, from the end backwards.
     """
 
     coefficient: Coefficient
@@ -89,17 +88,17 @@ class Product:
     nodes: tuple[ir.Node, ...] = ()
 
     def scaled(self, factor: float) -> Product:
-        """Multiply by a number that is what it says, such as a sign."""
+        """Multiply by an exact number, such as a sign."""
         return replace(self, coefficient=self.coefficient.scaled(factor))
 
 
 def product(value: ir.Value, graph: object, stop: Collection[ir.Value] = ()) -> Product:
-    """Read a value as a product; one that is none is its own only factor.
+    """Read a value as a product. A value that is no product is the only factor.
 
     Args:
-        value: What to read.
-        graph: The graph in which nodes may be read; others are not taken apart.
-        stop: Values that are not taken apart.
+        value: Value to read.
+        graph: Graph whose nodes may be read.
+        stop: Values that are not read further.
     """
     return _whole_product(value, graph, frozenset(stop))
 
@@ -129,7 +128,7 @@ def _product(value: ir.Value, graph: object, stop: Collection[ir.Value], budget:
         return _combined(node, Product(ONE, {}), _product(inputs[0], graph, stop, budget), -1) or atom
     exponent = exponent_of(node)
     if exponent is not None:
-        # A root is taken of a value as it is: sqrt(a * a) is |a|, so only whole powers go inside.
+        # Only whole powers are applied to the factors: sqrt(a * a) is |a|.
         if exponent.is_integer():
             inner = _product(inputs[0], graph, stop, budget)
             if inner.coefficient == ONE:
@@ -142,9 +141,9 @@ def _product(value: ir.Value, graph: object, stop: Collection[ir.Value], budget:
 def terms(
     value: ir.Value, graph: object, stop: Collection[ir.Value] = (), *, most: int
 ) -> tuple[tuple[Product, ...], list[ir.Node]]:
-    """Read a value as a sum of products, and return the nodes of the sum; one that is none is its only term.
+    """Read a value as a sum of products, and return them with the nodes of the sum.
 
-    There are none where a sum has more than ``most`` terms: reading ends there, however many more there would be.
+    A value that is no sum is the only term. A sum of more than ``most`` terms returns no terms.
     """
     nodes: list[ir.Node] = []
     found: list[Product] = []
@@ -178,11 +177,11 @@ class Polynomial:
         )
 
     def scaled(self, factor: float) -> Polynomial:
-        """Multiply by a number that is what it says, such as a sign."""
+        """Multiply by an exact number, such as a sign."""
         return replace(self, coefficients={power: c.scaled(factor) for power, c in self.coefficients.items()})
 
     def same_powers(self, expected: Mapping[int, float]) -> bool:
-        """Whether it has the same exponents, so that only its constants may differ."""
+        """Whether it has the same exponents, whatever its coefficients."""
         return self.coefficients.keys() == expected.keys()
 
     @property
@@ -192,7 +191,7 @@ class Polynomial:
 
 
 def polynomial(value: ir.Value, x: ir.Value, graph: object) -> Polynomial | None:
-    """Read a value as a polynomial in ``x``, or return None where it holds anything else."""
+    """Read a value as a polynomial in ``x``, or return None if it depends on anything else."""
     return _polynomial(value, x, graph, [_BUDGET])
 
 
@@ -223,7 +222,7 @@ def _polynomial(value: ir.Value, x: ir.Value, graph: object, budget: list[int]) 
         result = {power: c.scaled(-1) for power, c in first.items()}
     elif len(known) == 2:
         result = _binary(node, first, known[1].coefficients)
-    # No function here is of a higher degree, and each squaring of one would take four times as long.
+    # No recognised function has a higher degree, and each squaring would take four times as long.
     return None if result is None or max(result, default=0) > _HIGHEST_POWER else Polynomial(result, nodes)
 
 
@@ -265,7 +264,7 @@ def _times(left: Mapping[int, Coefficient], right: Mapping[int, Coefficient]) ->
 def coefficient(value: ir.Value) -> Coefficient | None:
     """Return a constant of one element, of any rank, or None.
 
-    One that a caller may override is a coefficient too, of an unknown number: so its function is recognised,
+    A constant that a caller may override is a coefficient with an unknown number, so that its function is recognised
     and refused.
     """
     number = constants.number(value)
@@ -280,7 +279,7 @@ def coefficient(value: ir.Value) -> Coefficient | None:
 
 
 def exponent_of(node: ir.Node) -> float | None:
-    """Return the constant power that a node raises its first input to, or None where it is no power."""
+    """Return the constant exponent of a ``Pow`` or ``Sqrt``, or None for any other node."""
     inputs = inputs_of(node)
     if is_standard(node, "Sqrt") and len(inputs) == 1:
         return 0.5

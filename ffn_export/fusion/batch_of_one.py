@@ -1,8 +1,8 @@
-"""Weights of shape ``[1, d, f]`` -> ``[d, f]``: a batch of one matrix, where every product that reads it broadcasts it.
+"""Weights of shape ``[1, d, f]`` -> ``[d, f]``: a batch of one matrix that every product broadcasts.
 
-Rules read a weight as a matrix. The numbers are the same bytes under another shape: a weight in a file is not read.
-Not covered: a weight that anything but a ``MatMul`` reads, that a caller may override, or whose product has as
-many axes only because of it.
+Rules read a weight as a matrix. Only the shape changes, so a weight in a file is not read.
+Not covered: a weight that anything but a ``MatMul`` reads, that a caller may override, or that gives its product
+axes which the other operand lacks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DTYPES = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT1
 
 
 def unwrap(model: ir.Model) -> None:
-    """Take the leading axes of size 1 from the weights of every graph of the model, in place."""
+    """Remove the leading axes of size 1 from the weights of every graph of the model, in place."""
     for graph in (model.graph, *model.graph.subgraphs()):
         for value in graph.initializers.values():
             tensor = value.const_value
@@ -28,7 +28,7 @@ def unwrap(model: ir.Model) -> None:
 
 
 def _is_broadcast_by_all(weight: ir.Value, axes: int) -> bool:
-    """Whether every reader multiplies by it what has as many axes itself."""
+    """Whether every reader is a ``MatMul`` whose first operand has at least as many axes."""
     return bool(weight.uses()) and all(
         is_standard(node, "MatMul") and place == 1 and (rank(node.inputs[0]) or 0) >= axes
         for node, place in weight.uses()
@@ -36,7 +36,7 @@ def _is_broadcast_by_all(weight: ir.Value, axes: int) -> bool:
 
 
 def _shaped(tensor: ir.TensorProtocol, shape: ir.Shape) -> ir.TensorProtocol:
-    """Return a tensor of the same bytes; they are read when it is."""
+    """Return a tensor of the same bytes in another shape, without reading them."""
     if isinstance(tensor, ir.ExternalTensor):
         return ir.ExternalTensor(
             tensor.location,

@@ -1,9 +1,8 @@
-"""What the operators of ``com.microsoft`` that rules write compute, in operators of the standard.
+"""Write the operators of ``com.microsoft`` that rules use as standard operators.
 
-Written once, for both that read it: the functions that give such an operator a body, and the single node that
-a feed-forward becomes. Formulas and defaults are those of ONNX Runtime's ``docs/ContribOperators.md``; half
-precision is computed in float32 and rounded once, as its kernels do. The optional inputs of an operator are
-None where they are left out.
+Both portable functions and outlined feed-forwards use these bodies. Formulas and defaults are those of ONNX Runtime's
+``docs/ContribOperators.md``. Half precision is computed in float32 and rounded once, as in its kernels. Optional inputs
+that are left out are None.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ffn_export.fusion.body_builder import Values
 from ffn_export.fusion.builder import Builder
 
 DOMAIN = "com.microsoft"
-# The opset whose Constant takes a number from an attribute, and whose operators know bfloat16.
+# Lowest opset whose Constant takes a number from an attribute, and whose operators allow bfloat16.
 LOWEST_OPSET = 13
 _CAST_LIKE, _AXES_AS_INPUT, _GELU = 15, 18, 20
 _PLAIN = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
@@ -31,11 +30,11 @@ Attributes = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a body is written.
+    """Opset and dtype of a body.
 
     Attributes:
-        opset: The opset that it imports.
-        dtype: The dtype of its operands; None where they are of several.
+        opset: Opset that the body imports.
+        dtype: Dtype of its operands; None if it serves several.
     """
 
     opset: int
@@ -62,7 +61,7 @@ class _Writer:
 
     @property
     def has_gelu(self) -> bool:
-        """Whether the operator may stand here; ONNX defines it by a body that depends on the dtype."""
+        """Whether ``Gelu`` may be used; ONNX defines it by a function body that depends on the dtype."""
         return self.setting.opset >= _GELU and self.setting.dtype is not None
 
     def wide(self, value: ir.Value | None) -> ir.Value:
@@ -82,7 +81,7 @@ class _Writer:
         return self.op.constant(np.asarray(number, self.setting.computes_in.numpy()))
 
     def attribute(self, name: str) -> ir.Value:
-        """Return an attribute as a number of the computation: its value, or what the caller of a function gives."""
+        """Return an attribute as a number in the computing dtype: its value, or the attribute of the call."""
         given = self.attributes[name]
         if not isinstance(given, ir.Attr):
             return self.number(given)
@@ -93,7 +92,7 @@ class _Writer:
         return value
 
     def sum(self, values: Values) -> ir.Value:
-        """Add up what is given, from left to right."""
+        """Add up the values that are not None, from left to right."""
         total, *others = (self.wide(value) for value in values if value is not None)
         for other in others:
             total = self.op.Add(total, other)
@@ -111,7 +110,7 @@ class _Writer:
         if self.has_gelu:
             y: ir.Value = self.op.Gelu(x)
             return y
-        # In the order that ONNX Runtime's kernel computes it: bit-equal in float32.
+        # In the order of ONNX Runtime's kernel: bit-equal in float32.
         erf = self.op.Erf(self.op.Mul(x, self.number(sqrt(0.5))))
         return self._half(x, erf)
 
@@ -154,7 +153,7 @@ def _fused_gemm(w: _Writer, inputs: Values) -> list[ir.Value]:
 
 
 def _renamed(attribute: Any, name: str) -> Any:
-    """Return a reference to a function's attribute as the attribute ``name`` of a node; a value as it is."""
+    """Return a reference to a function's attribute as the attribute ``name`` of a node. Keep a plain value."""
     if not isinstance(attribute, ir.Attr):
         return attribute
     return ir.RefAttr(name, attribute.ref_attr_name or name, attribute.type)
@@ -172,7 +171,7 @@ def _skip_rms_norm(w: _Writer, inputs: Values) -> list[ir.Value]:
     """Zhang and Sennrich 2019, "Root Mean Square Layer Normalization", equation 4, of the sum."""
     x, skip, gamma, bias = (*inputs, None)[:4]
     total = w.sum([x, skip, bias])
-    # No kernel subtracts a mean or gives one; the output is there because the operator has it.
+    # No kernel computes a mean; the output exists because the operator has it.
     mean = w.op.Mul(w.mean(total), w.number(0.0))
     return _normalised(w, x, total, mean, total, gamma, None)
 
@@ -191,14 +190,14 @@ def _normalised(
 
 @dataclass(frozen=True)
 class Body:
-    """An operator's body.
+    """The body of an operator.
 
     Attributes:
-        write: Writes it and returns its outputs.
-        inputs: Names of all its inputs, the optional ones last.
-        required: How many of them are not optional.
-        outputs: Names of its outputs.
-        attributes: Attributes that it reads, with ONNX Runtime's defaults.
+        write: Function that writes the body and returns its outputs.
+        inputs: Names of all inputs, the optional ones last.
+        required: Number of inputs that are not optional.
+        outputs: Names of the outputs.
+        attributes: Attributes that the body reads, with ONNX Runtime's defaults.
     """
 
     write: Callable[[_Writer, Values], list[ir.Value]]
@@ -230,7 +229,7 @@ BODIES: Mapping[str, Body] = {
 
 
 def of(node: ir.Node) -> Body | None:
-    """Return the body of a node's operator, or None where it has none here."""
+    """Return the body of a node's operator, or None if none is defined here."""
     body = BODIES.get(node.op_type) if node.domain == DOMAIN else None
     if body is None or not body.required <= len(node.inputs) <= len(body.inputs):
         return None
@@ -242,12 +241,12 @@ def of(node: ir.Node) -> Body | None:
 
 
 def dtype_of(node: ir.Node) -> ir.DataType | None:
-    """Return the dtype of a node's operands: these operators have one for all of them."""
+    """Return the dtype of a node's operands, which is the same for all operands of these operators."""
     return next((value.dtype for value in node.inputs if value is not None and value.dtype is not None), None)
 
 
 def attributes_of(node: ir.Node, body: Body) -> dict[str, Any]:
-    """Return the attributes that a body reads, from a node or by default."""
+    """Return the attributes that a body reads, from the node or by default."""
     found = {name: attribute.value for name, attribute in node.attributes.items() if name in body.attributes}
     defaults = dict(body.attributes)
     alpha = FUSED_GEMM.get(str(found.get("activation", "")))

@@ -1,4 +1,4 @@
-"""Builds the nodes of a function's body."""
+"""Build the nodes of a function body."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Values = Sequence[ir.Value | None]
 
 
 class BodyBuilder(Builder):
-    """Writes nodes of a function's body, where a constant is a node: a body has no initialisers.
+    """Writes the nodes of a function body. Constants are nodes, because a body has no initialisers.
 
-    Values get dtypes, which a body can state and ONNX's reference evaluator asks for.
+    Values get dtypes, which ONNX's reference evaluator needs.
     """
 
     def __getattr__(self, operator: str) -> Callable[..., Any]:
-        """Return the function that writes a node."""
+        """Return a function that writes a node of this operator."""
         write = super().__getattr__(operator)
 
         def typed(*inputs: ir.Value | None, **attributes: Any) -> Any:
@@ -40,7 +40,7 @@ class BodyBuilder(Builder):
         return value
 
     def copy(self, node: ir.Node, inputs: Values) -> Sequence[ir.Value]:
-        """Write a node again with other inputs, and return all its outputs."""
+        """Write a copy of a node with other inputs, and return all its outputs."""
         outputs: Sequence[ir.Value] = self._tape.op_multi_out(
             node.op_type, inputs, dict(node.attributes), domain=node.domain, num_outputs=len(node.outputs)
         )
@@ -57,7 +57,7 @@ _OF_ONE_DTYPE = frozenset(
 
 
 def _set_dtypes(node: ir.Node) -> None:
-    """Set the dtypes of a node's outputs where they are not known and follow from its inputs."""
+    """Set unknown dtypes of a node's outputs that follow from its inputs or attributes."""
     dtype: ir.DataType | None = None
     if node.op_type == "Cast":
         dtype = ir.DataType(node.attributes["to"].as_int())

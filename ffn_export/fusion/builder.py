@@ -1,4 +1,4 @@
-"""Builds the nodes that a rule writes: ``op.Gelu(x, approximate="tanh")``."""
+"""Build the nodes that a rule writes: ``op.Gelu(x, approximate="tanh")``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ffn_export.core.contiguous import contiguous
 
 
 class Builder:
-    """Collects nodes and constants; every name is new in the whole model.
+    """Collects the nodes and constants that a rule writes, without names.
 
     Attributes:
-        nodes: The nodes, in the order they were written.
-        constants: The constants, to be registered as initialisers.
+        nodes: Nodes, in the order in which they were written.
+        constants: Constants, to be registered as initialisers.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Builder:
         return tuple(self._tape.nodes)
 
     def __getattr__(self, operator: str) -> Callable[..., Any]:
-        """Return the function that writes a node of an operator and returns its output, or its outputs."""
+        """Return a function that writes a node of this operator and returns its output or outputs."""
 
         def write(*inputs: ir.Value | None, _domain: str = "", _outputs: int = 1, **attributes: Any) -> Any:
             if _outputs == 1:
@@ -42,33 +42,33 @@ class Builder:
         return write
 
     def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> ir.Value:
-        """Write a constant, stored as the exporter stores its own."""
+        """Write a constant, stored like the exporter's constants."""
         tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), dtype=dtype)  # NumPy makes a number a row
         value = ir.Value(type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor)
         self.constants.append(value)
         return value
 
     def computed(self, compute: Callable[[], Any], dtype: ir.DataType, shape: Sequence[int]) -> ir.Value:
-        """Write a large constant that is computed each time it is read, so that no rule holds a copy of a weight."""
+        """Write a large constant that is computed whenever it is read, so that no copy of a weight stays in memory."""
         tensor = ir.LazyTensor(lambda: ir.tensor(contiguous(compute()), dtype=dtype), dtype, ir.Shape(shape))
         value = ir.Value(type=ir.TensorType(dtype), shape=ir.Shape(shape), const_value=tensor)
         self.constants.append(value)
         return value
 
     def discard(self) -> None:
-        """Let go of all inputs, so that nothing in the graph is read by what was written."""
+        """Disconnect the inputs of all nodes, so that they do not count as readers in the graph."""
         for node in self.nodes:
             for place in range(len(node.inputs)):
                 node.replace_input_with(place, None)
 
     def like(self, node: ir.Node, *inputs: ir.Value | None, outputs: int = 1, **changed: Any) -> Any:
-        """Write a node again with other inputs, and other values of some attributes."""
+        """Write a copy of a node with other inputs, and other values of some attributes."""
         attributes = {name: attribute.value for name, attribute in node.attributes.items()} | changed
         return getattr(self, node.op_type)(*inputs, _domain=node.domain, _outputs=outputs, **attributes)
 
 
 class Names:
-    """The names in use in a model, over all its graphs: an inner graph sees those of the outer ones."""
+    """The names in use in a model, over all graphs, because an inner graph sees the names of the outer ones."""
 
     def __init__(self, model: ir.Model) -> None:
         graphs = (model.graph, *model.graph.subgraphs())
@@ -79,15 +79,15 @@ class Names:
         self._values |= {str(value.name) for function in model.functions.values() for value in function.inputs}
         self._values |= {str(value.name) for node in nodes for value in node.outputs}
         self._nodes: set[str] = {str(node.name) for node in nodes}
-        # Base -> the first number behind it that nobody asked for: what has one name a thousand times is many.
+        # Base -> first suffix not tried yet, so that a base in use a thousand times is not searched from the start.
         self._next: Counter[tuple[int, str]] = Counter()
 
     def value(self, name: str) -> str:
-        """Return a name for a value: this one, or one like it that is free."""
+        """Return an unused name for a value: this one, or this one with a number."""
         return self._free(name, self._values)
 
     def node(self, name: str) -> str:
-        """Return a name for a node: this one, or one like it that is free."""
+        """Return an unused name for a node: this one, or this one with a number."""
         return self._free(name, self._nodes)
 
     def _free(self, name: str, taken: set[str]) -> str:
@@ -97,12 +97,12 @@ class Names:
 
 
 def free_name(name: str, taken: set[str]) -> str:
-    """Return a name, or one like it, that is not taken, and take it."""
+    """Return an unused name, this one or this one with a number, and add it to ``taken``."""
     return _taken_from(name, taken, 0)[0]
 
 
 def _taken_from(name: str, taken: set[str], start: int) -> tuple[str, int]:
-    """Take a name with a number from ``start`` on behind it, none for 0; return it and the number after that."""
+    """Take the first unused name with a suffix from ``start`` on, none for 0. Return it and the next suffix."""
     number = next(number for number in count(start) if _numbered(name, number) not in taken)
     taken.add(_numbered(name, number))
     return _numbered(name, number), number + 1

@@ -1,4 +1,4 @@
-"""The catalogue of rules as a page, read off the rules themselves: ``docs/fusion.md``.
+"""Write the catalogue of rules, ``docs/fusion.md``, from their docstrings.
 
 ``python -m ffn_export.fusion.catalogue`` prints it.
 """
@@ -48,12 +48,12 @@ def _section(rule: type[Rule]) -> str:
 def _lines(rule: type[Rule]) -> Iterator[str]:
     users = [name for name, target in TARGETS.items() if rule in target.rules]
     yield f"### {rule.name}\n"
-    # A rule that stands beside another in its file is described there, and has a line of its own.
+    # The first rule of a file gets the description of the file; each rule has one line besides.
     own = inspect.getdoc(rule) or ""
     yield f"{own}\n"
     first = next(each for each in EVERY if each.__module__ == rule.__module__)
     yield f"{_described(rule.__module__) if first is rule else f'As `{first.name}` above.'}\n"
-    # What several rules have in common is described in the file of their base.
+    # The file of a base class describes what its rules have in common.
     for base in rule.__bases__:
         if base is not Rule and base not in EVERY and base.__module__ != rule.__module__:
             yield f"{_described(base.__module__)}\n"

@@ -1,7 +1,7 @@
-"""Reading constants out of a graph, strictly.
+"""Read constants of a graph, and compare them with expected numbers.
 
-A constant is a value that no caller can change: an initialiser that is also a graph input can be
-overridden and is none. A number equals the true one when it is that number rounded to its dtype.
+A constant is a value that no caller can change. An initialiser that is also a graph input can be overridden, so it is
+no constant. A constant equals a number if it is that number rounded to its dtype.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def is_constant(value: ir.Value | None) -> bool:
 
 
 def integers(value: ir.Value | None) -> tuple[int, ...] | None:
-    """Return a constant of integers, such as axes, flattened; None where it is another thing.
+    """Return a constant of integers, such as axes, flattened; None for any other value.
 
-    A small expression of constants and of known sizes is one too: axes from the rank of a value, for example.
+    A small expression of constants and known sizes counts as constant, for example axes computed from a rank.
     """
     tensor = _tensor(value)
     if tensor is not None and not tensor.dtype.is_integer():
@@ -41,11 +41,11 @@ def integers(value: ir.Value | None) -> tuple[int, ...] | None:
 def number(value: ir.Value | None) -> float | None:
     """Return a numeric constant of one element and any rank as a float, or None.
 
-    A small expression of constants is one too. Casts are carried out: a number that went through half precision
-    or an integer is what came out of it.
+    A small expression of constants counts as constant. Casts are carried out, with their rounding to half precision or
+    to an integer.
     """
     source = _tensor(_uncast(value))
-    # Asked before the data is read: weights may be gigabytes of external data.
+    # Checked before the data is read: weights may be gigabytes of external data.
     if source is not None and not (source.size == 1 and _is_numeric(source.dtype)):
         return None
     array = evaluate(value)
@@ -56,7 +56,7 @@ def number(value: ir.Value | None) -> float | None:
 
 @remembered
 def rank(value: ir.Value) -> int:
-    """Return the rank of a constant, also of one whose shape nobody states."""
+    """Return the rank of a constant, also if the graph does not state its shape."""
     if value.shape is not None:
         return len(value.shape)
     array = evaluate(value)
@@ -64,18 +64,18 @@ def rank(value: ir.Value) -> int:
 
 
 def is_overridable_number(value: ir.Value | None) -> bool:
-    """Whether a value is one number that a caller may give in place of its default."""
+    """Whether a value is one number with a default that the caller may override."""
     if value is None or not value.is_graph_input() or not value.is_initializer() or value.shape is None:
         return False
     return all(size == 1 for size in value.shape)
 
 
 def relative_rounding(value: ir.Value | None) -> float:
-    """Return how far, relative to itself, a constant may be from the number that was meant.
+    """Return the largest relative rounding error of a constant.
 
-    Half a unit in the last place of its dtype, and one of float32: that is where many programs compute a
-    constant before they round it further. A constant that was cast up from half precision is what it is: the
-    graph computes with more digits than it has.
+    It is half a unit in the last place of its dtype, and one of float32, in which many programs compute a constant
+    before they round it further. A constant that was cast up from half precision gets no extra error: the graph
+    computes with more digits than it has.
     """
     dtype = ir.DataType.FLOAT if value is None or value.dtype is None else value.dtype
     own = _epsilon(dtype) / 2 if dtype.is_floating_point() else 0.0
@@ -83,7 +83,7 @@ def relative_rounding(value: ir.Value | None) -> float:
 
 
 def _expression(value: ir.Value | None) -> set[ir.Node]:
-    """Return the nodes that compute a small expression of constants; each of them rounds."""
+    """Return the nodes of a small expression of constants, each of which rounds."""
     found: set[ir.Node] = set()
     waiting = [value]
     while waiting and len(found) < _LARGEST_EXPRESSION:
@@ -96,17 +96,17 @@ def _expression(value: ir.Value | None) -> set[ir.Node]:
 
 
 def is_exact(expected: float) -> bool:
-    """Whether every floating-point dtype of networks holds the number as it is."""
+    """Whether every floating-point dtype of networks holds the number exactly."""
     with np.errstate(over="ignore"):
         is_half = float(np.float16(expected)) == expected
     return is_half and math.isfinite(expected) and expected * 8 == int(expected * 8)
 
 
 def rounding(number: float, dtype: ir.DataType) -> float:
-    """Return how far from ``number`` its nearest value of ``dtype`` may be; 0 where it is one.
+    """Return the largest rounding error of ``number`` in ``dtype``; 0 if it is exact.
 
-    Half a unit in the last place, and one of float32: that is where many programs compute a constant
-    before they round it further.
+    It is half a unit in the last place, and one of float32, in which many programs compute a constant before they round
+    it further.
     """
     if not dtype.is_floating_point():
         return 0.0
@@ -124,14 +124,14 @@ _BROADCAST = frozenset({"Add", "Sub", "Mul", "Div", "Pow"})
 _FOLDED_SIZE = 1 << 20
 _LARGEST_EXPRESSION = 6
 _REMEMBERED_SIZE = 64
-_MEMORY = "ffn_export.evaluated"  # where a node keeps what it gave last, and for what
+_MEMORY = "ffn_export.evaluated"  # key of a node's last result and the inputs of it
 
 
 @remembered
 def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | None:
-    """Return what a small expression of constants is, such as the ``1 + w`` of a scale, or None.
+    """Return the value of a small expression of constants, such as the ``1 + w`` of a scale, or None.
 
-    It is computed by ONNX's reference evaluator, node by node, in the dtypes of the graph.
+    ONNX's reference evaluator computes it node by node, in the dtypes of the graph.
     """
     return _evaluate(value, depth, {})
 
@@ -139,7 +139,7 @@ def evaluate(value: ir.Value | None, depth: int = 6) -> np.ndarray[Any, Any] | N
 def _evaluate(
     value: ir.Value | None, depth: int, seen: dict[tuple[ir.Value, int], np.ndarray[Any, Any] | None]
 ) -> np.ndarray[Any, Any] | None:
-    """Evaluate each value once: an expression may read one many times, and so on for what that one reads."""
+    """Evaluate each value once, even if an expression reads it many times."""
     tensor = _tensor(value)
     if tensor is not None:
         return _read(tensor) if tensor.size <= _FOLDED_SIZE else None
@@ -162,8 +162,8 @@ def _evaluate(
 
 
 def _from_inputs(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any] | None:
-    """Compute a node, or take what it gave for the same numbers before."""
-    if _size(node, inputs) > _FOLDED_SIZE:  # asked before it is computed: a mask may take gigabytes
+    """Compute a node, or reuse its last result if the inputs are the same."""
+    if _size(node, inputs) > _FOLDED_SIZE:  # checked before it is computed: a mask may take gigabytes
         return None
     if any(each.size > _REMEMBERED_SIZE or each.dtype.hasobject for each in inputs):
         return _result(node, inputs)
@@ -187,7 +187,7 @@ def _result(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> np.ndarray[Any
 
 
 def _size_of(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
-    """Return the number of elements of a value whose sizes are all known; of a shape it is a rank."""
+    """Return the number of elements of a value if all its sizes are known. For a Shape's result it is the rank."""
     sizes = [None] if value is None or value.shape is None else list(value.shape)
     known = [size for size in sizes if isinstance(size, int)]
     count = math.prod(known)
@@ -195,7 +195,7 @@ def _size_of(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
 
 
 def _size(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> int:
-    """Return how many elements a folded node gives at the most."""
+    """Return the largest possible number of elements of a folded node's result."""
     shapes = [array.shape for array in inputs]
     if node.op_type == "Range" and len(inputs) == 3:
         try:
@@ -214,7 +214,7 @@ def _size(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> int:
 
 
 def is_fixed(value: ir.Value | None) -> bool:
-    """Whether a value is a constant, also one that is turned around or cast on its way."""
+    """Whether a value is a constant, possibly transposed, reshaped or cast by nodes."""
     for _ in range(6):
         if is_constant(value):
             return True
@@ -256,7 +256,7 @@ def _computed(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> np.ndarray[A
 
 
 def _read(tensor: ir.TensorProtocol) -> np.ndarray[Any, Any] | None:
-    """Return the data of a constant; None where it is not there, as that of a file that was left behind."""
+    """Return the data of a constant; None if it cannot be read, such as from a missing file."""
     try:
         return tensor.numpy()
     except (OSError, ValueError):
@@ -288,7 +288,7 @@ def _tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
         return None
     node = value.producer()
     if node is not None:
-        # A Constant is taken only in the form that the standard gives it: onnx-ir raises for any other.
+        # Only a Constant as the standard defines it is read: onnx-ir raises for any other.
         usual = node.op_identifier() == ("", "Constant", "") and len(node.outputs) == len(node.attributes) == 1
         if not usual:
             return None

@@ -1,14 +1,17 @@
-"""The file of costs: what ``scripts/measure_kernels.py`` measured, a table for each version, processor and provider.
+"""Read and check the file of costs that ``scripts/measure_kernels.py`` wrote.
 
-A cost is in nanoseconds for an element of the kernel's first output: the mean of what was measured with 64 and with 512
-rows. Norms and residual sums are 768 wide, what stands between two products is 3072 wide. Of a product it is what it
-costs more than a bare MatMul of the same matrices: ``Gemm`` is to be compared with ``Add``. ``MatMul:aliased`` and
-``MatMul:padded`` are whole products to 768 columns, of rows of 3072 numbers, which lie a multiple of 4096 bytes apart,
-and of rows that are longer by a cache line. ``FeedForward:gelu`` is a whole feed-forward of 768 and 3072, with 512 and
-with 2048 rows, and ``FeedForward:gelu:pieces`` what it costs more with its hidden layer in pieces: below 0, less.
+It holds a table for each version, processor and execution provider. A cost is in nanoseconds per element of the
+kernel's first output: the mean of measurements with 64 and with 512 rows. Norms and residual sums have width 768,
+operators between two products 3072.
 
-An operator is named as in a graph, ``Add`` or ``com.microsoft::BiasGelu``, with a colon and a word where the same
-operator is used in another way: ``Add`` adds a row, ``Add:residual`` a tensor of the same shape.
+An operator is named as in a graph: ``Add`` or ``com.microsoft::BiasGelu``. A suffix marks another use of it: ``Add``
+adds a row, ``Add:residual`` a tensor of the same shape. Some entries need more words:
+
+- Products: the cost above a bare MatMul of the same matrices, so ``Gemm`` is to be compared with ``Add``.
+- ``MatMul:aliased``: a whole product of rows of 3072 numbers, a multiple of 4096 bytes apart, to 768 columns.
+- ``MatMul:padded``: the same with rows that are longer by a cache line.
+- ``FeedForward:gelu``: a whole feed-forward of 768 and 3072, with 512 and with 2048 rows.
+- ``FeedForward:gelu:pieces``: the extra cost of its split hidden layer; below 0, the split one is faster.
 """
 
 from __future__ import annotations
@@ -31,19 +34,19 @@ _SCHEMA = Path(__file__).with_name("costs.schema.json")
 
 @dataclass(frozen=True)
 class Table:
-    """A measurement as it is stored.
+    """A stored measurement.
 
     Attributes:
-        onnxruntime: The version of ONNX Runtime.
-        instruction_set: That of the processor.
-        provider: The execution provider, by its name in ONNX Runtime.
-        processor: The processor's own name.
-        dtype: Of all tensors.
-        threads: Intra-op threads.
-        command: What measured it.
-        ns_per_element: Operator -> nanoseconds for an element of its first output.
-        vendor: Who made the processor, as it says itself; empty where the table is for any.
-        family: The number of the processor's family; empty where the table is for any of the vendor.
+        onnxruntime: Version of ONNX Runtime.
+        instruction_set: Instruction set of the processor.
+        provider: Execution provider, by its name in ONNX Runtime.
+        processor: Name that the processor reports.
+        dtype: Dtype of all tensors.
+        threads: Number of intra-op threads.
+        command: Command that measured it.
+        ns_per_element: Operator -> nanoseconds per element of its first output.
+        vendor: Vendor that the processor reports; empty if the table is for any vendor.
+        family: Family number of the processor; empty if the table is for any family of the vendor.
     """
 
     onnxruntime: str
@@ -59,35 +62,35 @@ class Table:
 
     @property
     def version(self) -> Version:
-        """The version of ONNX Runtime, to be compared."""
+        """The version of ONNX Runtime, in a type that compares."""
         return Version(self.onnxruntime)
 
     @property
     def key(self) -> tuple[str, Version, str, str, str]:
-        """What there is one table of, in the order in which tables are stored."""
+        """The fields that identify a table, in the order by which tables are sorted."""
         return (self.provider, self.version, self.instruction_set, self.vendor, self.family)
 
 
 def read_tables(path: Path = TABLES) -> tuple[Table, ...]:
-    """Read the measurements that are stored in a file.
+    """Read the measurements in a file.
 
     Raises:
-        UsageError: If it cannot be read, or does not follow its schema; the message says where.
+        UsageError: If the file cannot be read, or does not follow the schema; the message says where.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse, parse_float=_finite)
     except (OSError, ValueError) as error:
         raise UsageError(f"no tables of costs in {path}: {error}") from error
-    if path != TABLES:  # which a test holds against the schema: to load what does takes longer than most fusions
+    if path != TABLES:  # a test checks TABLES against the schema; loading jsonschema takes longer than most fusions
         check(data, path)
     return tuple(Table(**entry) for entry in data["tables"])
 
 
 def check(data: object, path: Path) -> None:
-    """Hold a file's data against its schema, and see that there is one table of each kind.
+    """Check a file's data against the schema, and that no two tables have the same key.
 
     Raises:
-        UsageError: The message says where something is wrong.
+        UsageError: If the data are not valid; the message says where.
     """
     problem = next(iter(sorted(_validator().iter_errors(data), key=lambda e: list(map(str, e.path)))), None)
     if problem is not None:

@@ -1,8 +1,8 @@
-"""What each kernel costs, as it was measured: the table by which forms of a site are compared.
+"""Measured kernel costs, by which the forms of a site are compared.
 
-Whether a fused kernel is faster than the nodes that it replaces changes with the version of ONNX Runtime and with the
-processor, so no rule may know it. ``costs.json`` is written by ``scripts/measure_kernels.py`` and holds a table for
-each version, processor and execution provider that was measured; :func:`costs` picks the nearest one.
+Whether a fused kernel is faster than the nodes that it replaces depends on the version of ONNX Runtime and on the
+processor, so no rule may assume it. ``scripts/measure_kernels.py`` writes ``costs.json``, with a table for each
+version, processor and execution provider that was measured; :func:`costs` picks the nearest one.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _BY_VERSION = attrgetter("version")
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of kernels, from one table.
+    """Kernel costs from one table.
 
     Attributes:
-        onnxruntime: The version that was measured.
-        instruction_set: That of the processor that was measured.
-        vendor: Who made that processor, as it says itself.
-        provider: The execution provider, by its name in ONNX Runtime.
-        ns_per_element: Operator -> nanoseconds for an element of its first output, as ``cost_tables`` says.
-        is_exact: Whether version (major and minor), instruction set, vendor and family are those that were asked for.
-        is_same_processor: Whether instruction set, vendor and family are.
-        family: The number of that processor's family; empty where the table is for any of the vendor.
+        onnxruntime: Version of ONNX Runtime that was measured.
+        instruction_set: Instruction set of the measured processor.
+        vendor: Vendor of that processor, as it reports it.
+        provider: Execution provider, by its name in ONNX Runtime.
+        ns_per_element: Operator -> nanoseconds per element of its first output, as described in ``cost_tables``.
+        is_exact: Whether version (major and minor), instruction set, vendor and family are those asked for.
+        is_same_processor: Whether instruction set, vendor and family are those asked for.
+        family: Family number of that processor; empty if the table is for any family of the vendor.
     """
 
     onnxruntime: str
@@ -51,11 +51,11 @@ class Costs:
     family: str = ""
 
     def of(self, operator: str) -> float | None:
-        """Return nanoseconds for an element, or None for an operator that was not measured."""
+        """Return nanoseconds per element, or None for an operator that was not measured."""
         return self.ns_per_element.get(operator)
 
     def sum_of(self, operators: Iterable[str]) -> float | None:
-        """Return the nanoseconds of operators one after the other, or None where one was not measured."""
+        """Return the sum of several operators' nanoseconds per element, or None if one was not measured."""
         each = [self.of(operator) for operator in operators]
         known = [cost for cost in each if cost is not None]
         return sum(known) if len(known) == len(each) else None
@@ -77,23 +77,25 @@ def costs(
     vendor: str | None = None,
     family: str | None = None,
 ) -> Costs | None:
-    """Return the costs that come nearest to what is asked for, or None where nothing of the provider was measured.
+    """Return the costs nearest to those asked for, or None if nothing was measured for the provider.
 
-    A table of the same instruction set is taken before any other, of those one of the same vendor, or for any, and of
-    those one of the same family, or for any: of the same version, else of the newest release (major and minor) that is
-    not above it, else of the next one above. Where there is none of the instruction set, the newest table is, of the
-    same vendor if it can be.
+    The tables are narrowed down in this order; a step that leaves none is skipped:
+
+    1. Same instruction set. Without one, the newest table is taken, of the same vendor if possible.
+    2. Same vendor, or else for any vendor.
+    3. Same family, or else for any family.
+    4. Same version, or else the newest release (major and minor) that is not above it, or else the next one above.
 
     Args:
-        provider: An execution provider, by its name in ONNX Runtime.
-        version: Of ONNX Runtime; by default the installed one's, or the newest where none is installed.
-        instruction_set: By default this machine's.
-        path: The file of tables.
-        vendor: Who made the processor; by default this machine's.
-        family: The number of its family; by default this machine's.
+        provider: Execution provider, by its name in ONNX Runtime.
+        version: Version of ONNX Runtime; by default the installed one, or the newest measured if none is installed.
+        instruction_set: Instruction set of the processor; by default this machine's.
+        path: File of tables.
+        vendor: Vendor of the processor; by default this machine's.
+        family: Family number of the processor; by default this machine's.
 
     Raises:
-        UsageError: If the file is no file of tables, or the version is none.
+        UsageError: If the file holds no valid tables, or the version is not valid.
     """
     wanted_set = this_instruction_set() if instruction_set is None else instruction_set
     asked = _version(version or installed_version())
@@ -122,7 +124,7 @@ def costs(
 
 
 def installed_version() -> str | None:
-    """Return the version of onnxruntime that is installed, without importing it, or None."""
+    """Return the version of the installed onnxruntime, or None, without importing it."""
     for package in _PACKAGES:
         try:
             return metadata.version(package)
@@ -139,7 +141,7 @@ def _version(text: str | None) -> Version | None:
 
 
 def _nearest(tables: list[Table], asked: Version | None) -> Table:
-    """Return the table whose release comes nearest; of several of that release the asked one, or the newest."""
+    """Return the table of the nearest release; of several, the one of the asked version, or else the newest."""
     if asked is None:
         return max(tables, key=_BY_VERSION)
     not_above = [table for table in tables if _release(table.version) <= _release(asked)]

@@ -1,8 +1,7 @@
-"""Which of the forms that a target leaves open are used where nobody says.
+"""Default for each open form, from the measured kernel costs.
 
 Whether a fused kernel is faster than the nodes that it replaces depends on the version of ONNX Runtime and on the
-processor, so a target for speed fixes none of them: the table of measured costs decides, and ``ffn-export tune``
-measures.
+processor. So a target for speed fixes no form: the table of measured costs decides, and ``ffn-export tune`` measures.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.targets import Target
 
 GEMM, PADDED = GEMM_RULE, PADDED_RULE
-# Activations of the feed-forwards that are measured, whole and in pieces.
+# Activations of the feed-forwards that are measured with a whole and with a split hidden layer.
 MEASURED_IN_PIECES = tuple(name for name, each in TABLE.items() if each.measured_in_pieces)
-# A table is measured once, and a kernel's cost varies from run to run by about so much.
+# Smallest relative gain that counts. A table is measured once, and kernel costs vary by about this between runs.
 _LEAD = 0.10
-# A bias may cost less within the product, but the table does not hold what the reshapes around that cost.
+# A bias may cost less inside the product, but the table has no cost for the reshapes around it.
 _RESHAPES = "reshaping to rows and back is not in the table of costs: tune measures it"
-# That of a whole product varies less: nothing is subtracted from it.
+# The cost of a whole product varies less, because nothing is subtracted from it.
 _LEAD_OF_PRODUCT = 0.03
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the costs say of one open rule.
+    """Default for one open form, from the costs.
 
     Attributes:
-        rule: Its name.
+        rule: Name of the form.
         used: Whether it is used by default.
-        reason: Why, in words for the report.
+        reason: Reason, in words for the report.
     """
 
     rule: str
@@ -46,13 +45,13 @@ class Decision:
 
 
 def open_names(target: Target) -> tuple[str, ...]:
-    """Return the names of all that is a choice, in the order in which it is tried."""
+    """Return the names of all open forms, in the order in which they are tried."""
     by_rows, padded = [GEMM] if target.by_rows else [], [PADDED] if target.padded_widths else []
     return (*(rule.name for rule in target.open_forms), *by_rows, *padded)
 
 
 def decisions(target: Target) -> Mapping[str, Decision]:
-    """Return what the table of costs says of each open rule, by its name."""
+    """Return the decision on each open form, by its name."""
     if target.provider is None:
         return {}
     table = costs(target.provider)
@@ -65,7 +64,7 @@ def decisions(target: Target) -> Mapping[str, Decision]:
 
 
 def default_forms(target: Target) -> Forms:
-    """Return the forms that are used where nobody chooses."""
+    """Return the forms that are used by default."""
     rules = frozenset(name for name, decision in decisions(target).items() if decision.used)
     return Forms(rules, pieces=_pieces(target))
 
@@ -74,9 +73,10 @@ def in_use(forms: Forms | None, target: Target, *, outline: bool = False) -> For
     """Return the forms to fuse with.
 
     Args:
-        forms: Those that somebody chose; None means what the table of costs says.
-        target: What is fused for.
-        outline: Whether each feed-forward will be one node, which holds the whole of it: then there are no pieces.
+        forms: Forms that the caller chose; None for the defaults from the table of costs.
+        target: Target of the fusion.
+        outline: Whether each feed-forward will be one node. It then holds the whole feed-forward, so no hidden layer is
+            split.
 
     Raises:
         UsageError: If the target does not leave these forms open.
@@ -88,14 +88,17 @@ def in_use(forms: Forms | None, target: Target, *, outline: bool = False) -> For
 
 
 def for_few_bits(forms: Forms) -> Forms:
-    """Return the forms without those of weights that quantising takes back: its kernel packs what it reads."""
+    """Return the forms without padded widths and split hidden layers, for a model that will be quantised.
+
+    Quantising undoes both, because its kernel packs the weights that it reads.
+    """
     return forms.without(PADDED).whole()
 
 
 def _pieces(target: Target) -> frozenset[str]:
-    """Return the activations whose feed-forwards were measured to be faster in pieces."""
+    """Return the activations whose feed-forwards were measured to be faster with a split hidden layer."""
     table = costs(target.provider) if target.provider is not None and target.by_rows else None
-    # It is the caches that tell, and another processor has others.
+    # The gain depends on the caches, which differ between processors.
     if table is None or not table.is_same_processor:
         return frozenset()
     measured = {
@@ -109,10 +112,10 @@ def _pieces(target: Target) -> frozenset[str]:
 
 
 def check(forms: Forms, target: Target) -> None:
-    """Refuse forms that the target does not leave open.
+    """Check that the target leaves these forms open.
 
     Raises:
-        UsageError: If there are such.
+        UsageError: If it does not, or if two of them undo each other.
     """
     known = open_names(target)
     for name in sorted(forms.rules - set(known)):
@@ -143,7 +146,7 @@ def _decision(rule: type[Rule], table: Costs | None, *, unmeasured: bool) -> Dec
 
 def _padded(table: Costs | None) -> Decision:
     before, after = (None if table is None else table.of(f"MatMul:{rows}") for rows in ("aliased", "padded"))
-    # It is the caches that tell, and another processor has others.
+    # The gain depends on the caches, which differ between processors.
     if table is None or before is None or after is None or not table.is_same_processor:
         return Decision(PADDED, False, "nobody measured here what rows cost that lie 4096 bytes apart: tune does")
     words = (
@@ -158,5 +161,5 @@ def _source(table: Costs) -> str:
 
 
 def _plain(operator: str) -> str:
-    """Return an operator without its domain and the use that the table tells apart."""
+    """Return an operator's name without its domain and without the suffix for its use in the table."""
     return operator.rpartition("::")[2].partition(":")[0]

@@ -1,7 +1,7 @@
-"""Applies rules in one sweep over each graph.
+"""Apply rules in one sweep over each graph.
 
-The nodes are visited once, in the order of the data, and what a rule writes is visited next; so a
-rule sees its inputs already rewritten, and the time grows with the graph, not with its square.
+A sweep visits each node once, in topological order, and then the nodes that a rule wrote in its place. So a rule sees
+rewritten inputs, and the time is linear in the size of the graph.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ffn_export.fusion.rule import Match, Operator, Refused, Rule
 
 @dataclass(frozen=True)
 class Refusal:
-    """A match that was left alone."""
+    """A match that was not applied."""
 
     kind: SiteKind
     name: str
@@ -36,12 +36,12 @@ class Refusal:
 
 @dataclass
 class Log:
-    """What a sweep did.
+    """Record of a sweep.
 
     Attributes:
-        applied: Rule name -> how often it was applied.
-        refusals: What was recognised and left alone.
-        values: The values whose computation changed, by name, in the order of the data.
+        applied: Rule name -> number of applications.
+        refusals: Matches that were not applied.
+        values: Names of the values whose computation changed, in topological order.
     """
 
     applied: Counter[str] = field(default_factory=Counter)
@@ -49,18 +49,18 @@ class Log:
     values: list[str] = field(default_factory=list)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Add a refusal; it takes the place of one of the same rule that it holds: a larger part of one site."""
+        """Add a refusal, in place of earlier ones of the same rule whose nodes it contains."""
         self._forget_parts_of(refusal.nodes, (refusal.rule,))
         self.refusals.append(refusal)
 
     def apply(self, rule: str, found: Match) -> None:
-        """Note that a rule was applied; a part of what it took is refused no more."""
+        """Record that a rule was applied, and drop the refusals whose nodes the match contains."""
         self._forget_parts_of(found.nodes, ())
         self.applied[rule] += 1
         self.values.extend(str(value.name) for value in found.outputs)
 
     def _forget_parts_of(self, nodes: Collection[ir.Node], rules: Collection[str]) -> None:
-        # Nodes are visited in the order of the data, so the parts of a site are the last that were seen.
+        # Nodes are visited in topological order, so the parts of a site are among the last refusals.
         last = self.refusals[-4:]
         self.refusals[-4:] = [r for r in last if (rules and r.rule not in rules) or not set(nodes).issuperset(r.nodes)]
 
@@ -69,8 +69,8 @@ class Sweep:
     """Rules, indexed by the operator that ends a match.
 
     Args:
-        rules: The rules; of those that match at a node, the first that may is applied.
-        excluded: Names of values whose computation stays as it is.
+        rules: The rules. At each node, the first one that matches and that safety allows is applied.
+        excluded: Names of values whose computation must not change.
     """
 
     def __init__(self, rules: Iterable[type[Rule]], excluded: Collection[str] = ()) -> None:
@@ -86,19 +86,19 @@ class Sweep:
         for graph in (model.graph, *model.graph.subgraphs()):
             with remembering():
                 replaced = [self._rewrite(model, graph, node, highest, names, log) for node in graph]
-            # A node with several outputs stands where the last of them was; who read the first may come before it.
+            # A written node with several outputs stands where the last was computed, maybe after readers of the first.
             if max(replaced, default=0) > 1:
                 graph.sort()
 
     def _rewrite(self, model: ir.Model, graph: ir.Graph, node: ir.Node, highest: int, names: Names, log: Log) -> int:
-        """Apply the first rule that matches and may; return how many values it replaced."""
+        """Apply the first rule that matches and that safety allows. Return the number of values replaced."""
         refusal: Refusal | None = None
         rules = () if self._names_one_of(node.outputs) else self._by_operator.get((node.domain, node.op_type), ())
         for rule in rules:
             op = Builder()
             try:
                 found = _proposed(model, rule, node, op, highest)
-            except Exception as error:  # noqa: BLE001 - a malformed node costs its own site and no other
+            except Exception as error:  # noqa: BLE001 - a malformed node must not affect other sites
                 expose(error)
                 found = Refused(f"reading it raised {first_line(error)}", (node,))
             if isinstance(found, _Proposal) and self._names_one_of(found.match.outputs):
@@ -118,20 +118,20 @@ class Sweep:
         return 0
 
     def _names_one_of(self, values: Iterable[ir.Value]) -> bool:
-        """Whether one of these values is to stay as it is computed."""
+        """Whether one of these values is excluded."""
         return bool(self._excluded) and any(value.name in self._excluded for value in values)
 
 
 @dataclass(frozen=True)
 class _Proposal:
-    """A match that may be applied, and the values that take the place of its outputs."""
+    """A match that safety allows, and the values that replace its outputs."""
 
     match: Match
     written: Sequence[ir.Value]
 
 
 def _proposed(model: ir.Model, rule: Rule, node: ir.Node, op: Builder, highest: int) -> _Proposal | Refused | None:
-    """Ask a rule, then the gate, and write the replacement without putting it in its place."""
+    """Match a rule, check safety, and write the replacement without inserting it."""
     found = rule.match(node)
     if not isinstance(found, Match):
         return found
@@ -151,20 +151,20 @@ def _refusal(rule: Rule, node: ir.Node, refused: Refused) -> Refusal:
 
 
 def scoped_name(node: ir.Node) -> str:
-    """Return the node's name, with the PyTorch module it comes from where the exporter noted that."""
+    """Return the node's name, after the path of its PyTorch module if the exporter noted one."""
     scope = scope_of(node)
     return f"{scope}/{node.name}" if scope else node.name or node.op_type
 
 
 def scope_of(node: ir.Node) -> str:
-    """Return the path of the PyTorch module that a node comes from; empty where none is noted, and for the root."""
+    """Return the path of a node's PyTorch module; empty if none is noted, and for the root module."""
     scopes = node.metadata_props.get("pkg.torch.onnx.name_scopes", "")
     parts = [part.strip(" '\"[]") for part in scopes.split(",")][:-1]
     return next((part for part in reversed(parts) if part), "")
 
 
 def sorted_nodes(nodes: Iterable[ir.Node]) -> list[ir.Node]:
-    """Return nodes in the order of the data: each after those that it reads from."""
+    """Return nodes in topological order."""
     remaining = list(dict.fromkeys(nodes))
     ordered: list[ir.Node] = []
     while remaining:
@@ -175,10 +175,10 @@ def sorted_nodes(nodes: Iterable[ir.Node]) -> list[ir.Node]:
 
 
 def _replace(graph: ir.Graph, proposal: _Proposal, op: Builder, rule: Rule, names: Names) -> set[str]:
-    """Replace the nodes of a match, and return the domains of what is written."""
+    """Replace the nodes of a match, and return the domains of the written nodes."""
     found, written = proposal.match, proposal.written
     old = sorted_nodes(found.nodes)
-    # The last node of the match, which for some rules stands before the one that ends it.
+    # The last replaced node. Some rules match at a later node, which they keep.
     last = old[-1]
     _inherit(old, last, op.nodes, rule, names)
     for before, after in zip(found.outputs, written, strict=True):
@@ -203,7 +203,7 @@ def _maker(value: ir.Value) -> str:
 
 
 def _inherit(old: Sequence[ir.Node], root: ir.Node, new: Sequence[ir.Node], rule: Rule, names: Names) -> None:
-    """Hand on the name, the PyTorch scope and the rules that made the matched nodes."""
+    """Copy name, PyTorch scope and rules of the matched nodes to the new ones."""
     made_by = [name for node in old for name in rules_of(node)]
     for index, node in enumerate(reversed(new)):
         node.name = root.name if index == 0 else names.node(f"{root.name or root.op_type}_{node.op_type}")

@@ -1,7 +1,8 @@
-"""Finds feed-forwards of experts, whose weights are a stack of matrices: they are reported, and nothing fuses them.
+"""Find feed-forwards of experts, whose weights are a stack of matrices. They are reported and not fused.
 
-A token's matrices are taken out of the stack (``Gather``, ``GatherND``), or every token is multiplied by all of them
-(``MatMul`` or ``Einsum`` with the stack). No operator of a target takes either, but for the activation between.
+A token's matrices are gathered from the stack (``Gather``, ``GatherND``), or every token is multiplied by all of them
+(``MatMul`` or ``Einsum`` with the stack). No operator of a target computes either; only the activation between can be
+fused.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _TAKES = ("Gather", "GatherND")
 
 
 def find(model: ir.Model) -> Iterator[Unfused]:
-    """Yield the experts of the model's graphs, in graph order of the nodes that end them."""
+    """Yield the experts of the model's graphs, in graph order of their last nodes."""
     for graph in (model.graph, *model.graph.subgraphs(), *model.functions.values()):
         for node in graph:
             found = _experts(node)
@@ -29,7 +30,7 @@ def find(model: ir.Model) -> Iterator[Unfused]:
 
 
 def _experts(product: ir.Node) -> Unfused | None:
-    """Recognise them by their second product."""
+    """Recognise experts by their second product."""
     count, region = _count(product), Region(_data_of, _is_given)
     if count is None or not region.grow(_data_of(product), product.graph) or region.source is None:
         return None
@@ -41,7 +42,7 @@ def _experts(product: ir.Node) -> Unfused | None:
 
 
 def _count(product: ir.Node) -> int | None:
-    """Return how many matrices a product chooses among; None where it is another thing."""
+    """Return the number of experts in a product's stack; None for any other node."""
     if not is_standard(product, "MatMul", "Einsum") or len(product.inputs) != 2:
         return None
     shapes = [None if (stack := _stack(value)) is None else stack.shape for value in product.inputs]
@@ -52,7 +53,7 @@ def _count(product: ir.Node) -> int | None:
 
 
 def _stack(value: ir.Value | None) -> ir.Value | None:
-    """Return the constant that a value is, or that a node takes a part of for each token."""
+    """Return the constant stack that a value is, or that it was gathered from for each token."""
     if value is None:
         return None
     node = through(value, LAYOUT).producer()
@@ -67,5 +68,5 @@ def _data_of(product: ir.Node) -> ir.Value | None:
 
 
 def _is_given(value: ir.Value) -> bool:
-    """A constant, or the bias of the experts that were chosen."""
+    """Whether a value is a constant, or gathered from one, such as the biases of the chosen experts."""
     return _stack(value) is not None

@@ -1,4 +1,4 @@
-"""What is done to a fused graph last, where it is asked for: one node for each feed-forward, portable functions."""
+"""Finish a fused graph as asked: one node for each feed-forward, and portable functions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ffn_export.fusion.report import FusionReport, Site
 def finish(
     model: ir.Model, report: FusionReport, *, outline: bool = False, portable_functions: bool = False
 ) -> tuple[ir.Model, FusionReport]:
-    """Finish a fused graph; the report keeps the form that a feed-forward has inside its one node.
+    """Finish a fused graph. The report keeps the form that a feed-forward has inside its one node.
 
     Args:
-        model: A fused model; it is left unchanged.
-        report: What fusing made of it.
-        outline: Make each feed-forward one node, and say in the report why one could not be.
-        portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
+        model: A fused model. It is not modified.
+        report: Report of its fusion.
+        outline: Whether to make each feed-forward one node; the report gets the reason for each that stays.
+        portable_functions: Whether to give the operators of ``com.microsoft`` bodies in standard operators.
     """
     if outline:
         made = _outlined(model, report)

@@ -1,4 +1,4 @@
-"""Which of the forms that a target leaves open are used. Plain data."""
+"""The open forms in use. Plain data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from ffn_export.errors import UsageError
 
 ANY = "*"
-# What a call of a kernel costs for each piece shows at few tokens, the more the narrower the hidden layer.
+# Fewest units of a hidden layer that is split. Each part costs further kernel calls, which show at few tokens, and more
+# so in a narrow hidden layer.
 WIDE = 2048
 
 
@@ -18,16 +19,17 @@ class Forms:
     """The open forms in use.
 
     Attributes:
-        rules: Names of the open rules in use, and ``gemm-by-rows`` for products and their biases as one ``Gemm``,
+        rules: Names of the open rules in use. ``gemm-by-rows`` stands for products and their biases as one ``Gemm``,
             ``padded-widths`` for rows that are longer by a cache line where they lie a multiple of 4096 bytes apart.
-        chunk: The fewest rows of a chunk where a feed-forward is computed in a loop over chunks; None for no loop.
-        long_only: Whether the loop is for inputs of two chunks and more, and the plain nodes stand beside it in a
-            branch of an ``If`` for others. ONNX Runtime then packs the weights for each, which takes more memory.
-        pieces: Activations of feed-forwards in float32 whose hidden layer, of :data:`WIDE` units or more, is computed a
-            quarter at a time, by their names in a report; :data:`ANY` for all, of any width and dtype; empty for none.
+        chunk: Fewest rows of a chunk, for feed-forwards in a loop over row chunks; None for no loop.
+        long_only: Whether only inputs of two chunks or more run the loop. Shorter ones run the plain nodes in a branch
+            of an ``If``. ONNX Runtime packs the weights for both, which takes more memory.
+        pieces: Activations of the feed-forwards with a split hidden layer, by their names in a report. A hidden layer
+            in float32 of :data:`WIDE` units or more is computed a quarter at a time. :data:`ANY` splits all, of any
+            width and dtype; empty splits none.
 
     Raises:
-        UsageError: If a chunk holds no row, or there is none to be for long inputs only.
+        UsageError: If a chunk has no rows, or ``long_only`` is set without a chunk.
     """
 
     rules: frozenset[str] = frozenset()
@@ -42,19 +44,19 @@ class Forms:
             raise UsageError("for long inputs only there is a chunk: name its tokens")
 
     def without(self, rule: str) -> Forms:
-        """Return them without a rule."""
+        """Return the forms without a rule."""
         return replace(self, rules=self.rules - {rule})
 
     def whole(self) -> Forms:
-        """Return them without pieces."""
+        """Return the forms without split hidden layers."""
         return replace(self, pieces=frozenset())
 
     def in_chunks(self, chunk: int, *, long_only: bool = False) -> Forms:
-        """Return them with a loop over chunks, and with pieces in it: few rows of few units are what stays in cache."""
+        """Return the forms with row chunks and split hidden layers: few rows of few units stay in cache."""
         return replace(self, chunk=chunk, long_only=long_only, pieces=frozenset({ANY}))
 
     def in_pieces(self, activation: str | None, d_ff: int, *, in_float32: bool) -> bool:
-        """Whether a feed-forward with this activation and so many hidden units is computed in pieces."""
+        """Whether the hidden layer of a feed-forward with this activation and width is split."""
         is_measured = activation in self.pieces and d_ff >= WIDE and in_float32
         return ANY in self.pieces or is_measured
 
@@ -69,5 +71,5 @@ class Forms:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Forms:
-        """Read what :meth:`to_dict` wrote."""
+        """Read the data of :meth:`to_dict`."""
         return cls(frozenset(data["rules"]), data["chunk"], data["long_only"], frozenset(data.get("pieces", ())))

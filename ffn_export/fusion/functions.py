@@ -1,8 +1,8 @@
-"""Model-local functions, inlined where a site may be inside.
+"""Inline model-local functions that may contain a site.
 
-A function's body has no types of its own and one body serves all its calls, so what is proved of one call
-need not hold for another. Inlined, each call is a site of its own. A function that gives an operator of a
-runtime a body, such as ``com.microsoft::SkipLayerNormalization``, stands for that operator and stays.
+A function body has no types, and all calls share it, so a proof for one call need not hold for another. Inlined, each
+call is a separate site. A function that defines a runtime's operator, such as
+``com.microsoft::SkipLayerNormalization``, stands for that operator and is not inlined.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from ffn_export.fusion import portable_functions
 DOMAIN = "ai.ffn_export"
 
 _RUNTIME_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
-# What every feed-forward and norm has at least one of, by itself or as a part of a formula.
+# Every feed-forward and norm has at least one of these operators.
 _TELLING = frozenset(
     {"MatMul", "Gemm", "ReduceMean", "LayerNormalization", "RMSNormalization", "Erf", "Gelu", "Sigmoid"}
 )
 _TELLING_BESIDE_OTHERS = frozenset(
     {"Tanh", "Softplus", "Clip", "HardSigmoid", "Relu", "Exp", "ReduceSum", "ReduceSumSquare"}
 )
-# Nodes of a model with its functions written out, at least and for each node of the file; a larger one keeps them.
+# Largest number of nodes after inlining, in all or for each node of the file; a larger model keeps its functions.
 _MOST_NODES = 2_000
 _MOST_FOR_EACH = 64
-_DEEPEST = 200  # calls within calls: each lengthens the names of what is inside
+_DEEPEST = 200  # calls within calls: each lengthens the names inside
 _MOST_TRIALS = 64  # each copies the model
 
 _Key = function_calls.Key
 
 
 def inlined(model: ir.Model) -> ir.Model:
-    """Return the model with every function inlined whose body holds what a site is made of.
+    """Inline every function that may contain a site, in a copy.
 
-    It is the model itself where there is none, and where the calls written out would be more nodes than a model has.
-    A function that cannot be inlined stays one.
+    Return the model itself if no function may, or if inlining would give too many nodes. A function that cannot be
+    inlined stays.
     """
     return _inlined(model, _may_hold_a_site(model))
 
 
 def written_out(model: ir.Model) -> ir.Model:
-    """Return the model with every function inlined that this package wrote.
+    """Inline every function that this package wrote, in a copy.
 
-    It is the model itself where there is none. A function that cannot be inlined stays one.
+    Return the model itself if it has none. A function that cannot be inlined stays.
     """
     return _inlined(
         model, {key for key, f in model.functions.items() if key[0] == DOMAIN or portable_functions.is_own(f)}
@@ -57,7 +57,7 @@ def written_out(model: ir.Model) -> ir.Model:
 
 
 def all_inlined(model: ir.Model) -> ir.Model:
-    """Return the model with every function inlined that can be; it is the model itself where there is none."""
+    """Inline every function that can be inlined, in a copy; return the model itself if it has none."""
     return _inlined(model, set(model.functions))
 
 
@@ -67,7 +67,7 @@ def _inlined(model: ir.Model, keys: set[_Key]) -> ir.Model:
 
 
 def _is_small(model: ir.Model) -> bool:
-    """Whether a model is of a usual size when all functions are written out: a few lines may come to 2^60 nodes."""
+    """Whether a model has a usual size with all functions inlined: a few lines can expand to 2^60 nodes."""
     try:
         whole = function_calls.graph_written_out(model, function_calls.written_out(model))
     except ValueError:  # one calls itself
@@ -77,7 +77,7 @@ def _is_small(model: ir.Model) -> bool:
 
 
 def _most(model: ir.Model, keys: Sequence[_Key], left: list[int]) -> ir.Model:
-    """Inline functions; where that fails, each half of them, so that one that cannot be inlined stays alone."""
+    """Inline functions. If that fails, inline each half of them, so that only a failing function stays."""
     if not left[0]:
         return model
     left[0] -= 1
@@ -89,7 +89,7 @@ def _most(model: ir.Model, keys: Sequence[_Key], left: list[int]) -> ir.Model:
 
 
 def _of_other_opsets(model: ir.Model) -> Iterator[_Key]:
-    """Yield the functions that import other versions than the model, and what they call: it is read under theirs."""
+    """Yield the functions that import other opsets than the model, and those that they call under these opsets."""
     for key, function in model.functions.items():
         if any(
             model.opset_imports.get(domain, version) != version for domain, version in function.opset_imports.items()
@@ -99,7 +99,7 @@ def _of_other_opsets(model: ir.Model) -> Iterator[_Key]:
 
 
 def _tried(model: ir.Model, keys: set[_Key]) -> ir.Model | None:
-    """Inline functions in a copy; None where one of them cannot be."""
+    """Inline functions in a copy; return None if one of them fails."""
     if not keys:
         return model
     trial = model.clone()
@@ -113,7 +113,7 @@ def _tried(model: ir.Model, keys: set[_Key]) -> ir.Model | None:
 
 
 def _partial_calls(model: ir.Model) -> Iterator[_Key]:
-    """Yield the functions that a call leaves an input out of, which the body reads: what that means is the body's."""
+    """Yield the functions with a call that leaves out an input that the body reads: only the body handles that."""
     inside = (node for function in model.functions.values() for node in function.all_nodes())
     for node in (*model.graph.all_nodes(), *inside):
         function = model.functions.get(node.op_identifier())
@@ -125,7 +125,7 @@ def _partial_calls(model: ir.Model) -> Iterator[_Key]:
 
 
 def _may_hold_a_site(model: ir.Model) -> set[_Key]:
-    """Return the functions that a site may be inside of: those with a telling operator, and what calls them."""
+    """Return the functions that may contain a site: those with a telling operator, and their callers."""
     called = function_calls.callees(model)
     callers: dict[_Key, list[_Key]] = defaultdict(list)
     for key, calls in called.items():

@@ -1,9 +1,8 @@
-"""Gives values proven shapes, for as long as rules ask for them.
+"""Set proven shapes on values while a graph is rewritten.
 
-While a graph is rewritten, the shape of a value is what :mod:`ffn_export.fusion.shape_proofs` proves, and no more:
-sizes that hold for some inputs only, as a tool that guesses may have written into the file, are set aside. Sizes that
-are not numbers have names, so that two values can be seen to share them. :meth:`Stated.restore` gives every value
-back what the model itself states of it.
+During a rewrite, a value has only the shape that :mod:`ffn_export.fusion.shape_proofs` proves. Shapes that the file
+states are set aside, because a tool may have guessed sizes that hold for some inputs only. Sizes that are not numbers
+have names, so that rules can see that two values share them. :meth:`Stated.restore` restores the stated shapes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _NEW = ir.Shape(())
 
 
 class PartnerDim(ir.SymbolicDim):
-    """The size of an axis that is another one wherever an element-wise operator reads both.
+    """The size of an axis that equals another size wherever an element-wise operator reads both.
 
     Attributes:
         partner: Name of the other size.
@@ -36,7 +35,7 @@ class PartnerDim(ir.SymbolicDim):
 
 @dataclass(frozen=True)
 class Stated:
-    """What a model states of its values: of each value, and of each name where several nodes could take its place."""
+    """The shapes and types that a model states, by value, and by name for values that rules replaced."""
 
     shapes: Mapping[ir.Value, ir.Shape | None]
     types: Mapping[ir.Value, ir.TypeProtocol | None]
@@ -56,14 +55,14 @@ class Stated:
         )
 
     def restore(self, model: ir.Model) -> None:
-        """Give each value of a model its stated shape back.
+        """Restore the stated shape of each value.
 
-        Of a value that the model did not have, such as one within a loop that a rule wrote, what is proven stays, with
-        the names of the model's own axes alone. So it does of a value that was renamed as it grew, if the model stated
-        a shape of it.
+        A value that the model did not have, such as one inside a loop that a rule wrote, keeps its proven shape, but
+        only with symbolic axes that the model names. So does a padded value, which was renamed, if the model stated a
+        shape for it.
         """
         for value in _values(model):
-            name = str(value.name)  # of a value that holds something else now there is another
+            name = str(value.name)  # a value whose contents changed has a new name
             if value in self.shapes and name in self._by_name:
                 value.shape, value.type = self.shapes[value], self.types[value]
             elif name in self._by_name or self.shapes.get(value, _NEW) is None:
@@ -76,16 +75,16 @@ class Stated:
 
 
 def prove_shapes(model: ir.Model, stated: Stated | None = None) -> Stated:
-    """Set the shape of each computed value to what is proven of it, and the dtypes that are missing.
+    """Set the shape of each computed value to its proven shape, and missing dtypes.
 
-    Sizes of inputs that lack a name get one. A shape that is not proven is None, and a size of it has no name.
+    Unnamed sizes of inputs get a name. A shape that is not proven is None.
 
     Args:
-        model: The model; its values are changed in place, to be restored by what is returned.
-        stated: What an earlier call returned for the same model.
+        model: The model. Its values are changed in place; :meth:`Stated.restore` of the result undoes that.
+        stated: Result of an earlier call for the same model.
 
     Returns:
-        What the model states itself.
+        The shapes and types that the model states.
     """
     stated = Stated.of(model) if stated is None else stated
     proof = Proof(model, stated.shapes)
@@ -96,7 +95,7 @@ def prove_shapes(model: ir.Model, stated: Stated | None = None) -> Stated:
 
 
 class _Names:
-    """Names of sizes: those of symbols as they are, and of other sizes their polynomials."""
+    """Names of sizes: the name of a symbol, or the polynomial of any other size."""
 
     def __init__(self, proof: Proof) -> None:
         self._facts = proof.facts
@@ -118,7 +117,7 @@ class _Names:
         if partner is not None and not partner.unless_zero:
             return PartnerDim(name, str(self._dim(partner.size)))
         if size != Size.of(name) and name in self._facts.taken:
-            name = f"({name})"  # an axis of the model has this very name and may be another size
+            name = f"({name})"  # an axis of the model has this name and may have another size
         return ir.SymbolicDim(name)
 
 

@@ -1,8 +1,8 @@
-"""Files of IR version 3, in which every initialiser has to be an input of the graph too.
+"""Handle files of IR version 3, in which every initialiser must also be a graph input.
 
-Version 4 tells a default, which is an input, from a constant, which is none. Before it a file could not say which was
-meant, and ONNX Runtime takes all of them for constants: it lists none as an input and refuses one that is fed. So do
-rules here. What is fused is a file of version 4; a file in which nothing was fused stays as it came.
+From version 4 on, an initialiser that is an input is a default, and any other is a constant. Version 3 cannot tell them
+apart. ONNX Runtime treats all of them as constants: it lists none as an input and refuses a fed one. Rules here do the
+same. A fused model is saved with version 4; a file in which nothing was fused does not change.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ _TELLS_THEM_APART = 4
 
 
 def free_constants(model: ir.Model) -> None:
-    """Take the initialisers of an old model out of its inputs, in place."""
+    """Remove the initialisers of an old model from its inputs, in place."""
     if _is_old(model):
         model.graph.inputs[:] = [value for value in model.graph.inputs if not value.is_initializer()]
 
 
 def raise_version(model: ir.Model) -> None:
-    """Raise the version of an old model that has an initialiser which is no input, in place."""
+    """Raise the IR version of an old model if it has an initialiser that is no input, in place."""
     if _is_old(model) and any(not value.is_graph_input() for value in model.graph.initializers.values()):
         model.ir_version = _TELLS_THEM_APART
 

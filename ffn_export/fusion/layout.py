@@ -1,7 +1,7 @@
-"""Nodes that move numbers and leave the last axis together: between two operators they are in nobody's way.
+"""Layout nodes: nodes that move data and keep the last axis together.
 
-An element-wise operator, a row added, a norm over the last axis: each gives the same before such a node as
-after it, so a rule may look through it and write it again behind its own operator.
+An element-wise operator, an added row and a norm over the last axis compute the same before a layout node as after it.
+So a rule may read through it, and write it again behind the fused operator.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _LONGEST = 4
 
 @dataclass(frozen=True)
 class Seen:
-    """What stands before some layout nodes.
+    """The value before some layout nodes.
 
     Attributes:
-        value: The value before them.
-        nodes: The nodes that were looked through, from the end backwards.
-        is_private: Whether nobody reads a value in between, so that they can be written anew.
+        value: Value before them.
+        nodes: Layout nodes, from the end backwards.
+        is_private: Whether nothing else reads a value in between, so that they can be replaced.
     """
 
     value: ir.Value
@@ -35,7 +35,7 @@ class Seen:
 
 
 def before(value: ir.Value, graph: object) -> Seen:
-    """Look through layout nodes."""
+    """Read backwards through layout nodes."""
     nodes: list[ir.Node] = []
     private = True
     while len(nodes) < _LONGEST:
@@ -50,14 +50,14 @@ def before(value: ir.Value, graph: object) -> Seen:
 
 
 def again(op: Builder, value: ir.Value, nodes: Sequence[ir.Node]) -> ir.Value:
-    """Write layout nodes again, from the first to the last, behind another value."""
+    """Write layout nodes again, first to last, behind another value."""
     for node in reversed(nodes):
         value = op.like(node, value, *node.inputs[1:])
     return value
 
 
 def keeps_last_axis(node: ir.Node, source: ir.Value) -> bool:
-    """Whether a node only moves data, and what lay along the last axis stays there."""
+    """Whether a node only moves data, and keeps the last axis as it is."""
     if is_standard(node, "Identity"):
         return True
     if is_standard(node, "Cast"):

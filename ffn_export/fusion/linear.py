@@ -1,7 +1,7 @@
-"""Recognises linear layers: a product with a constant matrix, and the row that is added to it.
+"""Recognise linear layers, a product with a constant matrix and a bias, and write them as one ``Gemm``.
 
-Covers: ``MatMul``, and ``Gemm`` without an addend of its own, whose factor and transposed weight stay. Not covered:
-a transposed input.
+Covers: ``MatMul``; ``Gemm`` without an addend, whose factor and transposed weight are kept. Not covered: a transposed
+input.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_standard, producer, rank
 
 PRODUCTS = ("MatMul", "Gemm")
-# The opset whose Reshape can take a 0 for a size of 0, as in an empty batch.
+# Lowest opset whose Reshape has allowzero, for an empty batch.
 RESHAPE_WITH_ZERO = 14
-# The opset whose Shape can leave out the last axis.
+# Lowest opset whose Shape has an end, to leave out the last axis.
 SHAPE_WITH_END = 15
 
 
@@ -28,8 +28,8 @@ class Linear:
 
     Attributes:
         x: Input, ``[..., d_in]``.
-        weight: ``[d_in, d_out]``, or ``[d_out, d_in]`` where the product is a ``Gemm`` that says so.
-        bias: The row that is added; None without one.
+        weight: ``[d_in, d_out]``, or ``[d_out, d_in]`` for a ``Gemm`` with ``transB``.
+        bias: Row that is added; None without one.
         product: The ``MatMul`` or ``Gemm`` node.
         add: The ``Add`` node; None without a bias.
         moved: Layout nodes between the product and the sum.
@@ -56,7 +56,7 @@ class Linear:
 
     @property
     def attributes(self) -> dict[str, float]:
-        """What a ``Gemm`` that takes its place has to say besides."""
+        """The attributes to keep in a ``Gemm`` that replaces the layer."""
         said: dict[str, float] = {}
         if is_standard(self.product, "Gemm"):
             said |= {"alpha": alpha} if (alpha := float_of(self.product, "alpha", 1.0)) != 1 else {}
@@ -98,7 +98,7 @@ def _product(node: ir.Node) -> Linear | None:
 
 
 def why_no_rows(linear: Linear, opset: int) -> str | None:
-    """Return why the input cannot be reshaped to rows and back, or None where it can."""
+    """Return why the input cannot be reshaped to rows and back, or None if it can."""
     width = rank(linear.x)
     if width is None or width < 2:
         return "the rank of the input is not known or below 2"
@@ -108,10 +108,7 @@ def why_no_rows(linear: Linear, opset: int) -> str | None:
 
 
 def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", domain: str = "", **attributes: object) -> ir.Value:
-    """Write it as one Gemm-like node, between reshapes to rows and back where its input is no matrix.
-
-    The reshapes move no data.
-    """
+    """Write the layer as one Gemm-like node, with reshapes to rows and back unless its input is a matrix."""
     d_in, d_out = linear.sizes
     bias = [] if linear.bias is None else [rows.of(op, linear.bias, [d_out])]
     gemm = getattr(op, operator)
@@ -121,7 +118,7 @@ def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", domain: str 
     else:
         x = op.Reshape(linear.x, op.constant(np.asarray([-1, d_in], np.int64)))
         computed = gemm(x, linear.weight, *bias, _domain=domain, **linear.attributes, **attributes)
-        # Inference knows nothing of a vendor's operator.
+        # Shape inference does not cover vendor operators.
         computed.dtype, computed.shape = linear.x.dtype, ir.Shape([None, d_out])
         leading, last = _leading(op, linear), op.constant(np.asarray([d_out], np.int64))
         # allowzero: an empty batch is a size of 0 and not "as before".

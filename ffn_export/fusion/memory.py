@@ -1,7 +1,8 @@
-"""Remembers what was read of a graph for as long as nobody changes it.
+"""Cache readings of a graph until it changes.
 
 Several rules look at one node, and neighbouring nodes read the same values. Within :func:`remembering` each reading is
-made once, so the time of a sweep stays in proportion to the graph. Who changes the graph calls :func:`forget`.
+made once, so the time of a sweep stays linear in the size of the graph. After a change of the graph, call
+:func:`forget`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _UNREAD = object()
 
 @contextmanager
 def remembering() -> Iterator[None]:
-    """Remember readings until the end of the block."""
+    """Cache readings until the end of the block."""
     before = _READINGS.set({})
     try:
         yield
@@ -30,14 +31,14 @@ def remembering() -> Iterator[None]:
 
 
 def forget() -> None:
-    """Forget all readings: the graph has changed."""
+    """Drop all readings, after a change of the graph."""
     readings = _READINGS.get()
     if readings:
         readings.clear()
 
 
 def remembered(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Let a reading of the graph be remembered; its arguments are hashable and passed by position."""
+    """Decorate a function so that its results are cached; its arguments are hashable and passed by position."""
 
     @wraps(function)
     def read(*arguments: _P.args, **named: _P.kwargs) -> _T:

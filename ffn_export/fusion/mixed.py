@@ -1,8 +1,8 @@
-"""Finds feed-forwards whose hidden layer is mixed between the products: they are reported, and nothing fuses them.
+"""Find feed-forwards that mix tokens or features of the hidden layer. They are reported and not fused.
 
-Between the two products of a feed-forward each token stands alone, and so does each feature. Some models compute
-across them there: a depthwise convolution over the tokens (SegFormer), a response that is normalised over them
-(ConvNeXt V2), a norm of the hidden layer. No operator of a target takes such a node.
+Between the two products of a feed-forward, each token and each feature is computed alone. Some models compute across
+them: a depthwise convolution over the tokens (SegFormer), a response that is normalised over them (ConvNeXt V2), a norm
+of the hidden layer. No operator of a target includes one of these nodes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _MIXES = (
     *("GroupNormalization", "InstanceNormalization", "LayerNormalization", "LpNormalization", "MaxPool", "Pad"),
     *("RMSNormalization", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceSum", "ReduceSumSquare"),
 )
-# What carries data on, and activates nothing.
+# Operators that are no activation.
 _PLAIN = ("Add", "Cast", "Div", "Mul", "Sub", *_MIXES)
 
 
 @dataclass
 class _MixedRegion(Region):
-    """A region that nodes which mix may stand in."""
+    """A region that may contain mixing nodes."""
 
     mixing: dict[ir.Node, None] = field(default_factory=dict)
 
@@ -42,7 +42,7 @@ class _MixedRegion(Region):
 
 
 def find(model: ir.Model) -> Iterator[Unfused]:
-    """Yield them, in graph order of the nodes that end them."""
+    """Yield the mixed feed-forwards, in graph order of their last nodes."""
     for graph in (model.graph, *model.graph.subgraphs(), *model.functions.values()):
         for node in graph:
             found = _mixed(node)
@@ -51,7 +51,7 @@ def find(model: ir.Model) -> Iterator[Unfused]:
 
 
 def _mixed(product: ir.Node) -> Unfused | None:
-    """Recognise one by its second product."""
+    """Recognise a mixed feed-forward by its second product."""
     second, region = weight_sizes(product), _MixedRegion(data_of, constants.is_fixed)
     if second is None or not region.grow(product.inputs[0], product.graph) or region.source is None:
         return None

@@ -1,7 +1,7 @@
-"""Nodes that do nothing: ``Identity``, a cast to the dtype that is there, ``Dropout`` outside of training.
+"""Remove nodes that do nothing: ``Identity``, a cast to the input's dtype, ``Dropout`` outside of training.
 
-They are taken away before rules look at a graph, so that no rule has to look through them. One whose result
-is an output of its graph stays: it gives the output its name.
+They are removed before rules read a graph, so that no rule has to read through them. A node whose result is an output
+of its graph stays: it gives the output its name.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import onnx_ir as ir
 from ffn_export.fusion import constants
 from ffn_export.fusion.views import input_at, int_of, is_read, is_standard
 
-# From this opset on, a Dropout is told by an input that it is used in training; before 7, by an attribute.
+# From this opset on, an input puts a Dropout into training mode; before opset 7, an attribute did.
 _TRAINING_INPUT = 12
 _INFERENCE_ONLY = 7
 
 
 def remove(model: ir.Model) -> None:
-    """Remove them from every graph of the model, in place."""
+    """Remove the no-ops of every graph of the model, in place."""
     opset = model.opset_imports.get("", 0)
     for graph in (model.graph, *model.graph.subgraphs()):
         for node in graph:

@@ -1,9 +1,8 @@
-"""Raising a graph's opset, only where that provably changes nothing.
+"""Raise a graph's opset, only if that provably changes nothing.
 
-Between two opsets most operators only gain element types. Comparing the two schemas tells: where
-inputs, outputs and attributes agree and no element type was taken away, the node means the same
-under both. Of the others, those that ``adapters`` knows are rewritten; with any else, the graph stays where
-it is.
+Between two opsets most operators only gain element types. A node has the same meaning under both if the schemas agree
+in inputs, outputs and attributes, and no element type was removed. Other operators are rewritten if ``adapters`` covers
+them; otherwise the graph keeps its opset.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from ffn_export.fusion.builder import Names
 # onnxruntime 1.31 refuses a model of opset 27 or higher.
 HIGHEST_OPSET = 26
 
-# Operators of which onnxruntime 1.31 has a CPU kernel of an earlier version, and none of that of opset 22:
-# the raised graph would not load. Found by loading every operator's tests of ONNX at opsets 14 to 24.
+# Operators for which onnxruntime 1.31 has a CPU kernel of an earlier version, and none of opset 22: the raised graph
+# would not load. Found by loading ONNX's tests of every operator at opsets 14 to 24.
 _NO_KERNEL_OF_22 = frozenset(
     {
         "Bernoulli",
@@ -36,11 +35,11 @@ _NO_KERNEL_OF_22 = frozenset(
     }
 )
 
-# Operators that onnxruntime 1.31 runs by their function body, and takes that of no later opset.
+# Operators that onnxruntime 1.31 runs by their function body, only up to this opset.
 _BODY_ONLY_AT = {"Swish": 24}
 
-# Attributes that a later version added and whose default is the earlier version's behaviour. Those of Cast
-# concern float8 and the rounding to it, those of (De)QuantizeLinear dtypes and blocks that no earlier version had.
+# Attributes that a later version added, with the earlier behaviour as default. Those of Cast concern float8 and the
+# rounding to it; those of (De)QuantizeLinear concern dtypes and blocks that no earlier version had.
 _NEUTRAL_ADDITIONS = frozenset(
     {
         *((operator, name) for operator in ("Cast", "CastLike") for name in ("saturate", "round_mode")),
@@ -63,22 +62,22 @@ _NEUTRAL_ADDITIONS = frozenset(
 
 
 def normalise(model: ir.Model) -> None:
-    """Write the default domain's import under its usual name; ``ai.onnx`` is another name of the same."""
+    """Import the default domain under its usual name, the empty string, in place of its synonym ``ai.onnx``."""
     for imports in _all_imports(model):
         if "ai.onnx" in imports:
             imports.setdefault("", imports.pop("ai.onnx"))
 
 
 def tell_subgraphs(model: ir.Model) -> None:
-    """Note the model's imports on every subgraph: a rule asks the graph of a node for its opset."""
+    """Copy the model's opset imports to every subgraph, because rules ask a node's graph for the opset."""
     for graph in model.graph.subgraphs():
         graph.opset_imports.update(model.opset_imports)
 
 
 def ceiling(model: ir.Model) -> int:
-    """Return the highest opset that the model can be raised to without changing what any node computes."""
+    """Return the highest opset that the model can be raised to without changing the result of any node."""
     current = model.opset_imports.get("", HIGHEST_OPSET)
-    # A function imports an opset of its own, and the checker wants it to agree with the model's.
+    # A function has opset imports of its own, which the checker requires to agree with the model's.
     nodes = [(node, current) for node in model.graph.all_nodes() if node.domain == ""]
     for function in model.functions.values():
         own = function.opset_imports.get("", current)
@@ -95,7 +94,7 @@ def ceiling(model: ir.Model) -> int:
 
 
 def raise_to(model: ir.Model, version: int) -> None:
-    """Raise the model, its functions included, to an opset that is not above its ceiling."""
+    """Raise the model and its functions to an opset up to its ceiling, in place."""
     current, names = model.opset_imports.get("", version), Names(model)
     for nodes, low in (
         (list(model.graph.all_nodes()), current),
@@ -111,7 +110,7 @@ def raise_to(model: ir.Model, version: int) -> None:
 
 
 def _adaptable(node: ir.Node, low: int, version: int) -> bool:
-    """Whether a node means the same from one opset to another, each step by its schemas or by its adapter."""
+    """Whether a node has the same meaning in two opsets, by its schemas and adapters for each step between."""
     for adapter in ADAPTERS[node.op_type]:
         if low < adapter.since <= version:
             if not _same_meaning(node.op_type, low, adapter.since - 1) or not adapter.can(node):
@@ -122,13 +121,13 @@ def _adaptable(node: ir.Node, low: int, version: int) -> bool:
 
 @functools.cache
 def introduced(operator: str, dtype: ir.DataType | None = None) -> int:
-    """Return the opset that introduced an operator, or let it have a dtype; 0 for a vendor's, ``domain::Name``."""
+    """Return the first opset of an operator, or of a dtype of it; 0 for a vendor operator, ``domain::Name``."""
     versions = sorted(_versions(operator))
     return next((version for version in versions if _takes(operator, version, dtype)), min(versions, default=0))
 
 
 def runnable_up_to(operator: str) -> int:
-    """Return the highest opset of a graph in which onnxruntime runs an operator."""
+    """Return the highest opset in which onnxruntime runs an operator."""
     return _BODY_ONLY_AT.get(operator, HIGHEST_OPSET)
 
 
@@ -139,7 +138,7 @@ def _all_imports(model: ir.Model) -> Iterator[MutableMapping[str, int]]:
 
 
 def _takes(operator: str, version: int, dtype: ir.DataType | None) -> bool:
-    """Whether the results of an operator may have a dtype since a version."""
+    """Whether a version of an operator allows a dtype for its results."""
     if dtype is None:
         return True
     schema = onnx.defs.get_schema(operator, version)
@@ -185,7 +184,7 @@ def _same_attribute(old: onnx.defs.OpSchema.Attribute, schema: onnx.defs.OpSchem
 def _same_slots(
     old: Sequence[onnx.defs.OpSchema.FormalParameter], new: Sequence[onnx.defs.OpSchema.FormalParameter]
 ) -> bool:
-    """Whether the slots are the same ones; new ones behind them may be left out, as every earlier node does."""
+    """Whether the inputs or outputs are the same, except for new optional ones at the end."""
     option = onnx.defs.OpSchema.FormalParameterOption
     return (
         len(old) <= len(new)

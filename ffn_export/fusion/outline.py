@@ -1,10 +1,9 @@
-"""Makes each feed-forward of a graph one node, ``ai.ffn_export::FeedForward``: a model-local function.
+"""Make each feed-forward of a graph one node that calls a model-local function, ``ai.ffn_export::FeedForward``.
 
-``docs/functions.md`` has the contract of its inputs and attributes. The body holds the very nodes that stood
-there, those of a vendor as the standard operators that they are made of; weights are inputs, so that layers of
-one structure share one function. Where a model has several structures, the one that most layers have is
-``FeedForward`` and the others are ``FeedForward_2`` and so on: ONNX has overloads for that, which its own
-reference evaluator takes for one and the same function.
+``docs/functions.md`` describes its inputs and attributes. The body holds the original nodes, with vendor operators
+written as standard ones. Weights are inputs, so that layers of one structure share one function. If a model has several
+structures, the most common one is ``FeedForward`` and the others are ``FeedForward_2`` and so on. They are no overloads
+of one name, because ONNX's reference evaluator takes overloads for the same function.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from ffn_export.fusion.views import is_read
 
 NAME, NAME_OF_OTHERS = "FeedForward", "CustomFeedForward"
 _LOWEST_IR_WITH_FUNCTIONS = 8
-# What these become is one operator from this opset on, and several before.
+# The body of each of these is one operator from this opset on, and several before.
 _GELUS, _GELU_SINCE = ("BiasGelu", "FastGelu", "Gelu"), 20
 _SCOPES = ("pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy")
 
 
 @dataclass(frozen=True)
 class Outlined:
-    """What outlining made.
+    """Result of outlining.
 
     Attributes:
-        model: The model with one node for each feed-forward.
-        left: Name of a feed-forward that stays as it is -> why.
+        model: Model with one node for each feed-forward.
+        left: Name of a feed-forward that is not outlined -> reason.
     """
 
     model: ir.Model
@@ -51,7 +50,7 @@ def outline(model: ir.Model) -> ir.Model:
     """Return the model with each feed-forward as one node.
 
     Args:
-        model: Any model, fused or not; it is left unchanged, and the result shares its weights.
+        model: Any model, fused or not. It is not modified; the result shares its weights.
     """
     return outlined(model).model
 
@@ -62,7 +61,7 @@ def is_outlined(model: ir.Model) -> bool:
 
 
 def outlined(model: ir.Model) -> Outlined:
-    """Make each feed-forward one node, in a copy, and say which could not be and why."""
+    """Make each feed-forward one node, in a copy, and return the reasons for those that stay."""
     model = model.clone()
     stated = inference.prove_shapes(model)
     left: dict[str, str] = {}
@@ -116,7 +115,7 @@ def _name(name: str, used: set[str]) -> str:
 
 
 def _key(function: ir.Function, reading: Reading) -> tuple[object, ...]:
-    """Tell two structures apart: the body, and what the node says of it."""
+    """Return the key of a structure: the body and the attributes of the node."""
     return ir.to_proto(function).SerializeToString(deterministic=True), *sorted(reading.attributes.items())
 
 
@@ -126,7 +125,7 @@ def _function(model: ir.Model, reading: Reading) -> ir.Function:
     arity = 1 + max(INPUTS.index(name) for name in reading.inputs)
     formal = {name: ir.Value(name=name, type=_type(reading, name)) for name in INPUTS[:arity]}
     values: dict[ir.Value, ir.Value] = {}
-    # A bias that is the same value as another is given twice, and read once.
+    # If two biases are one value, it is passed twice and read once.
     for name, value in reading.inputs.items():
         values.setdefault(value, formal[name])
     for node in reading.nodes:
@@ -146,13 +145,13 @@ def _function(model: ir.Model, reading: Reading) -> ir.Function:
 
 
 def _type(reading: Reading, name: str) -> ir.TensorType | None:
-    """Return the dtype of an input; its shape is of one layer, and the function for all."""
+    """Return the dtype of an input, without its shape, because layers of other shapes share the function."""
     value = reading.inputs.get(name)
     return None if value is None or value.dtype is None else ir.TensorType(value.dtype)
 
 
 def _inside(op: BodyBuilder, values: dict[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
-    """Return what stands for a value inside the body."""
+    """Return the value inside the body that corresponds to a value of the graph."""
     if value not in values:
         tensor = constant_tensor(value)
         assert tensor is not None, f"{value.name} is neither an input nor a constant"
@@ -170,7 +169,7 @@ def _copied(op: BodyBuilder, node: ir.Node, inputs: Sequence[ir.Value | None], v
 
 
 def _replace(reading: Reading, function: ir.Function, names: Names, written: Mapping[ir.Value, ir.Value]) -> ir.Value:
-    """Put the node in the place of those that it stands for, and return its output."""
+    """Replace the nodes of a feed-forward by one node, and return its output."""
     last = reading.nodes[-1]
     graph = last.graph
     assert graph is not None
@@ -192,7 +191,7 @@ def _replace(reading: Reading, function: ir.Function, names: Names, written: Map
 
 
 def _remove_unread(value: ir.Value) -> None:
-    """Remove a constant that has gone into a body and that nobody else reads."""
+    """Remove a constant that was copied into a body and that nothing else reads."""
     node = value.producer()
     if is_read(value) or value.graph is None:
         return
@@ -203,7 +202,7 @@ def _remove_unread(value: ir.Value) -> None:
 
 
 def _scope(reading: Reading, name: str) -> dict[str, str]:
-    """Return the metadata of the module that all its nodes come from, where the exporter noted that."""
+    """Return the metadata of the PyTorch module of all the nodes, if the exporter noted it."""
     found: dict[str, str] = {}
     for key, own in zip(_SCOPES, (name, f"{DOMAIN}.{NAME}"), strict=True):
         scopes = [_parsed(node.metadata_props[key]) for node in reading.replaced if key in node.metadata_props]

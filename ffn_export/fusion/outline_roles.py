@@ -1,4 +1,4 @@
-"""Says which value of a feed-forward site is which weight and bias, and what its activation is called."""
+"""Assign weights, biases and the activation of a feed-forward site to their roles in the outlined node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ffn_export.fusion.views import input_at, is_standard, readers
 
 Attribute = int | float | str
 
-# What the attribute ``activation`` may say, and the default of its alpha, None for none; ``swish`` has no default.
+# Value of the attribute ``activation`` -> default of its alpha, None for no alpha; ``swish`` has no default.
 _ALPHA = {name: each.alpha for name, each in TABLE.items() if each.outlined}
 _SLOPED = {key for each in TABLE.values() if each.alpha is not None for key in each.keys}
 _WITH_BIAS = ("BiasGelu", "FastGelu")
@@ -24,15 +24,15 @@ _WITH_BIAS = ("BiasGelu", "FastGelu")
 
 @dataclass(frozen=True)
 class Roles:
-    """A site's values by their part in it.
+    """The values of a site by their role.
 
     Attributes:
-        firsts: The products that read the input, the activated one first.
-        trailing: Nodes behind the second product that belong to the site: its bias, and layout before that.
-        end: The result.
-        values: ``w1``, ``b1``, ``w2``, ``b2``, ``w3``, ``b3`` -> the value; those that are there.
+        firsts: Products that read the input, the activated one first.
+        trailing: Nodes after the second product that belong to the site: its bias, and layout before that.
+        end: Result.
+        values: ``w1``, ``b1``, ``w2``, ``b2``, ``w3``, ``b3`` -> the value, for those that exist.
         attributes: Attributes of the node.
-        is_known: Whether values and attributes say all.
+        is_known: Whether values and attributes define the function.
     """
 
     firsts: tuple[ir.Node, ...]
@@ -45,12 +45,12 @@ class Roles:
 
 @dataclass
 class _Operand:
-    """One factor of a gate, or all that comes before the second product.
+    """One factor of a gated product.
 
     Attributes:
-        firsts: The products that it comes from.
-        computing: What computes on the way, biases left out.
-        half: Which half of a packed product it is.
+        firsts: First products that it is computed from.
+        computing: Computing nodes after them, without biases.
+        half: Index of the half of a packed product; None if it is not packed.
     """
 
     firsts: dict[ir.Node, None] = field(default_factory=dict)
@@ -73,9 +73,7 @@ class _Reader:
         own = input_at(product, 2)
         if own is not None:
             self.biases[product] = own
-        if (
-            own is not None or product.op_type == "FusedGemm"
-        ):  # which has activated the product before anything is added
+        if own is not None or product.op_type == "FusedGemm":  # its activation comes before anything that is added
             return
         user = _next(product.outputs[0])
         while user is not None and is_standard(user, *LAYOUT):
@@ -111,7 +109,7 @@ class _Reader:
         return found
 
     def truncates(self) -> bool:
-        """Whether something on the way to the second product is cast to a dtype that holds no fractions."""
+        """Whether a value before the second product is cast to a dtype without fractions."""
         waiting, seen = [input_at(self.second, 0)], set[ir.Node]()
         while waiting:
             value = waiting.pop()
@@ -125,7 +123,7 @@ class _Reader:
         return False
 
     def gate(self) -> ir.Node | None:
-        """Return the product of the two projections: the last one of two computed values."""
+        """Return the node that multiplies the two projections: the last ``Mul`` of two computed values."""
         factors = (n for n in reversed(self.site.between) if is_standard(n, "Mul"))
         return next((n for n in factors if not any(map(constants.is_fixed, n.inputs))), None)
 
@@ -169,7 +167,7 @@ def _fit(values: Mapping[str, ir.Value], turned: bool) -> bool:
 
 
 def _order(reader: _Reader) -> tuple[tuple[ir.Node, ...], int, bool]:
-    """Return the first products, the activated one first; which half of a packed one is; whether that is sure."""
+    """Return the first products, the activated one first; its half of a packed product; whether this is certain."""
     products = tuple(reader.products)
     if not reader.site.gated:
         return products, 0, len(products) == 1 and not any(is_standard(n, *HALVES) for n in reader.site.between)
@@ -191,7 +189,7 @@ def _order(reader: _Reader) -> tuple[tuple[ir.Node, ...], int, bool]:
 
 
 def _half(node: ir.Node, value: ir.Value) -> int | None:
-    """Return which half of the last axis a value is; None where it is another part."""
+    """Return which half of the last axis a value is; None for any other part."""
     source = input_at(node, 0)
     width, part = (None if v is None or v.shape is None or not len(v.shape) else v.shape[-1] for v in (source, value))
     if not isinstance(width, int) or not isinstance(part, int) or 2 * part != width:
@@ -205,7 +203,7 @@ def _half(node: ir.Node, value: ir.Value) -> int | None:
 
 
 def _trailing(reader: _Reader) -> tuple[tuple[ir.Node, ...], ir.Value, ir.Value | None]:
-    """Return the nodes behind the second product up to its bias, the result, and the bias."""
+    """Return the nodes after the second product up to its bias, the result, and the bias."""
     end = reader.second.outputs[0]
     own = input_at(reader.second, 2)
     if own is not None:
@@ -242,7 +240,7 @@ def _alpha(site: FoundSite) -> float | None:
 
 
 def _next(value: ir.Value) -> ir.Node | None:
-    """Return the one node that reads a value, where there is one and nobody else wants it."""
+    """Return the only node that reads a value; None if there are several, or it is a graph output."""
     users = readers(value)
     return users[0] if len(users) == 1 and not value.is_graph_output() else None
 

@@ -1,7 +1,7 @@
-"""Reads a feed-forward site as what a single node needs: its region, its inputs by name, its attributes.
+"""Read a feed-forward site as one node: its region, its inputs by name, its attributes.
 
-The node computes ``y = (act(x W1 + b1) * (x W3 + b3)) W2 + b2``, without the factor of ``W3`` where it is not
-gated: the activated projection is always the first. These are the names of Mixtral's experts and the order of
+The node computes ``y = (act(x W1 + b1) * (x W3 + b3)) W2 + b2``, without the factor of ``W3`` if it is not gated. The
+activated projection is always the first. The names are those of Mixtral's experts. The order is that of
 ``com.microsoft::MoE`` (``fc1``, ``fc2``, ``fc3``), which is this operator for many experts.
 """
 
@@ -29,12 +29,12 @@ class Reading:
     """A site, ready to become one node.
 
     Attributes:
-        nodes: The nodes of the body, in the order of the data.
-        replaced: Those of them that nobody else needs.
-        inputs: Name of an input -> the value.
-        end: The result.
+        nodes: Nodes of the body, in topological order.
+        replaced: Nodes to replace, which nothing else needs.
+        inputs: Name of an input -> its value.
+        end: Result.
         attributes: Attributes of the node.
-        is_known: Whether inputs and attributes alone say what is computed, so that a kernel could do it.
+        is_known: Whether inputs and attributes define the function, so that a kernel could compute it.
     """
 
     nodes: tuple[ir.Node, ...]
@@ -46,7 +46,7 @@ class Reading:
 
 
 def is_baked(value: ir.Value) -> bool:
-    """Whether a value is a small constant, which becomes one of the body."""
+    """Whether a value is a small constant, which is copied into the body."""
     if not constants.is_constant(value):
         return False
     tensor = constant_tensor(value)
@@ -62,10 +62,10 @@ def read(
     """Read a feed-forward, or return why it cannot be one node.
 
     Args:
-        model: The model.
-        site: A feed-forward of it.
-        places: The place of every node in its graph.
-        is_own: Whether a value beside its input and its weights may be read all the same.
+        model: Model of the site.
+        site: Feed-forward of the model.
+        places: Position of every node in its graph.
+        is_own: Function that tells whether a value other than input and weights may be read.
     """
     if any(node.op_type == QUANTIZED for node in site.nodes):
         return "its weights are quantized"
@@ -94,7 +94,7 @@ def read(
 
 
 def _sources(found: Roles) -> Iterator[ir.Value]:
-    """Yield what could be the input: what the first products read, or what that was before it was reshaped."""
+    """Yield possible inputs: the value that all first products read, and the values before its layout nodes."""
     starts = [input_at(node, 0) for node in found.firsts]
     chains = [list(_back(value)) for value in starts if value is not None]
     for value in chains[0] if chains else []:
@@ -111,7 +111,7 @@ def _back(value: ir.Value) -> Iterator[ir.Value]:
 
 
 def _region(site: FoundSite, found: Roles, x: ir.Value, is_own: Callable[[ir.Value], bool]) -> list[ir.Node] | str:
-    """Return the nodes between the input and the end; the weights' own are outside."""
+    """Return the nodes between the input and the end, or why there are others; nodes of weights are outside."""
     own = {*site.nodes, *found.trailing}
     stops = {x, *found.values.values()}
     graph = site.nodes[-1].graph
@@ -133,7 +133,7 @@ def _region(site: FoundSite, found: Roles, x: ir.Value, is_own: Callable[[ir.Val
 
 
 def _has_axes_of(x: ir.Value, end: ir.Value) -> bool | None:
-    """Whether all axes but the last are the same ones; None where the graph does not say."""
+    """Whether all axes but the last are the same; None if the shapes are not known."""
     if x.shape is None or end.shape is None:
         return None
     pairs = list(zip(x.shape, end.shape, strict=False))[:-1]
@@ -141,7 +141,7 @@ def _has_axes_of(x: ir.Value, end: ir.Value) -> bool | None:
 
 
 def _unshared(nodes: list[ir.Node], end: ir.Value) -> tuple[ir.Node, ...]:
-    """Leave out the nodes of shapes that others read too: a body has its own."""
+    """Return the nodes without those of shapes that other nodes read too; the body has copies of them."""
     own = list(nodes)
     for node in reversed(nodes):
         counts = is_standard(node, *_SHAPES, *HALVES, *LAYOUT) and node.outputs[0].dtype == ir.DataType.INT64

@@ -1,4 +1,4 @@
-"""The fusion as one call: fold weight layouts, write canonical and target's forms, report."""
+"""Fuse a model: fold weight layouts, raise spellings to operators, write the target's forms, report the sites."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from ffn_export.fusion.site_report import report_sites
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.fusion.views import is_read
 
-# Where onnx-ir keeps a value's quantisation annotation: the names of initialisers that no node need read.
+# Key of onnx-ir for a value's quantisation annotation: the names of initialisers, which nodes need not read.
 _ANNOTATION = "quant_parameter_tensor_names"
 
 
 @dataclass(frozen=True)
 class Fusion:
-    """What a fusion made.
+    """Result of a fusion.
 
     Attributes:
         model: The fused model.
-        report: What became of each site.
-        values: Names of the values whose computation changed, in the order of the data; giving them to
-            :func:`rewrite` as ``excluded`` leaves each as it was.
-        forms: The forms that were used of those which the target leaves open.
+        report: Status of each site.
+        values: Names of the values whose computation changed, in topological order. :func:`rewrite` leaves them
+            unchanged if they are passed as ``excluded``.
+        forms: The open forms that were used.
     """
 
     model: ir.Model
@@ -60,17 +60,17 @@ def fuse(
     """Fuse the feed-forward and norm nodes of a model, without running it.
 
     Args:
-        model: Any ONNX model; it is left unchanged, and the result shares its weights.
+        model: Any ONNX model. It is not modified; the result shares its weights.
         target: A name in ``targets.TARGETS``.
-        outline: Make each feed-forward one node, of a model-local function.
-        portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
+        outline: Whether to make each feed-forward one node that calls a model-local function.
+        portable_functions: Whether to give the operators of ``com.microsoft`` bodies in standard operators.
         forms: As for :func:`rewrite`.
 
     Returns:
-        The fused model, and what became of each site.
+        The fused model, and the report of its sites.
 
     Raises:
-        UsageError: No target has this name, or it does not leave these forms open.
+        UsageError: If no target has this name, or the target does not leave these forms open.
     """
     fusion = rewrite(model, target, forms=in_use(forms, get_target(target), outline=outline))
     return finish(fusion.model, fusion.report, outline=outline, portable_functions=portable_functions)
@@ -79,16 +79,16 @@ def fuse(
 def rewrite(
     model: ir.Model, target: str = "ort-cpu", excluded: Collection[str] = (), *, forms: Forms | None = None
 ) -> Fusion:
-    """Fuse as :func:`fuse` does, but for values that are named.
+    """Fuse as :func:`fuse` does, except for the values named in ``excluded``.
 
     Args:
         model: As for :func:`fuse`.
         target: As for :func:`fuse`.
-        excluded: Names of values whose computation stays as it is.
-        forms: Which of the forms that the target leaves open are used; None means what the table of costs says.
+        excluded: Names of values whose computation must not change.
+        forms: Open forms to use; None for the defaults from the table of costs.
 
     Raises:
-        UsageError: No target has this name, or it does not leave these forms open.
+        UsageError: If no target has this name, or the target does not leave these forms open.
     """
     chosen = get_target(target)
     used = in_use(forms, chosen)
@@ -116,22 +116,23 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     scopes.rename_shadowing(fused)
     opset.tell_subgraphs(fused)
     weight_layout.fold(fused)
-    no_ops.remove(fused)  # one that inference stumbles over would leave the whole graph without types
-    _remove_unused(fused)  # what no runtime computes proves nothing
+    no_ops.remove(fused)  # if inference failed on one, the whole graph would have no types
+    _remove_unused(fused)  # a node that no runtime computes proves nothing about shapes
     stated = inference.prove_shapes(fused)
     synonyms.rename(fused)
-    no_ops.remove(fused)  # and a Cast is one where the dtypes say so
-    _remove_unused(fused)  # what nobody reads would be a reader of its inputs
+    no_ops.remove(fused)  # also a Cast to its input's dtype, which is known now
+    _remove_unused(fused)  # an unused node would count as a reader of its inputs
     batch_of_one.unwrap(fused)
     log, highest = Log(), opset.ceiling(fused)
     Sweep(chosen.canonical, excluded).apply(fused, log)
-    inference.prove_shapes(fused, stated)  # what a rule wrote has no types yet
-    # Forms are made of canonical operators, so the first sweep has ended.
+    inference.prove_shapes(fused, stated)  # nodes that rules wrote have no types yet
+    # Forms consist of canonical operators, so this is a second sweep.
     Sweep(_in_use(chosen, used), excluded).apply(fused, log)
     left = _by_rows(fused, stated, used, log, excluded)
     unpadded = _padded(fused, stated, used, log, excluded)
     _remove_unused(fused)
-    # A rule that writes no operator notes its work on a norm that may stand, by a runtime's leave, in an older graph.
+    # A rule that writes no new operator still notes its name on a norm. A runtime may accept that norm in a graph of
+    # an older opset, which cannot always be raised.
     opset.raise_to(fused, min(_opset_of_written(fused), highest))
     ir_version_3.raise_version(fused)
     report = FusionReport(
@@ -163,18 +164,18 @@ def _padded(
 ) -> dict[str, str]:
     if PADDED not in forms.rules:
         return {}
-    inference.prove_shapes(model, stated)  # also of what was written by rows
+    inference.prove_shapes(model, stated)  # includes the nodes written by rows
     return pad_widths(model, log, excluded)
 
 
 def unchanged(model: ir.Model, target: str) -> FusionReport:
-    """Return the report of a model that is left as it came."""
+    """Return the report of a model that fusion left unchanged."""
     size, version = node_count(model), model.opset_imports.get("", 0)
     return FusionReport(target, (), nodes={"before": size, "after": size}, opset={"before": version, "after": version})
 
 
 def fusion_failures(report: FusionReport, required: Mapping[SiteKind, int]) -> tuple[str, ...]:
-    """Return a line for each kind of site of which fewer are fused than required, and one for each that is not."""
+    """Return a line for each kind with fewer fused sites than required, and one for each of its unfused sites."""
     lines = []
     for kind, count in required.items():
         found = [site for site in report.sites if site.kind == kind]
@@ -189,7 +190,7 @@ def fusion_failures(report: FusionReport, required: Mapping[SiteKind, int]) -> t
 
 
 def node_count(model: ir.Model) -> int:
-    """Return the number of nodes, subgraphs included and constants left out."""
+    """Return the number of nodes, including those of subgraphs, without constants."""
     return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
 
 
@@ -201,20 +202,20 @@ def _as_it_came(fusion: Fusion, model: ir.Model) -> Fusion:
 
 
 def as_it_came(model: ir.Model) -> ir.Model:
-    """Copy a model that nothing has changed; the model itself where it cannot be copied."""
+    """Return a copy of the original model, or the model itself if it cannot be copied."""
     try:
         return sorted_copy(model) or model
-    except Exception as error:  # noqa: BLE001 - what cannot be copied can still be written
+    except Exception as error:  # noqa: BLE001 - a model that cannot be copied can still be written
         expose(error)
         return model
 
 
 def sorted_copy(model: ir.Model) -> ir.Model | None:
-    """Copy the graph and share the weights; None where the nodes have no order, so that nothing can run it."""
+    """Return a topologically sorted copy that shares the weights; None if the graph has a cycle and cannot run."""
     try:
         return model.clone()
     except (RuntimeError, ValueError):
-        # Nodes in another order than that of the data: onnxruntime takes them, onnx-ir clones them sorted.
+        # The nodes are not in topological order: onnxruntime accepts that, onnx-ir clones only sorted nodes.
         copied = ir.from_proto(ir.to_proto(model))
     try:
         TopologicalSortPass()(copied)
@@ -230,9 +231,9 @@ def _values(model: ir.Model) -> Iterator[ir.Value]:
 
 
 def _remove_unused(model: ir.Model) -> None:
-    """Remove nodes and initialisers that nothing reads; onnx-ir's own pass takes nodes without outputs too."""
+    """Remove nodes and initialisers that nothing reads. Keep nodes without outputs, which onnx-ir's pass removes."""
     annotating = {name for value in _values(model) for name in value.meta.get(_ANNOTATION, {}).values()}
-    for graph in reversed((model.graph, *model.graph.subgraphs())):  # a subgraph before what it reads
+    for graph in reversed((model.graph, *model.graph.subgraphs())):  # a subgraph before the graph that it reads from
         for node in reversed(graph):
             if node.outputs and not any(map(is_read, node.outputs)):
                 graph.remove(node, safe=True)
@@ -242,6 +243,6 @@ def _remove_unused(model: ir.Model) -> None:
 
 
 def _opset_of_written(model: ir.Model) -> int:
-    """Return the opset that the operators need that rules wrote; others need what they came with."""
+    """Return the lowest opset that has all operators that rules wrote; 0 if they wrote none."""
     written = (n for n in model.graph.all_nodes() if rules_of(n) and n.domain == "")
     return max((opset.introduced(node.op_type, node.outputs[0].dtype) for node in written), default=0)

@@ -1,9 +1,9 @@
-"""Gives the operators of ``com.microsoft`` in a graph a body each, as model-local functions of their names.
+"""Add a model-local function with a body in standard operators for each ``com.microsoft`` operator of a graph.
 
-ONNX Runtime has kernels of these names and takes no notice of the bodies; a program that does not know the
-operators runs the body. One function serves every node of its name, since ONNX's reference evaluator knows
-functions by domain and name and not by their overload: inputs that only some of the nodes have are given to
-the others as zeros, and a node that still does not fit is written out in standard operators.
+ONNX Runtime has kernels of these names and ignores the bodies; other programs run the bodies. One function serves every
+node of its name, because ONNX's reference evaluator identifies functions by domain and name, without the overload.
+Nodes that lack an input that others have get zeros for it. A node that still does not fit is written out in standard
+operators.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _LOWEST_IR_WITH_FUNCTIONS = 8
 
 
 def add(model: ir.Model) -> ir.Model:
-    """Return the model with a function for each operator of ``com.microsoft`` that has a body here.
+    """Return a copy of the model with a function for each operator of ``com.microsoft`` that has a body here.
 
-    A function of that name that is there already stays, and stands for its operator.
+    An existing function of that name stays, and defines its operator.
     """
     model = model.clone()
     uses: dict[str, list[ir.Node]] = defaultdict(list)
@@ -44,13 +44,13 @@ def add(model: ir.Model) -> ir.Model:
 
 
 def remove(model: ir.Model) -> None:
-    """Remove the functions that :func:`add` wrote, in place: what is left are the operators that they stand for."""
+    """Remove the functions that :func:`add` wrote, in place. The operators that they define stay."""
     for key in [key for key, function in model.functions.items() if is_own(function)]:
         del model.functions[key]
 
 
 def are_in(model: ir.Model) -> bool:
-    """Whether the model holds bodies that :func:`add` gave it."""
+    """Whether the model has functions that :func:`add` wrote."""
     return any(map(is_own, model.functions.values()))
 
 
@@ -102,11 +102,11 @@ class _Uses:
         return Setting(self.model.opset_imports.get("", 0), dtypes.pop() if len(dtypes) == 1 else None)
 
     def _most_common_activation(self) -> str | None:
-        """The activation is a word, which a body cannot ask for: one of them gets the function."""
+        """Return the activation of the function: a body cannot branch on a string, so it has only one."""
         return Counter(node.attributes.get_string("activation", "") for node in self.nodes).most_common(1)[0][0]
 
     def _is_given(self, node: ir.Node, index: int) -> bool:
-        """Whether a node has an input that others have; if it can be, it is given zeros for it."""
+        """Whether a node has an input that others have. A missing input is set to zeros if possible."""
         if index < len(node.inputs) and node.inputs[index] is not None:
             return True
         width = self._width(node)
@@ -118,7 +118,7 @@ class _Uses:
         return True
 
     def _width(self, node: ir.Node) -> int | None:
-        """How many zeros a missing input has."""
+        """Return the number of zeros of a missing input, or None if it is not known."""
         if self.operator != "FusedGemm":
             return last_size(node.inputs[0])
         weight = node.inputs[1]
@@ -158,7 +158,7 @@ class _Uses:
         inputs = [ir.Value(name=name, type=type_) for name in self.body.inputs[:arity]]
         given = [value if index in present else None for index, value in enumerate(inputs)]
         values = bodies.attributes_of(nodes[0], self.body)
-        # What no node says is the default, and has a place in the body.
+        # An attribute that no node has is written into the body, with its default.
         types = {name: nodes[0].attributes[name].type for name in values if name in nodes[0].attributes}
         attributes = values | {
             name: ir.RefAttr(name, name, kind) for name, kind in types.items() if kind != ir.AttributeType.STRING
@@ -182,9 +182,9 @@ def _trimmed(inputs: Sequence[ir.Value | None]) -> list[ir.Value | None]:
 
 
 def named(nodes: Sequence[ir.Node], outputs: dict[ir.Value, str], taken: Sequence[str]) -> list[ir.Node]:
-    """Return the nodes of a body that its outputs need, their values named by what computes them.
+    """Return the nodes of a body that its outputs need, with values named by their operators.
 
-    Equal bodies are then equal word for word.
+    Equal bodies are then equal byte for byte.
     """
     needed: list[ir.Node] = []
     for node in reversed(nodes):

@@ -1,4 +1,4 @@
-"""Which rules wrote a node: a note on it, which a model keeps in its file."""
+"""Record in a node's metadata, which is saved with the model, the rules that wrote it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _BETWEEN = "+"
 
 
 def rules_of(node: ir.Node) -> tuple[str, ...]:
-    """Return the names of the rules that made a node, the last one last; none of a node that came with the model."""
+    """Return the names of the rules that wrote a node, in order; an empty tuple for an original node."""
     return tuple(filter(None, node.metadata_props.get(RULE_KEY, "").split(_BETWEEN)))
 
 
 def note(node: ir.Node, rules: Iterable[str]) -> None:
-    """Note which rules made a node, each once."""
+    """Record the rules that wrote a node, each once."""
     node.metadata_props[RULE_KEY] = joined(rules)
 
 
 def joined(rules: Iterable[str]) -> str:
-    """Return the names as one, each once."""
+    """Return the names joined into one, each once."""
     return _BETWEEN.join(dict.fromkeys(rules))

@@ -1,4 +1,4 @@
-"""What stands between two products of a feed-forward: element-wise nodes, layout, the halves of a packed product."""
+"""The nodes between the products of a feed-forward: element-wise, layout, and the halves of a packed product."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LARGEST = 32
 
 @dataclass
 class Region:
-    """What stands between a second product and the products before it.
+    """The nodes between a second product and the first products.
 
     Attributes:
-        data_of: The input of a product that is not its weight; None for a node that is no such product.
-        is_given: Whether a value takes no part in it, as a constant.
-        firsts: The products before.
-        computing: The nodes between that compute.
-        seen: All nodes that were looked at.
-        is_packed: Whether one of them takes a part of what a product gives.
+        data_of: Function that returns the data input of a product with a weight; None for any other node.
+        is_given: Function that tells whether a value is given, as a constant is, so that reading ends there.
+        firsts: First products.
+        computing: Computing nodes in between.
+        seen: All nodes that were read.
+        is_packed: Whether a node takes a part of a product's result.
     """
 
     data_of: Callable[[ir.Node], ir.Value | None]
@@ -36,7 +36,7 @@ class Region:
     is_packed: bool = False
 
     def grow(self, value: ir.Value | None, graph: object) -> bool:
-        """Read backwards from a value; return False where something else than a feed-forward comes in."""
+        """Read backwards from a value. Return False if anything else than a feed-forward is found."""
         if value is None or self.is_given(value):
             return value is not None
         node = value.producer()
@@ -62,14 +62,14 @@ class Region:
 
     @property
     def source(self) -> ir.Value | None:
-        """What its products, one or two, are all computed from; None where they are more, or of several values."""
+        """The common input of the one or two first products; None if they are more, or read different values."""
         sources = {through(data, LAYOUT) for node in self.firsts if (data := self.data_of(node)) is not None}
         return sources.pop() if len(sources) == 1 and len(self.firsts) <= 2 else None
 
     @property
     def shaped(self) -> list[ir.Node]:
-        """The computing nodes but for sums with a bias, in the order that they are computed in."""
-        # ``computing`` is in the order of reading, from the end backwards.
+        """The computing nodes without sums with a bias, in topological order."""
+        # ``computing`` is in reading order: from the end backwards.
         return [node for node in self.computing if not (is_one_of(node, "Add") and self._reads_given(node))][::-1]
 
     @property

@@ -1,4 +1,4 @@
-"""What a fusion did, site by site. Plain data: reports and manifests read it, nothing here makes it."""
+"""The report of a fusion, site by site: plain data that reports and manifests read."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ KINDS: tuple[SiteKind, ...] = ("feed_forward", "norm", "residual_norm")
 
 @dataclass(frozen=True)
 class Site:
-    """One occurrence of a thing worth fusing.
+    """One feed-forward, norm, or residual sum with its norm.
 
     Attributes:
-        id: Stable within one report: ``feed_forward:0``.
-        kind: What it is.
-        name: Name of the node that ends it, with its PyTorch scope where the exporter noted one.
+        id: Identifier, stable within one report: ``feed_forward:0``.
+        kind: Kind of site.
+        name: Name of its last node, with its PyTorch scope if the exporter noted one.
         status: ``fused``: it has the form that the target asks for. ``kept``: recognised, and left in
             another form for the reason given. ``refused``: a rule matched, and could not prove that the
             function stays the same. ``rolled_back``: fused, then undone because results differed.
-        form: The operators it consists of now, in the order of the data.
-        rule: The rules that made the form, joined by ``+``; None where it came in this form.
+        form: Its operators now, in topological order.
+        rule: Rules that made the form, joined by ``+``; None if it came in this form.
         reason: Why it was kept, refused or rolled back, or that it came in this form.
         activation: Activation of a feed-forward, by the name of the reference modules.
         gated: Whether a feed-forward multiplies the activation by a second projection.
-        d_model: Width of the residual stream, where the weights tell it.
+        d_model: Width of the residual stream, if the weights tell it.
         d_ff: Width of the hidden layer of a feed-forward.
     """
 
@@ -48,18 +48,18 @@ class Site:
 
 @dataclass(frozen=True)
 class Check:
-    """What running both graphs on drawn inputs showed.
+    """Result of running both graphs on drawn inputs.
 
-    How long it took is left out: a bundle built twice has the same bytes.
+    It holds no durations, so that a bundle built twice has the same bytes.
 
     Attributes:
-        status: ``passed``: the graph that was made computes what the model does. ``rolled back``: so it does
-            since some of what was done was undone. ``not checked``: nobody compared them.
-        reason: Why it was not checked, or not on all inputs; what was rolled back.
-        worst: Largest difference of what was kept, relative to the largest number of its tensor; None where
-            nothing was compared.
-        tolerance: What is allowed of it.
-        runtime: What ran both graphs.
+        status: ``passed``: both graphs compute the same. ``rolled back``: they do since some rewrites were undone.
+            ``not checked``: the graphs were not compared.
+        reason: Why it was not checked, or not on all inputs; or what was rolled back.
+        worst: Largest difference of the kept graph, relative to the largest number of its tensor; None if nothing was
+            compared.
+        tolerance: Largest difference allowed.
+        runtime: Runtime that ran both graphs.
         sizes: Sizes of the symbolic axes on which they ran.
     """
 
@@ -72,7 +72,7 @@ class Check:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Check:
-        """Read what :meth:`FusionReport.to_dict` wrote."""
+        """Read the data of :meth:`FusionReport.to_dict`."""
         return cls(**{**data, "sizes": tuple(data["sizes"])})
 
 
@@ -84,13 +84,13 @@ class FusionReport:
     """All sites of a model, the rules that were applied, and the node counts.
 
     Attributes:
-        target: What the graph was fused for.
+        target: Target of the fusion.
         sites: The sites, in graph order.
         rules: Rule name -> number of applications.
         nodes: ``{"before": n, "after": n}``.
         opset: ``{"before": n, "after": n}`` of the default domain.
-        check: Whether both graphs were run and compared, and how that went.
-        problem: What fusing raised, so that the model is as it came; None where it went through.
+        check: Comparison of both graphs on drawn inputs.
+        problem: Error that fusing raised, so that the model is unchanged; None if it succeeded.
     """
 
     target: str
@@ -106,7 +106,7 @@ class FusionReport:
         return sum(site.kind == kind and site.status == status for site in self.sites)
 
     def explain(self) -> str:
-        """Return one line a site: what it is, what became of it, and why."""
+        """Return one line for each site: identifier, status, form and reason."""
         lines = [] if self.problem is None else [self.problem]
         lines += [f"{s.id} {s.status}: {s.form}{f' ({s.reason})' if s.reason else ''}" for s in self.sites]
         return "\n".join(lines) or "no feed-forward, norm or residual + norm was found"
@@ -119,10 +119,10 @@ class FusionReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FusionReport:
-        """Read what :meth:`to_dict` wrote.
+        """Read the data of :meth:`to_dict`.
 
         Raises:
-            ValueError: If counts are not of before and after.
+            ValueError: If counts are not named ``before`` and ``after``.
         """
         for counts in (data["nodes"], data["opset"]):
             if counts and set(counts) != {"before", "after"}:
@@ -133,7 +133,7 @@ class FusionReport:
             rules=dict(data["rules"]),
             nodes=dict(data["nodes"]),
             opset=dict(data["opset"]),
-            # Reports of earlier versions have none.
+            # Reports of earlier versions have no check.
             check=Check.from_dict(data["check"]) if "check" in data else Check(reason="it was not recorded"),
             problem=data.get("problem"),
         )

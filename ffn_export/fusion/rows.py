@@ -1,7 +1,7 @@
-"""Rows: the scales and biases that hold one number for each feature, whatever axes of size 1 they have.
+"""Rows: scales and biases with one number for each feature, and any leading axes of size 1.
 
-A kernel takes them with exactly the shape of the normalised axes; an ``Add`` or ``Mul`` also takes
-``[1, 1, d]``, a single number, or an expression of constants such as ``1 + w``.
+A kernel takes a row with exactly the shape of the normalised axes. An ``Add`` or ``Mul`` also takes ``[1, 1, d]``, a
+single number, or an expression of constants such as ``1 + w``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ffn_export.fusion.views import input_at, is_standard
 
 
 def is_row(value: ir.Value, x_rank: int | None) -> bool:
-    """Whether a value could be a row for an input of this rank: a constant that broadcasts without widening."""
+    """Whether a value can be a row for an input of this rank: a constant that does not widen it by broadcasting."""
     array = constants.evaluate(value)
     if array is not None:
         return x_rank is None or array.ndim <= x_rank
-    # A row that is computed, or that a caller may override, is one if its shape says so.
+    # A value that is computed, or that a caller may override, is judged by its shape.
     return value.shape is not None and len(value.shape) == 1 and isinstance(value.shape[0], int)
 
 
@@ -35,12 +35,12 @@ def covers(value: ir.Value, sizes: Sequence[int]) -> bool:
 
 def fits(value: ir.Value, x_rank: int | None, sizes: Sequence[int]) -> bool:
     """Whether a value is a row of these axes for an input of this rank."""
-    # One that is computed, or that a caller may override, covers them by having their shape.
+    # A value that is computed, or that a caller may override, must have exactly this shape.
     return covers(value, sizes) and (constants.evaluate(value) is None or is_row(value, x_rank))
 
 
 def unshaped(value: ir.Value, sizes: Sequence[int]) -> ir.Value:
-    """Return the row of these axes that a value is, with axes of size 1 put before it; the value where it is none."""
+    """Return the row of these axes to which a node added leading axes of size 1; else the value itself."""
     node = value.producer()
     source = input_at(node, 0) if is_standard(node, "Flatten", "Reshape", "Unsqueeze") and node is not None else None
     shapes = [None if each is None or each.shape is None else list(each.shape) for each in (value, source)]
@@ -49,7 +49,7 @@ def unshaped(value: ir.Value, sizes: Sequence[int]) -> ir.Value:
 
 
 def of(op: Builder, value: ir.Value, sizes: Sequence[int]) -> ir.Value:
-    """Return a row in the shape of these axes: itself where it has that, else a new constant."""
+    """Return a row in the shape of these axes: the value itself if it has that shape, else a new constant."""
     if value.shape is not None and list(value.shape) == list(sizes) and not _is_expression(value):
         return value
     array = constants.evaluate(value)
@@ -61,7 +61,7 @@ def of(op: Builder, value: ir.Value, sizes: Sequence[int]) -> ir.Value:
 def product(
     op: Builder, values: Sequence[ir.Value], factor: float, sizes: Sequence[int], dtype: ir.DataType | None
 ) -> ir.Value:
-    """Return the product of rows and a number as one row; ones where there is neither."""
+    """Return the product of rows and a number as one row; ones without rows."""
     if len(values) == 1 and factor == 1:
         return of(op, values[0], sizes)
     assert dtype is not None
@@ -84,7 +84,7 @@ def _is_expression(value: ir.Value) -> bool:
 
 
 def _stripped(shape: tuple[int, ...], keep: int) -> tuple[int, ...]:
-    """Return a shape without leading axes of size 1, down to a rank."""
+    """Return a shape without leading axes of size 1, but with at least ``keep`` axes."""
     while len(shape) > keep and shape[0] == 1:
         shape = shape[1:]
     return shape

@@ -1,8 +1,10 @@
-"""The base of every rule: it recognises one function in any of its spellings, and writes one form of it.
+"""Base class of the rules: a rule recognises one function in any spelling and writes one form of it.
 
-A rule looks at the node that would end a match and reads the graph backwards from there. What it finds
-is a :class:`Match`, complete with the closure that writes the replacement, so nothing is kept on
-``self`` in between; or the reason why the site must be left alone; or nothing.
+``match`` takes the node that would end the function and reads the graph backwards from it. It returns one of:
+
+1. :class:`Match`: the nodes to replace, with the closure that writes the replacement. Nothing is kept on ``self``.
+2. :class:`Refused`: the reason why the site must be left alone.
+3. None: the node does not end this function.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ class Match:
     """Nodes that a rule can replace.
 
     Attributes:
-        nodes: What is replaced. A value inside that somebody else reads makes the gate refuse the match.
-        outputs: The values that the replacement produces anew, in the order that ``write`` returns them.
-        write: Builds the replacement.
+        nodes: Nodes to replace. Safety refuses the match if another node reads a value between them.
+        outputs: Values that the replacement computes, in the order that ``write`` returns them.
+        write: Function that writes the replacement.
     """
 
     nodes: tuple[ir.Node, ...]
@@ -37,12 +39,12 @@ class Match:
 
 @dataclass(frozen=True)
 class Refused:
-    """The function was recognised, or nearly so, and must be left alone.
+    """A function that was recognised, or nearly so, and must be left alone.
 
     Attributes:
-        reason: Why, in words for the report.
-        nodes: The nodes that are left.
-        at: The node that stands in the way, where it is not the one that ends them.
+        reason: Reason, in words for the report.
+        nodes: Nodes that are left.
+        at: Node that prevents the match, if it is not the last one.
     """
 
     reason: str
@@ -54,19 +56,18 @@ Found = Match | Refused | None
 
 
 class Rule(ABC):
-    """One rewriting of the spellings of one function into one operator.
+    """Rewrites every spelling of one function as one operator.
 
     Attributes:
-        name: How reports call the rule: its class name in kebab case.
-        site: Kind of the site that a refusal of this rule is reported as.
-        writes: The operator that it writes, ``domain::Name`` for a vendor's; None where it only keeps
-            operators that are there.
-        ends: The operators that may end a match, as ``(domain, name)``.
-        replaces: The operators that an open form makes one, as the table of costs names them; empty where the table
-            cannot tell the two apart, and only tuning can.
-        costs_as: What the table calls the operator that it writes.
-        reshapes: Whether it puts reshapes around what it writes, of which the table knows nothing.
-        undoes: Name of the open rule that it is the reverse of.
+        name: Name in reports: the class name in kebab case.
+        site: Kind of site that a refusal is reported as.
+        writes: Operator that it writes, ``domain::Name`` for a vendor's; None if it keeps the operators of the graph.
+        ends: Operators that may end a match, as ``(domain, name)``.
+        replaces: Operators that an open form combines, by their names in the table of costs. Empty if the table cannot
+            tell the two forms apart, and only tuning can.
+        costs_as: Name in the table of costs of the operator that it writes.
+        reshapes: Whether it writes reshapes around the operator, which the table of costs does not cover.
+        undoes: Name of the open rule that it reverses.
     """
 
     name: ClassVar[str]
@@ -87,7 +88,7 @@ class Rule(ABC):
 
 
 def replacing(nodes: Sequence[ir.Node], output: ir.Value, write: Callable[..., ir.Value], *arguments: object) -> Match:
-    """Return the match that computes one value anew, by ``write(op, *arguments)``."""
+    """Return a match that replaces one value by ``write(op, *arguments)``."""
     return Match(tuple(nodes), (output,), lambda op: [write(op, *arguments)])
 
 

@@ -1,7 +1,7 @@
-"""The safety gate: what must hold of every match, whatever the rule.
+"""Safety: the conditions that every match must meet, whatever the rule.
 
-A rule's own ``match`` refuses what its operator does not compute. What is common to all is asked here, once,
-before a match is rewritten: each refusal is a sentence for the report.
+A rule's ``match`` refuses functions that its operator does not compute. The conditions here are common to all rules and
+are checked before a match is rewritten. Each refusal is a sentence for the report.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ import onnx_ir as ir
 
 from ffn_export.fusion import opset
 
-# What onnxruntime's kernels for all fused operators take. In float64 it has no Gelu on CPU, and an
-# RMSNormalization whose statistics are float32.
+# Dtypes for which onnxruntime has kernels of all fused operators. In float64 it has no Gelu on CPU, and its
+# RMSNormalization computes the statistics in float32.
 FUSABLE_DTYPES = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
 
 def refusal(
     model: ir.Model, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value], operator: str | None, ceiling: int
 ) -> str | None:
-    """Return why the matched nodes must not be replaced, or None when they may be.
+    """Return why the matched nodes must not be replaced, or None if they may be.
 
     Args:
-        model: The model that they are in.
+        model: The model of the nodes.
         nodes: The matched nodes.
-        outputs: The values that the replacement will produce.
-        operator: The operator that would be written, ``domain::Name`` for a vendor's; None where only
-            operators stay that were there.
+        outputs: Values that the replacement computes.
+        operator: Operator to write, ``domain::Name`` for a vendor's; None if the operators of the graph are kept.
         ceiling: Highest opset that the graph can be raised to without changing a node.
     """
     lost = _escaping(nodes, outputs)
@@ -37,7 +36,7 @@ def refusal(
 
 
 def _escaping(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> str | None:
-    """An intermediate that someone else reads would be lost."""
+    """Return why an intermediate value would be lost: it is a graph output, or another node reads it."""
     for node in nodes:
         for value in node.outputs:
             if value in outputs:
@@ -56,14 +55,14 @@ def _named(node: ir.Node) -> str:
 
 
 def reads_what_goes(written: Sequence[ir.Node], nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> str | None:
-    """Return why a replacement cannot stand alone: it reads an intermediate of the nodes that it replaces."""
+    """Return why a replacement is invalid: it reads an intermediate value of the nodes that it replaces."""
     lost = {value for node in nodes for value in node.outputs} - set(outputs)
     read = next((value for node in written for value in node.inputs if value in lost), None)
     return None if read is None else f"intermediate {read.name!r} would still be read"
 
 
 def calls_a_function(model: ir.Model, written: Sequence[ir.Node]) -> str | None:
-    """Return why a replacement is another thing here: the model gives an operator that it writes a body of its own."""
+    """Return why a written operator has another meaning here: the model defines a function of the same name."""
     called = next((node for node in written if node.op_identifier() in model.functions), None)
     name = None if called is None else "::".join(part for part in (called.domain, called.op_type) if part)
     return None if name is None else f"the model has a function of its own that is named {name}"

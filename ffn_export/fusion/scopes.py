@@ -1,7 +1,7 @@
-"""Gives a value inside a subgraph another name where a graph around it has a value of that name.
+"""Rename values of subgraphs that hide a value of an outer graph.
 
-A graph names what it reads, so a rule that lets an inner node read an outer value could reach the inner one of
-that name instead. The names inside are nobody's interface: inputs and outputs of a body are known by position.
+Nodes read values by name. If a rule lets an inner node read an outer value, an inner value of the same name would be
+read instead. Renaming inner values is safe: inputs and outputs of a body are known by position.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ffn_export.fusion.builder import Names
 
 
 def rename_shadowing(model: ir.Model) -> None:
-    """Rename, in place, every value of a subgraph that hides one of a graph around it."""
+    """Rename, in place, every value of a subgraph that hides one of an outer graph."""
     outer = {str(value.name) for value in _own(model.graph)}
     names: Names | None = None
     for graph in model.graph.subgraphs():
@@ -22,7 +22,7 @@ def rename_shadowing(model: ir.Model) -> None:
             if value.name in outer:
                 names = names or Names(model)
                 value.name = names.value(str(value.name))
-    # Bodies in bodies: what hides a value of the body around it has that body's name for it.
+    # Bodies in bodies: a value may also hide one of the body around it.
     for graph in model.graph.subgraphs():
         own = {str(value.name) for value in _own(graph)}
         for inner in graph.subgraphs():
@@ -33,7 +33,7 @@ def rename_shadowing(model: ir.Model) -> None:
 
 
 def _own(graph: ir.Graph) -> Iterator[ir.Value]:
-    """Yield the values that a graph itself has a name for."""
+    """Yield the named values that a graph itself defines."""
     yield from tuple(dict.fromkeys((*graph.inputs, *graph.initializers.values())))
     for node in graph:
         yield from (value for value in node.outputs if value.name)

@@ -1,8 +1,7 @@
-"""Recognises the activations that are ``x`` times a gate of ``x``: both kinds of GELU, Swish, Mish, HardSwish.
+"""Recognise self-gated activations, ``x`` times a gate of ``x``: both kinds of GELU, Swish, Mish, HardSwish.
 
-Each is a product with two factors that are no constants: ``x``, and a value that is computed from ``x``
-alone. So a product is taken apart first, and its gate read second. Multiplied out it is a sum, of ``x`` and of such
-a product, each with a factor.
+Each is a product of two factors that are not constant: ``x``, and a gate that is computed from ``x`` alone. The product
+is read first, then the gate. Multiplied out, the activation is a sum ``a * x + b * x * g(x)``.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ class Gated:
     """``coefficient * x * (offset + slope * g(argument))``, with the argument a polynomial in ``x``.
 
     Attributes:
-        x: The input of the activation.
-        kind: Which function ``g`` is.
-        argument: What it is applied to.
+        x: Input of the activation.
+        kind: Function ``g``.
+        argument: Argument of ``g``.
         offset: Constant part of the gate, times the coefficient of the product.
-        slope: What ``g`` is multiplied by, times the coefficient of the product.
-        inner: The node of ``g``.
+        slope: Factor of ``g``, times the coefficient of the product.
+        inner: Node of ``g``.
         nodes: All nodes of the activation.
     """
 
@@ -57,7 +56,7 @@ class Gated:
 
 @remembered
 def read(node: ir.Node) -> tuple[Gated, ...]:
-    """Read what a node computes as ``x`` times a gate of ``x``, in each way that it is one."""
+    """Read a node's result as ``x`` times a gate of ``x``, in every possible way."""
     y = node.outputs[0]
     return (*_product(y, node.graph), *_sum(y, node.graph))
 
@@ -73,7 +72,7 @@ def _product(y: ir.Value, graph: object) -> Iterator[Gated]:
                 if dict(full.factors) != wanted or polynomial is None:
                     continue
                 if kind in _ODD and all(c.number < 0 for c in polynomial.coefficients.values()):
-                    # g(-u) = -g(u), as where an erfc was spelled 1 - erf
+                    # g(-u) = -g(u): an erfc, for example, may be spelled 1 - erf
                     polynomial, sign = polynomial.scaled(-1.0), -1.0
                 scaled = [full.coefficient.times(c) for c in (offset, slope.scaled(sign))]
                 assert scaled[0] is not None and scaled[1] is not None  # noqa: PT018 - one statement about both
@@ -147,7 +146,7 @@ def _inner(node: ir.Node) -> tuple[Kind, ir.Value, tuple[ir.Node, ...]] | None:
 
 
 def _logistic(inner: ir.Node, term: Product, offset: Coefficient, nodes: tuple[ir.Node, ...]) -> Iterator[_Function]:
-    """``1 / (1 + exp(-u))``, which is ``sigmoid(u)``; only with ``u`` negated by a node, so that it can be named."""
+    """Read ``1 / (1 + exp(-u))`` as ``sigmoid(u)``, only if a node negates ``u``, so that ``u`` is a value."""
     x = input_at(inner, 0)
     negated = producer(x, "Neg")
     argument = None if negated is None else input_at(negated, 0)
@@ -160,7 +159,7 @@ def _logistic(inner: ir.Node, term: Product, offset: Coefficient, nodes: tuple[i
 
 
 def _candidates(y: ir.Value, gate: ir.Value, graph: object) -> Iterator[ir.Value]:
-    """Every value of a product that could be the input: the deepest first, so that a product is no input of itself."""
+    """Yield the values of a product that may be the input, deepest first: a product is not its own input."""
     seen: dict[ir.Value, None] = {}
 
     def visit(value: ir.Value | None, depth: int) -> None:

@@ -1,4 +1,4 @@
-"""What shapes a fused kernel takes, asked of what is proven of its values."""
+"""Check proven shapes against the shapes that fused kernels take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ffn_export.fusion.inference import PartnerDim
 def is_row_of(row: ir.Value | None, x: ir.Value | None) -> bool:
     """Whether ``row`` has rank 1 and exactly the length of the last axis of ``x``.
 
-    Length 1 broadcasts in an ``Add`` and not in a kernel; a longer row would widen the result.
+    Length 1 broadcasts in an ``Add``, but not in a kernel; a longer row would widen the result.
     """
     if row is None or x is None or row.shape is None or x.shape is None or not len(x.shape):
         return False
@@ -28,12 +28,12 @@ def are_alike(a: ir.Value | None, b: ir.Value | None) -> bool:
 
 
 def are_same_axes(a: Iterable[int | ir.SymbolicDim], b: Iterable[int | ir.SymbolicDim]) -> bool:
-    """Whether two lists of as many axes are the same, symbol by symbol."""
+    """Whether two shapes of one rank are the same, symbol by symbol."""
     return all(_same(x, y) for x, y in zip(a, b, strict=True))
 
 
 def are_same_operand_axes(a: Iterable[int | ir.SymbolicDim], b: Iterable[int | ir.SymbolicDim]) -> bool:
-    """Whether axes of two operands of one element-wise operator are the same wherever it has a result."""
+    """Whether the axes of two operands of an element-wise operator are the same for all inputs that it accepts."""
     return all(_same(x, y) or _are_partners(x, y) or _are_partners(y, x) for x, y in zip(a, b, strict=True))
 
 
@@ -52,6 +52,6 @@ def _are_partners(a: int | ir.SymbolicDim, b: int | ir.SymbolicDim) -> bool:
 
 
 def last_size(x: ir.Value | None) -> int | None:
-    """Return the size of the last axis, or None where it is not known."""
+    """Return the size of the last axis, or None if it is not known."""
     last = x.shape[-1] if x is not None and x.shape is not None and len(x.shape) else None
     return last if isinstance(last, int) else None

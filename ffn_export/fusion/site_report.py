@@ -1,4 +1,4 @@
-"""What became of each site of a fused graph, for the report."""
+"""List the sites of a fused graph with their status, for the report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ffn_export.fusion.targets import Target
 def report_sites(
     model: ir.Model, target: Target, forms: Forms, log: Log, left: Mapping[str, Mapping[str, str]]
 ) -> tuple[Site, ...]:
-    """Number the sites of the graph; one that a rule refused says so, a refusal without a site stands alone."""
+    """Return the numbered sites of the graph, with their refusals; a refusal without a site is listed by itself."""
     counts: Counter[str] = Counter()
 
     def numbered(kind: str) -> str:
@@ -31,7 +31,7 @@ def report_sites(
     reported = []
     for found in sites.find(model):
         site = _site(found, target, forms, numbered(found.kind))
-        # A part of a site that was refused by itself is no site beside it.
+        # A refusal of a part of a site belongs to the site, and is not listed beside it.
         own = [r for r in open_refusals if r.kind == site.kind and (r.name == site.name or _is_part(r, found))]
         if own and site.status == "kept":
             of_part = () if any(r.name == site.name for r in own) else (site.reason or site.form,)
@@ -88,7 +88,7 @@ def _unfused(found: sites.Unfused, identifier: str) -> Site:
 
 
 def _not_chosen(site: sites.FoundSite, target: Target, forms: Forms) -> str | None:
-    """Return why a site in pieces has not the one form that the target has for it, where that is a choice."""
+    """Return why a decomposed site does not have the target's open form for it; None if it has no such form."""
     if site.in_pieces is None:
         return None
     last = site.nodes[-1]

@@ -1,8 +1,8 @@
-"""Finds feed-forwards, norms and residual + norm pairs in a graph, in whatever form they are.
+"""Find feed-forwards, norms and residual + norm pairs in a graph, in any form.
 
-What is found is read off the graph alone, so a report describes what is there and not what a rule
-meant to write. A feed-forward is recognised by its second product: read backwards from there, everything is
-element-wise until one product with a constant matrix, or two of the same input, that give it its width.
+Sites are read off the graph alone, so a report describes the graph and not the intent of a rule. A feed-forward is
+recognised by its second product: read backwards from there, all nodes are element-wise up to one product with a
+constant matrix, or two of the same input, that give it its width.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ QUANTIZED = "MatMulNBits"
 
 @dataclass(frozen=True)
 class FoundSite:
-    """A site, and the nodes that it consists of.
+    """A site and its nodes.
 
     Attributes:
-        kind: What it is.
-        nodes: Its nodes; the one that ends it is the last.
-        activation: Activation of a feed-forward; None where it has no name here.
+        kind: Kind of site.
+        nodes: Nodes of the site; the last one ends it.
+        activation: Activation of a feed-forward; None if it has no name here.
         gated: Whether a feed-forward multiplies the activation by a second projection.
         d_model: Width of the residual stream.
         d_ff: Width of the hidden layer.
-        in_pieces: Why it is not in the form of one operator each, or None where it is.
-        between: Computing nodes between the two products of a feed-forward; of one part of it where there are several.
-        parts: As many parts of its hidden layer are computed one after the other, each added to those before it.
+        in_pieces: Reason why its activation, or its sum and norm, is not one operator; None if it is.
+        between: Computing nodes between the two products of a feed-forward, for one part of a split hidden layer.
+        parts: Number of parts of a split hidden layer; 1 if it is whole.
     """
 
     kind: SiteKind
@@ -60,11 +60,11 @@ class FoundSite:
 
 @dataclass(frozen=True)
 class Unfused:
-    """A feed-forward that is reported, and that no target has an operator for.
+    """A feed-forward that is only reported, because no target has an operator for it.
 
     Attributes:
-        nodes: Its nodes; the second product is the last.
-        activation: Its activation; None where it has no name here.
+        nodes: Nodes of the feed-forward; the last one is the second product.
+        activation: Activation; None if it has no name here.
         gated: Whether it multiplies the activation by a second projection.
         reason: Why it is not fused.
     """
@@ -76,13 +76,13 @@ class Unfused:
 
 
 def find(model: ir.Model) -> list[FoundSite]:
-    """Return all sites of the model's graphs, in graph order of the nodes that end them."""
+    """Return all sites of the model's graphs, in graph order of their last nodes."""
     graphs = (model.graph, *model.graph.subgraphs(), *model.functions.values())
     return _joined(site for graph in graphs for node in graph for site in _sites_ending_at(node))
 
 
 def _joined(found: Iterable[FoundSite]) -> list[FoundSite]:
-    """Join feed-forwards of one input of which each adds to the one before it: they are parts of one hidden layer."""
+    """Join feed-forwards of one input that are added up one after the other: parts of a split hidden layer."""
     sites: list[FoundSite] = []
     ending: dict[ir.Value, FoundSite] = {}
     for part in found:
@@ -106,7 +106,7 @@ def _with(part: FoundSite, before: FoundSite, adding: Sequence[ir.Node]) -> Foun
 
 
 def _added_to(site: FoundSite) -> tuple[ir.Value | None, Sequence[ir.Node]]:
-    """Return what a feed-forward adds its result to, and the node that does so beside its second product."""
+    """Return the value that a feed-forward adds its result to, and the adding node if it is not the second product."""
     second = next(node for node in reversed(site.nodes) if weight_sizes(node) is not None)
     if is_one_of(second, "Gemm"):
         return input_at(second, 2), ()
@@ -117,7 +117,7 @@ def _added_to(site: FoundSite) -> tuple[ir.Value | None, Sequence[ir.Node]]:
 
 
 def _of_same_layer(site: FoundSite, total: ir.Value, ending: Mapping[ir.Value, FoundSite]) -> FoundSite | None:
-    """Return the feed-forward that a value is the result of and nothing else reads, of the same input and kind."""
+    """Return the feed-forward with this result, if nothing else reads it and it has the same input and kind."""
     before = None if len(readers(total)) != 1 else ending.get(total)
     alike = before is not None and before.kind == site.kind and _kind_of(before) == _kind_of(site)
     return before if alike else None
@@ -183,7 +183,7 @@ def _in_pieces(name: str | None, pieces: list[ir.Node]) -> str | None:
 
 
 def listed(nodes: Sequence[ir.Node]) -> str:
-    """Name nodes for a reason: their operators, and the first and the last by name where they have one."""
+    """List nodes in words for a reason: their operators, and the names of the first and the last."""
     operators = " ".join(node.op_type for node in nodes)
     ends = [repr(node.name) for node in (nodes[0], nodes[-1]) if node.name]
     if len(nodes) == len(ends[:1]):
@@ -192,12 +192,12 @@ def listed(nodes: Sequence[ir.Node]) -> str:
 
 
 def data_of(node: ir.Node) -> ir.Value | None:
-    """Return what a product with a constant matrix multiplies; None where it is none."""
+    """Return the data input of a product with a constant matrix; None for any other node."""
     return None if weight_sizes(node) is None else node.inputs[0]
 
 
 def weight_sizes(node: ir.Node) -> tuple[int, int] | None:
-    """Return ``(d_in, d_out)`` of a product with a constant matrix, before it was padded; None where it is none."""
+    """Return the unpadded ``(d_in, d_out)`` of a product with a constant matrix; None for any other node."""
     if node.op_type == QUANTIZED and node.domain == "com.microsoft":
         d_in, d_out = int_of(node, "K", 0), int_of(node, "N", 0)
         return (d_in, d_out) if d_in and d_out else None
@@ -221,12 +221,12 @@ def _bias_after(product: ir.Node) -> ir.Node | None:
 
 
 def leads_to_a_product(node: ir.Node) -> bool:
-    """Whether what a node computes goes, element by element, into a product with a constant matrix."""
+    """Whether a node's result reaches a product with a constant matrix through element-wise and layout nodes."""
     return _product_after(node) is not None
 
 
 def feed_forward_after(product: ir.Node) -> FoundSite | None:
-    """Return the feed-forward that a product begins, or None where it begins none."""
+    """Return the feed-forward that a product begins, or None if it begins none."""
     second = _product_after(product)
     return None if second is None else _feed_forward(second)
 

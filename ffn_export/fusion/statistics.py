@@ -1,4 +1,4 @@
-"""Recognises means, mean squares and centred values over trailing axes, in any spelling."""
+"""Recognise means, mean squares and centred values over trailing axes, in any spelling."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Mean:
     """The mean of a value, or of its square.
 
     Attributes:
-        source: What it is the mean of.
-        squared: Whether the operator squares it itself (``ReduceSumSquare``).
-        axes: Over how many trailing axes.
-        nodes: The nodes that compute it.
-        problem: Why it is no mean that a norm takes, though it looks like one; None where it is.
+        source: Value that is averaged.
+        squared: Whether the operator squares its input (``ReduceSumSquare``).
+        axes: Number of trailing axes.
+        nodes: Nodes that compute it.
+        problem: Reason why a norm cannot use this mean; None if it can.
     """
 
     source: ir.Value
@@ -39,12 +39,12 @@ class MeanSquare:
     """``mean(root^2) + epsilon``: the variance, or the square of the root mean square.
 
     Attributes:
-        root: What is squared.
-        axes: Over how many trailing axes the mean is taken.
-        epsilon: What is added.
-        nodes: The nodes that compute it.
-        problem: Why it is none that a norm takes, though it looks like one; None where it is.
-        less_mean: Whether ``mean(root)^2`` is taken off, which makes it the variance of ``root``.
+        root: Value that is squared.
+        axes: Number of trailing axes of the mean.
+        epsilon: Constant that is added.
+        nodes: Nodes that compute it.
+        problem: Reason why a norm cannot use this mean square; None if it can.
+        less_mean: Whether ``mean(root)^2`` is subtracted, which makes it the variance of ``root``.
     """
 
     root: ir.Value
@@ -60,11 +60,11 @@ class Centred:
     """``x - mean(x)``.
 
     Attributes:
-        x: The value.
-        axes: Over how many trailing axes the mean is taken.
-        nodes: The nodes that compute it.
-        mean: The mean, as it is taken off.
-        widened: The dtype that the difference is cast to, where the mean was taken in half precision.
+        x: Value that is centred.
+        axes: Number of trailing axes of the mean.
+        nodes: Nodes that compute it.
+        mean: Mean that is subtracted.
+        widened: Dtype that the difference is cast to, if the mean was taken in half precision.
     """
 
     x: ir.Value
@@ -75,24 +75,24 @@ class Centred:
 
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-# What gives a mean its axes again. torch's exporter reshapes a variance, and expands it to the shape that it has.
+# Operators that restore the axes of a mean. torch's exporter reshapes a variance, and expands it to its own shape.
 _PUTTING_BACK = ("Unsqueeze", "Reshape", "Expand")
-# The mean, the square of another, an epsilon; with some more it is a norm with a fault that is named.
+# The mean, the square of another and an epsilon are three; a norm with more terms is reported with its problem.
 _MOST_TERMS = 5
 _MEANS = ("ReduceMean", "ReduceSum", "ReduceSumSquare")
 
 
 def mean(term: Product, graph: object) -> Mean | None:
-    """Recognise a mean in one term, of nodes of this graph: ``ReduceMean``, or a sum over its number of elements."""
+    """Recognise a mean in one term: ``ReduceMean``, or a sum divided by its number of elements."""
     if len(term.factors) != 1:
         return None
     ((value, exponent),) = term.factors.items()
     nodes: list[ir.Node] = []
     node = producer(value)
-    while node is not None and is_standard(node, *_PUTTING_BACK):  # a mean that dropped its axes, and gets them back
+    while node is not None and is_standard(node, *_PUTTING_BACK):  # restores axes that the mean dropped
         nodes.append(node)
         node = producer(input_at(node, 0))
-    if nodes and node is not None and is_standard(node, "Mul", "Div"):  # multiplied before it got them
+    if nodes and node is not None and is_standard(node, "Mul", "Div"):  # scaled before that
         inner = algebra.product(node.outputs[0], graph)
         coefficient = inner.coefficient.times(term.coefficient)
         if coefficient is not None and list(inner.factors.values()) == [1]:
@@ -123,7 +123,7 @@ def _problem(node: ir.Node, unsqueezed: list[ir.Node], axes: int | None, mean: i
     if axes is None:
         return "the mean is not taken over constant trailing axes"
     if len(unsqueezed) > 1 or any(not is_standard(each, "Unsqueeze") for each in unsqueezed):
-        # As many numbers in the same order: where their shape is that of the kept axes, this is what they were given.
+        # These nodes keep the numbers in order, so it is enough that the shape is that of keepdims=1.
         is_kept = _is_kept(mean.shape, node.inputs[0], axes)
         return None if is_kept else "the mean is not known to get its axes back where they were"
     keeps = int_of(node, "keepdims", 1) == 1
@@ -150,14 +150,14 @@ def _is_kept(shape: ir.Shape | None, source: ir.Value | None, axes: int) -> bool
 
 
 def is_private(node: ir.Node, own: Collection[ir.Node]) -> bool:
-    """Whether nobody but some nodes reads what a node computes."""
+    """Whether only nodes of ``own`` read a node's results."""
     return all(
         not value.is_graph_output() and all(reader in own for reader in readers(value)) for value in node.outputs
     )
 
 
 def _of_sizes(nodes: Sequence[ir.Node], own: Collection[ir.Node]) -> list[ir.Node]:
-    """Return the nodes beside them that compute, for nobody else, the sizes to which a mean is put back."""
+    """Return further nodes that compute the shape to which a mean is restored, and that nothing else reads."""
     found: list[ir.Node] = []
     waiting = [input_at(node, 1) for node in nodes]
     while waiting:
@@ -173,7 +173,7 @@ def _of_sizes(nodes: Sequence[ir.Node], own: Collection[ir.Node]) -> list[ir.Nod
 
 @remembered
 def mean_square(value: ir.Value, graph: object) -> MeanSquare | None:
-    """Recognise ``mean(root^2) + epsilon``, with the epsilon left out too."""
+    """Recognise ``mean(root^2) + epsilon``, with or without the epsilon."""
     addends, nodes = algebra.terms(value, graph, most=_MOST_TERMS)
     means = [(term, found) for term in addends if term.factors and (found := mean(term, graph)) is not None]
     if len(means) != 1:
@@ -205,7 +205,7 @@ def mean_square(value: ir.Value, graph: object) -> MeanSquare | None:
 
 
 def _square_of_mean(term: Product, root: ir.Value, axes: int, graph: object) -> Mean | None:
-    """Return the mean in ``-mean(root)^2``, of the same axes; None where a term is another thing."""
+    """Return the mean in ``-mean(root)^2`` over the same axes; None for any other term."""
     if list(term.factors.values()) != [2.0] or term.coefficient.number != -1.0:
         return None
     found = mean(replace(term, coefficient=ONE, factors=dict.fromkeys(term.factors, 1.0)), graph)
@@ -215,7 +215,7 @@ def _square_of_mean(term: Product, root: ir.Value, axes: int, graph: object) -> 
 
 
 def _square_root(found: Mean, graph: object) -> tuple[ir.Value, tuple[ir.Node, ...]] | None:
-    """Return what is squared under a mean, and the nodes that square it."""
+    """Return the value that is squared under a mean, and the nodes that square it."""
     if found.squared:
         return found.source, ()
     node = producer(found.source, "Pow", "Mul")
@@ -230,7 +230,7 @@ def _square_root(found: Mean, graph: object) -> tuple[ir.Value, tuple[ir.Node, .
 
 
 def centred(value: ir.Value, graph: object) -> Centred | None:
-    """Recognise ``x - mean(x)``, also where the difference of half precision is widened before it is squared."""
+    """Recognise ``x - mean(x)``, also if a half-precision difference is cast to float32 before it is squared."""
     cast = producer(value, "Cast")
     if cast is not None and cast.graph is graph and value.dtype == ir.DataType.FLOAT:
         narrow = input_at(cast, 0)
@@ -250,7 +250,7 @@ def centred(value: ir.Value, graph: object) -> Centred | None:
 
 
 def are_same(a: ir.Value | None, b: ir.Value | None, depth: int = 4) -> bool:
-    """Whether two values are one, or computed in the same way from the same values."""
+    """Whether two values are the same, or computed in the same way from the same values."""
     if a is b:
         return a is not None
     first, second = producer(a), producer(b)
@@ -269,7 +269,7 @@ def are_same(a: ir.Value | None, b: ir.Value | None, depth: int = 4) -> bool:
 
 
 def widths(x: ir.Value, axes: int) -> list[int] | None:
-    """Return the sizes of the last axes of a value, or None where one is not known."""
+    """Return the sizes of the last axes of a value, or None if one is not known."""
     if x.shape is None or len(x.shape) < axes:
         return None
     sizes = [dim for dim in x.shape[len(x.shape) - axes :] if isinstance(dim, int)]
@@ -282,7 +282,7 @@ def _count(source: ir.Value, axes: int) -> int | None:
 
 
 def _trailing_axes(reduce: ir.Node, source: ir.Value) -> int | None:
-    """Return over how many trailing axes a node reduces, or None where they are others or not known."""
+    """Return the number of trailing axes that a node reduces; None if it reduces others, or they are not known."""
     given = input_at(reduce, 1)
     axes = constants.integers(given) if given is not None else ints_of(reduce, "axes")
     if not axes:

@@ -1,7 +1,7 @@
-"""Nodes that have a plainer name: ``Sum`` of two is ``Add``, ``CastLike`` to a known dtype is ``Cast``.
+"""Replace operators by plainer synonyms: ``Sum`` of two by ``Add``, ``CastLike`` to a known dtype by ``Cast``.
 
-The standard spells its own operators out with these, and so do programs that inline them. They are renamed before
-rules look at a graph, so that no rule has to know both names.
+The function bodies of the standard use these operators, and so do programs that inline them. They are replaced before
+rules read a graph, so that no rule has to know both names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SUM_BROADCASTS = 8
 
 
 def rename(model: ir.Model) -> None:
-    """Rename them in every graph of the model, in place; their values keep their names."""
+    """Rename the operators in every graph of the model, in place; values keep their names."""
     broadcasts = model.opset_imports.get("", 0) >= _SUM_BROADCASTS
     for node in model.graph.all_nodes():
         inputs = inputs_of(node)

@@ -1,4 +1,4 @@
-"""What a fused graph is for, and the rules that each target uses, in the order in which they are tried.
+"""The targets, the purposes of a fused graph, and the rules of each in the order in which they are tried.
 
 To add a fused form, write its rule in a file of ``rules/`` and add it to the tuples of its targets here.
 """
@@ -38,20 +38,20 @@ Rules = tuple[type[Rule], ...]
 
 @dataclass(frozen=True)
 class Target:
-    """A purpose of a graph.
+    """The purpose of a fused graph.
 
     Attributes:
-        name: What the command line calls it.
-        summary: In a few words.
-        canonical: The rules that raise spellings to one operator, a vendor's where this target asks for that.
-        forms: The rules that put canonical operators together, always.
-        open_forms: Those that do so where the table of costs, or whoever chooses forms, says so.
-        used_unmeasured: Those of them that are used where the table has no costs of them.
-        kept: Kind of site -> why it is left as it is, where the target has no better form for it.
+        name: Name on the command line.
+        summary: Purpose in a few words.
+        canonical: Rules that raise all spellings to one operator, a vendor's if this target asks for it.
+        forms: Rules that always combine canonical operators.
+        open_forms: Rules that combine them if the table of costs, or the caller, chooses so.
+        used_unmeasured: Open forms that are used if the table has no costs for them.
+        kept: Kind of site -> reason to leave it, if the target has no better form for it.
         fewest_nodes: Whether a feed-forward counts as fused only with one node between its products.
-        provider: The execution provider whose costs decide between forms; None where none is left open.
-        by_rows: Whether feed-forwards by rows, with biases in the products or in chunks, are open too.
-        padded_widths: Whether feed-forwards with padded widths are open too.
+        provider: Execution provider whose costs decide between open forms; None if no form is open.
+        by_rows: Whether feed-forwards by rows are open too: with biases in the products, or in row chunks.
+        padded_widths: Whether padded widths are open too.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Target:
 
     @property
     def rules(self) -> Rules:
-        """All rules that it uses."""
+        """All rules of the target."""
         return (*self.canonical, *self.forms, *self.open_forms)
 
 
@@ -135,7 +135,7 @@ def get_target(name: str) -> Target:
     """Return the target of this name.
 
     Raises:
-        UsageError: There is none.
+        UsageError: If no target has this name.
     """
     if name not in TARGETS:
         raise UsageError(f"unknown target {name!r};{did_you_mean(name, TARGETS)} known are {', '.join(TARGETS)}")

@@ -1,4 +1,4 @@
-"""Small questions asked of nodes and values."""
+"""Small queries of nodes and values."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ def is_standard(node: ir.Node | None, *operators: str) -> bool:
 
 
 def is_one_of(node: ir.Node, *operators: str) -> bool:
-    """Whether a node is one of these operators, of the standard or of ONNX Runtime; others may mean another thing."""
+    """Whether a node is one of these operators, in the standard domain or in ONNX Runtime's."""
     return node.op_type in operators and node.domain in ("", "com.microsoft")
 
 
 def inputs_of(node: ir.Node) -> tuple[ir.Value, ...]:
-    """Return the inputs that are given; none where one is left out in between, as in no well-formed node."""
+    """Return all inputs; an empty tuple if one is left out."""
     given = tuple(value for value in node.inputs if value is not None)
     return given if len(given) == len(node.inputs) else ()
 
 
 def input_at(node: ir.Node, index: int) -> ir.Value | None:
-    """Return an input, or None where it is left out or the node has fewer."""
+    """Return an input, or None if it is left out or the node has fewer."""
     return node.inputs[index] if index < len(node.inputs) else None
 
 
@@ -37,12 +37,12 @@ def producer(value: ir.Value | None, *operators: str) -> ir.Node | None:
 
 
 def rank(value: ir.Value | None) -> int | None:
-    """Return the rank, or None where it is not known."""
+    """Return the rank, or None if it is not known."""
     return None if value is None or value.shape is None else len(value.shape)
 
 
 def is_read(value: ir.Value) -> bool:
-    """Whether anybody reads a value: a node, or who runs the graph."""
+    """Whether a value is read by a node or is a graph output."""
     return bool(value.uses()) or value.is_graph_output()
 
 
@@ -52,7 +52,7 @@ def readers(value: ir.Value) -> tuple[ir.Node, ...]:
 
 
 def float_of(node: ir.Node, name: str, default: float) -> float:
-    """Return an attribute, or the standard's default where it is absent; NaN where it is no number."""
+    """Return an attribute, or the standard's default if it is absent; NaN if it is no number."""
     attribute = node.attributes.get(name)
     if attribute is None:
         return default
@@ -61,7 +61,7 @@ def float_of(node: ir.Node, name: str, default: float) -> float:
 
 
 def int_of(node: ir.Node, name: str, default: int) -> int | None:
-    """Return an attribute, or the standard's default where it is absent; None where it is no integer."""
+    """Return an attribute, or the standard's default if it is absent; None if it is no integer."""
     attribute = node.attributes.get(name)
     if attribute is None:
         return default
@@ -69,14 +69,14 @@ def int_of(node: ir.Node, name: str, default: int) -> int | None:
 
 
 def ints_of(node: ir.Node, name: str) -> tuple[int, ...]:
-    """Return an attribute of integers; none where it is absent or another thing."""
+    """Return an attribute of integers; an empty tuple if it is absent or of another type."""
     attribute = node.attributes.get(name)
     is_list = attribute is not None and attribute.type == ir.AttributeType.INTS and not attribute.is_ref()
     return tuple(attribute.value) if is_list and attribute is not None else ()
 
 
 def string_of(node: ir.Node, name: str, default: str) -> str | None:
-    """Return an attribute, or the standard's default where it is absent; None where it is no string."""
+    """Return an attribute, or the standard's default if it is absent; None if it is no string."""
     attribute = node.attributes.get(name)
     if attribute is None:
         return default

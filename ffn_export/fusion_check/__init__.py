@@ -1,1 +1,1 @@
-"""Runs a model and what fusing made of it, and undoes what differs."""
+"""Run a model and its fused graph on drawn inputs, and undo rewrites whose results differ."""

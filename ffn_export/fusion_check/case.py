@@ -11,7 +11,7 @@ from ffn_export.fusion_check.inputs import Sizes
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs, and what the model gave for them."""
+    """Inputs, and the model's results for them."""
 
     sizes: Sizes
     feeds: Mapping[str, Array] = field(repr=False)

@@ -1,12 +1,12 @@
-"""Fusing with a check: the model and what was made of it are run, and what differs is undone.
+"""Fuse a model, run it and the fused graph, and undo rewrites whose results differ.
 
-1. The model runs on drawn inputs, with every value that was rewritten as an output beside its own.
-2. The fused graph runs on the same inputs, cut at these values: each shows its own error (``cutting``), and
-   those that are off are undone.
-3. The fused graph runs whole. A difference that no value of its own tells, such as a graph that the runtime
-   refuses or a site inside the body of an ``If``, is bisected: the first k of the rewritten values are
-   rewritten and the rest left, and the smallest k that differs names the guilty one.
-4. Again with these left out, until both are equal.
+1. Run the model on drawn inputs, with every rewritten value as an additional output.
+2. Run the fused graph on the same inputs, cut at these values, so that each shows its own error
+   (``core.tapped_graphs``). Undo the rewrites of values that differ.
+3. Run the fused graph whole. Some differences belong to no single value, such as a graph that the runtime refuses, or a
+   site inside the body of an ``If``. Bisect them: rewrite only the first k values; the smallest k that differs names
+   the wrong one.
+4. Fuse again without these values, and repeat until both graphs agree.
 """
 
 from __future__ import annotations
@@ -48,26 +48,27 @@ def fuse_checked(
     threads: int | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[ir.Model, FusionReport]:
-    """Fuse the feed-forward and norm nodes of a model, and undo what turns out to compute another function.
+    """Fuse the feed-forward and norm nodes of a model, and undo rewrites that change its results.
 
-    Whatever the model is, there is a result: at the worst, the model as it came.
+    Every model has a result; in the worst case it is the original model.
 
     Args:
-        model: Any ONNX model; it is left unchanged, and the result shares its weights.
+        model: Any ONNX model. It is not modified; the result shares its weights.
         target: A name in ``targets.TARGETS``.
         check: Whether to run both graphs on drawn inputs and compare.
-        outline: Make each feed-forward one node, of a model-local function; then none is computed in pieces.
-        portable_functions: Give the operators of ``com.microsoft`` bodies in standard operators.
-        forms: Which of the forms that the target leaves open are used; None means what the table of costs says.
+        outline: Whether to make each feed-forward one node that calls a model-local function. No hidden layer is then
+            split.
+        portable_functions: Whether to give the operators of ``com.microsoft`` bodies in standard operators.
+        forms: Open forms to use; None for the defaults from the table of costs.
         limits: Time and memory that the check may take.
-        threads: Threads that it may use; None means the processors that this process may run on.
-        clock: Tells the time in seconds.
+        threads: Threads that the check may use; None for the processors that this process may run on.
+        clock: Function that returns the time in seconds.
 
     Returns:
-        The fused model, and what became of each site; ``report.check`` says what was compared.
+        The fused model, and the report of its sites; ``report.check`` states what was compared.
 
     Raises:
-        UsageError: No target has this name, or it does not leave these forms open.
+        UsageError: If no target has this name, or the target does not leave these forms open.
     """
     used = in_use(forms, get_target(target), outline=outline)
     fused, report = _checked(model, target, used, check, limits or Limits(), chosen_threads(threads), clock)
@@ -94,25 +95,25 @@ def _checked(
             return _Checking(model, fusion, Trial(model, fusion, running, deadline)).result()
     except (CannotCompareError, OutOfTimeError) as error:
         return fusion.model, replace(fusion.report, check=Check(reason=str(error)))
-    except Exception as error:  # noqa: BLE001 - the check is a help: what fails in it is no fault of the model
+    except Exception as error:  # noqa: BLE001 - an error of the check is no error of the model
         expose(error)
         reason = f"comparing raised {first_line(error)}"
         return fusion.model, replace(fusion.report, check=Check(reason=reason))
 
 
 class _Checking:
-    """The search for what differs."""
+    """The search for rewrites whose results differ."""
 
     def __init__(self, model: ir.Model, first: Fusion, trial: Trial) -> None:
         self._model = model
         self._first = first
         self._trial = trial
         self._undone: dict[str, str] = {}
-        # Of the values that were rewritten, those that were seen to be right.
+        # Rewritten values whose results were seen to agree.
         self._cleared: tuple[str, ...] = ()
 
     def result(self) -> tuple[ir.Model, FusionReport]:
-        """Return what is left when everything that differs is undone."""
+        """Return the model and the report after undoing all rewrites whose results differ."""
         finding = self._trial.compare(self._first)
         if not finding.differs:
             return self._first.model, replace(self._first.report, check=self._check("passed", finding))
@@ -120,7 +121,7 @@ class _Checking:
             return self._without_what_differs(finding)
         except OutOfTimeError as error:
             return self._as_far_as_cleared(f"{error} before the rest was compared again")
-        except Exception as error:  # noqa: BLE001 - what is known to differ does not stay, whatever fails
+        except Exception as error:  # noqa: BLE001 - a graph known to differ must not stay, whatever fails
             expose(error)
             return self._as_it_came(finding.problem or f"comparing raised {first_line(error)}")
 
@@ -139,7 +140,7 @@ class _Checking:
         return last.model, replace(report, check=self._check("rolled back", finding, _named(self._undone)))
 
     def _bisected(self, last: Fusion, finding: Finding) -> dict[str, str]:
-        """Return the first rewritten value with which the graph differs; nothing where it differs without any."""
+        """Return the first rewritten value with which the graph differs; none if it differs without rewrites."""
         values, found = last.values, finding
         if not values or self._trial.compare(self._only(())).differs:
             return {}
@@ -156,7 +157,7 @@ class _Checking:
         return {guilty: _words(guilty, how)}
 
     def _only(self, allowed: Collection[str]) -> Fusion:
-        """Rewrite nothing but these values; where one is left out, a rule may match at another."""
+        """Rewrite only these values. If one is excluded, a rule may match at another, so exclude that too."""
         excluded = {*self._first.values, *self._undone} - set(allowed)
         while True:
             fusion = self._rewritten(excluded)

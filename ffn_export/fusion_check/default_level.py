@@ -1,6 +1,6 @@
-"""The fused graph in a session as users open it: ONNX Runtime then rewrites the graph that it loads.
+"""Compare the graphs at the default optimisation level, at which ONNX Runtime rewrites the graph that it loads.
 
-Its own fusions may break what it runs well node by node. The fused graph has to run wherever the model itself does.
+Its fusions may break a graph that runs well node by node. The fused graph must run wherever the model does.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from ffn_export.fusion_check.running import ORT, RefusedError, Runtimes
 from ffn_export.runtimes.session_options import SessionSettings
 
 _DEFAULT = SessionSettings("all", {})
-# Fusions that the runtime makes in both graphs round otherwise, in one of them perhaps a little more.
+# The runtime's fusions change the rounding of both graphs, maybe a little more in one of them.
 _AS_FAR = 4
 
 
 def problem(
     runtimes: Runtimes, model: ir.Model, fused: ir.Model, cases: Sequence[Case], outputs: Collection[str], bound: float
 ) -> str | None:
-    """Say what is wrong with a fused graph at the default level, or None where the model itself is no better.
+    """Return the problem of a fused graph at the default level, or None if the original model is no better.
 
     Args:
-        runtimes: Run both.
-        model: The model as it came.
-        fused: What fusing made of it.
-        cases: Inputs, with the results of the model as it is written.
+        runtimes: Runtimes that load both graphs.
+        model: Original model.
+        fused: Fused graph.
+        cases: Inputs, with the results of the original model without optimisation.
         outputs: Names of the outputs.
-        bound: Largest relative difference that is rounding.
+        bound: Largest relative difference that counts as rounding.
     """
     found = list(_differences(runtimes, fused, cases, outputs))
     if all(each.relative <= bound for each in found):

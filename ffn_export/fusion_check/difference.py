@@ -1,4 +1,4 @@
-"""When two graphs count as different."""
+"""Compare tensors of two graphs, and define the tolerance."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ import onnx_ir as ir
 from ffn_export.core.drawing import is_floating
 from ffn_export.core.types import Array
 
-# What one site may be off by, relative to the largest number of its tensor, by the coarsest dtype that the
-# model computes in. The two sides get the same inputs for each site, so this holds the rounding of that site
+# Largest difference of one site, relative to the largest number of its tensor, by the coarsest dtype that the
+# model computes in. Both graphs get the same inputs for each site, so it covers the rounding of that site
 # alone: about 16 units in the last place of the half precisions, and 170 of float32, whose sums over wide
-# rows are the longest. An erf GELU written as its tanh approximation is off by 1.2e-4, an epsilon of a norm
-# by more.
+# rows are the longest. An erf GELU written as its tanh approximation is off by 1.2e-4, a wrong epsilon of a
+# norm by more.
 TOLERANCE = {
     ir.DataType.DOUBLE: 1e-12,
     ir.DataType.FLOAT: 2e-5,
     ir.DataType.FLOAT16: 1.6e-2,
     ir.DataType.BFLOAT16: 0.125,
 }
-# The whole graph carries the rounding of every site on to the next; beyond half of the largest number nothing is left
-# of what was computed.
+# In the whole graph, each site passes its rounding on to the next. A difference of more than half of the largest number
+# is never accepted.
 WHOLE_GRAPH = 50
 MOST = 0.5
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-# Below it, a tensor holds nothing but what is left of numbers that cancel.
+# Below this scale, a tensor holds only the rounding of numbers that cancel.
 _SMALLEST_SCALE = 1e-6
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How two tensors differ: ``relative`` where both have numbers, else what is wrong in words."""
+    """Difference of two tensors: relative if both have numbers, else a problem in words."""
 
     relative: float
     problem: str | None = None
 
     def words(self) -> str:
-        """Say it in words."""
+        """Return the difference in words."""
         return self.problem or f"it differs by {self.relative:.1e} of its largest number"
 
 
 def tolerance_of(model: ir.Model) -> float:
-    """Return what a site of the model may be off by, wherever it is."""
+    """Return a tolerance that holds for every site of the model."""
     dtypes = {value.dtype for node in model.graph.all_nodes() for value in node.outputs}
     dtypes |= {value.dtype for graph in model.graphs() for value in (*graph.inputs, *graph.initializers.values())}
     return _coarsest(dtypes)
 
 
 def tolerances_at(model: ir.Model, given: Collection[str], whole: float) -> dict[str, float]:
-    """Return what each value of a graph may be off by: by the dtypes that it was computed in since what is given.
+    """Return the tolerance of each value of a graph, by the dtypes of the nodes since the given values.
 
     Args:
-        model: The model, its nodes in the order of the data.
-        given: Names of values that are put in, so that they carry no rounding.
-        whole: What a value may be off by whose dtype, or what computes it, is not told.
+        model: Model with its nodes in topological order.
+        given: Names of values that are fed, so that they carry no rounding.
+        whole: Tolerance of a value with an unknown dtype, or of a node with a body.
     """
     found: dict[str, float] = {}
     for node in model.graph:
@@ -77,12 +77,12 @@ def _coarsest(dtypes: Collection[ir.DataType | None]) -> float:
 
 
 def difference(expected: Array, actual: Array, *, integers: bool = False) -> Difference:
-    """Compare a tensor with what the model itself computes.
+    """Compare a tensor with the original model's.
 
-    Shapes and dtypes must be equal. Numbers are compared where the model's own are finite: a sum that
-    overflows in half precision may not do so inside a fused operator. Integers and booleans must be equal only
-    where ``integers`` says so: the index of the largest of two equal numbers is a matter of rounding, and these
-    numbers are compared themselves.
+    Shapes and dtypes must be equal. Numbers are compared only where the original ones are finite: a sum that
+    overflows in half precision may not overflow inside a fused operator. Integers and booleans must be equal only
+    if ``integers`` is set. The index of the larger of two nearly equal numbers depends on rounding, and these numbers
+    are compared themselves.
     """
     if actual.dtype != expected.dtype:
         return Difference(np.inf, f"its dtype is {actual.dtype} instead of {expected.dtype}")

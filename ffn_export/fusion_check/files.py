@@ -1,7 +1,7 @@
-"""Hands models to a runtime through files, with their weights in a file or in memory.
+"""Write models to files for a runtime, with their weights in a file or in memory.
 
-A weight that several models share is written once. ONNX Runtime reads them in memory where they are: to write those of
-BERT-base, or to copy them, took longer than what they were read for.
+A weight that several models share is written once. ONNX Runtime reads weights in memory without a copy: writing or
+copying those of BERT-base took longer than the runs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _TAKEN_FROM_MEMORY = frozenset({
 
 
 class ModelFiles:
-    """Models in one directory, and their weights in one file beside them."""
+    """Models in one directory, with their weights in one shared file."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._numbers = count()
-        # The tensor is held, so that its id is not given to another.
+        # The tensor is kept, so that no other object gets its id.
         self._written: dict[int, tuple[ir.TensorProtocol, ir.ExternalTensor]] = {}
         self._arrays: dict[int, tuple[ir.TensorProtocol, Array]] = {}
 
@@ -41,20 +41,20 @@ class ModelFiles:
         """Write a model and return its path.
 
         Args:
-            model: It is changed: its weights are in the file afterwards.
+            model: Model to write. It is modified: its weights refer to the file afterwards.
         """
         return self._write(model, frozenset())[0]
 
     def write_without_weights(self, model: ir.Model) -> tuple[Path, dict[str, Array]]:
-        """Write a model and return its path, and the weights that the file only names: initialiser -> array.
+        """Write a model; return its path, and the weights that the file only names: initialiser -> array.
 
-        A session without an optimiser takes those of the main graph so, in a dtype of NumPy's or bfloat16; the others
-        are in the file. The arrays are there as long as this is.
+        A session without optimiser takes weights of the main graph from memory, in a dtype of NumPy's or bfloat16. All
+        other weights are in the file. The arrays live as long as this object.
 
         Args:
-            model: It is changed: its weights are there or in the file afterwards.
+            model: Model to write. It is modified: its weights refer to memory or to the file afterwards.
         """
-        (self._directory / _IN_MEMORY).touch()  # a session asks that it is there, and never reads it
+        (self._directory / _IN_MEMORY).touch()  # a session requires that it exists, and never reads it
         return self._write(model, _TAKEN_FROM_MEMORY)
 
     def _write(self, model: ir.Model, in_memory: frozenset[ir.DataType]) -> tuple[Path, dict[str, Array]]:
@@ -88,7 +88,7 @@ class ModelFiles:
     def _append(self, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
         path = self._directory / _WEIGHTS
         path.touch()
-        with path.open("r+b") as file:  # not for appending: the kernel copies no file into such a one
+        with path.open("r+b") as file:  # not "ab": the kernel copies no file into one opened for appending
             file.seek(0, os.SEEK_END)
             file.write(b"\0" * (-file.tell() % _ALIGNMENT))
             offset = file.tell()
@@ -97,7 +97,7 @@ class ModelFiles:
             else:
                 file.write(tensor.tobytes())
         if isinstance(tensor, ir.ExternalTensor):
-            tensor.release()  # else all of a model that is read in passing stays mapped
+            tensor.release()  # else all weights that were read stay mapped
         return self._reference(_WEIGHTS, offset, tensor)
 
     def _reference(self, file: str, offset: int, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
@@ -108,15 +108,15 @@ class ModelFiles:
 
 
 def _in_place(tensor: ir.TensorProtocol) -> Array:
-    """Return the numbers where they are; a copy only where they have to be computed, or are a transposed view."""
-    if isinstance(tensor, ir.ExternalTensor):  # a mapping of its own, which goes with the array
+    """Return a weight's array without a copy, unless it must be computed or is a transposed view."""
+    if isinstance(tensor, ir.ExternalTensor):  # a separate mapping, which is released with the array
         array = np.memmap(tensor.path, tensor.dtype.numpy(), "r", tensor.offset or 0, tuple(tensor.shape.numpy()))
         return np.require(array, requirements=["C", "A"])
     return contiguous(tensor.numpy())
 
 
 def _leaves_the_file(tensor: ir.TensorProtocol) -> bool:
-    """Whether a weight is not written into the file: it is large, or in a file that does not lie beside this one."""
+    """Whether a weight is not stored in the model file: it is large, or in an external file elsewhere."""
     if isinstance(tensor, ir.ExternalTensor):
         return True
     return tensor.dtype != ir.DataType.STRING and tensor.nbytes > _SMALL

@@ -1,4 +1,4 @@
-"""Which integers a graph's input may hold: read off what is done with it."""
+"""Find the integers that a graph's input may hold, from the nodes that use it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants
 
-# What hands on the integers of its first input, all of them or a part, in another shape or dtype; of all inputs.
+# Operators that pass on the integers of their first input, all or some, in another shape or dtype.
 _CARRIERS = frozenset(
     {
         "Cast", "Expand", "Flatten", "Gather", "GatherElements", "Identity", "Pad", "Reshape", "Slice", "Split",
@@ -17,17 +17,17 @@ _MERGES = frozenset({"Concat", "Max", "Min", "Where"})
 _SUMS = frozenset({"Add", "Sub"})
 _LOOKUPS = frozenset({"Gather", "GatherElements"})
 _CONDITIONS = frozenset({"Equal", "Not", "And", "Or", "Xor", "If", "Where"})
-# Operator -> the place of the input that is a shape or a number of elements.
+# Operator -> index of the input that is a shape or a number of elements.
 _SHAPES = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Range": 1, "Tile": 1}
 MASK = (0, 1)
 _LONGEST_WALK = 256
 
 
 def value_range(value: ir.Value) -> tuple[int, int]:
-    """Return the bounds, both included, that an integer or boolean input is drawn within.
+    """Return the lowest and the highest number to draw for an integer or boolean input.
 
-    Below the smallest table that it indexes; a mask, or what nothing tells of, is 0 or 1; a number of
-    elements is 1 or 2.
+    An index is below the size of the smallest table that it indexes. A number of elements is 1 or 2. A mask, and any
+    other input, is 0 or 1.
     """
     if value.dtype is None or not value.dtype.is_integer():
         return MASK
@@ -38,7 +38,7 @@ def value_range(value: ir.Value) -> tuple[int, int]:
         current, offset = waiting.pop()
         for user, place in current.uses():
             if user.op_type in _LOOKUPS and user.domain == "" and place == 1:
-                # An offset as large as the table is how a negative index is brought into it.
+                # An offset of the table's size or more only moves negative indices into the table.
                 rows.append(_rows(user) - (offset if offset < _rows(user) else 0))
                 continue
             is_shape = is_shape or _SHAPES.get(user.op_type) == place
@@ -55,7 +55,7 @@ def value_range(value: ir.Value) -> tuple[int, int]:
 
 
 def _rows(lookup: ir.Node) -> int:
-    """Return how many rows a table has; 1 where that depends on the sizes, which holds for all of them."""
+    """Return the number of rows of a table; 1 if it depends on symbolic sizes, which is safe for all of them."""
     table = lookup.inputs[0]
     if table is None or table.shape is None or not len(table.shape):
         return 1
@@ -81,7 +81,7 @@ def _handed_on(user: ir.Node, place: int) -> tuple[ir.Value, ...]:
 
 
 def _added(user: ir.Node, place: int) -> int:
-    """Return how much larger an index is after a sum with a constant, as positions that begin at 2 are."""
+    """Return by how much a sum with a constant raises an index, such as for positions that begin at 2."""
     if user.op_type not in _SUMS or len(user.inputs) != 2:
         return 0
     other = user.inputs[1 - place]

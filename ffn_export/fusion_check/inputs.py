@@ -1,4 +1,4 @@
-"""Inputs that a graph of unknown origin may accept: sizes of its axes, and values of its dtypes."""
+"""Draw inputs for a graph of unknown origin: sizes of its axes, and values of its dtypes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ffn_export.fusion_check.indices import value_range
 
 Sizes = Mapping[str, int]
 
-# Powers of two for what is split or folded by a number that the graph does not state.
+# Powers of two, for axes that are split or folded by a number that the graph does not state.
 _EQUAL_SIZES = (8, 1, 16, 32, 64)
 _IN_TURN = (1, 2, 3, 4, 5, 17)
 _LARGEST_GUESS = 1024
 _LARGEST_INPUT = 2**26
 
 SCALES: Mapping[str, float] = {"normal": 1.0, "small": 1e-3, "large": 30.0}
-"""Small: below every usual epsilon of a norm, so that a wrong one shows. Large: the ends of an activation."""
+"""Small: below every usual epsilon of a norm, so that a wrong epsilon shows. Large: the tails of an activation."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """One input: an axis is a size, or an expression of symbolic ones."""
+    """One input. Each of its axes is a size, or an expression of symbolic axes."""
 
     name: str
     dtype: np.dtype[np.generic]
@@ -41,7 +41,7 @@ class Input:
         return bool(np.issubdtype(self.dtype, np.floating)) or self.dtype == ml_dtypes.bfloat16
 
     def draw(self, sizes: Sizes, scale: float, rng: np.random.Generator) -> Array:
-        """Draw it."""
+        """Draw the input."""
         shape = [dim if isinstance(dim, int) else size_of(dim, sizes) for dim in self.dims]
         if np.prod(shape, dtype=np.float64) > _LARGEST_INPUT:
             raise ValueError(f"input {self.name!r} would have the shape {shape}")
@@ -51,10 +51,10 @@ class Input:
 
 
 def inputs_of(model: ir.Model) -> tuple[Input, ...]:
-    """Read what must be given to run a model; what has a default keeps it.
+    """Return the inputs that a run needs; inputs with a default keep it.
 
     Raises:
-        ValueError: An input is no tensor of numbers whose rank is known.
+        ValueError: If an input is no tensor of numbers with a known rank.
     """
     unnamed = count()
     found = []
@@ -73,13 +73,13 @@ def inputs_of(model: ir.Model) -> tuple[Input, ...]:
 
 
 def draw(inputs: tuple[Input, ...], sizes: Sizes, scale: str = "normal") -> dict[str, Array]:
-    """Draw all inputs, always the same ones."""
+    """Draw all inputs, always with the same seed."""
     rng = np.random.default_rng(0)
     return {each.name: each.draw(sizes, SCALES[scale], rng) for each in inputs}
 
 
 def base_sizes(inputs: tuple[Input, ...]) -> Iterator[Sizes]:
-    """Yield sizes of the symbolic axes that the model may run with, the most telling first."""
+    """Yield sizes of the symbolic axes with which the model may run, the most revealing first."""
     names = _names(inputs)
     yield distinct(names)
     if not names:
@@ -92,10 +92,10 @@ def base_sizes(inputs: tuple[Input, ...]) -> Iterator[Sizes]:
 
 
 def further_sizes(inputs: tuple[Input, ...], base: Sizes) -> Iterator[Sizes]:
-    """Yield other sizes to compare on where the model runs with them too.
+    """Yield further sizes for comparison, if the model runs with them.
 
-    All axes at 1 and the first alone, larger sizes, and then each axis by itself at every small size and a larger one:
-    a graph that is wrong where a slice is empty or two axes are equal is right at most sizes.
+    They are: all axes at 1, the first axis alone at 1, larger sizes, and each axis alone at every small size and a
+    larger one. A graph that is wrong only for an empty slice or two equal axes is right at most sizes.
     """
     names = _names(inputs)
     ones = dict.fromkeys(names, 1)
@@ -110,13 +110,13 @@ def further_sizes(inputs: tuple[Input, ...], base: Sizes) -> Iterator[Sizes]:
 
 
 def distinct(names: list[str]) -> Sizes:
-    """Give each axis a size of its own, 2 or larger, so that none is taken for another."""
+    """Return a different size, 2 or larger, for each axis, so that no axis can be mistaken for another."""
     primes = chain((2, 3, 5, 7, 11, 13), range(17, 2**31, 2))
     return dict(zip(names, primes, strict=False))
 
 
 def size_of(dim: str, sizes: Sizes) -> int:
-    """Return the size of an axis: that of its name, or the value of an expression such as ``past + seq``."""
+    """Return the size of a named axis, or the value of an expression such as ``past + seq``."""
     if dim in sizes:
         return sizes[dim]
     tree = ast.parse(dim, mode="eval").body
@@ -127,7 +127,7 @@ def size_of(dim: str, sizes: Sizes) -> int:
 
 
 def _names(inputs: tuple[Input, ...]) -> list[str]:
-    """Return the axes that sizes are chosen for: an expression of these follows from them."""
+    """Return the axes whose sizes are chosen; expressions follow from them."""
     symbolic = list(dict.fromkeys(d for each in inputs for d in each.dims if isinstance(d, str)))
     names = [dim for dim in symbolic if dim.isidentifier()]
     for dim in symbolic:
@@ -137,7 +137,7 @@ def _names(inputs: tuple[Input, ...]) -> list[str]:
 
 
 def _free_in(dim: str) -> list[str]:
-    """Return the names in an expression; one that is none stands for itself."""
+    """Return the names in an expression; the text itself if it is no expression."""
     try:
         tree = ast.parse(dim, mode="eval").body
         names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
@@ -167,7 +167,7 @@ def _evaluate(tree: ast.expr, sizes: Sizes) -> int:
 
 def _is_number(dtype: ir.DataType) -> bool:
     if dtype.is_integer():
-        return dtype.bitwidth >= 8  # NumPy has none that are narrower
+        return dtype.bitwidth >= 8  # NumPy has no narrower ones
     return dtype == ir.DataType.BOOL or dtype in _FLOATS
 
 

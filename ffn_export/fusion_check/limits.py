@@ -1,4 +1,4 @@
-"""How much time and memory the check may take."""
+"""Time and memory limits of the check."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class OutOfTimeError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a check.
+    """Limits of a check.
 
     Attributes:
         seconds: Time after which no further step is begun. A step, at most a fusion, a load or a run on a few
             rows, is not interrupted.
-        weight_bytes: Weights above it are not run: those that fusing computes, or that are transposed views, take
-            up to as much again for each graph, and nobody waits for the fuser as long as that takes.
+        weight_bytes: Largest size of the weights of a model that is run. Weights that fusing computes, and transposed
+            views, take up to as much again for each graph, and larger ones take too long.
         evaluator_bytes: The same for ONNX's reference evaluator, which multiplies matrices in NumPy and reads
             the whole model as one protobuf.
-        value_bytes: What all values together that are compared may take, for one set of inputs.
+        value_bytes: Largest size of all compared values together, for one set of inputs.
     """
 
     seconds: float = 60.0
@@ -48,10 +48,10 @@ class Deadline:
         return self.clock() - self._start
 
     def require(self) -> None:
-        """Ask for the time of another step.
+        """Check that time is left for another step.
 
         Raises:
-            OutOfTimeError: There is none left.
+            OutOfTimeError: If no time is left.
         """
         if self.elapsed > self.limits.seconds:
             raise OutOfTimeError(f"the {self.limits.seconds:g} s that it may take were over")

@@ -1,4 +1,4 @@
-"""The model as it came, run once on drawn inputs; fused graphs are compared with what it gave."""
+"""Run the original model once on drawn inputs, and compare fused graphs with its results."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from ffn_export.runtimes.session_options import UNPACKED
 
 
 class CannotCompareError(Exception):
-    """There is nothing to compare with, or nothing to run it; the message says why."""
+    """The graphs cannot be run or compared; the message says why."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What comparing showed.
+    """Result of a comparison.
 
     Attributes:
-        worst: Largest relative difference of a value or output on its own.
-        guilty: Rewritten value -> how it differs on its own.
-        problem: How the graph differs where no rewritten value of its own tells; None where it does not.
+        worst: Largest relative difference within the tolerance, of a value or output in the cut graph.
+        guilty: Rewritten value -> how it differs in the cut graph.
+        problem: Difference that belongs to no single rewritten value; None without one.
     """
 
     worst: float = 0.0
@@ -40,16 +40,16 @@ class Finding:
 
     @property
     def differs(self) -> bool:
-        """Whether it is another function."""
+        """Whether the graphs differ."""
         return bool(self.guilty) or self.problem is not None
 
 
 class Trial:
-    """A model on trial.
+    """The recorded runs of a model, with which fused graphs are compared.
 
     Raises:
-        CannotCompareError: It cannot be run here.
-        OutOfTimeError: The time is over before it gave anything.
+        CannotCompareError: If the model cannot be run here.
+        OutOfTimeError: If the time is over before the first result.
     """
 
     def __init__(self, model: ir.Model, fusion: Fusion, runtimes: Runtimes, deadline: Deadline) -> None:
@@ -88,15 +88,15 @@ class Trial:
                 raise CannotCompareError(f"{refused}; {also}") from also
 
     def compare(self, fusion: Fusion) -> Finding:
-        """Run what fusing made: cut at each rewritten value, then whole.
+        """Run a fused graph: cut at each rewritten value, then whole, then at the default level of ONNX Runtime.
 
         Raises:
-            CannotCompareError: What it was fused for is not here.
-            OutOfTimeError: The time is over.
+            CannotCompareError: If nothing here can run the fused graph.
+            OutOfTimeError: If the time is over.
         """
         self._deadline.require()
         recorded = self.cases[0].expected
-        # Where all of it is undone, too: what another rule makes of a part of it shows here.
+        # Values whose rewrite was undone are compared too: another rule may have rewritten a part of their site.
         types = {name: ir.DataType.from_numpy(recorded[name].dtype) for name in self._observed}
         try:
             pieces, at = tapped_graphs.cut(fusion.model, types)
@@ -135,7 +135,7 @@ class Trial:
         return tuple(cases)
 
     def _first(self, loaded: Loaded, inputs: tuple[drawn.Input, ...]) -> Case:
-        """Return the first case that the model takes."""
+        """Return the first case that the model accepts."""
         refused: Exception | None = None
         for sizes in drawn.base_sizes(inputs):
             self._deadline.require()
@@ -151,7 +151,7 @@ class Trial:
             feeds = drawn.draw(inputs, sizes, scale)
             yield Case(sizes, feeds, loaded.run(feeds))
         except (RefusedError, ValueError, ZeroDivisionError):
-            return  # sizes that this model does not take
+            return  # sizes that this model does not accept
 
     def _compare_cut(self, loaded: Loaded, fusion: Fusion, at: tuple[str, ...]) -> Finding:
         worst, guilty, problem = 0.0, dict[str, str](), None

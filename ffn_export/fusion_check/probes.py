@@ -1,4 +1,4 @@
-"""Which values of a fused graph are compared with the same ones of the model."""
+"""Choose the values of a fused graph to compare with those of the original model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNKNOWN_VALUE_BYTES = 2**20
 def comparable(model: ir.Model, fusion: Fusion, most_bytes: int) -> tuple[str, ...]:
     """Return the rewritten values that both graphs compute under one name, as far as memory allows.
 
-    Values inside the bodies of ``If`` and ``Loop`` are seen by what comes out of these.
+    Values inside the bodies of ``If`` and ``Loop`` are compared through the outputs of these nodes.
     """
     rewritten = set(fusion.values)
     for node in fusion.model.graph:

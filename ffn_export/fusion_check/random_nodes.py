@@ -1,4 +1,4 @@
-"""Nodes that draw random numbers: two runs of a graph that has one differ, so comparing it tells nothing."""
+"""Find nodes that draw random numbers, with which two runs of a graph differ and cannot be compared."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _DRAWS = (
 
 
 def first_of(model: ir.Model) -> str | None:
-    """Name the first node that draws random numbers, or may; None where there is none."""
+    """Return operator and name of the first node that draws random numbers, or may; None without one."""
     nodes = (*model.graph.all_nodes(), *(node for f in model.functions.values() for node in f.all_nodes()))
     found = next((node for node in nodes if is_standard(node, *_DRAWS) or _drops(node)), None)
     return None if found is None else f"{found.op_type} {scoped_name(found)!r}"
 
 
 def _drops(node: ir.Node) -> bool:
-    """Whether a Dropout is in training mode, or is told by a value whether it is: by default it is not."""
+    """Whether a Dropout is in training mode, or may be because a computed value decides it."""
     training = input_at(node, 2) if is_standard(node, "Dropout") else None
     if training is None:
         return False

@@ -1,4 +1,4 @@
-"""The report of a fusion of which a part was undone."""
+"""Report a fusion that was partly undone."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def report_of(first: Fusion, last: Fusion, undone: Mapping[str, str], sites_of: 
     """Return the report of the last fusion, with the sites of the first that were undone.
 
     Args:
-        first: Everything that the rules made.
-        last: What is left of it.
-        undone: Name of a value that is computed as it was before -> why.
-        sites_of: The model whose sites the report of the last lists, where that is another.
+        first: Fusion with all rewrites.
+        last: Fusion without those that were undone.
+        undone: Name of a value whose rewrite was undone -> reason.
+        sites_of: Model whose sites the report of ``last`` lists, if it is not the model of ``last``.
     """
     regions = Regions(last.model)
     result = _Sites(last.report.sites, sites_of or last.model)
@@ -47,7 +47,7 @@ def report_of(first: Fusion, last: Fusion, undone: Mapping[str, str], sites_of: 
         if name is not None and kind is not None:
             form = " ".join(n.op_type for n in regions.before([node])) or node.op_type
             rule = joined(rules_of(node)) or None
-            # A feed-forward by rows ends at the value where the plain one does.
+            # A feed-forward by rows ends at the same value as the plain one.
             key = (kind, name) if kind == "feed_forward" else None
             result.place(Site("", kind, scoped_name(node), "rolled_back", form, rule=rule, reason=undone[name]), key)
     return replace(last.report, sites=tuple(result.sites))
@@ -57,19 +57,19 @@ _Key = tuple[SiteKind, str]
 
 
 def _key(site: sites.FoundSite) -> _Key:
-    """Return what a site is known by in both graphs: names of nodes may be empty, those of values are not."""
+    """Return the key of a site in both graphs, by a value's name: node names may be empty."""
     return site.kind, str(site.nodes[-1].outputs[0].name)
 
 
 class _Sites:
-    """The sites of a report, in which some take the place of others."""
+    """The sites of a report, some of which are replaced by sites that were undone."""
 
     def __init__(self, reported: Sequence[Site], model: ir.Model) -> None:
         self.sites = list(reported)
         self._place = {_key(found): index for index, found in enumerate(sites.find(model))}
 
     def drop_refusals_beyond(self, first: Sequence[Site]) -> None:
-        """Drop what is only refused because the larger match around it was undone."""
+        """Drop refusals that appear only because the larger match around them was undone."""
         known = Counter(_refusal(site) for site in first)
         for index in reversed(range(len(self._place), len(self.sites))):
             known[_refusal(self.sites[index])] -= 1
@@ -77,7 +77,7 @@ class _Sites:
                 del self.sites[index]
 
     def place(self, undone: Site, key: _Key | None) -> None:
-        """Put a site in the place of the one that ends at the same value, else behind all others."""
+        """Replace the site that ends at the same value by another one, or append it."""
         index = None if key is None else self._place.get(key)
         if index is None:
             number = sum(site.kind == undone.kind for site in self.sites)
@@ -95,7 +95,7 @@ def _computed(nodes: tuple[ir.Node, ...]) -> list[str]:
 
 
 def _kind(node: ir.Node, target: str) -> SiteKind | None:
-    """Return the kind of site that the rule is for which wrote a node."""
+    """Return the kind of site of the rule that wrote a node."""
     made_by = next(reversed(rules_of(node)), None)
     if made_by in (*BY_ROWS, PADDED_RULE):
         return "feed_forward"

@@ -1,4 +1,4 @@
-"""Runs models as they are written, in ONNX Runtime, or in ONNX's reference evaluator where that has no kernel."""
+"""Run models without optimisation in ONNX Runtime, or in ONNX's reference evaluator if it lacks a kernel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RefusedError(Exception):
 
 
 class Loaded:
-    """A model that a runtime has taken."""
+    """A model that a runtime has loaded."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -40,8 +40,8 @@ class Loaded:
         """Run once.
 
         Raises:
-            RefusedError: It does not run on these inputs.
-            OutOfTimeError: It does not end on them.
+            RefusedError: If the model does not run on these inputs.
+            OutOfTimeError: If the run does not end.
         """
         try:
             with captured_stderr():
@@ -54,7 +54,7 @@ class Loaded:
 
 
 class Runtimes:
-    """Loads one model at a time, from files that are gone at the end."""
+    """Loads one model at a time, from temporary files."""
 
     def __init__(self, directory: Path, threads: int) -> None:
         self._directory = directory
@@ -62,20 +62,20 @@ class Runtimes:
         self._threads = threads
 
     def write(self, model: ir.Model) -> Path:
-        """Write a model to a file that is there as long as the runtimes are; its weights are in a file afterwards."""
+        """Write a model to a file that lasts as long as the runtimes; its weights refer to a file afterwards."""
         return self._files.write(model)
 
     @contextmanager
     def loaded(self, model: ir.Model, runtime: Runtime, settings: SessionSettings = NO_OPTIMIZER) -> Iterator[Loaded]:
-        """Give a model to a runtime and take it away again.
+        """Load a model in a runtime, and release it at the end of the block.
 
         Args:
-            model: The model; its weights are in a file afterwards, or nowhere.
-            runtime: What runs it.
-            settings: The session options.
+            model: Model to load. It is modified: its weights refer to a file, or to memory, afterwards.
+            runtime: Runtime that loads it.
+            settings: Session options.
 
         Raises:
-            RefusedError: The runtime does not take it.
+            RefusedError: If the runtime does not load it.
         """
         try:
             if runtime is ORT and settings.graph_optimization_level == "disable_all":
@@ -98,6 +98,6 @@ class Runtimes:
 
 @contextmanager
 def runtimes(threads: int) -> Iterator[Runtimes]:
-    """Give the runtimes for the while of one check."""
+    """Yield the runtimes of one check; their files are deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="ffn-export-check-") as scratch:
         yield Runtimes(Path(scratch), threads)

@@ -1,1 +1,1 @@
-"""Feed-forwards computed on the rows of a matrix: biases within the products, chunks of rows in a loop."""
+"""Feed-forwards by rows: biases inside the products, row chunks in a loop, split hidden layers."""

@@ -1,11 +1,10 @@
-"""Writes a ``Loop`` over chunks of rows, so that the hidden layer of a chunk stays in cache.
+"""Write a ``Loop`` over row chunks, so that the hidden layer of a chunk stays in cache.
 
-A feed-forward is the same function for every token, so its rows are computed in chunks of one size and put together
-again. The number of chunks follows the input: with T rows there are ``n = max(T // tokens, 1)`` chunks of ``ceil(T /
-n)``, so that below twice ``tokens`` the loop runs once. The last chunk ends with the last row, so it begins with a few
-rows of the one before it, which are dropped. (With more than ``tokens ** 2`` rows, what is rounded up may add to a
-chunk and more; the last one is then computed more than once.) The weights stay outside of the body, where the runtime
-packs them once.
+A feed-forward is the same function for every token, so its rows can be computed in chunks of one size and concatenated.
+T rows are ``n = max(T // tokens, 1)`` chunks of ``ceil(T / n)`` rows: below twice ``tokens`` rows, the loop runs once.
+The last chunk ends at the last row. It overlaps the chunk before it by a few rows, which are dropped. (With more than
+``tokens ** 2`` rows, rounding up may add a whole chunk or more; the last chunk is then computed more than once.) The
+weights stay outside of the body, where the runtime packs them once.
 """
 
 from __future__ import annotations
@@ -18,37 +17,37 @@ import onnx_ir as ir
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.shapes import last_size
 
-# Writes what is computed from rows.
+# Function that writes a computation on rows.
 Compute = Callable[[Builder, ir.Value], ir.Value]
 
 
 def write(op: Builder, rows: ir.Value, sizes: tuple[int, int], tokens: int, compute: Compute) -> ir.Value:
-    """Write the loop, and what puts the chunks together.
+    """Write the loop, and concatenate the chunks.
 
     Args:
-        op: Takes the nodes.
-        rows: ``[T, d_in]``.
+        op: Builder that takes the nodes.
+        rows: Input, ``[T, d_in]``.
         sizes: ``(d_in, d_out)``.
-        tokens: The fewest rows of a chunk where there is more than one.
-        compute: Writes what is computed of one chunk, ``[rows, d_in]`` to ``[rows, d_out]``.
+        tokens: Fewest rows of a chunk if there are several chunks.
+        compute: Function that writes the computation of one chunk, ``[rows, d_in]`` to ``[rows, d_out]``.
 
     Returns:
-        ``[T, d_out]``.
+        The result, ``[T, d_out]``.
     """
     count = op.Shape(rows, start=0, end=1)
     chunks = op.Max(op.Div(count, _whole(op, tokens)), _whole(op, 1))
-    # A condition may be left out, but ONNX's reference evaluator takes that for false.
+    # The condition is optional, but ONNX's reference evaluator takes a missing one for false.
     always = op.constant(np.asarray(True))
     computed = op.Loop(op.Squeeze(chunks), always, body=_body(op, rows, count, chunks, sizes[0], compute))
     return _together(op, computed, count, chunks, sizes[1])
 
 
 def write_for_long(op: Builder, rows: ir.Value, sizes: tuple[int, int], tokens: int, compute: Compute) -> ir.Value:
-    """Write the loop for two chunks and more, and what is computed without one in an ``If`` for fewer.
+    """Write the loop for two chunks or more, and an ``If`` whose other branch computes shorter inputs without it.
 
-    The loop stands before the ``If`` and runs no time where there are fewer: within a branch its weights are two graphs
-    away, and the runtime packs them anew in each iteration. Short inputs pay for every node before the ``If``, so what
-    the loop alone needs is computed in its body.
+    The loop is placed before the ``If``, and short inputs skip it. Inside a branch, its weights would be two graphs
+    away, and the runtime would pack them in each iteration. Short inputs run every node before the ``If``, so the loop
+    computes in its body what it alone needs.
     """
     count = op.Shape(rows, start=0, end=1)
     chunks = op.Div(count, _whole(op, tokens))
@@ -70,10 +69,10 @@ def _whole(op: Builder, *numbers: int) -> ir.Value:
 
 
 def _size(op: Builder, count: ir.Value, chunks: ir.Value) -> ir.Value:
-    """Return the rows of a chunk, ``[1]``: the quotient, rounded up.
+    """Return the number of rows of a chunk, ``[1]``: the quotient, rounded up.
 
-    Of a loop that never runs there may be no chunk. Where sizes are fixed, a runtime that folds constants divides all
-    the same, and by nothing if it were not for the ``Max``.
+    There may be no chunks if the loop never runs. With fixed sizes, a runtime that folds constants divides all the
+    same; the ``Max`` keeps it from dividing by zero.
     """
     one = _whole(op, 1)
     divisor = op.Max(chunks, one)
@@ -82,14 +81,14 @@ def _size(op: Builder, count: ir.Value, chunks: ir.Value) -> ir.Value:
 
 
 def _body(outer: Builder, rows: ir.Value, count: ir.Value, chunks: ir.Value, d_in: int, compute: Compute) -> ir.Graph:
-    """Return the body, which takes the number of its iteration; its constants are the outer graph's."""
+    """Return the body of the loop. Its constants are added to the outer graph."""
     index = ir.Value(name="chunk", type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]))
     going = ir.Value(name="going", type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([]))
     op = Builder()
     size = _size(op, count, chunks)
     start = op.Min(op.Mul(index, size), op.Sub(count, size))
     chunk = op.Slice(rows, start, op.Add(start, size), _whole(op, 0))
-    # A Slice of computed bounds has no shape that inference could know; a Reshape moves no data.
+    # Inference has no shape for a Slice with computed bounds. The Reshape states it, and moves no data.
     y = compute(op, op.Reshape(chunk, op.Concat(size, _whole(op, d_in), axis=0), allowzero=1))
     goes_on = op.Identity(going)
     goes_on.dtype, goes_on.shape = going.dtype, going.shape
@@ -99,10 +98,10 @@ def _body(outer: Builder, rows: ir.Value, count: ir.Value, chunks: ir.Value, d_i
 
 
 def _together(op: Builder, computed: ir.Value, count: ir.Value, chunks: ir.Value, d_out: int) -> ir.Value:
-    """Put the chunks together again, ``[chunks, size, d_out]``, without the rows that the last one has twice."""
+    """Concatenate the chunks, ``[chunks, size, d_out]``, without the rows that the last one repeats."""
     size, zero = _size(op, count, chunks), _whole(op, 0)
     total = op.Mul(chunks, size)
-    # Whole chunks first; of the last one what is left then. No rows at all are one chunk of none.
+    # Whole chunks first, then the rest of the last one. An empty input is one chunk without rows.
     whole = op.Mul(op.Div(count, op.Max(size, _whole(op, 1))), size)
     all_rows = op.Reshape(computed, _whole(op, -1, d_out))
     first = op.Slice(all_rows, zero, whole, zero)

@@ -1,4 +1,4 @@
-"""Gives the feed-forwards of a fused model the form by rows that is asked for."""
+"""Rewrite the feed-forwards of a fused model by rows, in the chosen forms."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] =
 
     Args:
         model: A fused model whose values have types.
-        log: Learns what was written.
-        forms: Whether products and their biases become one ``Gemm``, whether the hidden layer is computed in pieces,
-            and whether there is a loop over chunks.
-        excluded: Names of values whose computation stays as it is.
+        log: Record of the applied rules.
+        forms: Open forms in use: products and biases as one ``Gemm``, split hidden layers, row chunks.
+        excluded: Names of values whose computation must not change.
 
     Returns:
-        Name of a feed-forward that stays as it is -> why.
+        Name of a feed-forward that is left -> reason.
     """
     names = Names(model)
     places = {node: place for place, node in enumerate(model.graph.all_nodes())}
@@ -49,7 +48,7 @@ def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] =
         if site.kind != "feed_forward" or not _is_asked(site, forms):
             continue
         name = scoped_name(site.nodes[-1])
-        # Asked before it is read: nodes that were replaced are in no graph.
+        # Checked before reading: replaced nodes are in no graph.
         if not taken.isdisjoint(site.nodes):
             left[name] = _SHARES
             continue
@@ -78,7 +77,7 @@ def by_rows(model: ir.Model, log: Log, forms: Forms, excluded: Collection[str] =
 
 
 def _is_asked(site: sites.FoundSite, forms: Forms) -> bool:
-    """Whether any of the forms is for this feed-forward: one in pieces already is in pieces."""
+    """Whether any of the forms applies to this feed-forward; a hidden layer that is split is not split again."""
     return (_in_pieces(site, forms) and site.parts == 1) or GEMM_RULE in forms.rules or forms.chunk is not None
 
 
@@ -88,7 +87,7 @@ def _in_pieces(site: sites.FoundSite, forms: Forms) -> bool:
 
 
 def _computed(site: sites.FoundSite, reading: Reading, forms: Forms) -> tuple[loop.Compute, Sequence[str], str | None]:
-    """Return what writes the feed-forward for rows, the rules that it follows, and why it is not in pieces if asked."""
+    """Return the function that writes the feed-forward, its rules, and why its hidden layer could not be split."""
     in_chunks = [CHUNK_RULE] if forms.chunk else []
     why_whole = None
     if _in_pieces(site, forms):
@@ -120,7 +119,7 @@ def _write(op: Builder, reading: Reading, x: ir.Value, forms: Forms, compute: lo
 
 
 def _put(op: Builder, reading: Reading, result: ir.Value, rules: Sequence[str], names: Names) -> ir.Value:
-    """Put what was written in the place of the nodes, with names that are new in the whole model."""
+    """Replace the nodes by the written ones, under names that are new in the whole model."""
     last, end = reading.nodes[-1], reading.end
     graph = last.graph
     assert isinstance(graph, ir.Graph)

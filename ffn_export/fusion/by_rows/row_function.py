@@ -1,4 +1,4 @@
-"""Reads a feed-forward as a function of rows: which of its nodes compute, and which only shape what is computed."""
+"""Read a feed-forward as a function of rows, and tell computing nodes from those that only change shapes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _OF_SHAPES = ("Shape", "Concat", "Gather", "Size", "Constant", "Slice")
 
 
 def read(model: ir.Model, site: sites.FoundSite, places: Mapping[ir.Node, int]) -> Reading | str:
-    """Read a feed-forward, or return why its rows cannot be computed apart.
+    """Read a feed-forward, or return why its rows cannot be computed independently.
 
     Args:
-        model: The model, whose values have types.
-        site: A feed-forward of it.
-        places: The place of every node in its graph.
+        model: Model whose values have types.
+        site: Feed-forward of the model.
+        places: Position of every node in its graph.
     """
     if site.nodes[-1].graph is not model.graph:
         return "it is not in the main graph"
@@ -35,12 +35,12 @@ def read(model: ir.Model, site: sites.FoundSite, places: Mapping[ir.Node, int]) 
 
 
 def is_of_shapes(node: ir.Node) -> bool:
-    """Whether a node computes with sizes alone; rows have their own."""
+    """Whether a node computes only sizes, which are left out by rows."""
     return is_standard(node, *_OF_SHAPES) and node.outputs[0].dtype == ir.DataType.INT64
 
 
 def is_moved(node: ir.Node) -> bool:
-    """Whether a node gives the same rows in another shape."""
+    """Whether a node only reshapes rows."""
     source = input_at(node, 0)
     return source is not None and layout.keeps_last_axis(node, source)
 
@@ -52,7 +52,7 @@ def _why_not(reading: Reading) -> str | None:
         return "the shapes of its input and its result are not known"
     assert x.shape is not None
     assert end.shape is not None
-    # A reshape on the way is left out, so what comes of it has to have the tokens that went in.
+    # Reshapes in between are left out, so the result must have the tokens of the input.
     if any(map(is_moved, reading.nodes)) and not are_same_axes(x.shape[:-1], end.shape[:-1]):
         return f"the tokens of {end.name!r} are not known to be those of {x.name!r}"
     for node in reading.nodes:
@@ -66,7 +66,7 @@ def _why_not(reading: Reading) -> str | None:
             is_weight = node.op_type in sites.PRODUCTS and place == 1
             if is_standard(node, *HALVES) and place > 0 and value is not None and integers(value) is None:
                 return f"where {node.op_type} {node.name!r} cuts is computed"
-            # A constant that is a node of the region is written again, and has to suit rows like any other.
+            # A constant that is a node of the region is copied, and must suit rows like any other constant.
             is_computed = value is not None and value.producer() in reading.nodes and not is_constant(value)
             if value is None or value is x or is_weight or is_computed:
                 continue

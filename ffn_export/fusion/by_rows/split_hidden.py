@@ -1,9 +1,9 @@
-"""Writes a feed-forward as a sum over pieces of its hidden layer, each of which stays in cache.
+"""Write a feed-forward with a split hidden layer, each part of which stays in cache.
 
-``act(x W1 + b1) W2 + b2`` is the sum of ``act(x W1[:, p] + b1[p]) W2[p]`` over pieces ``p`` of the units. Of 512 rows a
-hidden layer of 3072 units is 6 MiB, and is written and read several times between the products; a quarter of it fits
-into a second-level cache of 2 MiB. Each piece is added to the sum of those before it by its own second product, which
-is a ``Gemm``.
+``act(x W1 + b1) W2 + b2`` is ``b2`` plus the sum of ``act(x W1[:, p] + b1[p]) W2[p]`` over parts ``p`` of the units.
+With 512 rows, a hidden layer of 3072 units takes 6 MiB, and is written and read several times between the products. A
+quarter of it fits into a second-level cache of 2 MiB. The second product of each part is a ``Gemm`` that adds the sum
+of the parts before it.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ PIECES = 4
 
 @dataclass(frozen=True)
 class Pieces:
-    """A feed-forward that can be computed in pieces.
+    """A feed-forward whose hidden layer can be split.
 
     Attributes:
-        plan: Where the units of the hidden layer lie.
-        layers: The linear layers with a bias, by the node that ends each.
-        second: The second product.
-        after: The nodes behind it, which run once.
-        bounds: The first unit of each piece, and behind them their number.
-        parts: What was written of the constants. A loop and the branch for short inputs read the same.
+        plan: Axes of the constants along which the units lie.
+        layers: Linear layers with a bias, by their last node.
+        second: Second product.
+        after: Nodes after the second product, which run once.
+        bounds: First unit of each part, and the number of units.
+        parts: Parts of constants that were written. The loop and the branch for short inputs share them.
     """
 
     plan: Plan
@@ -53,7 +53,7 @@ class Pieces:
 
 
 def read(site: sites.FoundSite, reading: Reading) -> Pieces | str:
-    """Read a feed-forward as pieces, or return why it cannot be computed so."""
+    """Read a feed-forward whose hidden layer can be split, or return why it cannot."""
     plan = hidden_layer(site)
     if isinstance(plan, str):
         return plan
@@ -77,7 +77,7 @@ def read(site: sites.FoundSite, reading: Reading) -> Pieces | str:
 
 
 def _bounds(d_ff: int) -> tuple[int, ...]:
-    """Divide the units in pieces of whole cache lines; the last one is what is left."""
+    """Divide the units into parts of whole cache lines; the last part is the rest."""
     width = -(-d_ff // (PIECES * UNITS)) * UNITS
     return (*range(0, d_ff, width), d_ff) if width else (0,)
 
@@ -85,19 +85,19 @@ def _bounds(d_ff: int) -> tuple[int, ...]:
 def _users(place: Place) -> Sequence[ir.Node]:
     value = place[0].inputs[place[1]]
     assert value is not None
-    # A row is small enough to be there twice.
+    # A row is small enough to be stored twice.
     matrix = value.shape is not None and len(value.shape) > 1
     return [*readers(value), *([place[0]] if value.is_graph_output() else [])] if matrix else []
 
 
 def write(op: Builder, x: ir.Value, *, reading: Reading, pieces: Pieces) -> ir.Value:
-    """Write the pieces, for rows.
+    """Write the split feed-forward, for rows.
 
     Args:
-        op: Takes the nodes; its constants are of the main graph.
-        x: Its input as rows.
-        reading: The feed-forward.
-        pieces: The same as pieces.
+        op: Builder that takes the nodes; its constants belong to the main graph.
+        x: Input as rows.
+        reading: Feed-forward.
+        pieces: How to split its hidden layer.
 
     Returns:
         The result as rows.
@@ -107,8 +107,8 @@ def write(op: Builder, x: ir.Value, *, reading: Reading, pieces: Pieces) -> ir.V
     if second is not None and second.bias is not None:
         total = rows.of(op, second.bias, [second.sizes[1]])
     parts = [_Piece(op, reading, pieces, units).write(x) for units in pairwise(pieces.bounds)]
-    # Written behind all of what they read, the sums have ONNX Runtime compute one piece after the other; written each
-    # behind its own, it computes all hidden layers first and keeps them.
+    # The sums are written after all parts of the hidden layer: ONNX Runtime then computes one part after the other. If
+    # each sum directly follows its part, it computes all parts first and keeps them.
     for hidden, weight in parts:
         total = _added(op, pieces.second, hidden, weight, total)
     assert total is not None
@@ -126,7 +126,7 @@ def write(op: Builder, x: ir.Value, *, reading: Reading, pieces: Pieces) -> ir.V
 
 
 def _added(op: Builder, second: ir.Node, hidden: ir.Value, weight: ir.Value, total: ir.Value | None) -> ir.Value:
-    """Write the second product of a piece, added to those before it."""
+    """Write the second product of a part, added to the sum of those before it."""
     attributes = {name: each.value for name, each in second.attributes.items()} if is_standard(second, "Gemm") else {}
     y: ir.Value = op.Gemm(hidden, weight, *([] if total is None else [total]), **attributes)
     hand_on(second, y)
@@ -135,7 +135,7 @@ def _added(op: Builder, second: ir.Node, hidden: ir.Value, weight: ir.Value, tot
 
 @dataclass(frozen=True)
 class _Piece:
-    """Writes one piece, of some of the units."""
+    """Writes one part of a split hidden layer."""
 
     op: Builder
     reading: Reading
@@ -143,7 +143,7 @@ class _Piece:
     units: tuple[int, int]
 
     def write(self, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Write the hidden layer of the piece; return it, and its part of the second product's weight."""
+        """Write this part of the hidden layer; return it, and its part of the second product's weight."""
         values = {self.reading.inputs["x"]: x}
         layers = self.pieces.layers
         absorbed = {node for layer in layers.values() for node in (*layer.moved, layer.product)}
@@ -169,7 +169,7 @@ class _Piece:
         assert layer.bias is not None
         place = next(place for place, value in enumerate(layer.add.inputs) if value is layer.bias)
         bias = self._given(layer.add, place, values)
-        # A packed product gives several parts side by side, also where its bias is one number for all.
+        # A packed product computes several halves side by side, even if its bias is one number for all.
         whole = self.pieces.plan.wide[layer.product.outputs[0]] * (self.units[1] - self.units[0])
         y: ir.Value = self.op.Gemm(
             self._given(layer.product, 0, values),
@@ -181,7 +181,7 @@ class _Piece:
         return y
 
     def _given(self, node: ir.Node, place: int, values: Mapping[ir.Value, ir.Value]) -> ir.Value | None:
-        """Return what a node reads in this piece: a part of a constant of the units, or a value of the piece."""
+        """Return an input of a node in this part: its units of a constant, or a value of this part."""
         value = node.inputs[place]
         along = self.pieces.plan.constants.get((node, place))
         if value is None or along is None:
@@ -193,7 +193,7 @@ class _Piece:
         return part
 
     def _part(self, value: ir.Value, units: Padding) -> ir.Value:
-        """Write the part of a constant that belongs to the units of this piece."""
+        """Write the units of a constant that belong to this part."""
         tensor = constant_tensor(value)
         assert tensor is not None
         sizes = list(tensor.shape.numpy())
@@ -202,7 +202,7 @@ class _Piece:
 
 
 def _of_units(tensor: ir.TensorProtocol, along: Padding, units: tuple[int, int]) -> Array:
-    """Return the part of a constant that belongs to some units, of each of the parts that lie side by side."""
+    """Return some units of a constant, from each of the parts that lie side by side along its axis."""
     whole = tensor.numpy()
     axis = along.axis % whole.ndim
     size, before = whole.shape[axis] // along.parts, (slice(None),) * axis

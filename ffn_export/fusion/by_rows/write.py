@@ -1,4 +1,4 @@
-"""Writes the nodes of a feed-forward again for rows, ``[tokens, d_in]``, with biases in the products where asked."""
+"""Write the nodes of a feed-forward for rows, ``[tokens, d_in]``, with biases in the products if chosen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ffn_export.fusion.views import is_standard, readers
 
 
 def biased_products(reading: Reading) -> Mapping[ir.Node, linear.Linear]:
-    """Return the linear layers with a bias that can be one ``Gemm``, by the node that ends each."""
+    """Return the linear layers with a bias that can be one ``Gemm``, by their last node."""
     found = {}
     for node in reading.nodes:
         layer = linear.read(node.outputs[0], node.graph) if is_standard(node, "Add") else None
@@ -29,12 +29,12 @@ def biased_products(reading: Reading) -> Mapping[ir.Node, linear.Linear]:
 
 
 def write(op: Builder, x: ir.Value, *, reading: Reading, gemm: bool) -> ir.Value:
-    """Write what the nodes compute, for rows.
+    """Write a feed-forward, for rows.
 
     Args:
-        op: Takes the nodes; its constants are of the main graph.
-        x: Its input as rows.
-        reading: The feed-forward.
+        op: Builder that takes the nodes; its constants belong to the main graph.
+        x: Input as rows.
+        reading: Feed-forward.
         gemm: Whether a product and its bias become one ``Gemm``.
 
     Returns:
@@ -68,7 +68,7 @@ def _gemm(op: Builder, layer: linear.Linear, values: Mapping[ir.Value, ir.Value]
 
 
 def again(op: Builder, node: ir.Node, inputs: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
-    """Write a node again for two axes; what runs along the last one says so."""
+    """Write a copy of a node for rows; a ``Split`` or ``Slice`` is along the last axis."""
     attributes = {name: attribute.value for name, attribute in node.attributes.items()}
     if is_standard(node, "Split"):
         attributes["axis"] = -1
@@ -81,7 +81,7 @@ def again(op: Builder, node: ir.Node, inputs: Sequence[ir.Value | None]) -> Sequ
 
 
 def hand_on(node: ir.Node, value: ir.Value) -> None:
-    """Keep what is noted of the node that stood here: its PyTorch module, and the rules that made it."""
+    """Copy a node's metadata to the node of ``value``: its PyTorch module, and the rules that wrote it."""
     written = value.producer()
     assert written is not None
     written.metadata_props.update(node.metadata_props)

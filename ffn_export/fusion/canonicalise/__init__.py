@@ -1,1 +1,1 @@
-"""The many spellings of one function, raised to one standard operator. One operator a file."""
+"""Rules that raise all spellings of a function to one standard operator. One operator a file."""

@@ -1,10 +1,11 @@
 """``Einsum`` of rows with a matrix -> ``MatMul``: ``bsd,df->bsf`` and its like.
 
-Covers: any number of leading axes, named or as an ellipsis, any letters, the matrix first or second and either way
-round. Not covered: an equation without ``->``, a contraction over another axis than the last, leading axes in another
-order, a matrix that is computed or has more axes than two (attention's heads).
+Covers: any number of leading axes, named or as an ellipsis; any letters; the matrix as first or second operand,
+transposed or not. Not covered: an equation without ``->``; a contraction over another axis than the last; leading axes
+in another order; a matrix that is computed or has more than two axes (attention heads).
 
-An axis of size 1 stretches in an ``Einsum`` and not in a product, so the sizes that are summed over have to be known.
+The sizes of the contracted axes must be known, because an axis of size 1 broadcasts in an ``Einsum`` and not in a
+``MatMul``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class EinsumProduct(Rule):
         return None
 
     def write(self, op: Builder, x: ir.Value, matrix: ir.Value, is_turned: bool) -> ir.Value:
-        """Write the standard operator; a matrix that nothing else reads is stored turned around."""
+        """Write the standard operator; a matrix that nothing else reads is stored transposed if needed."""
         if is_turned and len(matrix.uses()) == 1:
             matrix = _turned(op, matrix)
         elif is_turned:
@@ -54,7 +55,7 @@ class EinsumProduct(Rule):
 
 
 def _is_turned(of_rows: str, of_matrix: str, result: str) -> bool | None:
-    """Whether a product has to turn its matrix around; None where the equation is no product of rows with one."""
+    """Whether the matrix has to be transposed; None if the equation is no product of rows with a matrix."""
     leading, summed, made = of_rows[:-1], of_rows[-1:], result[-1:]
     letters = leading.replace(_ELLIPSIS, "", 1) + summed + made
     if leading + made != result or not letters.isalpha() or len(set(letters)) != len(letters) or not summed:

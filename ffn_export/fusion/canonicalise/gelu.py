@@ -1,10 +1,10 @@
 """``x / 2 * (1 + erf(x / sqrt(2)))`` and its tanh approximation -> ``Gelu``.
 
-Covers: any order and association of the product; a half of the product or of the gate; the product multiplied
-out, ``x / 2 + x / 2 * erf(x / sqrt(2))``; division or multiplication by the reciprocal; the cube as a power, as
-products, or factored ``x * (a + b * x^2)``; the approximation through a sigmoid of twice the argument. Where the
-graph cannot be raised to opset 20, targets of ONNX Runtime take its own ``com.microsoft::Gelu``.
-Not covered: pieces that are in another dtype than ``x``.
+Covers: any order and association of the product; the half as a factor of the product or of the gate; the product
+multiplied out, ``x / 2 + x / 2 * erf(x / sqrt(2))``; division or multiplication by the reciprocal; the cube as a
+power, as products, or factored ``x * (a + b * x^2)``; the approximation through a sigmoid of twice the argument. If
+the graph cannot be raised to opset 20, targets for ONNX Runtime use ``com.microsoft::Gelu``.
+Not covered: operators in another dtype than ``x``.
 
 Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2.
 """
@@ -54,8 +54,8 @@ class Gelu(Rule):
 
 
 def _approximate(found: Gated) -> str | None:
-    """Which kind it is by its powers; whether its constants are right is asked next."""
-    if found.kind != "sigmoid" and found.offset.number == 0:  # an addend of one that is multiplied out
+    """Return the kind of GELU by the powers of the argument, or None. The constants are checked afterwards."""
+    if found.kind != "sigmoid" and found.offset.number == 0:  # one term of a GELU that is multiplied out
         return None
     if found.kind == "erf" and found.argument.same_powers(_ERF):
         return "none"

@@ -1,9 +1,9 @@
 """``Cast to float32 -> norm -> Cast back`` -> the norm in half precision, which computes in float32 itself.
 
-Covers: float16 and bfloat16, both norms, a scale and bias that half precision holds exactly (they were
-half before they were cast). Not covered: rows that are more precise than that; a norm whose float32 result
-is read too; an RMSNorm in bfloat16 where nothing beside it computes in bfloat16, because ONNX Runtime has no
-kernel for that one on CPU, and one for the graph as it is.
+Covers: float16 and bfloat16; both norms; a scale and bias that half precision holds exactly (they were
+half before they were cast). Not covered: a scale or bias of higher precision; a norm whose float32 result
+is read too; an RMSNorm in bfloat16 with no neighbour that computes in bfloat16, because ONNX Runtime has no
+CPU kernel for it, and has one for the original float32 norm.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from ffn_export.fusion.views import float_of, input_at
 
 
 class HardSwish(Rule):
-    """HardSwish in pieces."""
+    """Decomposed HardSwish."""
 
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "HardSwish"

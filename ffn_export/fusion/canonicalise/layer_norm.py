@@ -11,7 +11,7 @@ from ffn_export.fusion.canonicalise.norm_in_pieces import NormInPieces
 
 
 class LayerNorm(NormInPieces):
-    """Layer normalisation in pieces, with or without a scale."""
+    """Decomposed layer normalisation, with or without a scale."""
 
     writes: ClassVar[str | None] = "LayerNormalization"
     is_centred: ClassVar[bool] = True

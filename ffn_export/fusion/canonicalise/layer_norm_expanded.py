@@ -1,8 +1,7 @@
 """``x * r + (bias - mean(x) * r)`` with ``r = scale / sqrt(variance + epsilon)`` -> ``LayerNormalization``.
 
-TensorFlow and Keras write a layer norm so: as the batch norm that it is computed by, with the product expanded.
-Covers: the terms in any order and association; with and without scale and bias. Not covered: as for
-``layer-norm``.
+TensorFlow and Keras compute a layer norm as a batch norm, with the product expanded. Covers: the terms in any order
+and association; with and without scale and bias. Not covered: as for ``layer-norm``.
 
 Source: the function ``batch_normalization`` of TensorFlow's ``tf.nn``, applied to the moments of the last axes.
 """
@@ -22,7 +21,7 @@ from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, st
 from ffn_export.fusion.statistics import are_same, centred, mean, mean_square
 from ffn_export.fusion.views import rank
 
-_TERMS = 3  # the input, its mean and a bias, the first two times the same factor
+_TERMS = 3  # the input and its mean, both times one factor, and a bias
 
 
 class LayerNormExpanded(Rule):
@@ -99,7 +98,7 @@ def _scale(term: Product, x: ir.Value, value: ir.Value) -> dict[ir.Value, float]
 
 
 def _bias(terms: list[Product], width: int | None) -> ir.Value | None:
-    """Return the row that is added, where the one other term is such."""
+    """Return the row that is added; None if there is not one remaining term, or it is no row."""
     if len(terms) != 1 or len(terms[0].factors) != 1 or terms[0].coefficient != ONE:
         return None
     ((row, power),) = terms[0].factors.items()

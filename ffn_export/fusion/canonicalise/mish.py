@@ -1,6 +1,6 @@
 """``x * tanh(softplus(x))`` -> ``Mish``.
 
-Covers: any operand order. Not covered: a softplus in pieces.
+Covers: any operand order. Not covered: a decomposed softplus.
 
 Source: Misra 2019, "Mish: A Self Regularized Non-Monotonic Activation Function", equation 1.
 """
@@ -17,7 +17,7 @@ from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
 
 
 class Mish(Rule):
-    """Mish in pieces."""
+    """Decomposed Mish."""
 
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "Mish"

@@ -1,8 +1,8 @@
-"""Reads what looks like a norm and is another function: its epsilon is added to the root, or is a floor below it.
+"""Recognise functions that are nearly a norm: epsilon is added to the root, or is a floor below it.
 
-``x / (sqrt(mean(x^2)) + epsilon)`` and ``x / max(sqrt(mean(x^2)), epsilon)`` differ from a norm where a row is about
-as small as epsilon, so they are left, and named. The root may be ``ReduceL2``, where a scale follows: without one it
-is a vector of length 1, which nobody takes for a norm of this kind.
+``x / (sqrt(mean(x^2)) + epsilon)`` and ``x / max(sqrt(mean(x^2)), epsilon)`` differ from a norm in rows that are about
+as small as epsilon. They are left alone, and reported. The root may be ``ReduceL2`` if a scale follows; without a scale
+the result is a vector of length 1, which is not reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLOOR_OF_SQUARES = "epsilon is a floor below the mean of squares, not added to 
 
 @dataclass(frozen=True)
 class NearNorm:
-    """What is nearly a norm, and what it has that a norm has not."""
+    """A function that is nearly a norm, and how it differs from one."""
 
     is_centred: bool
     problem: str
@@ -33,7 +33,7 @@ class NearNorm:
 
 @dataclass(frozen=True)
 class _Root:
-    """A root of a mean of squares, or of their sum, and what is squared."""
+    """The root of a mean or a sum of squares, and the squared value."""
 
     of: ir.Value
     is_length: bool
@@ -67,7 +67,7 @@ def _is_centred_as(value: ir.Value, centre: Centred | None, graph: object) -> bo
 
 
 def _guarded(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node, ...]] | None:
-    """Read a divisor as a root that is kept from zero: how, the root, and the nodes that do so."""
+    """Read a divisor as a root kept from zero. Return the problem, the root, and the nodes that keep it from zero."""
     node = producer(value)
     expand = node if is_standard(node, "Expand") else None
     node = node if expand is None else producer(input_at(expand, 0))
@@ -81,7 +81,7 @@ def _guarded(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node,
 
 
 def _floored(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node, ...]] | None:
-    """Read what a root is taken of as a mean of squares that is kept from zero."""
+    """Read the argument of a root as a mean of squares kept from zero."""
     node = producer(value, "Clip", "Max")
     if node is None or node.graph is not graph:
         return None
@@ -91,7 +91,7 @@ def _floored(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node,
 
 
 def _beside_constants(node: ir.Node) -> ir.Value | None:
-    """Return the one input of a node that is computed, where it has numbers beside it."""
+    """Return the only computed input of a node whose other inputs are constant numbers."""
     computed = [given for given in inputs_of(node) if constants.number(given) is None]
     return computed[0] if len(computed) == 1 and len(node.inputs) > 1 else None
 

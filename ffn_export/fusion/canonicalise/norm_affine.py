@@ -1,8 +1,8 @@
-"""A scale or bias after a norm that has none -> the norm's own scale or bias.
+"""A scale or bias after a norm that has none -> the scale or bias of the norm.
 
-A norm in pieces ends in ``Mul`` and ``Add`` with a row; so does torch's norm without affine parameters
-where a model applies ``1 + w`` itself. Covers: rows of shape ``[d]`` or ``[1, 1, d]``, a single number,
-constant expressions; several scales of one shared norm, each of which then has a norm of its own.
+A decomposed norm ends in ``Mul`` and ``Add`` with a row. So does torch's norm without affine parameters if the
+model applies ``1 + w`` itself. Covers: rows of shape ``[d]`` or ``[1, 1, d]``; a single number; constant
+expressions; several scales of one shared norm, which is copied for each.
 Not covered: a scale that differs from token to token (adaptive norms).
 """
 
@@ -26,7 +26,7 @@ NORMS = ("LayerNormalization", "RMSNormalization")
 
 
 class NormAffine(Rule):
-    """Base of both; a subclass says which norm takes what."""
+    """Base of both rules. A subclass names the norms, and the part that they take."""
 
     site: ClassVar[SiteKind] = "norm"
     norms: ClassVar[tuple[str, ...]]
@@ -48,7 +48,7 @@ class NormAffine(Rule):
                 return Refused(f"the norm without its {self.part} is also read elsewhere", (norm, node))
             if norm.outputs[0].is_graph_output():
                 return Refused(f"the norm without its {self.part} is a graph output", (norm, node))
-            # The norm itself stays for its other readers, each of which takes its own row.
+            # The norm stays for its other readers, each of which gets a copy with its row.
             nodes = (node,) if len(readers(norm.outputs[0])) > 1 else (norm, node)
             return Match(nodes, (node.outputs[0], *others), partial(self.write, norm, row, sizes))
         return None
@@ -77,11 +77,11 @@ class NormScale(NormAffine):
     part: ClassVar[str] = "scale"
 
     def has_room(self, norm: ir.Node) -> bool:
-        """Whether its scale is all ones and it has no bias."""
+        """Whether the norm's scale is all ones and it has no bias."""
         return rows.is_ones(input_at(norm, 1)) and input_at(norm, 2) is None
 
     def before(self, norm: ir.Node) -> Sequence[ir.Value | None]:
-        """Return its data."""
+        """Return the norm's data."""
         return norm.inputs[:1]
 
 
@@ -94,11 +94,11 @@ class NormBias(NormAffine):
     part: ClassVar[str] = "bias"
 
     def has_room(self, norm: ir.Node) -> bool:
-        """Whether it has no bias."""
+        """Whether the norm has no bias."""
         return input_at(norm, 2) is None
 
     def before(self, norm: ir.Node) -> Sequence[ir.Value | None]:
-        """Return its data and its scale."""
+        """Return the norm's data and scale."""
         return norm.inputs[:2]
 
 
@@ -115,7 +115,7 @@ def _norm_and_row(node: ir.Node, norms: tuple[str, ...]) -> list[tuple[ir.Node, 
 
 
 def _takes_a_row(user: ir.Node, norm: ir.Node) -> bool:
-    """Whether a reader of a norm multiplies or adds a row, so that it can have the norm for itself."""
+    """Whether a reader of a norm multiplies or adds a row, so that it can have a copy of the norm."""
     sizes = _normalised(norm)
     if not is_standard(user, "Mul", "Add") or user.graph is not norm.graph or sizes is None:
         return False

@@ -1,4 +1,4 @@
-"""What both norms have in common: ``x / sqrt(mean(x^2) + epsilon)``, where LayerNorm centres ``x`` first.
+"""Both decomposed norms: ``x / sqrt(mean(x^2) + epsilon)``, where LayerNorm centres ``x`` first.
 
 Covers: the square as ``Pow``, ``Mul`` or ``ReduceSumSquare``; the mean as ``ReduceMean`` or as a sum divided by the
 number of its elements, with its axes kept or put back (by ``Unsqueeze``, or by ``Reshape`` and ``Expand`` as
@@ -6,10 +6,10 @@ torch's exporter writes ``var`` and ``var_mean``), and the same mean computed tw
 ``mean(x^2) - mean(x)^2``, which is the standard's own definition; axes computed from a rank; reciprocal,
 quotient or power, in any order and association; axes as attribute or input, positive or negative, one or several,
 as long as they are the last; constant rows multiplied in, which become the scale; the mean and the inverse deviation
-read by others too, which a ``LayerNormalization`` gives beside its result. A scale or bias that comes after
-it is taken in by ``norm-scale`` and ``norm-bias``.
-Not covered: axes that are not the last (a convolution's channels), an epsilon added to the root or below it as a
-floor, a variance of ``n - 1``, a sum of squares in place of their mean (these say why).
+read by others too, which become outputs of the ``LayerNormalization``. ``norm-scale`` and ``norm-bias`` take in a
+scale or bias that follows.
+Not covered, and reported with the reason: axes that are not the last (a convolution's channels), an epsilon added to
+the root or below it as a floor, a variance of ``n - 1``, a sum of squares in place of their mean.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ffn_export.fusion.views import is_standard, producer, rank, readers
 
 @dataclass(frozen=True)
 class Pieces:
-    """A norm in pieces, without what follows it."""
+    """A decomposed norm, without the nodes after it."""
 
     x: ir.Value
     statistic: MeanSquare
@@ -45,7 +45,7 @@ class Pieces:
 
     @property
     def sizes(self) -> list[int] | None:
-        """Sizes of the normalised axes, or None where one is not known."""
+        """Sizes of the normalised axes, or None if one is not known."""
         return widths(self.x, self.statistic.axes)
 
 
@@ -91,16 +91,16 @@ class NormInPieces(Rule):
 
 @dataclass(frozen=True)
 class _Statistics:
-    """The mean and the inverse deviation of a norm, where somebody else reads them, and the nodes that they add."""
+    """Mean and inverse deviation of a norm that other nodes read too, and the nodes to replace in addition."""
 
     values: tuple[ir.Value, ...] = ()
     nodes: tuple[ir.Node, ...] = ()
 
 
 def _statistics(pieces: Pieces, y: ir.Value) -> _Statistics:
-    """Return what else a ``LayerNormalization`` gives of what its pieces give."""
+    """Return the mean and inverse deviation that become outputs of the ``LayerNormalization``."""
     centre = pieces.centre
-    # The operator gives them in float32.
+    # The operator computes them in float32.
     if centre is None or centre.widened is not None or y.dtype != ir.DataType.FLOAT:
         return _Statistics()
     deviations = [node.outputs[0] for node in pieces.nodes if is_standard(node, "Sqrt")]
@@ -113,7 +113,7 @@ def _statistics(pieces: Pieces, y: ir.Value) -> _Statistics:
     kept = (centre.mean, *(node.outputs[0] for node in inverses))
     others = [user for value in kept for user in readers(value) if user not in own]
     are_reshaped = all(is_standard(user, "Reshape") for user in others)
-    # The reductions of ONNX Runtime give another shape than the standard for an empty input, and a reader sees it.
+    # For an empty input, ONNX Runtime's reductions give another shape than the standard, which a reader would see.
     if _may_be_empty(y) and (any(value.is_graph_output() for value in kept) or not are_reshaped):
         return _Statistics()
     return _Statistics(kept, inverses)
@@ -154,7 +154,7 @@ def find(node: ir.Node) -> Pieces | None:
 
 
 def _centre(statistic: MeanSquare, factors: Sequence[ir.Value], graph: object) -> Centred | None:
-    """Return the difference from the mean whose variance it is; None where it is of the value itself."""
+    """Return the centred value of a variance; None if the statistic is of the value itself."""
     if not statistic.less_mean:
         return centred(statistic.root, graph)
     found = (centred(factor, graph) for factor in factors)
@@ -162,20 +162,20 @@ def _centre(statistic: MeanSquare, factors: Sequence[ir.Value], graph: object) -
 
 
 def _is(value: ir.Value, statistic: MeanSquare, centre: Centred | None) -> bool:
-    """Whether a value is the one whose square the statistic is of, computed again in whatever way."""
+    """Whether a value is the one that the statistic squares, also if it is computed a second time."""
     is_root = not statistic.less_mean and are_same(value, statistic.root)
     return is_root or (centre is not None and _centred_as(centre, value) is not None)
 
 
 def _centred_as(centre: Centred, value: ir.Value) -> Centred | None:
-    """Read a value as the same difference from a mean that is computed another way, such as ``sum / n``."""
+    """Read a value as the same centred value with its mean computed another way, such as ``sum / n``."""
     again = centred(value, centre.nodes[0].graph)
     same = again is not None and (again.x, again.axes, again.widened) == (centre.x, centre.axes, centre.widened)
     return again if same else None
 
 
 def _copies(value: ir.Value, original: ir.Value, centre: Centred | None, nodes: tuple[ir.Node, ...]) -> list[ir.Node]:
-    """Return the nodes that compute a second time what the norm has already, for nobody but the norm."""
+    """Return the nodes that compute a value of the norm a second time and that only the norm reads."""
     found: list[ir.Node] = []
     if centre is not None and not are_same(value, original):
         again = _centred_as(centre, value)
@@ -197,7 +197,7 @@ def _copies(value: ir.Value, original: ir.Value, centre: Centred | None, nodes: 
 
 
 def refusal(pieces: Pieces) -> str | None:
-    """Return why the operator does not compute the norm, or None where it does."""
+    """Return why the operator does not compute the norm, or None if it does."""
     statistic, centre = pieces.statistic, pieces.centre
     if statistic.problem is not None:
         return statistic.problem

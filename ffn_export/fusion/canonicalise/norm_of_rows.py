@@ -1,9 +1,9 @@
 """``Flatten -> norm -> Reshape back`` -> the norm alone.
 
-The standard's own definition of ``LayerNormalization`` takes its input as rows, and gives the result its shape again.
-A norm over the last axis gives the same numbers either way. Covers: any layout nodes before the norm that leave its
-axis together; its mean and inverse deviation, where they are reshaped as the result is. Not covered: a norm of rows
-that hold several axes, a result of another shape than the input.
+The standard defines ``LayerNormalization`` on rows: it flattens the input, and reshapes the result back. A norm over
+the last axis computes the same numbers without that. Covers: any layout nodes before the norm that keep its axis; its
+mean and inverse deviation, if they are reshaped like the result. Not covered: a norm of rows that hold several axes; a
+result of another shape than the input.
 
 Source: ``LayerNormalization`` in the ONNX operator specification.
 """

@@ -1,11 +1,10 @@
 """``Add -> LayerNormalization`` that ONNX Runtime's optimiser breaks -> the same function in a form that it keeps.
 
-At its default level ONNX Runtime makes one ``SkipLayerNormalization`` of the two where the sum has three axes. It does
-so also where that operator is another function: the norm runs over more than the last axis (wrong numbers), or its
+At its default level ONNX Runtime fuses the two into one ``SkipLayerNormalization`` if the sum has three axes. It does
+so even if that operator computes another function: the norm runs over more than the last axis (wrong numbers), or its
 scale or bias is a single number of shape ``[1]`` (the session fails). Covers: a constant of shape ``[1]``, which is
-written out to one number for each feature; anything else of the kind by ``Sum`` in place of ``Add``, which the
-optimiser leaves alone. Not covered: a sum of other than three axes, or a scale of other than one, which it leaves
-alone, too.
+expanded to one number for each feature; all other cases by ``Sum`` in place of ``Add``, which the optimiser does not
+fuse. Not covered: a sum with other than three axes, or a scale with other than one, which it does not fuse either.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ffn_export.fusion.canonicalise.norm_in_pieces import NormInPieces
 
 
 class RmsNorm(NormInPieces):
-    """Root mean square normalisation in pieces, with or without a scale."""
+    """Decomposed root mean square normalisation, with or without a scale."""
 
     writes: ClassVar[str | None] = "RMSNormalization"
     is_centred: ClassVar[bool] = False

@@ -1,8 +1,8 @@
 """``x > 20 ? x : softplus(x)`` -> ``Softplus``, as torch's exporter writes ``F.softplus``.
 
 From the threshold on, ``log(1 + exp(-x))`` is less than half a unit in the last place of ``x`` in float32 and all
-narrower dtypes, so both branches are one number there. Covers: any threshold of 20 and more, ``>`` or ``>=``. Not
-covered: float64, in which the branches differ up to 37, a lower threshold, ``beta`` other than 1.
+narrower dtypes, so both branches give the same number. Covers: any threshold of 20 and more; ``>`` or ``>=``. Not
+covered: float64, in which the branches differ up to 37; a lower threshold; ``beta`` other than 1.
 
 Source: ``torch.nn.Softplus``.
 """
@@ -23,14 +23,14 @@ _LEAST = 20.0  # exp(-20) is 2e-9, and half a unit in the last place of 20 in fl
 
 
 class Softplus(Rule):
-    """Softplus with the line that takes its place for large numbers."""
+    """Softplus with its linear branch for large numbers."""
 
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "Softplus"
     ends: ClassVar[frozenset[Operator]] = standard("Where")
 
     def match(self, node: ir.Node) -> Found:
-        """Recognise the choice."""
+        """Recognise the ``Where``."""
         is_above, x, curve = (producer(input_at(node, 0), "Greater", "GreaterOrEqual"), *node.inputs[1:3])
         softplus = producer(curve, "Softplus")
         if is_above is None or softplus is None or x is None or x.dtype not in FUSABLE_DTYPES:

@@ -1,8 +1,8 @@
 """``Transpose -> activation -> Transpose back`` -> the activation alone.
 
-A kernel-1 convolution keeps its channels in the middle; raised to a matrix product it leaves a pair of
-transposes around the activation that undo each other. An element-wise function does not see them, and
-neither do Casts beside it; a constant that is added, such as a bias, is turned with them.
+A kernel-1 convolution has its channels on the middle axis. Raised to a matrix product, it leaves a pair of
+transposes around the activation that undo each other. Element-wise functions and Casts between them are not
+affected; an added constant, such as a bias, is transposed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TransposedActivation(Rule):
     ends: ClassVar[frozenset[Operator]] = standard("Transpose")
 
     def match(self, node: ir.Node) -> Found:
-        """Recognise the sandwich."""
+        """Recognise the operators between the transposes."""
         between: list[tuple[ir.Node, ir.Value]] = []
         inner = producer(input_at(node, 0))
         while inner is not None and inner.graph is node.graph and len(between) < _LONGEST:
@@ -56,7 +56,7 @@ class TransposedActivation(Rule):
 
 
 def _data(node: ir.Node) -> ir.Value | None:
-    """Return the input of an element-wise operator; None where it is another operator, or has two of them."""
+    """Return the computed input of an element-wise operator; None for another operator, or if there are two."""
     if (node.domain, node.op_type) in ELEMENTWISE:
         return input_at(node, 0) if len(node.inputs) == 1 else None
     inputs = inputs_of(node)
@@ -67,7 +67,7 @@ def _data(node: ir.Node) -> ir.Value | None:
 
 
 def _beside(node: ir.Node, data: ir.Value) -> list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
-    """Return the constant that a node adds; none where it has a single input."""
+    """Return the constant that a node adds; an empty list if it has a single input."""
     arrays = (constants.evaluate(value) for value in node.inputs if value is not data)
     return [array for array in arrays if array is not None]
 

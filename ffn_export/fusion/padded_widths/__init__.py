@@ -1,1 +1,1 @@
-"""Feed-forwards whose rows are padded by a cache line, where they lie a multiple of 4096 bytes apart."""
+"""Padded widths: feed-forward rows a multiple of 4096 bytes apart are made longer by a cache line."""

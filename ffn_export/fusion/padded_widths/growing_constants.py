@@ -1,4 +1,4 @@
-"""Reads which constants of a feed-forward have to grow, and which values grow with them."""
+"""Find the constants of a feed-forward to pad, and the values that grow with them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Place = tuple[ir.Node, int]  # an input of a node
 
 @dataclass(frozen=True)
 class Plan:
-    """What is padded of a feed-forward.
+    """The padding of one feed-forward.
 
     Attributes:
-        site: The feed-forward.
-        constants: The places at which a node reads a constant that grows -> what is added to it.
-        wide: The values whose last axis grows -> as many parts lie side by side along it.
-        inputs: The products whose input is padded.
-        splits: The ``Split`` nodes that cut a packed hidden layer.
+        site: Feed-forward.
+        constants: Place at which a node reads a constant that grows -> its paddings.
+        wide: Value whose last axis grows -> number of parts side by side along it.
+        inputs: Products whose input is padded.
+        splits: ``Split`` nodes of a packed hidden layer.
     """
 
     site: sites.FoundSite
@@ -43,7 +43,7 @@ class Plan:
         return tuple(dict.fromkeys(node for node, _ in self.constants if node.op_type in sites.PRODUCTS))
 
     def with_inputs(self, inputs: Sequence[ir.Node]) -> Plan:
-        """Return it with only some of its inputs padded."""
+        """Return the plan with only these products' inputs padded."""
         kept = {
             place: tuple(each for each in paddings if each.fill != "zeros" or place[0] in inputs)
             for place, paddings in self.constants.items()
@@ -52,14 +52,14 @@ class Plan:
 
 
 def read(site: sites.FoundSite, opset: int) -> Plan | str | None:
-    """Return what to pad of a feed-forward, why that cannot be, or None where no width asks for it.
+    """Return the padding of a feed-forward, the reason why it cannot be padded, or None if no width needs it.
 
     Args:
-        site: A feed-forward.
-        opset: The model's.
+        site: Feed-forward.
+        opset: Opset of the model.
     """
     products = _products(site)
-    # Half precision is computed in other kernels, or as float32 behind a Cast that moves the rows.
+    # Half precision runs in other kernels, or as float32 after a Cast, which moves the rows.
     if not products or any(_weight(node).dtype != ir.DataType.FLOAT for node in products):
         return None
     firsts, second = products[:-1], products[-1]
@@ -73,7 +73,7 @@ def read(site: sites.FoundSite, opset: int) -> Plan | str | None:
 
 
 def read_back(site: sites.FoundSite) -> Plan | None:
-    """Return what was padded of a feed-forward; None where nothing was, or it is not as padding leaves it."""
+    """Return the padding that a feed-forward has; None if it has none, or was changed since."""
     products = _products(site)
     if not any(paddings_of(_weight(node)) for node in products):
         return None
@@ -83,7 +83,7 @@ def read_back(site: sites.FoundSite) -> Plan | None:
 
 
 def hidden_layer(site: sites.FoundSite) -> Plan | str:
-    """Return where the units of a hidden layer lie, as if each constant of them grew, or why they are not apart."""
+    """Return the axes along which the units of a hidden layer lie, as a plan, or why the units are not separate."""
     products = _products(site)
     if not products or any(_weight(node).dtype != ir.DataType.FLOAT for node in products):
         return "its weights are not in float32"
@@ -95,7 +95,7 @@ def hidden_layer(site: sites.FoundSite) -> Plan | str:
 
 
 def together(plans: Iterable[Plan]) -> dict[Place, tuple[Padding, ...]]:
-    """Return what is added at each place: the second product of one feed-forward may be the first of the next."""
+    """Return the paddings of each place. The second product of one feed-forward may be the first of the next."""
     asked: dict[Place, dict[Padding, None]] = {}
     for plan in plans:
         for place, paddings in plan.constants.items():
@@ -134,7 +134,7 @@ class _Hidden:
         self.constants.setdefault((node, place), []).append(padding)
 
     def widen(self, value: ir.Value | None, parts: int) -> str | None:
-        """Let a value grow, of as many parts side by side, and what it is made of; return why that cannot be."""
+        """Mark a value of this many parts side by side, and its inputs, as growing; return why it cannot grow."""
         node = None if value is None else value.producer()
         if value is None or node is None:
             return "its hidden layer is an input"
@@ -149,7 +149,7 @@ class _Hidden:
         return self._widen_inputs(node, parts)
 
     def lost(self) -> str | None:
-        """Return why a value must not grow, because somebody else sees it."""
+        """Return why a value must not grow: it is a graph output or read elsewhere."""
         for value in (output for node in self.nodes for output in node.outputs):
             if value.is_graph_output() or not {*self.nodes, self.second}.issuperset(readers(value)):
                 return f"{value.name!r} is read elsewhere too"
@@ -204,9 +204,9 @@ class _Hidden:
 
 
 def _products(site: sites.FoundSite) -> list[ir.Node]:
-    """Return the products, the second one last; none where there are several of each.
+    """Return the products, the second one last; none for a split hidden layer or quantised products.
 
-    None of quantised ones either, whose kernel packs what it reads.
+    The kernel of quantised products packs the weights that it reads.
     """
     if site.parts > 1 or any(node.op_type == sites.QUANTIZED for node in site.nodes):
         return []
@@ -224,12 +224,12 @@ def _weight(product: ir.Node) -> ir.Value:
 
 
 def _axes(product: ir.Node) -> tuple[int, int]:
-    """Return the axes of a product's weight that are its input's and its output's."""
+    """Return the axes of a product's weight for its input and its output."""
     return (1, 0) if product.op_type != "MatMul" and int_of(product, "transB", 0) else (0, 1)
 
 
 def _sizes(product: ir.Node) -> tuple[int, int]:
-    """Return the sizes of those axes as they are: what is padded already is not aliased."""
+    """Return the current sizes of these axes: a padded size is not aliased."""
     shape = _weight(product).shape
     assert shape is not None
     d_in, d_out = (shape.numpy()[axis] for axis in _axes(product))

@@ -1,4 +1,4 @@
-"""Pads the feed-forwards of a fused model whose widths ask for it."""
+"""Pad the feed-forwards of a fused model whose rows lie a multiple of 4096 bytes apart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import rank
 
-_SPLIT_BY_NUMBER = 18  # the opset whose Split wants its sizes or their number
+_SPLIT_BY_NUMBER = 18  # the opset from which Split needs its sizes or their number
 
 
 def pad_widths(model: ir.Model, log: Log, excluded: Collection[str] = ()) -> dict[str, str]:
@@ -27,17 +27,17 @@ def pad_widths(model: ir.Model, log: Log, excluded: Collection[str] = ()) -> dic
 
     Args:
         model: A fused model.
-        log: Learns what was written.
-        excluded: Names of values whose computation stays as it is.
+        log: Record of the applied rules.
+        excluded: Names of values whose computation must not change.
 
     Returns:
-        Name of a feed-forward whose widths ask for it and that stays as it is -> why.
+        Name of a feed-forward whose widths need padding and that is left -> reason.
     """
     left: dict[str, str] = {}
     plans: list[Plan] = []
     of_functions = {node for function in model.functions.values() for node in function.all_nodes()}
     for site in sites.find(model):
-        # A function that could not be inlined knows nothing of the weights of the main graph.
+        # A function that could not be inlined cannot read the weights of the main graph.
         if site.kind != "feed_forward" or site.nodes[-1] in of_functions:
             continue
         if site.nodes[-1].outputs[0].name in excluded:
@@ -57,7 +57,7 @@ def pad_widths(model: ir.Model, log: Log, excluded: Collection[str] = ()) -> dic
 
 
 def _apart_from_shared(plans: Sequence[Plan]) -> tuple[list[Plan], list[Plan]]:
-    """Tell apart the plans that have a matrix which somebody reads that does not pad it in the same way."""
+    """Separate the plans with a matrix that another node reads without the same padding."""
     alone, shared = list(plans), list[Plan]()
     while True:
         settled = _without_clashes(alone)
@@ -70,7 +70,7 @@ def _apart_from_shared(plans: Sequence[Plan]) -> tuple[list[Plan], list[Plan]]:
 
 
 def _without_clashes(plans: Sequence[Plan]) -> list[Plan]:
-    """Pad no input that is the hidden layer of another feed-forward, which is padded already: in chains of products."""
+    """Drop the padding of inputs that are a padded hidden layer of another feed-forward, in chains of products."""
     places = (place for plan in plans for place in plan.constants.items())
     halved = {node for (node, _), paddings in places if any(each.fill == "halved" for each in paddings)}
     left = (plan.with_inputs([node for node in plan.inputs if node not in halved]) for plan in plans)
@@ -80,12 +80,12 @@ def _without_clashes(plans: Sequence[Plan]) -> list[Plan]:
 def _is_shared(place: Place, asked: dict[Place, tuple[Padding, ...]]) -> bool:
     value = place[0].inputs[place[1]]
     assert value is not None
-    # A row is small enough to be there twice.
+    # A row is small enough to be stored twice.
     return rank(value) != 1 and (value.is_graph_output() or any(asked.get(use) != asked[place] for use in value.uses()))
 
 
 class _Writer:
-    """Writes plans into one model; what several of them read is padded once."""
+    """Writes plans into one model; a constant or input that several of them read is padded once."""
 
     def __init__(self, model: ir.Model) -> None:
         self._model = model
@@ -107,7 +107,7 @@ class _Writer:
                 note_rules(node, [*rules_of(node), RULE])
 
     def _widen(self, value: ir.Value, parts: int) -> None:
-        # It holds other numbers: who looks for what it held must not find it.
+        # It holds other numbers, so it must not be found under its old name.
         before = str(value.name)
         value.name = self._names.value(f"{before}{SUFFIX}")
         note(value, (), before)
@@ -129,7 +129,7 @@ class _Writer:
         return self._constants[value, paddings]
 
     def _input(self, product: ir.Node) -> ir.Value:
-        """Return a product's input with zeros behind each row."""
+        """Return a product's input with zeros after each row."""
         x, graph = product.inputs[0], product.graph
         assert x is not None
         assert x.shape is not None
@@ -162,7 +162,7 @@ class _Writer:
 
 
 def _split_evenly(node: ir.Node) -> None:
-    """Let a ``Split`` halve what it gets, whatever that is long."""
+    """Let a ``Split`` halve its input, whatever its length."""
     assert node.graph is not None
     node.attributes.pop("split", None)
     if len(node.inputs) > 1:

@@ -1,4 +1,4 @@
-"""Takes padded widths back, so that a graph can be fused, quantised or read as if it had never been padded."""
+"""Remove padded widths, so that a graph can be fused, quantised or read as if it had never been padded."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ffn_export.fusion.views import is_read, is_standard
 
 
 def remove(model: ir.Model) -> bool:
-    """Remove what was added to the feed-forwards of a model, in place; return whether there was something.
+    """Remove the padding of all feed-forwards of a model, in place. Return whether it was removed.
 
-    All of it goes or nothing: where the graph is not what padding had written, because a number was changed since, or
-    somebody else reads what grew, taking a part away would compute something else. (A weight below the normal range
-    of float32, whose half was rounded, comes back rounded.)
+    Either all of it is removed or nothing. If the graph was changed since it was padded, such as by another number or
+    another reader of a padded value, removing a part would change the result. (A weight below the normal range of
+    float32, whose half was rounded, comes back rounded.)
     """
     initializers = (value for graph in model.graphs() for value in graph.initializers.values())
     grown = [value for value in initializers if paddings_of(value)]
@@ -67,7 +67,7 @@ def _is_intact(value: ir.Value) -> bool:
 
 
 def _explain(plans: Sequence[Plan], grown: Sequence[ir.Value], pads: Sequence[ir.Node]) -> bool:
-    """Whether these plans, and nothing else, make the graph what it is."""
+    """Whether these plans account for all padding in the graph."""
     asked = together(plans)
     for value in grown:
         as_noted = all(asked.get(use) == paddings_of(value) for use in value.uses())

@@ -1,14 +1,14 @@
-"""What is added to a weight so that the rows that its product reads do not fall on the same cache sets.
+"""Pad a weight so that the rows that its product reads do not compete for one cache set.
 
-A first-level cache of x86 tells lines apart by twelve bits of their address, so the rows of a matrix that lie a
-multiple of 4096 bytes apart all compete for one set of eight lines. A kernel of ONNX Runtime reads twelve rows at once:
-with 1024, 2048, 3072 or 4096 features in float32 each of them pushes out another. (Intel's "64 and IA-32 Optimization
-Reference Manual" advises against such strides under "Capacity Limits and Aliasing in Caches".) One cache line more in a
-row spreads them over all sets.
+A first-level cache of x86 selects the set of a line by twelve bits of its address, so rows that lie a multiple of 4096
+bytes apart all compete for one set of eight lines. A kernel of ONNX Runtime reads twelve rows at once: with 1024, 2048,
+3072 or 4096 features in float32, each row evicts another. (Intel's "64 and IA-32 Optimization Reference Manual" advises
+against these strides under "Capacity Limits and Aliasing in Caches".) One more cache line in a row spreads the rows
+over all sets.
 
-What is added computes nothing new, whatever numbers come in, infinities and NaN too. The input gets zeros, and its
-weight rows of zeros for them. The hidden layer gets its first units a second time, and their weights in the second
-product are halved: ``h w/2 + h w/2`` is ``h w``, exactly.
+The padding does not change the result for any input, including infinities and NaN. The input gets zeros, and its weight
+rows of zeros. The hidden layer gets its first units a second time, with their weights in the second product halved:
+``h w/2 + h w/2`` is exactly ``h w``.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from ffn_export.core.types import Array
 Fill = Literal["zeros", "again", "halved"]
 
 RULE = "padded-widths"
-SUFFIX = "_padded"  # of the names of what grew
+SUFFIX = "_padded"  # of the names of padded values
 PERIOD_BYTES = 4096
 UNITS = 16  # of float32 in a cache line
-# Kept in the file with the weight: who reads it can tell what was added, and what it was called before.
+# Metadata of a padded value, saved with the model: its paddings and its name before.
 _KEY, _NAME_KEY = "pkg.ffn_export.padded", "pkg.ffn_export.padded_from"
 
 
 @dataclass(frozen=True)
 class Padding:
-    """What is added along an axis of a constant.
+    """Padding along one axis of a constant.
 
     Attributes:
-        axis: The axis.
+        axis: Axis.
         fill: ``zeros``, the first units ``again``, or again and both times ``halved``.
-        parts: As many equal parts lie side by side along the axis, each of which is padded.
+        parts: Number of equal parts side by side along the axis, each of which is padded.
     """
 
     axis: int
@@ -48,31 +48,31 @@ class Padding:
 
     @property
     def added(self) -> int:
-        """How much longer the axis becomes."""
+        """Number of elements by which the axis grows."""
         return self.parts * UNITS
 
 
 def is_aliased(size: int) -> bool:
-    """Whether rows of so many numbers in float32 lie a multiple of the period apart."""
+    """Whether float32 rows of this size lie a multiple of the period apart."""
     return size > 0 and 4 * size % PERIOD_BYTES == 0
 
 
 def padded(array: Array, paddings: Sequence[Padding]) -> Array:
-    """Return an array with what is added to it."""
+    """Return an array with padding."""
     for padding in paddings:
         array = _each(_FILLS[padding.fill], array, padding)
     return array
 
 
 def plain(array: Array, paddings: Sequence[Padding]) -> Array:
-    """Return an array without what was added to it."""
+    """Return an array without its padding."""
     for padding in reversed(paddings):
         array = _each(_halved_back if padding.fill == "halved" else _without, array, padding)
     return array
 
 
 def is_intact(array: Array, paddings: Sequence[Padding]) -> bool:
-    """Whether what was added to an array is still what it was."""
+    """Whether the padding of an array still has its original numbers."""
     for padding in paddings:
         for part in np.split(np.moveaxis(array, padding.axis, 0), padding.parts):
             first = np.zeros_like(part[:UNITS]) if padding.fill == "zeros" else part[:UNITS]
@@ -93,25 +93,25 @@ def plain_shape(value: ir.Value) -> ir.Shape:
 
 
 def note(value: ir.Value, paddings: Sequence[Padding], name: str) -> None:
-    """Note with a value what was added to it, if that is a constant, and its name before."""
+    """Record a value's name before padding, and its paddings if it is a constant."""
     value.metadata_props[_NAME_KEY] = name
     if paddings:
         value.metadata_props[_KEY] = " ".join(f"{each.axis}:{each.fill}:{each.parts}" for each in paddings)
 
 
 def forget(value: ir.Value) -> None:
-    """Forget what was noted."""
+    """Remove the recorded paddings and name."""
     for key in (_KEY, _NAME_KEY):
         value.metadata_props.pop(key, None)
 
 
 def name_before(value: ir.Value) -> str:
-    """Return the name that a value had before it grew."""
+    """Return the name that a value had before it was padded."""
     return value.metadata_props.get(_NAME_KEY) or str(value.name).removesuffix(SUFFIX)
 
 
 def paddings_of(value: ir.Value) -> tuple[Padding, ...]:
-    """Return what was added to a value; nothing where nobody noted it, or the note does not fit its shape."""
+    """Return the recorded paddings of a value; none if they do not fit its shape."""
     text = value.metadata_props.get(_KEY)
     if not text or value.shape is None:
         return ()
@@ -134,7 +134,7 @@ def _read(text: str) -> Padding | None:
 def _fits(value: ir.Value, padding: Padding) -> bool:
     assert value.shape is not None
     size = value.shape[padding.axis] if padding.axis < len(value.shape) else None
-    # What is padded by copies of its first units has those units.
+    # An axis that is padded by copies of its first units has these units.
     return isinstance(size, int) and padding.parts > 0 and size % padding.parts == 0 and size >= 2 * padding.added
 
 

@@ -1,1 +1,1 @@
-"""Fused forms that a target asks for. One form a file."""
+"""Rules that write the fused forms of targets. One form a file."""

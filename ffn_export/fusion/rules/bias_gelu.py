@@ -51,7 +51,7 @@ class BiasGelu(Rule):
         return Refused(f"bias {constant.name!r} is not one number for each feature", (node, add))
 
     def _is_own(self, node: ir.Node) -> bool:
-        """Whether the node is of this kind; the other is another rule's."""
+        """Whether the node is the kind of GELU that this rule fuses."""
         return node.domain != "" or string_of(node, "approximate", "none") == self.approximate
 
     def _write(

@@ -20,7 +20,7 @@ from ffn_export.fusion.rule import Found, Operator, Rule, replacing
 from ffn_export.fusion.sites import leads_to_a_product
 from ffn_export.fusion.views import inputs_of, is_standard
 
-# A product that is activated already gates the other one too.
+# A product that holds its activation marks a gate like an activation does.
 _ACTIVATED = OPERATORS | {("com.microsoft", "FusedGemm")}
 
 
@@ -38,7 +38,7 @@ class BiasedGemm(Rule):
         opset = node.graph.opset_imports.get("", 0) if node.graph is not None else 0
         for value in inputs_of(node)[:2]:
             layer = linear.read(through(value), node.graph)
-            # No kernel of ONNX Runtime takes bfloat16 on CPU: plain nodes are the form.
+            # No CPU kernel of ONNX Runtime takes bfloat16, so the plain nodes stay.
             if layer is None or layer.bias is None or value.dtype == ir.DataType.BFLOAT16:
                 continue
             if linear.why_no_rows(layer, opset) is not None:

@@ -33,7 +33,7 @@ class FusedGemm(Rule):
     def match(self, node: ir.Node) -> Found:
         """Recognise the linear layer before the activation."""
         x = input_at(node, 0)
-        # The operator's schema has no bfloat16: plain nodes are the form.
+        # The operator's schema has no bfloat16, so the plain nodes stay.
         if x is None or x.dtype == ir.DataType.BFLOAT16:
             return None
         seen = layout.before(x, node.graph)
@@ -58,7 +58,7 @@ class FusedGemm(Rule):
 
 
 def _write_gemm(op: Builder, gemm: ir.Node, act: ir.Node, moved: tuple[ir.Node, ...]) -> ir.Value:
-    """Write the kernel's own Gemm, with an activation after it."""
+    """Write an existing ``Gemm`` and its activation as one node."""
     attributes = {name: attribute.value for name, attribute in gemm.attributes.items()}
     y = op.FusedGemm(*gemm.inputs, **attributes, **_attributes(act), _domain="com.microsoft")
     return layout.again(op, y, moved)
@@ -73,7 +73,7 @@ def _attributes(act: ir.Node) -> dict[str, Any]:
 
 
 def _refused_bias(value: ir.Value, act: ir.Node) -> Refused | None:
-    """Say so where a linear layer has a bias that is none for the kernel."""
+    """Return a refusal if a linear layer has a bias that the kernel does not take."""
     add = producer(value, "Add")
     if add is None or add.graph is not act.graph:
         return None

@@ -1,7 +1,7 @@
 """A packed product of a gated feed-forward and the ``Split`` of its result -> two products, gate and up.
 
-On a processor the ``Split`` copies what the product has just written; two products write each half where it is
-read. Covers: with and without a bias; halves of any size. Not covered: halves taken by ``Slice``; a ``Gemm``.
+On CPU the ``Split`` copies the result of the product; two products write each half where it is read. Covers: with and
+without a bias; halves of any size. Not covered: halves taken by ``Slice``; a ``Gemm``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GateApart(Rule):
         sizes = _sizes(node, layer.sizes[1])
         private = len(readers(packed)) == 1 and not packed.is_graph_output()
         known = layer.bias is None or constants.evaluate(layer.bias) is not None
-        # The bias may have more axes than the product: those it would lose.
+        # If the rank is not known, the bias may have more axes than the product, which would be lost.
         if rank(packed) is None or tensor is None or sizes is None:
             return None
         if not (private and known) or not leads_to_a_product(node):
@@ -56,7 +56,7 @@ class GateApart(Rule):
 
 
 def _sizes(node: ir.Node, width: int) -> tuple[int, ...] | None:
-    """Return the sizes of two halves along the last axis, or None where the node gives another thing."""
+    """Return the sizes of the two halves of the last axis, or None if the node splits in another way."""
     axis = node.attributes.get_int("axis", 0)
     if len(node.outputs) != _HALVES or axis not in (-1, (rank(node.inputs[0]) or 0) - 1):
         return None

@@ -1,7 +1,7 @@
 """Gate and up of a gated feed-forward, two products of one input -> one product and the ``Split`` of its result.
 
 One product reads the input once, and a device starts one kernel for it. Covers: products with and without biases,
-which stay behind the halves. Not covered: a ``Gemm``.
+which stay after the ``Split``. Not covered: a ``Gemm``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class GatePacked(Rule):
     undoes: ClassVar[str | None] = "gate-apart"
 
     def match(self, node: ir.Node) -> Found:
-        """Recognise one of both products by the other."""
+        """Recognise both products from either of them."""
         own = linear.read(node.outputs[0], node.graph)
         opset = node.graph.opset_imports.get("", 0) if node.graph is not None else 0
         if own is None or opset < _OPSET or rank(own.x) is None:

@@ -1,6 +1,6 @@
-"""GELU -> ``com.microsoft::Gelu`` or ``FastGelu``, where the graph cannot be raised to the opset of ``Gelu``.
+"""GELU -> ``com.microsoft::Gelu`` or ``FastGelu``, if the graph cannot be raised to the opset of ``Gelu``.
 
-ONNX Runtime has had these two at any opset; the standard has ``Gelu`` from opset 20 on.
+ONNX Runtime has both at any opset; the standard has ``Gelu`` from opset 20 on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ffn_export.fusion.canonicalise.gelu import Gelu
 
 
 class OrtGelu(Gelu):
-    """Both kinds of GELU as ONNX Runtime's own operators."""
+    """Both kinds of GELU as operators of ONNX Runtime."""
 
     writes: ClassVar[str | None] = "com.microsoft::Gelu"
 

@@ -1,7 +1,7 @@
-"""Swish, in pieces or as one operator -> ``com.microsoft::QuickGelu(alpha)``: one kernel in ONNX Runtime.
+"""Swish, decomposed or as one operator -> ``com.microsoft::QuickGelu(alpha)``: one kernel in ONNX Runtime.
 
-ONNX Runtime has no kernel for ``Swish`` and runs its function body, Cast, Mul, Sigmoid and Mul, at opset
-24 only; its QuickGelu is the same function, ``x * sigmoid(alpha * x)``, at any opset.
+ONNX Runtime has no kernel for ``Swish``. It runs the function body, Cast, Mul, Sigmoid and Mul, at opset 24 only. Its
+QuickGelu is the same function, ``x * sigmoid(alpha * x)``, at any opset.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class QuickGelu(Swish):
     ends: ClassVar[frozenset[Operator]] = Swish.ends | standard("Swish")
 
     def match(self, node: ir.Node) -> Found:
-        """Recognise the pieces, or the canonical operator."""
+        """Recognise the decomposed or the canonical operator."""
         x = input_at(node, 0)
         if not is_standard(node, "Swish"):
             return super().match(node)
@@ -34,6 +34,6 @@ class QuickGelu(Swish):
         return replacing((node,), node.outputs[0], self.write, x, alpha)
 
     def write(self, op: Builder, x: ir.Value, alpha: float) -> ir.Value:
-        """Hand on alpha; both operators default to other values, so it is written out."""
+        """Write the operator with its alpha: the defaults of the two operators differ."""
         y: ir.Value = op.QuickGelu(x, alpha=alpha, _domain="com.microsoft")
         return y

@@ -2,10 +2,10 @@
 
 ``LayerNormalization`` becomes SkipLayerNormalization, ``RMSNormalization`` becomes
 SkipSimplifiedLayerNormalization. Covers: a bias added to either addend, folded in; a sum that is read
-elsewhere too, which is then the node's own fourth output; reshapes between the sum and the norm; sums of
-other ranks than 2 and 3, which are reshaped to rows and back; a sum of three, whose outer Add is taken; an
-addend that is the same for every batch, as of positions; `Sum` of two for `Add`.
-Not covered: a norm over more than the last axis; addends of other different shapes.
+elsewhere too, which becomes the fourth output of the node; reshapes between the sum and the norm; sums of
+other ranks than 2 and 3, which are reshaped to rows and back; a sum of three, of which the outer Add is
+fused; an addend that is the same for every batch, such as position embeddings; `Sum` of two for `Add`.
+Not covered: a norm over more than the last axis; addends whose shapes differ in any other way.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class _Pair:
 
     @property
     def keeps_sum(self) -> bool:
-        """Whether anybody but the norm reads the sum."""
+        """Whether anything but the norm reads the sum."""
         next_node = self.moved.nodes[-1] if self.moved.nodes else self.norm
         others = [user for user in readers(self.total) if user is not next_node]
         return bool(others) or self.total.is_graph_output() or not self.moved.is_private
 
     @property
     def nodes(self) -> tuple[ir.Node, ...]:
-        """What is replaced; a layout node that others read too stays."""
+        """The nodes to replace; a layout node that others read too stays."""
         moved = self.moved.nodes if self.moved.is_private else ()
         return (self.norm, *moved, self.add, *([] if self.inner is None else [self.inner]))
 
@@ -98,7 +98,7 @@ class SkipLayerNorm(Rule):
             "the norm's scale or bias has another dtype": all(
                 row is None or row.dtype == x.dtype for row in (input_at(node, 1), shift)
             ),
-            # One node would then give the sum and wait for what is computed of it.
+            # The node would output the sum, and read a row that may be computed from it.
             "the norm's scale or bias is computed, and the sum is read elsewhere": not pair.keeps_sum
             or not any(map(_is_computed, (input_at(node, 1), shift, pair.bias))),
             f"reshaping to rows and back needs opset {RESHAPE_WITH_ZERO}": width in (2, 3)
@@ -128,7 +128,7 @@ class SkipLayerNorm(Rule):
         return [self._restored(op, outputs[0], pair, as_rows=as_rows), total]
 
     def _restored(self, op: Builder, y: ir.Value, pair: _Pair, *, as_rows: bool) -> ir.Value:
-        """Return the norm in the shape that its readers know."""
+        """Return the norm in the shape that its readers expect."""
         y = _in_shape_of(op, y, pair.x) if as_rows else y
         return layout.again(op, y, pair.moved.nodes)
 
@@ -161,7 +161,7 @@ def _pair(norm: ir.Node) -> _Pair | None:
     add = producer(moved.value, "Add", "Sum")
     inputs = () if add is None or add.graph is not norm.graph else inputs_of(add)
     if add is None or len(inputs) != 2 or any(map(_is_constant, inputs)):
-        return None  # the sum is a bias, and no residual
+        return None  # the sum adds a bias, and is no residual sum
     for x, skip in (inputs, inputs[::-1]):
         biased = _biased(x, norm.graph)
         if biased is not None:
@@ -175,7 +175,7 @@ def _larger_first(x: ir.Value, skip: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _fit(x: ir.Value, skip: ir.Value) -> bool:
-    """Whether the kernels take the addends: alike, or the second one the same for every batch."""
+    """Whether the kernels take the addends: of one shape, or the second one the same for every batch."""
     if are_alike(x, skip):
         return True
     if x.shape is None or skip.shape is None or len(x.shape) != 3:
@@ -189,7 +189,7 @@ def _is_constant(value: ir.Value) -> bool:
 
 
 def _biased(value: ir.Value, graph: object) -> tuple[ir.Node, ir.Value, ir.Value] | None:
-    """Read an addend as ``data + row``, where nobody else reads it, nor the sum a second time."""
+    """Read an addend as ``data + row``; None if it is not one, or is read more than once."""
     add = producer(value, "Add")
     inputs = () if add is None or add.graph is not graph else inputs_of(add)
     if add is None or len(inputs) != 2 or len(value.uses()) != 1 or value.is_graph_output():

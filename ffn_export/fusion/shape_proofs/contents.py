@@ -1,4 +1,4 @@
-"""Elements of small tensors of integers: sizes on their way from a Shape to the Reshape that reads them."""
+"""Rules for the elements of small integer tensors: sizes on their way from a Shape to a Reshape."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _pairwise(
 
 
 def _quotient(facts: Facts, a: Size, b: Size) -> Size | None:
-    """Return ``a / b``, which the standard cuts off towards zero."""
+    """Return ``a / b``, which the standard rounds towards zero."""
     if b.constant is not None:
         return facts.floor(a, b.constant) if facts.is_at_least(a, 0) and b.constant > 0 else None
     return a.over(b)
@@ -173,7 +173,7 @@ CONTENTS: Mapping[str, Callable[[View], Contents | None]] = {
 
 
 def contents_of(view: View, place: int) -> Contents | None:
-    """Return the elements of an output of a standard operator, or None where they are not known.
+    """Return the elements of an output of a standard operator, or None if they are not known.
 
     Sizes stay far below the largest int64, so none of these operations wraps around.
     """

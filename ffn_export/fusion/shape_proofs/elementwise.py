@@ -1,11 +1,11 @@
-"""Rules of operators whose result has the shape of an input, or that to which all inputs are broadcast."""
+"""Shape rules of operators whose result has the shape of an input, or the broadcast shape of all inputs."""
 
 from __future__ import annotations
 
 from ffn_export.core.activations import OPERATORS
 from ffn_export.fusion.shape_proofs.facts import Shape, View
 
-# Of the first input: what each element becomes, by itself or beside others, in the place where it was.
+# Operators whose result has the shape of the first input.
 _LIKE_FIRST = """
     Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Cos Cosh CumSum DequantizeLinear Erf Exp EyeLike
     Floor GroupNormalization Hardmax Identity InstanceNormalization IsInf IsNaN LRN Log LogSoftmax LpNormalization
@@ -25,7 +25,7 @@ def like_first(view: View) -> list[Shape | None]:
 
 
 def broadcast(view: View) -> list[Shape | None]:
-    """Return the shape to which all inputs are broadcast (NumPy's rule, from opset 7 on)."""
+    """Return the broadcast shape of all inputs (NumPy's rule, from opset 7 on)."""
     if view.opset < 7:
         return [None]
     return [view.broadcast(view.shape(index) for index in range(len(view.node.inputs)))]

@@ -1,4 +1,4 @@
-"""What is known of the values of a graph, and the questions that the rules of operators ask."""
+"""Known shapes and contents of a graph's values, and the queries of the shape rules."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ffn_export.fusion.views import int_of, ints_of
 
 Shape = tuple[Size, ...]
 Contents = tuple[Size | None, ...]
-"""The elements of a small tensor of integers, flattened; None where one is not known."""
+"""The elements of a small tensor of integers, flattened; None for each that is not known."""
 
 MOST_ELEMENTS = 64
 
 
 @dataclass(frozen=True)
 class Partner:
-    """What is known of a symbol ``v``: it is equal to a size, or an axis of ``v`` cannot widen one of that size.
+    """A fact about a symbol ``v``: it equals a size ``s``, or an axis of ``v`` cannot widen one of ``s``.
 
     Attributes:
-        size: The size ``s``.
+        size: Size ``s``.
         unless_zero: False: ``v == s``, or ``v >= 2`` and ``s != 1``. An element-wise operator that reads both fails
-            unless they are equal, for neither can be broadcast to the other. True: that, or ``s == 0``. Such an
-            operator gives ``s``, since only 1 can be broadcast to 0.
+            unless they are equal, because neither broadcasts to the other. True: the same, or ``s == 0``. The result
+            then has size ``s``, because only 1 broadcasts to 0.
     """
 
     size: Size
@@ -39,15 +39,15 @@ class Partner:
 
 @dataclass
 class Facts:
-    """Shapes and small integer contents of values; what is not in here is unknown.
+    """Shapes and small integer contents of values. A missing entry is unknown.
 
     Attributes:
         shapes: Value -> its shape.
         contents: Value -> its elements; 1 and 0 for True and False.
-        partners: A symbol -> the size that an element-wise operator gives which reads both (:class:`Partner`).
-        taken: Names of axes that the model has itself.
-        floors: A symbol -> the size and the number of which it is the quotient, cut down.
-        bounds: Sizes that are never below a number, though their polynomials might be.
+        partners: Symbol -> the size of the result of an element-wise operator that reads both (:class:`Partner`).
+        taken: Names of symbolic axes of the model.
+        floors: Symbol -> the size and the divisor whose quotient, rounded down, it is.
+        bounds: Size -> a lower bound that its polynomial does not show.
     """
 
     shapes: dict[ir.Value, Shape] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class Facts:
         return size.is_at_least(least) or self.bounds.get(size, least - 1) >= least
 
     def note_bound(self, size: Size, least: int) -> None:
-        """Take note that a size is ``least`` or more wherever the graph runs, though its polynomial might be less."""
+        """Record that a size is ``least`` or more whenever the graph runs, if its polynomial does not show it."""
         if not size.is_at_least(least):
             self.bounds[size] = max(least, self.bounds.get(size, least))
 
     @contextmanager
     def within_body(self) -> Iterator[None]:
-        """Forget at the end what was noted of sizes in a body, which may not run at all."""
+        """Drop at the end the bounds that were recorded inside a body, which may not run at all."""
         outer = dict(self.bounds)
         try:
             yield
@@ -77,7 +77,7 @@ class Facts:
             self.bounds = outer
 
     def unknown(self) -> Size:
-        """Return a symbol that stands for nothing else."""
+        """Return a new symbol."""
         name = next(name for number in self._numbers if (name := f"unknown_{number}") not in self.taken)
         return Size.of(name)
 
@@ -90,21 +90,21 @@ class Facts:
         return symbol
 
     def smaller(self, a: Size, b: Size) -> Size | None:
-        """Return the smaller one of two numbers, or None where nothing is known of it."""
+        """Return the smaller of two numbers, or None if it is not known."""
         for one, other in ((a, b), (b, a)):
             if self.is_at_least(other - one, 0):
                 return one
         for one, other in ((a, b), (b, a)):
-            # It is the other, or this one, which is 2 or more while the other is larger.
+            # The result is `other`; or it is `one`, which is 2 or more, and `other` is larger.
             if self.is_at_least(one, 2) and self.is_at_least(other, 0):
                 return self.partner(other)
         return None
 
     def floor(self, size: Size, by: int) -> Size:
-        """Return ``size / by`` cut down to a whole number; a divisor that is not positive ends the rule.
+        """Return ``size / by``, rounded down; a divisor that is not positive ends the rule.
 
-        Equal quotients are one polynomial: multiples of ``by`` are taken out, a common factor is cancelled, and
-        ``floor((floor(n / m) + c) / by)`` is ``floor((n + c * m) / (m * by))``.
+        Equal quotients become the same polynomial: multiples of ``by`` are taken out, a common factor is cancelled, and
+        ``floor((floor(n / m) + c) / by)`` becomes ``floor((n + c * m) / (m * by))``.
         """
         if by < 1:
             raise ValueError(by)
@@ -122,27 +122,27 @@ class Facts:
             return whole + self.floor(numerator + Size.of(added * divisor), divisor * by)
         name = f"({left})//{by}"
         while name in self.taken:
-            name = f"({name})"  # an axis of the model has this very name and may be another size
+            name = f"({name})"  # an axis of the model has this name and may have another size
         self.floors[name] = left, by
         return whole + Size.of(name)
 
     def is_own(self, size: Size) -> bool:
-        """Whether a size is made of axes that the model names itself."""
+        """Whether a size consists of symbolic axes that the model names."""
         return all(symbol in self.taken for monomial, _ in size.terms for symbol in monomial)
 
     def of(self, node: ir.Node, opset: int) -> View:
-        """Return the view of a node that its rules get."""
+        """Return the view of a node that rules get."""
         return View(node, self, opset)
 
 
 @dataclass(frozen=True)
 class View:
-    """A node with what is known of its inputs.
+    """A node with the known facts about its inputs.
 
     Attributes:
         node: The node.
-        facts: What is known.
-        opset: The version of the standard's operators.
+        facts: Known facts.
+        opset: Opset of the standard domain.
     """
 
     node: ir.Node
@@ -150,7 +150,7 @@ class View:
     opset: int
 
     def value(self, index: int) -> ir.Value | None:
-        """Return an input, or None where it is left out."""
+        """Return an input, or None if it is left out."""
         return self.node.inputs[index] if index < len(self.node.inputs) else None
 
     def has(self, index: int) -> bool:
@@ -163,7 +163,7 @@ class View:
         return None if value is None else self.facts.shapes.get(value)
 
     def contents(self, index: int = 0) -> Contents | None:
-        """Return the elements of an input of integers, or None where not even their number is known."""
+        """Return the elements of an input of integers, or None if not even their number is known."""
         value = self.value(index)
         if value is None:
             return None
@@ -174,9 +174,9 @@ class View:
         return (None,) * size if size is not None and size <= MOST_ELEMENTS else None
 
     def integers(self, index: int, attribute: str = "") -> tuple[int, ...] | None:
-        """Return integers that an input or, in earlier opsets, an attribute holds; None where one is not known.
+        """Return the integers of an input or, in earlier opsets, of an attribute; None if one is not known.
 
-        Where both are absent there are none: an empty tuple.
+        If both are absent, return an empty tuple.
         """
         if self.has(index):
             found = [None if each is None else each.constant for each in self.contents(index) or (None,)]
@@ -191,7 +191,7 @@ class View:
         return found
 
     def unknown(self, rank: int) -> Shape:
-        """Return a shape of which the rank alone is known."""
+        """Return a shape of known rank and unknown sizes."""
         return tuple(self.facts.unknown() for _ in range(rank))
 
     def broadcast(self, shapes: Iterable[Shape | None]) -> Shape | None:
@@ -206,14 +206,14 @@ class View:
         return result
 
     def broadcast_size(self, a: Size, b: Size) -> Size:
-        """Return the size of an axis that two operands share by broadcasting."""
+        """Return the broadcast size of one axis of two operands."""
         if b in (a, ONE):
             return a
         if a == ONE:
             return b
         for one in (a, b):
             if self.facts.is_at_least(one, 2) or one == ZERO:
-                return one  # the other one is as large, or 1
+                return one  # the other has the same size, or 1
         partners = [self.facts.partners.get(str(each)) for each in (a, b)]
         for partner, other in zip(partners, (b, a), strict=True):
             if partner is not None and partner.size == other:
@@ -223,18 +223,18 @@ class View:
             return self.facts.unknown()
         if first.unless_zero or second.unless_zero:
             return self.facts.partner(first.size, unless_zero=True)
-        return a  # each is this size or 2 and more: unlike ones fail
+        return a  # each is this size, or 2 or more: different sizes fail
 
 
 def at(axis: int, rank: int) -> int:
-    """Return an axis counted from the front; one that is not there ends the rule."""
+    """Return an axis counted from the front; one out of range ends the rule."""
     if not -rank <= axis < rank:
         raise ValueError(f"axis {axis} of {rank}")
     return axis % rank
 
 
 def product(sizes: Sequence[Size]) -> Size:
-    """Return the product of sizes, 1 of none."""
+    """Return the product of sizes, 1 for none."""
     result = ONE
     for size in sizes:
         result = result * size

@@ -1,4 +1,4 @@
-"""Rules of operators that move, cut and join numbers without computing any."""
+"""Shape rules of operators that move, slice and concatenate data without computing."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def _reshaped(view: View) -> list[Shape | None]:
 def reshape(view: View, x: Shape | None, target: Contents, *, allow_zero: bool) -> Shape:
     """Return the shape of a Reshape.
 
-    Where an entry is 0 it means 0 with ``allowzero``, else the size of the input's axis in that place. An entry that
-    is computed may be 0 at run time, so it is proven only where both say the same, or where the other one fails.
+    An entry of 0 means 0 with ``allowzero``, and the size of the input's axis at this position without. A computed
+    entry may be 0 at run time, so it is proven only if both meanings give the same size, or the copied one fails.
     """
     total = None if x is None else product(x)
     result: list[Size] = []
@@ -52,7 +52,7 @@ def reshape(view: View, x: Shape | None, target: Contents, *, allow_zero: bool) 
             size = _copied_where_zero(view, entry, own, others, total)
         result.append(size)
     if hole is not None:
-        # The runtime wants the others to be none of them 0, so what is left divides.
+        # The runtime requires that no other entry is 0, so the division is exact.
         left = None if total is None else total.over(product(result))
         result[hole] = view.facts.unknown() if left is None else left
     return tuple(result)
@@ -61,12 +61,12 @@ def reshape(view: View, x: Shape | None, target: Contents, *, allow_zero: bool) 
 def _copied_where_zero(
     view: View, entry: Size, own: Size | None, others: list[Size | None], total: Size | None
 ) -> Size:
-    """Return the size of an axis whose entry, where it is 0, copies the input's axis ``own``."""
+    """Return the size of an axis whose entry copies the input's axis ``own`` if it is 0."""
     if own is not None and own.over(entry) is not None:
-        return entry  # where the entry is 0, so is what is copied
+        return entry  # if the entry is 0, so is the copied size
     fixed = all(each is not None and each.constant is not None and each.constant > 0 for each in others)
     if fixed and total is not None and total.over(entry) is not None:
-        return entry  # where the entry is 0 there are no elements, and no other axis can be 0
+        return entry  # if the entry is 0, the input has no elements, and no other axis can be 0
     partner = None if own is None else view.facts.partners.get(str(own))
     cannot_widen = partner is not None and partner.size == entry and not partner.unless_zero
     if cannot_widen or (own is not None and view.facts.is_at_least(own, 2)):
@@ -84,7 +84,7 @@ def _flattened(view: View) -> list[Shape | None]:
 
 
 def _squeezed(view: View) -> list[Shape | None]:
-    """Without axes every axis of size 1 goes, and an axis that is not known may be one."""
+    """Squeeze: without ``axes`` every axis of size 1 is removed, and an unknown size may be 1."""
     x, axes = view.shape(), view.integers(1, "axes")
     if x is None or axes is None:
         return [None]
@@ -136,7 +136,7 @@ def _joined(view: View) -> list[Shape | None]:
 
 
 def _alike(view: View, sizes: Sequence[Size]) -> Size:
-    """Return the one size of axes that an operator wants to be equal: a number if there is one, else the plainest."""
+    """Return the common size of axes that must be equal: a number if one is known, else the simplest size."""
     numbers = {size for size in sizes if size.constant is not None}
     if len(numbers) > 1:
         return view.facts.unknown()
@@ -159,7 +159,7 @@ def _split(view: View) -> list[Shape | None]:
 
 
 def _parts(view: View, size: Size, parts: int) -> list[Size]:
-    """Return the lengths of parts that are alike but for the last, which is what is left of ``num_outputs`` ones."""
+    """Return the lengths of equal parts; the last part is the rest."""
     known = size.constant
     if known is not None:
         length = -(-known // parts)
@@ -195,7 +195,7 @@ def slices(view: View) -> tuple[Contents | None, Contents | None, tuple[int, ...
 
 
 def _cut(view: View, size: Size, start: Size | None, end: Size | None, step: Size | None) -> Size:
-    """Return how long a slice of an axis is; what is beyond its ends is clamped to them."""
+    """Return the length of a slice of an axis; bounds beyond its ends are clamped."""
     if start is None or end is None or step is None:
         return view.facts.unknown()
     known = size.constant, start.constant, end.constant, step.constant
@@ -210,7 +210,7 @@ def _cut(view: View, size: Size, start: Size | None, end: Size | None, step: Siz
 
 
 def _between(view: View, size: Size, first: Size | None, last: Size | None) -> Size:
-    """Return how many places lie between two bounds; those beyond the end are not there."""
+    """Return the number of elements between two bounds, clamped to the end."""
     if (
         first is None
         or last is None
@@ -224,7 +224,7 @@ def _between(view: View, size: Size, first: Size | None, last: Size | None) -> S
 
 
 def _from_front(view: View, bound: Size, size: Size) -> Size | None:
-    """Return a bound counted from the front, or None where its sign is not known."""
+    """Return a bound counted from the front, or None if its sign is not known."""
     if bound.constant is not None and bound.constant >= _TO_THE_END:
         return size
     if view.facts.is_at_least(bound, 0):
@@ -276,7 +276,7 @@ def _shape(view: View) -> list[Shape | None]:
 
 
 def span(view: View, rank: int) -> tuple[int, int]:
-    """Return the first and last axis of a Shape, clamped to what is there."""
+    """Return the first axis of a Shape and the axis after its last, clamped to the rank."""
     bounds = (view.integer("start", 0), view.integer("end", rank))
     first, last = (max(0, min(each + rank if each < 0 else each, rank)) for each in bounds)
     return first, last
@@ -321,7 +321,7 @@ def _top(view: View) -> list[Shape | None]:
 
 def _non_zero(view: View) -> list[Shape | None]:
     x = view.shape()
-    # Of a number some runtimes say that it has one axis, and others none.
+    # For a scalar, some runtimes return one axis, and others none.
     return [None if not x else (Size.of(len(x)), view.facts.unknown())]
 
 

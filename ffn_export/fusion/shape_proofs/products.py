@@ -1,4 +1,4 @@
-"""Rules of matrix products, norms with statistics, reductions, convolutions and attention."""
+"""Shape rules of matrix products, norms with statistics, reductions, convolutions and attention."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def _gemm(view: View) -> list[Shape | None]:
 
 
 def _columns_by_attribute(view: View) -> list[Shape | None]:
-    """MatMulNBits: the weight is packed, its columns are counted by ``N``."""
+    """MatMulNBits: the weight is packed; ``N`` is its number of columns."""
     x = view.shape()
     return [None if not x else (*x[:-1], Size.of(view.integer("N", -1)))]
 
 
 def _einsum(view: View) -> list[Shape | None]:
-    """A letter is the size to which all axes of that letter are broadcast: an axis of 1 sums like any other."""
+    """Einsum: the size of a letter is that to which all axes of the letter broadcast."""
     equation = (string_of(view.node, "equation", "") or "").replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -65,7 +65,7 @@ def _einsum(view: View) -> list[Shape | None]:
 
 
 def _layer_norm(view: View) -> list[Shape | None]:
-    """The result, and the mean and inverse deviation with 1 for the axes that were normalised."""
+    """The result, and the mean and inverse deviation with size 1 in the normalised axes."""
     x = view.shape()
     if x is None:
         return [None, None, None]
@@ -106,7 +106,7 @@ def _arg_reduced(view: View) -> list[Shape | None]:
 def _convolved(view: View) -> list[Shape | None]:
     """A convolution with a known kernel: an axis is ``floor((x + pads - dilation * (k - 1) - 1) / stride) + 1``.
 
-    Where that is below 1 the runtime fails.
+    The runtime fails if that is below 1.
     """
     x, weight = view.shape(), view.shape(1)
     if x is None or weight is None or len(x) != len(weight) or len(x) < 3:
@@ -130,7 +130,7 @@ def _convolved(view: View) -> list[Shape | None]:
 
 
 def _fourier(view: View) -> list[Shape | None]:
-    """DFT: real and imaginary part lie last; with ``onesided`` half of the frequencies and one are given."""
+    """DFT: real and imaginary parts are on the last axis; ``onesided`` keeps half of the frequencies and one."""
     x = view.shape()
     axes = view.integers(2) if view.has(2) else (view.integer("axis", 1 if view.opset < 20 else -2),)
     if x is None or (view.integer("onesided", 0) and view.integer("inverse", 0)):
@@ -147,7 +147,7 @@ def _fourier(view: View) -> list[Shape | None]:
 
 
 def _attention(view: View) -> list[Shape | None]:
-    """The standard's: ``[batch, heads, seq, size]``, or ``[batch, seq, heads * size]``; then key, value and scores."""
+    """The standard's Attention: ``[batch, heads, seq, size]`` or ``[batch, seq, heads * size]``; key, value, scores."""
     query, value = view.shape(0), view.shape(2)
     rest: list[Shape | None] = [None] * 3
     if query is None or value is None or len(query) != len(value) or len(query) not in (3, 4):
@@ -160,7 +160,7 @@ def _attention(view: View) -> list[Shape | None]:
 
 
 def _ort_attention(view: View) -> list[Shape | None]:
-    """``com.microsoft`` MultiHeadAttention: the width is that of the value, or of the query where they are alike."""
+    """``com.microsoft`` MultiHeadAttention: the width is that of the value."""
     query, value = view.shape(0), view.shape(2)
     none: list[Shape | None] = [None] * max(len(view.node.outputs) - 1, 0)
     if query is None or value is None or len(query) != 3 or len(value) != 3:
@@ -169,7 +169,7 @@ def _ort_attention(view: View) -> list[Shape | None]:
 
 
 def _like_query(view: View) -> list[Shape | None]:
-    """GroupQueryAttention on separate inputs."""
+    """GroupQueryAttention with separate inputs."""
     none: list[Shape | None] = [None] * max(len(view.node.outputs) - 1, 0)
     return [view.shape() if view.has(1) and view.has(2) else None, *none]
 
@@ -183,7 +183,7 @@ PRODUCTS: Mapping[tuple[str, str], object] = {
     ("", "Gemm"): _gemm,
     ("", "Einsum"): _einsum,
     ("", "LayerNormalization"): _layer_norm,
-    ("", "SimplifiedLayerNormalization"): _layer_norm,  # ONNX Runtime's, in the standard domain by its mistake
+    ("", "SimplifiedLayerNormalization"): _layer_norm,  # ONNX Runtime's, by mistake in the standard domain
     **{("", f"Reduce{name}"): _reduced for name in _REDUCTIONS.split()},
     ("", "ArgMax"): _arg_reduced,
     ("", "ArgMin"): _arg_reduced,

@@ -1,15 +1,15 @@
-"""Proves shapes in one walk over a graph, in the order of the data.
+"""Prove shapes in one walk over a graph, in topological order.
 
-A fact is used only where it holds for **every** size of the symbolic axes with which the graph runs at all:
+A fact is used only if it holds for **every** size of the symbolic axes with which the graph runs at all:
 
-- of an input, the shape that the model declares: it is the caller's promise, and axes of one name are one size;
-- of a weight, its own shape;
-- of a node's output, what its operator's rule says (``elementwise``, ``products``, ``moving``, ``contents``), else the
-  numbers that the standard's inference of that node gives;
-- of an operator that is not the standard's and has no rule, what the model states of its outputs: nobody else knows;
-- of an ``If``, what both branches agree on; of a state of a ``Loop`` or ``Scan``, a shape that the body keeps.
+- Input: the declared shape, which is the caller's promise. Axes of one name have one size.
+- Weight: its shape.
+- Output of a node: the result of its operator's rule (``elementwise``, ``products``, ``moving``, ``contents``), or else
+  the sizes that are numbers by ONNX's inference of the node.
+- Output of an operator that is not standard and has no rule: the shape that the model states, the only source.
+- ``If``: the sizes on which both branches agree. State of a ``Loop`` or ``Scan``: a shape that the body keeps.
 
-What else a model states of a value is not used: it may come from a tool that guessed.
+Other shapes that a model states are not used: a tool may have guessed them.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class Proof:
     """The facts of a model's values.
 
     Args:
-        model: The model; types of values that lack one are set, nothing else is changed.
-        stated: Shapes that the model states of values, for operators that have no rule.
+        model: The model. Missing types of values are set; nothing else is changed.
+        stated: Shapes that the model states, for operators without a rule.
     """
 
     def __init__(self, model: ir.Model, stated: Mapping[ir.Value, ir.Shape | None]) -> None:
         self.facts = Facts()
         self._stated = stated
         self._opset = model.opset_imports.get("", 1)
-        # Bodies of loops are walked twice, those within them four times: the budget ends that.
+        # Bodies of loops are walked twice, bodies inside them four times, and so on: the budget bounds that.
         self._visits = _VISITS * (sum(1 for _ in model.graph.all_nodes()) + 100)
         values = (*model.graph.inputs, *(value for node in model.graph.all_nodes() for value in node.outputs))
         for value in values:
@@ -107,7 +107,7 @@ class Proof:
             return
         try:
             contents = contents_of(view, place)
-        except (ValueError, IndexError, ZeroDivisionError):  # no valid node, or no size that anyone asks for
+        except (ValueError, IndexError, ZeroDivisionError):  # an invalid node, or too large a size
             return
         shape = self.facts.shapes.get(value)
         if contents is not None and shape is not None and len(shape) <= 1:
@@ -134,7 +134,7 @@ class Proof:
             )
         try:
             return rule(view)
-        except (ValueError, IndexError):  # no valid node, or no size that anyone asks for
+        except (ValueError, IndexError):  # an invalid node, or too large a size
             return ()
 
     def _set_types(self, node: ir.Node, types: Iterable[ir.TypeProtocol | None]) -> None:
@@ -161,12 +161,12 @@ class Proof:
         first = shapes[0]
         if first is None or any(shape is None or len(shape) != len(first) for shape in shapes):
             return None
-        # What a branch alone names may be another size in each run of it.
+        # A symbol of a single branch may be another size in each run.
         sizes = zip(*(shape for shape in shapes if shape is not None), strict=True)
         return tuple(each[0] if len(set(each)) == 1 and len(each) > 1 else self.facts.unknown() for each in sizes)
 
     def _of_loop(self, view: View, body: ir.Graph) -> list[Shape | None]:
-        """Return the shapes of the final states; what iterations add up to has none, for there may be none."""
+        """Return the shapes of the final states. Outputs that stack iterations have none: the loop may not run."""
         is_loop = view.node.op_type == "Loop"
         given = list(view.node.inputs[2:] if is_loop else view.node.inputs)
         sequences = 0 if is_loop else view.integer("num_scan_inputs", 0)
@@ -180,7 +180,7 @@ class Proof:
             self.facts.shapes[body.inputs[0]] = ()
         self._give_types(view, body, states, inner, sequences)
         first = [None if value is None else self.facts.shapes.get(value) for value in states]
-        # A state that the body gives back as it came keeps its shape; one that grows has none.
+        # A state has a shape only if the body keeps it.
         for value, shape in zip(inner, first, strict=False):
             if shape is not None:
                 self.facts.shapes[value] = shape

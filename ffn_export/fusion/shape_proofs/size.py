@@ -1,7 +1,7 @@
 """Sizes as polynomials of symbols, such as ``12*batch*seq``.
 
-A symbol is a size that is not known: 0, 1 or any other. Two sizes with the same polynomial are equal for every size
-of their symbols; two with different polynomials may be equal or not.
+A symbol is an unknown size, 0 or more. Two sizes with the same polynomial are equal for all sizes of their symbols. Two
+with different polynomials may be equal or not.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _HIGHEST_DEGREE = 8
 _LARGEST = 2**62
 
 Monomial = tuple[str, ...]
-"""Its symbols in order, each as often as its power; empty for the constant term."""
+"""The symbols of a term in order, each repeated by its power; empty for the constant term."""
 
 
 class TooLargeError(ValueError):
-    """A polynomial has more terms, a higher degree or a larger coefficient than anyone asks for."""
+    """A polynomial has too many terms, or too high a degree or coefficient."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Size:
     """An integer polynomial of symbols that are 0 or more.
 
     Attributes:
-        terms: Each monomial with its coefficient, which is not 0; sorted, the highest degree first.
+        terms: Monomials with their coefficients, which are not 0, sorted with the highest degree first.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -41,20 +41,20 @@ class Size:
 
     @property
     def constant(self) -> int | None:
-        """The number, where it has no symbols."""
+        """The number, or None if the size has symbols."""
         if not self.terms:
             return 0
         return self.terms[0][1] if not self.terms[0][0] else None
 
     @property
     def lower_bound(self) -> int | None:
-        """A number that it is never below, or None where a coefficient is negative."""
+        """A lower bound, or None if a symbol has a negative coefficient."""
         if any(coefficient < 0 for monomial, coefficient in self.terms if monomial):
             return None
         return next((coefficient for monomial, coefficient in self.terms if not monomial), 0)
 
     def is_at_least(self, least: int) -> bool:
-        """Whether it is proven to be ``least`` or more."""
+        """Whether the size is proven to be ``least`` or more."""
         bound = self.lower_bound
         return bound is not None and bound >= least
 
@@ -80,7 +80,7 @@ class Size:
         return _size(found)
 
     def over(self, other: Size) -> Size | None:
-        """Return the polynomial ``q`` with ``self == q * other``, or None where there is none."""
+        """Return the polynomial ``q`` with ``self == q * other``, or None if none exists."""
         if not other.terms:
             return None
         quotient, rest = Size(()), self
@@ -98,12 +98,12 @@ class Size:
         return None
 
     def divided(self, by: int) -> tuple[Size, Size]:
-        """Return ``q`` and ``r`` with ``self == q * by + r``, where no coefficient of ``r`` is negative or ``by``."""
+        """Return ``q`` and ``r`` with ``self == q * by + r``; coefficients of ``r`` are from 0 to ``by - 1``."""
         quotient = _size({monomial: coefficient // by for monomial, coefficient in self.terms})
         return quotient, _size({monomial: coefficient % by for monomial, coefficient in self.terms})
 
     def symbol_and_constant(self) -> tuple[str, int]:
-        """Return ``s`` and ``c`` of ``s + c``; of another polynomial no symbol."""
+        """Return ``s`` and ``c`` of ``s + c``; ``s`` is empty for any other polynomial."""
         (monomial, coefficient), *others = self.terms or (((), 0),)
         is_sum = len(monomial) == coefficient == 1 and not any(symbols for symbols, _ in others)
         return (monomial[0] if is_sum else "", sum(number for _, number in others))

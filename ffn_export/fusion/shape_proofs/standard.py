@@ -1,7 +1,7 @@
-"""Types of outputs, and sizes that are numbers, by the standard's own inference of one node.
+"""Infer output types, and sizes that are numbers, by ONNX's inference of a single node.
 
-It sees the dtypes of a node's inputs, those of their sizes that are numbers, and small constants; no symbols, and
-nothing that a file states of other values.
+It gets the dtypes of the node's inputs, their sizes that are numbers, and small constants. It gets no symbols, and
+nothing that the file states about other values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ffn_export.fusion.shape_proofs.facts import Facts, Shape, View, contents_of
 from ffn_export.fusion.shape_proofs.size import Size
 from ffn_export.fusion.views import is_one_of
 
-# Of ONNX Runtime's operators, those whose results have the dtype of the first input.
+# Operators of ONNX Runtime whose results have the dtype of the first input.
 _TYPED_BY_FIRST = frozenset(
     (
         *("Attention", "BiasAdd", "BiasGelu", "BiasSoftmax", "BiasSplitGelu", "DynamicQuantizeMatMul", "FastGelu"),
@@ -28,7 +28,7 @@ _TYPED_BY_FIRST = frozenset(
 
 
 def inferred(view: View) -> tuple[list[ir.TypeProtocol | None], list[Shape | None]]:
-    """Return the types and shapes of a node's outputs, None for what is not known."""
+    """Return the types and shapes of a node's outputs, None for each that is not known."""
     node, none = view.node, [None] * len(view.node.outputs)
     if is_one_of(node, *_TYPED_BY_FIRST) and (node.domain or not onnx.defs.has(node.op_type)):
         first = view.value(0)
@@ -60,7 +60,7 @@ def _infer(view: View) -> Mapping[str, onnx.TypeProto]:
             {str(value.name): constant for value in given if (constant := _constant(value)) is not None},
             opset_imports=[onnx.helper.make_opsetid("", view.opset)],
         )
-    except Exception as error:  # noqa: BLE001 - a node that the standard has no types for keeps its own
+    except Exception as error:  # noqa: BLE001 - if inference fails, the node keeps its own types
         expose_own(error)
         return {}
     return found
