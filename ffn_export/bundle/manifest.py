@@ -34,7 +34,7 @@ class Manifest:
         target: Fusion target of the graph.
         provider: Execution provider that the bundle was verified on.
         operators_outside_standard: Vendor operators, as ``domain::Operator``.
-        weights_bytes: Size of all initialisers.
+        weights_bytes: Size of all initializers.
         fusion: Sites by kind and status, rules, node counts.
         parity: Verdict, and a summary for each runtime.
         latency: Baseline and medians.

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 
 def constant_tensor(value: ir.Value) -> ir.TensorProtocol | None:
-    """Return the tensor of an initialiser or of a ``Constant`` node, or None.
+    """Return the tensor of an initializer or of a ``Constant`` node, or None.
 
     The onnx-ir function for this renames the tensor of a ``Constant`` node after the value. If the graph is a copy that
     shares tensors with the caller's model, that would modify the caller's model.

@@ -1,6 +1,6 @@
 """External data files of a model, checked before any is opened.
 
-An initialiser can be in an external file, and so can a constant of a node, of a subgraph or of a function. The file
+An initializer can be in an external file, and so can a constant of a node, of a subgraph or of a function. The file
 must be in the model's directory or below, the same rule as in ONNX's checker and ONNX Runtime. A link is followed if
 its target is in there too. If the model itself is a link, the target may also be beside the model's target, since the
 Hugging Face cache consists of links.
@@ -30,7 +30,7 @@ def check(path: Path, proto: onnx.ModelProto, in_memory: Collection[str] = (), *
         path: Path of the model.
         proto: The parsed model.
         in_memory: Names of tensors whose data is in memory, not in the file.
-        may_lack: Whether the files of initialisers may be missing or truncated. Their paths are checked anyway.
+        may_lack: Whether the files of initializers may be missing or truncated. Their paths are checked anyway.
 
     Raises:
         UsageError: If a file lies outside the model's directory, is no regular file, is missing or is too short.
@@ -47,9 +47,9 @@ def check(path: Path, proto: onnx.ModelProto, in_memory: Collection[str] = (), *
 
 
 def read_in(path: Path, proto: onnx.ModelProto) -> None:
-    """Read the external tensors that are not initialisers into the model, after :func:`check`.
+    """Read the external tensors that are not initializers into the model, after :func:`check`.
 
-    Initialisers stay on disk until they are needed. Other tensors are small, and no library finds all of them.
+    Initializers stay on disk until they are needed. Other tensors are small, and no library finds all of them.
     """
     for tensor, is_initializer in _kept_outside(proto):
         if is_initializer:
@@ -113,7 +113,7 @@ def _inside(path: Path, location: str) -> Path:
 
 
 def _kept_outside(proto: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, bool]]:
-    """Yield every external tensor of a model, and whether it is an initialiser."""
+    """Yield every external tensor of a model, and whether it is an initializer."""
     for graph in _graphs(proto):
         for tensor in filter(_is_external, graph.initializer):
             yield tensor, True

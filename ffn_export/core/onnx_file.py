@@ -36,7 +36,7 @@ def load(path: Path | str, in_memory: Collection[str] = ()) -> ir.Model:
 
     Args:
         path: The file.
-        in_memory: Names of initialisers whose external data is not on disk and cannot be read.
+        in_memory: Names of initializers whose external data is not on disk and cannot be read.
 
     Raises:
         UsageError: If the file is missing or is no ONNX model, its graph is not valid, or its external data is
@@ -55,7 +55,7 @@ def read(path: Path | str, in_memory: Collection[str] = (), *, may_lack: bool = 
     Args:
         path: The file.
         in_memory: As for :func:`load`.
-        may_lack: Whether the external files of initialisers may be missing or truncated.
+        may_lack: Whether the external files of initializers may be missing or truncated.
 
     Raises:
         UsageError: If the file is missing or is no ONNX model, or one of its external files is refused or missing.
@@ -106,7 +106,7 @@ def _check_well_formed(path: Path, model: ir.Model) -> None:
 
 
 def weight_bytes(model: ir.Model) -> int:
-    """Return the size of all initialisers, in bytes."""
+    """Return the size of all initializers, in bytes."""
     return sum(value.const_value.nbytes for value in _initializers(model) if value.const_value is not None)
 
 

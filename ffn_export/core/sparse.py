@@ -1,4 +1,4 @@
-"""Convert sparse constants to dense ones: onnx-ir drops sparse initialisers and cannot read sparse Constant nodes."""
+"""Convert sparse constants to dense ones: onnx-ir drops sparse initializers and cannot read sparse Constant nodes."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _attribute_to_input(name: str) -> Callable[[ir.Node, Names], None]:
             return
         array = np.asarray(attribute.as_ints(), np.int64)
         value = node.outputs[0]
-        # A node and no initialiser, because a function body has none.
+        # A node and no initializer, because a function body has none.
         node_name = names.node(f"{node.name or node.op_type}_{name}")
         constant = ir.node("Constant", [], {"value": ir.tensor(array)}, name=node_name)
         constant.outputs[0].name = names.value(f"{value.name}_{name}")

@@ -14,7 +14,7 @@ Values = Sequence[ir.Value | None]
 
 
 class BodyBuilder(Builder):
-    """Writes the nodes of a function body. Constants are nodes, because a body has no initialisers.
+    """Writes the nodes of a function body. Constants are nodes, because a body has no initializers.
 
     Values get dtypes, which ONNX's reference evaluator needs.
     """

@@ -19,7 +19,7 @@ class Builder:
 
     Attributes:
         nodes: Nodes, in the order in which they were written.
-        constants: Constants, to be registered as initialisers.
+        constants: Constants, to be registered as initializers.
     """
 
     def __init__(self) -> None:

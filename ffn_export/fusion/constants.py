@@ -1,6 +1,6 @@
 """Read constants of a graph, and compare them with expected numbers.
 
-A constant is a value that no caller can change. An initialiser that is also a graph input can be overridden, so it is
+A constant is a value that no caller can change. An initializer that is also a graph input can be overridden, so it is
 no constant. A constant equals a number if it is that number rounded to its dtype.
 """
 
@@ -19,7 +19,7 @@ from ffn_export.fusion.memory import remembered
 
 
 def is_constant(value: ir.Value | None) -> bool:
-    """Whether the value is fixed: a Constant node's output, or an initialiser that is not an input."""
+    """Whether the value is fixed: a Constant node's output, or an initializer that is not an input."""
     return _tensor(value) is not None
 
 

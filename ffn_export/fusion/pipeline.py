@@ -27,7 +27,7 @@ from ffn_export.fusion.site_report import report_sites
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.fusion.views import is_read
 
-# Key of onnx-ir for a value's quantisation annotation: the names of initialisers, which nodes need not read.
+# Key of onnx-ir for a value's quantisation annotation: the names of initializers, which nodes need not read.
 _ANNOTATION = "quant_parameter_tensor_names"
 
 
@@ -231,7 +231,7 @@ def _values(model: ir.Model) -> Iterator[ir.Value]:
 
 
 def _remove_unused(model: ir.Model) -> None:
-    """Remove nodes and initialisers that nothing reads. Keep nodes without outputs, which onnx-ir's pass removes."""
+    """Remove nodes and initializers that nothing reads. Keep nodes without outputs, which onnx-ir's pass removes."""
     annotating = {name for value in _values(model) for name in value.meta.get(_ANNOTATION, {}).values()}
     for graph in reversed((model.graph, *model.graph.subgraphs())):  # a subgraph before the graph that it reads from
         for node in reversed(graph):

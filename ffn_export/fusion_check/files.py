@@ -46,7 +46,7 @@ class ModelFiles:
         return self._write(model, frozenset())[0]
 
     def write_without_weights(self, model: ir.Model) -> tuple[Path, dict[str, Array]]:
-        """Write a model; return its path, and the weights that the file only names: initialiser -> array.
+        """Write a model; return its path, and the weights that the file only names: initializer -> array.
 
         A session without optimiser takes weights of the main graph from memory, in a dtype of NumPy's or bfloat16. All
         other weights are in the file. The arrays live as long as this object.

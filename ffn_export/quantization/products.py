@@ -22,7 +22,7 @@ class Product:
 
     Attributes:
         node: The ``MatMul`` or ``Gemm``.
-        weight: The initialiser, ``[d_in, d_out]``, or ``[d_out, d_in]`` if ``turned``.
+        weight: The initializer, ``[d_in, d_out]``, or ``[d_out, d_in]`` if ``turned``.
         turned: Whether the product reads the weight transposed.
         bias: The row that a ``Gemm`` adds; None without one.
         adds: Whether the third input of a ``Gemm`` is not a bias row, such as a sum of other products.
@@ -83,13 +83,13 @@ def _is_product(node: ir.Node) -> bool:
 
 
 def _has_weights(node: ir.Node) -> bool:
-    """Whether a product's second operand is an initialiser, or computed from constants alone."""
+    """Whether a product's second operand is an initializer, or computed from constants alone."""
     weight = input_at(node, 1)
     return weight is not None and (weight.is_initializer() or is_fixed(weight))
 
 
 def _matrix(node: ir.Node) -> ir.Value | None:
-    """Return the matrix of a product if it is an initialiser with data and two axes."""
+    """Return the matrix of a product if it is an initializer with data and two axes."""
     weight = input_at(node, 1)
     if weight is None or not weight.is_initializer() or weight.const_value is None or weight.shape is None:
         return None

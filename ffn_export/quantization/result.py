@@ -13,9 +13,9 @@ class QuantizedWeight:
     """A matrix that is stored in fewer bits.
 
     Attributes:
-        name: Name of the original initialiser.
+        name: Name of the original initializer.
         shape: ``(d_in, d_out)``.
-        bytes_before: Size of the original initialiser; 0 if it stays because something else reads it too.
+        bytes_before: Size of the original initializer; 0 if it stays because something else reads it too.
         bytes_after: Size of the packed numbers and of the scale for each block.
         relative_l2: L2 norm of the rounding error over the L2 norm of the matrix.
         nodes: Names of the products that read the matrix.

@@ -44,7 +44,7 @@ def test_what_does_nothing_is_taken_away() -> None:
 
 
 def test_two_pairs_of_bounds_of_one_input_and_a_value_called_as_a_bound() -> None:
-    """onnxscript's rules for them give two initialisers one name, and the graph reads one that is not there."""
+    """onnxscript's rules for them give two initializers one name, and the graph reads one that is not there."""
     bounds = {name: nn.Buffer(torch.tensor(value)) for name, value in zip("abcd", (-1.0, 1.0, -2.0, 2.0), strict=True)}
 
     def clipped(self: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -39,14 +39,14 @@ def model(
     domains: Sequence[str] = (),
     functions: str = "",
 ) -> ir.Model:
-    """Parse a model; ``constants`` are initialisers: ``float half = {0.5}``."""
+    """Parse a model; ``constants`` are initializers: ``float half = {0.5}``."""
     imports = ", ".join([f'"" : {opset}', *(f'"{domain}" : 1' for domain in domains)])
     text = f"<ir_version: 10, opset_import: [{imports}]> g ({inputs}) => ({outputs}) <{constants}> {{ {body} }}"
     return ir.from_proto(onnx.parser.parse_model(text + functions))
 
 
 def cast(of: ir.Model, dtype: ir.DataType) -> ir.Model:
-    """Make a float32 model one of another dtype, its initialisers rounded to it."""
+    """Make a float32 model one of another dtype, its initializers rounded to it."""
     for value in (*of.graph.inputs, *of.graph.outputs, *of.graph.initializers.values()):
         if value.dtype != ir.DataType.FLOAT:
             continue

@@ -1,4 +1,4 @@
-"""Files of IR version 3: their initialisers are inputs, and constants all the same."""
+"""Files of IR version 3: their initializers are inputs, and constants all the same."""
 
 from __future__ import annotations
 

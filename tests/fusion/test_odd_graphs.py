@@ -169,7 +169,7 @@ ROWS = "float[8] w = {1,2,3,4,5,6,7,8}, float[8] b = {8,7,6,5,4,3,2,1}"
 @pytest.mark.parametrize("opset", [9, 10, 11])
 @pytest.mark.parametrize("ir_version", [3, 4])
 def test_a_norm_of_an_old_exporter_which_writes_numbers_as_nodes(opset: int, ir_version: int) -> None:
-    """Of an IR version of 3, every initialiser is an input; it is 4 that lets a rule write others."""
+    """Of an IR version of 3, every initializer is an input; it is 4 that lets a rule write others."""
     of = model(
         "two = Constant<value = float {2}>() eps = Constant<value = float {1e-5}>() "
         "w = Constant<value = float[8] {1,2,3,4,5,6,7,8}>() b = Constant<value = float[8] {8,7,6,5,4,3,2,1}>() "

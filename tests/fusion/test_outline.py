@@ -31,7 +31,7 @@ GATED = "p = MatMul(x, w) s = Sigmoid(p) h = Mul(p, s) q = MatMul(x, g) k = Mul(
 
 
 def constants() -> str:
-    """Write the weights as initialisers in text."""
+    """Write the weights as initializers in text."""
     draw = np.random.default_rng(5)
 
     def one(name: str, sizes: tuple[int, ...]) -> str:

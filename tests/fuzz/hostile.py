@@ -47,12 +47,12 @@ def function(name: str, nodes: Sequence[onnx.NodeProto]) -> onnx.FunctionProto:
 
 
 def number(name: str, value: object, dtype: type = np.float32) -> onnx.TensorProto:
-    """Return an initialiser."""
+    """Return an initializer."""
     return numpy_helper.from_array(np.asarray(value, dtype), name)
 
 
 def sizes(name: str, *value: int) -> onnx.TensorProto:
-    """Return an initialiser of integers."""
+    """Return an initializer of integers."""
     return number(name, value, np.int64)
 
 
@@ -377,7 +377,7 @@ def slow_product() -> onnx.ModelProto:
 
 @recipe
 def huge_declared_initializer() -> onnx.ModelProto:
-    """An initialiser that declares 10^12 elements and holds none."""
+    """An initializer that declares 10^12 elements and holds none."""
     return _used([helper.make_node("Add", ["r", "w"], ["y"])], TensorProto(name="w", data_type=FLOAT, dims=[_HUGE, 8]))
 
 
@@ -390,21 +390,21 @@ def huge_declared_raw() -> onnx.ModelProto:
 
 @recipe
 def negative_declared_initializer() -> onnx.ModelProto:
-    """An initialiser of a negative size."""
+    """An initializer of a negative size."""
     tensor = TensorProto(name="w", data_type=FLOAT, dims=[-(2**62), 8], raw_data=b"\0\0\0\0")
     return _used([helper.make_node("Add", ["r", "w"], ["y"])], tensor)
 
 
 @recipe
 def overflowing_declared_initializer() -> onnx.ModelProto:
-    """An initialiser whose size overflows 64 bits to a small number."""
+    """An initializer whose size overflows 64 bits to a small number."""
     tensor = TensorProto(name="w", data_type=FLOAT, dims=[2**62, 2**62, 4], raw_data=b"\0\0\0\0")
     return _used([helper.make_node("Add", ["r", "w"], ["y"])], tensor)
 
 
 @recipe
 def huge_sparse_initializer() -> onnx.ModelProto:
-    """A sparse initialiser of 10^12 elements of which one is kept."""
+    """A sparse initializer of 10^12 elements of which one is kept."""
     values = numpy_helper.from_array(np.ones(1, np.float32), "w")
     indices = numpy_helper.from_array(np.zeros(1, np.int64), "w_indices")
     model = _used([helper.make_node("Add", ["r", "w"], ["y"])])

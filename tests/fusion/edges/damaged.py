@@ -54,7 +54,7 @@ def _constants() -> Iterator[Edge]:
     yield changed(base, none, "constant-without-a-value")
     yield changed(base, two, "constant-with-two-values")
 
-    def sparse_initialiser(proto: onnx.ModelProto) -> None:
+    def sparse_initializer(proto: onnx.ModelProto) -> None:
         values = numpy_helper.from_array(np.array([1.5, 2.5], np.float32), "scale")
         indices = numpy_helper.from_array(np.array([1, 3], np.int64), "i")
         kept = [i for i in proto.graph.initializer if i.name != "scale"]
@@ -62,11 +62,11 @@ def _constants() -> Iterator[Edge]:
         proto.graph.initializer.extend(kept)
         proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [8]))
 
-    yield changed(edge("s", layer_norm("x", "y"), CONSTANTS, opset=20), sparse_initialiser, "sparse-initialiser")
+    yield changed(edge("s", layer_norm("x", "y"), CONSTANTS, opset=20), sparse_initializer, "sparse-initializer")
     yield changed(
         edge("s", "k = Mul(x, scale) " + gelu("k", "y"), CONSTANTS, opset=20),
-        sparse_initialiser,
-        "sparse-initialiser-beside",
+        sparse_initializer,
+        "sparse-initializer-beside",
     )
 
     def raw(proto: onnx.ModelProto) -> None:
@@ -88,8 +88,8 @@ def _constants() -> Iterator[Edge]:
         next(i for i in proto.graph.initializer if i.name == "b1").ClearField("float_data")
 
     base = edge("base", LAYER, CONSTANTS, opset=20)
-    yield changed(base, raw, "initialisers-raw")
-    yield changed(base, short, "initialiser-without-data")
+    yield changed(base, raw, "initializers-raw")
+    yield changed(base, short, "initializer-without-data")
     transposed = edge(
         "t",
         "w = Transpose(w2) m = MatMul(x, w) a = Add(m, b1) "
@@ -98,7 +98,7 @@ def _constants() -> Iterator[Edge]:
         CONSTANTS,
         opset=20,
     )
-    yield changed(transposed, raw, "initialisers-transposed")
+    yield changed(transposed, raw, "initializers-transposed")
     missing_scale = edge(
         "m", layer_norm("x", "y") + " z = MatMul(y, w1)", CONSTANTS, opset=20, outputs="float[batch,seq,16] z"
     )

@@ -54,7 +54,7 @@ def edge(name: str, body: str, constants: str = "", *, fused: str | None = None,
     """Write an edge in ONNX's text form.
 
     ``fused`` names operators, apart by blanks; ``dtype`` is what float32 becomes, and ``dtypes`` that of single
-    initialisers.
+    initializers.
     """
     scale = options.pop("scale", 1.0)
     dtype, dtypes = options.pop("dtype", None), options.pop("dtypes", {})

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def tensor(name: str, *sizes: int, kind: str = "float", values: Sequence[float] | None = None) -> str:
-    """Write an initialiser, drawn from its name where it is not given."""
+    """Write an initializer, drawn from its name where it is not given."""
     count = int(np.prod(sizes)) if sizes else 1
     if values is None:
         draw = np.random.default_rng(sum(map(ord, name)) + count)
@@ -18,7 +18,7 @@ def tensor(name: str, *sizes: int, kind: str = "float", values: Sequence[float] 
 
 
 def both(*parts: str) -> str:
-    """Join initialisers."""
+    """Join initializers."""
     return ", ".join(part for part in parts if part)
 
 

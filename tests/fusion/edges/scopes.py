@@ -77,8 +77,8 @@ def _subgraphs() -> Iterator[Edge]:
     yield edge("if-in-if", nested % gelu("x", "l"), CONSTANTS, inputs=FLAG, opset=20)
     yield edge("if-in-if-rms", nested % rms("x", "l"), CONSTANTS, inputs=FLAG, opset=20)
     own = "y = If(c) <then_branch = t () => (float[b,s,8] k) <float[8] scale = {1,2,3,4,5,6,7,8}> { %s }, else_branch = e () => (float[b,s,8] p) { p = Neg(x) }>"
-    yield edge("if-own-initialiser", own % rms("x", "k"), ERF, inputs=FLAG, opset=20)
-    yield edge("if-shadowed-initialiser", own % rms("x", "k"), CONSTANTS, inputs=FLAG, opset=20)
+    yield edge("if-own-initializer", own % rms("x", "k"), ERF, inputs=FLAG, opset=20)
+    yield edge("if-shadowed-initializer", own % rms("x", "k"), CONSTANTS, inputs=FLAG, opset=20)
     yield edge(
         "if-shadowed-through-identity",
         "w = Identity(scale) " + (own % "u = Mul(x, scale) k = Mul(u, w)"),

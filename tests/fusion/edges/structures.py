@@ -166,11 +166,11 @@ def _values() -> Iterator[Edge]:
             )
     yield edge("input-is-output", gelu("x", "y"), ERF, outputs="float[batch,seq,8] y, float[batch,seq,8] x", opset=20)
     yield edge("output-twice", gelu("x", "y"), ERF, outputs="float[batch,seq,8] y, float[batch,seq,8] y", opset=20)
-    yield edge("initialiser-is-output", gelu("x", "y"), ERF, outputs="float[batch,seq,8] y, float half", opset=20)
+    yield edge("initializer-is-output", gelu("x", "y"), ERF, outputs="float[batch,seq,8] y, float half", opset=20)
     yield edge("input-unread", gelu("x", "y"), ERF, inputs="float[batch,seq,8] x, float[3] z", opset=20)
     yield edge("node-unread", gelu("x", "y") + " z = Neg(y)", ERF, opset=20)
     yield edge("unread-reader-of-a-piece", gelu("x", "y") + " z = Neg(ga)", ERF, opset=20)
-    yield edge("initialiser-unread", gelu("x", "y"), both(ERF, tensor("nobody", 8)), opset=20)
+    yield edge("initializer-unread", gelu("x", "y"), both(ERF, tensor("nobody", 8)), opset=20)
     yield edge("same-node-twice", "a = Sigmoid(x) b = Sigmoid(x) c = Mul(x, a) d = Mul(x, b) y = Add(c, d)", opset=20)
     yield edge(
         "random",

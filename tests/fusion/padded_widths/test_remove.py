@@ -40,7 +40,7 @@ def test_a_file_is_again_what_it_was_to_the_last_bit(body: str, widths: tuple[in
     assert shapes.items() <= {v.name: v.shape for node in expected.graph for v in node.outputs}.items()
     for name, value in expected.graph.initializers.items():
         if body is NAMED_HALVES and value.dtype == ir.DataType.INT64:
-            continue  # a Constant node, and an initialiser here
+            continue  # a Constant node, and an initializer here
         again = fused.graph.initializers[name].const_value
         assert again is not None
         assert value.const_value is not None

@@ -52,7 +52,7 @@ class Drawing:
         return self.constant(np.asarray(numbers, np.int64))
 
     def constant(self, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> str:
-        """Add a constant, as an initialiser or a node."""
+        """Add a constant, as an initializer or a node."""
         name = f"c{next(self._names)}"
         tensor = onnx.numpy_helper.from_array(array, name)
         if self.rng.random() < 0.5:

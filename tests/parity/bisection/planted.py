@@ -17,7 +17,7 @@ _ORDERED = {"Sub", "Div", "MatMul"}
 
 
 def wrong_weight(model: ir.Model, node: ir.Node) -> ir.Node | None:
-    """Another number in the last initialiser that the node reads; the others who read it keep the right one."""
+    """Another number in the last initializer that the node reads; the others who read it keep the right one."""
     place, value = next(
         ((i, v) for i, v in reversed(list(enumerate(node.inputs))) if v is not None and _floats(v)), (0, None)
     )

@@ -1,4 +1,4 @@
-"""Which initialisers are taken for which parameters."""
+"""Which initializers are taken for which parameters."""
 
 from __future__ import annotations
 

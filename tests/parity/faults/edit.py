@@ -1,4 +1,4 @@
-"""Editing a graph: find nodes and weights, put nodes behind a value, change initialisers."""
+"""Editing a graph: find nodes and weights, put nodes behind a value, change initializers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Editor:
         return node
 
     def weight(self, array: Array) -> ir.Value:
-        """Add an initialiser."""
+        """Add an initializer."""
         names = (f"planted_weight_{number}" for number in count())
         name = next(name for name in names if name not in self.graph.initializers)
         value = ir.Value(name=name, const_value=ir.tensor(array, name=name))
@@ -109,14 +109,14 @@ def output_of(model: ir.Model) -> ir.Value:
 
 
 def array_of(value: ir.Value | None) -> Array:
-    """Return the numbers of an initialiser."""
+    """Return the numbers of an initializer."""
     assert value is not None
     assert value.const_value is not None
     return value.const_value.numpy().copy()
 
 
 def stored(value: ir.Value, array: Array) -> None:
-    """Give an initialiser other numbers."""
+    """Give an initializer other numbers."""
     value.const_value = ir.tensor(array, name=value.name)
 
 
@@ -127,12 +127,12 @@ def matrices(model: ir.Model) -> list[ir.Value]:
 
 
 def largest(model: ir.Model) -> ir.Value:
-    """Return the largest initialiser."""
+    """Return the largest initializer."""
     return max(model.graph.initializers.values(), key=lambda value: value.const_value.size if value.const_value else 0)
 
 
 def bias_of(node: ir.Node) -> ir.Value:
-    """Return the initialiser that an Add adds."""
+    """Return the initializer that an Add adds."""
     return next(value for value in node.inputs if value is not None and value.is_initializer())
 
 

@@ -27,7 +27,7 @@ Detector = Literal[
 DETECTORS: Mapping[Detector, str] = {
     "interface": "inputs, outputs, axes and dtypes of the graph against the SPEC",
     "formula": "epsilons of norms and kinds of GELU against those that the module computes with",
-    "weights": "initialisers against the parameters that they are traced to",
+    "weights": "initializers against the parameters that they are traced to",
     "bound": "error of an output against the oracle, over what PyTorch's own error allows",
     "non-finite": "NaN or infinity where neither the oracle nor PyTorch has it, or the other way",
     "shape": "an output that is missing, or has another shape or dtype",

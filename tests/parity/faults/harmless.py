@@ -24,7 +24,7 @@ from tests.parity.faults.edit import (
 
 
 def _overridable(model: ir.Model) -> None:
-    """List the initialisers as inputs too, as exporters did before IR version 4."""
+    """List the initializers as inputs too, as exporters did before IR version 4."""
     model.graph.inputs.extend(model.graph.initializers.values())
 
 
@@ -109,8 +109,8 @@ def _written(operator: str, change: Callable[[Editor, Sequence[ir.Value]], ir.Va
 
 
 HARMLESS: tuple[tuple[str, str, Callable[[ir.Model], None]], ...] = (
-    ("initialisers that a caller may override", "post_norm", _overridable),
-    ("initialisers of other names", "post_norm", _renamed),
+    ("initializers that a caller may override", "post_norm", _overridable),
+    ("initializers of other names", "post_norm", _renamed),
     ("axes of other names", "relu", _axes_renamed),
     ("matrices stored transposed", "pre_norm", _stored_transposed),
     ("hidden units in another order", "relu", _units_permuted),

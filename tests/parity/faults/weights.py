@@ -1,4 +1,4 @@
-"""Wrong numbers in initialisers: what a conversion script, a wrong checkpoint or a pruning pass leaves."""
+"""Wrong numbers in initializers: what a conversion script, a wrong checkpoint or a pruning pass leaves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRESETS = ("bert-ffn", "llama-ffn", "numpy-ffn")
 
 
 def one_weight(model: ir.Model, change: Callable[[float], float], index: int = 0) -> None:
-    """Change one element of the largest initialiser; ``index`` counts from its largest magnitude down."""
+    """Change one element of the largest initializer; ``index`` counts from its largest magnitude down."""
     value = largest(model)
     array = array_of(value)
     flat = array.reshape(-1)
@@ -30,7 +30,7 @@ def scaled_weight(factor: float, index: int = 0) -> Callable[[ir.Model], None]:
 
 
 def nan_weight(model: ir.Model) -> None:
-    """Put a NaN into the largest initialiser."""
+    """Put a NaN into the largest initializer."""
     one_weight(model, lambda weight: float("nan"))
 
 
@@ -41,13 +41,13 @@ def matrix(model: ir.Model, change: Callable[[Array], Array], index: int = 0) ->
 
 
 def named(model: ir.Model, name: str, change: Callable[[Array], Array]) -> None:
-    """Change an initialiser by name."""
+    """Change an initializer by name."""
     value = model.graph.initializers[name]
     stored(value, change(array_of(value)))
 
 
 def exchanged(one: str, other: str) -> Callable[[ir.Model], None]:
-    """Exchange two initialisers."""
+    """Exchange two initializers."""
 
     def plant(model: ir.Model) -> None:
         first, second = (array_of(model.graph.initializers[name]) for name in (one, other))
@@ -119,7 +119,7 @@ def _untied(model: ir.Model) -> None:
 
 
 def _as_constants(model: ir.Model) -> None:
-    """Write every initialiser as a ``Constant`` node."""
+    """Write every initializer as a ``Constant`` node."""
     for value in list(model.graph.initializers.values()):
         node = ir.node("Constant", [], {"value": ir.Tensor(array_of(value), name=value.name)})
         model.graph.insert_before(model.graph[0], node)
@@ -130,7 +130,7 @@ def _as_constants(model: ir.Model) -> None:
 
 
 def _in_constant(name: str, change: Callable[[Array], Array]) -> Callable[[ir.Model], None]:
-    """Change a constant that is a ``Constant`` node and no initialiser."""
+    """Change a constant that is a ``Constant`` node and no initializer."""
 
     def plant(model: ir.Model) -> None:
         named(model, name, change)

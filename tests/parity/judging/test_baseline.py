@@ -50,7 +50,7 @@ def lines(old: ParityResult, new: ParityResult) -> tuple[str, ...]:
 def test_the_same_result_is_no_regression() -> None:
     found = compare(result(case(2.0)), result(case(2.0)))
     assert found.passed
-    assert found.compared == 2  # a case and an initialiser
+    assert found.compared == 2  # a case and an initializer
     assert found.notes == ()
 
 
