@@ -218,7 +218,7 @@ def test_the_same_bytes_from_another_directory_and_process(tmp_path: Path) -> No
         (directory / "model_code.py").write_text(_MODEL_CODE)
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", _EXPORT, "model.onnx"]
-        subprocess.run(command, cwd=directory, env=environment, check=True, timeout=120)
+        subprocess.run(command, cwd=directory, env=environment, check=True, timeout=600)
         files.append((directory / "model.onnx").read_bytes())
     assert files[0] == files[1]
     for path in (tmp_path, ROOT, Path(sys.prefix), Path(torch.__file__).parent, Path.home()):

@@ -116,6 +116,11 @@ def _is_less(facts: Facts, a: Size, b: Size) -> Size | None:
     return ONE if facts.is_at_least(b - a, 1) else ZERO if facts.is_at_least(a - b, 0) else None
 
 
+def _negated(view: View) -> Contents | None:
+    x = view.contents()
+    return None if x is None else tuple(None if each is None else -each for each in x)
+
+
 def _not(view: View) -> Contents | None:
     x = view.contents()
     return None if x is None else tuple(None if each is None else ONE - each for each in x)
@@ -165,6 +170,7 @@ CONTENTS: Mapping[str, Callable[[View], Contents | None]] = {
     "Min": _pairwise(Facts.smaller),
     "Equal": _pairwise(_is_equal),
     "Less": _pairwise(_is_less),
+    "Neg": _negated,
     "Not": _not,
     "Where": _chosen,
     "ReduceProd": _product_of_all,
