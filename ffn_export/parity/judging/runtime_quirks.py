@@ -9,7 +9,8 @@ Measured for OpenVINO 2026.4 and tract 0.23 on an x86-64 CPU:
   (``apx-ffn``) and up to 3.08 times with tract (``numpy-ffn``).
 
 On any runtime, operators that round their input to 8-bit integers cannot represent NaN. In ONNX Runtime, recurrences,
-ReduceMax and ReduceMin ignore NaN.
+ReduceMax and ReduceMin ignore NaN. TopK and Sign treat NaN otherwise than PyTorch: the standard does not order it.
+CumSum adds in order.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # reports import this module and must not import onnx_ir
 SUMS_IN_ORDER = "sums in order"
 DROPS_NAN = "drops NaN"
 FLUSHES_DENORMALS = "flushes denormals"
+ORDERS_NAN = "orders NaN"
 EMPTY_TENSORS = "empty tensors"
 
 # Caveat -> meaning, and caveat -> kinds of values that it explains errors on; None means all kinds.
@@ -30,12 +32,14 @@ MEANING: Mapping[str, str] = {
     SUMS_IN_ORDER: "adds the products of a row one after the other",
     DROPS_NAN: "gives a number for NaN",
     FLUSHES_DENORMALS: "takes denormal numbers for 0",
+    ORDERS_NAN: "selects and signs NaN otherwise than PyTorch",
     EMPTY_TENSORS: "treats empty tensors otherwise than ONNX's reference evaluator, with which this graph is right",
 }
 _VALUES: Mapping[str, frozenset[str] | None] = {
     SUMS_IN_ORDER: None,
     DROPS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
     FLUSHES_DENORMALS: frozenset({"denormal"}),
+    ORDERS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
     EMPTY_TENSORS: None,
 }
 _KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -45,12 +49,20 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 
 
 _TO_INTEGERS = frozenset({"::QuantizeLinear", "::DynamicQuantizeLinear", "com.microsoft::DynamicQuantizeMatMul"})
+_SELECTING = frozenset({"::Sign", "::TopK"})
 _PASSING_OVER = frozenset({"::GRU", "::LSTM", "::RNN", "::ReduceMax", "::ReduceMin"})
 
 
 def of_operators(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
     """Return the caveats of a graph's operators."""
-    return (DROPS_NAN,) if any(map(_drops_nan, nodes)) else ()
+    nodes = tuple(nodes)
+    names = {f"{node.domain}::{node.op_type}" for node in nodes}
+    found = {
+        DROPS_NAN: any(map(_drops_nan, nodes)),
+        ORDERS_NAN: bool(names & _SELECTING),
+        SUMS_IN_ORDER: "::CumSum" in names,
+    }
+    return tuple(caveat for caveat, applies in found.items() if applies)
 
 
 def _drops_nan(node: ir.Node) -> bool:

@@ -13,7 +13,7 @@ from ffn_export.parity.judging.measures import (
     UntracedConstant,
     WeightMetrics,
 )
-from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, SUMS_IN_ORDER
+from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN, SUMS_IN_ORDER
 from ffn_export.parity.judging.tolerances import Tolerances, allowed_ulps, explained_ulps
 
 # Largest growth of a flushed input in a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
@@ -79,10 +79,10 @@ def output_failure(
     """
     if metrics.problem is not None:
         return f"{metrics.output}: {metrics.problem}"
-    if metrics.unexpected:
+    if metrics.unexpected and ORDERS_NAN not in caveats:
         where = f"elements are NaN or infinite in one of runtime and oracle, first at {list(metrics.unexpected_index)}"
         return f"{metrics.output}: {metrics.unexpected} {where}"
-    if metrics.dropped and DROPS_NAN not in caveats:
+    if metrics.dropped and not {DROPS_NAN, ORDERS_NAN} & set(caveats):
         return f"{metrics.output}: {metrics.dropped} elements are not the NaN or infinity of oracle and PyTorch"
     # Comparisons are written so that NaN fails.
     if factor(metrics, tolerances) <= 1:
@@ -124,8 +124,9 @@ def _outside(metrics: OutputMetrics, error: Error, most: float) -> str:
 
 def differs_in_size(metrics: OutputMetrics, caveats: Collection[str] = ()) -> bool:
     """Whether an output can be compared and every NaN and infinity is as expected."""
-    lost = metrics.dropped and DROPS_NAN not in caveats
-    return metrics.problem is None and not metrics.unexpected and not lost
+    orders = ORDERS_NAN in caveats
+    lost = metrics.dropped and DROPS_NAN not in caveats and not orders
+    return metrics.problem is None and not (metrics.unexpected and not orders) and not lost
 
 
 def limit(

@@ -1,15 +1,25 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ffn_export.parity.judging.measures import OutputMetrics
+from ffn_export.parity.judging.measures import Deviation, OutputMetrics
 from ffn_export.parity.judging.metrics import compare, unit_in_the_last_place
-from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, SUMS_IN_ORDER, caveats
+from ffn_export.parity.judging.runtime_quirks import (
+    DROPS_NAN,
+    FLUSHES_DENORMALS,
+    ORDERS_NAN,
+    SUMS_IN_ORDER,
+    caveats,
+    of_operators,
+)
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances, allowed_ulps
 from ffn_export.parity.judging.verdict import output_failure
+from tests.fusion.graphs import model
 
 ORACLE = np.array([[1.0, -4.0], [2.0, 0.5]])
 BASELINE = ORACLE.astype(np.float32)
@@ -250,3 +260,26 @@ def test_caveats_are_of_a_runtime_and_of_values() -> None:
     assert caveats("openvino", "normal") == (SUMS_IN_ORDER,)
     assert caveats("tract", "denormal") == (SUMS_IN_ORDER, FLUSHES_DENORMALS)
     assert caveats("tract", "infinite") == (SUMS_IN_ORDER, DROPS_NAN)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = Sign(x)", {ORDERS_NAN}),
+        ("y = CumSum(x, one)", {SUMS_IN_ORDER}),
+        ("y = ReduceMax<keepdims = 1>(x)", {DROPS_NAN}),
+        ("y = Relu(x)", set()),
+    ],
+)
+def test_caveats_of_operators(body: str, expected: set[str]) -> None:
+    of = model(body, "int64 one = {1}", outputs="float[] y")
+    assert set(of_operators(of.graph)) == expected
+
+
+def test_nan_that_is_ordered_otherwise_explains_nothing_else() -> None:
+    moved = OutputMetrics("y", "float32", 1.0, unexpected=2, unexpected_index=(0,))
+    assert output_failure(moved, Tolerances()) is not None
+    assert output_failure(moved, Tolerances(), caveats=[ORDERS_NAN]) is None
+    wrong = replace(moved, actual=Deviation(max_abs=1.0, ulps=1e6), settled_ulps=1e6)
+    assert output_failure(wrong, Tolerances(), caveats=[ORDERS_NAN]) is not None
+    assert caveats("ort-cpu", "normal", (ORDERS_NAN,)) == ()
