@@ -196,7 +196,7 @@ def test_the_users_arrays_are_traced_with() -> None:
 
 _EXPORT = """
 import sys
-from ffn_export.exporter import onnx_file
+from ffn_export.core import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import resolve
 source = resolve("model_code:make", ["x:float32[batch,seq,16]"], seed=3)
