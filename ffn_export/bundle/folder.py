@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from ffn_export.bundle.build import Build
 from ffn_export.bundle.describe import summarise_parity
 from ffn_export.bundle.manifest import MANIFEST
 from ffn_export.core import plain_file
+from ffn_export.core.plain_data import PlainData
 from ffn_export.errors import UsageError
 from ffn_export.parity.judging.result import ParityResult
 
@@ -18,7 +19,7 @@ INDEX = "index.json"
 
 
 @dataclass(frozen=True)
-class IndexEntry:
+class IndexEntry(PlainData):
     """One bundle of the index, or one that could not be built.
 
     Attributes:
@@ -51,10 +52,6 @@ class IndexEntry:
     operators_outside_standard: tuple[str, ...] = ()
     bytes: int | None = None
     ratio: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
 
 
 def bundles_in(folder: Path) -> list[Path]:

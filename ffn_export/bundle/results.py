@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ffn_export.bundle.describe import describe_source
 from ffn_export.bundle.stored import LATENCY, PARITY, Result, parsed
 from ffn_export.core import plain_file
 from ffn_export.core.json_text import json_text
+from ffn_export.core.plain_data import PlainData
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
@@ -97,12 +97,8 @@ def _inputs(source: Source) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Sites:
+class _Sites(PlainData):
     sites: tuple[SiteGraph, ...]
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> _Sites:
-        return cls(tuple(map(SiteGraph.from_dict, data["sites"])))
 
 
 def _read(path: Path, kind: type[Result]) -> Result | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from ffn_export.core.plain_data import PlainData
 
 Kind = Literal["failure", "error", "missing", "latency"]
 
@@ -29,7 +31,7 @@ class Regression:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(PlainData):
     """Comparison of a result with a baseline.
 
     Attributes:
@@ -56,12 +58,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with the verdict."""
-        return {**asdict(self), "passed": self.passed, "failures": list(self.failures)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
-        """Restore from the data of :meth:`to_dict`; the verdict is derived again."""
-        return cls(data["compared"], tuple(Regression(**each) for each in data["regressions"]), tuple(data["notes"]))
+        return {**super().to_dict(), "passed": self.passed, "failures": list(self.failures)}
 
 
 def together(parts: Iterable[Comparison]) -> Comparison:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ffn_export.core.plain_data import PlainData
 
 SiteKind = Literal["feed_forward", "norm", "residual_norm"]
 SiteStatus = Literal["fused", "kept", "refused", "rolled_back"]
@@ -70,17 +72,12 @@ class Check:
     runtime: str | None = None
     sizes: tuple[Mapping[str, int], ...] = ()
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Check:
-        """Read the data of :meth:`FusionReport.to_dict`."""
-        return cls(**{**data, "sizes": tuple(data["sizes"])})
-
 
 NOT_ASKED_FOR = Check(reason="it was not asked for")
 
 
 @dataclass(frozen=True)
-class FusionReport:
+class FusionReport(PlainData):
     """All sites of a model, the rules that were applied, and the node counts.
 
     Attributes:
@@ -101,6 +98,11 @@ class FusionReport:
     check: Check = NOT_ASKED_FOR
     problem: str | None = None
 
+    def __post_init__(self) -> None:
+        for counts in (self.nodes, self.opset):
+            if counts and set(counts) != {"before", "after"}:
+                raise ValueError(f"counts before and after are named {', '.join(counts)}")
+
     def count(self, kind: SiteKind, status: SiteStatus = "fused") -> int:
         """Return how many sites of a kind have a status."""
         return sum(site.kind == kind and site.status == status for site in self.sites)
@@ -110,30 +112,3 @@ class FusionReport:
         lines = [] if self.problem is None else [self.problem]
         lines += [f"{s.id} {s.status}: {s.form}{f' ({s.reason})' if s.reason else ''}" for s in self.sites]
         return "\n".join(lines) or "no feed-forward, norm or residual + norm was found"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        data = asdict(self)
-        data["sites"], data["check"]["sizes"] = list(data["sites"]), list(data["check"]["sizes"])
-        return data
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> FusionReport:
-        """Read the data of :meth:`to_dict`.
-
-        Raises:
-            ValueError: If counts are not named ``before`` and ``after``.
-        """
-        for counts in (data["nodes"], data["opset"]):
-            if counts and set(counts) != {"before", "after"}:
-                raise ValueError(f"counts before and after are named {', '.join(counts)}")
-        return cls(
-            target=data["target"],
-            sites=tuple(Site(**site) for site in data["sites"]),
-            rules=dict(data["rules"]),
-            nodes=dict(data["nodes"]),
-            opset=dict(data["opset"]),
-            # Reports of earlier versions have no check.
-            check=Check.from_dict(data["check"]) if "check" in data else Check(reason="it was not recorded"),
-            problem=data.get("problem"),
-        )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from ffn_export.core.plain_data import PlainData
 
 WeightStatus = Literal["equal", "changed", "only in A", "only in B", "not compared"]
 STATUSES: tuple[WeightStatus, ...] = ("equal", "changed", "only in A", "only in B", "not compared")
@@ -69,7 +71,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(PlainData):
     """A comparison of two models.
 
     Attributes:
@@ -99,24 +101,4 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with the verdict."""
-        return {**asdict(self), "differs": self.differs}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Difference:
-        """Read what :meth:`to_dict` wrote."""
-        return cls(
-            _side(data["a"]),
-            _side(data["b"]),
-            tuple(_pair(pair) for pair in data["weights"]),
-            data["same_wiring"],
-        )
-
-
-def _side(data: Mapping[str, Any]) -> Side:
-    return Side(**{**data, "inputs": tuple(data["inputs"]), "outputs": tuple(data["outputs"])})
-
-
-def _pair(data: Mapping[str, Any]) -> WeightPair:
-    # JSON has no NaN or infinity, so they are stored as strings.
-    relative = data["max_relative"]
-    return WeightPair(**{**data, "max_relative": None if relative is None else float(relative)})
+        return {**super().to_dict(), "differs": self.differs}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
+from ffn_export.core.plain_data import PlainData
 from ffn_export.fusion.report import SiteKind, SiteStatus
 
 
@@ -65,7 +66,7 @@ class InspectedSite:
 
 
 @dataclass(frozen=True)
-class Inspection:
+class Inspection(PlainData):
     """Everything that an inspection reads from a model.
 
     Attributes:
@@ -107,20 +108,4 @@ class Inspection:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with the sum of the parts."""
-        return {**asdict(self), "weights_bytes": self.weights_bytes}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Inspection:
-        """Read what :meth:`to_dict` wrote."""
-        return cls(
-            **{
-                **{key: value for key, value in data.items() if key != "weights_bytes"},
-                "inputs": tuple(data["inputs"]),
-                "outputs": tuple(data["outputs"]),
-                "outside_standard": tuple(data["outside_standard"]),
-                "parts": tuple(Part(**part) for part in data["parts"]),
-                "largest": tuple(Weight(**{**weight, "shape": tuple(weight["shape"])}) for weight in data["largest"]),
-                "sites": tuple(InspectedSite(**site) for site in data["sites"]),
-                "notes": tuple(data["notes"]),
-            }
-        )
+        return {**super().to_dict(), "weights_bytes": self.weights_bytes}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
+
+from ffn_export.core.plain_data import PlainData
 
 PlaceKind = Literal["input", "operator", "output"]
 
@@ -37,23 +38,18 @@ class OperatorGraph:
     places: tuple[Place, ...]
     edges: tuple[tuple[int, int], ...]
 
+    def __post_init__(self) -> None:
+        if not all(0 <= source < target < len(self.places) for source, target in self.edges):
+            raise ValueError("an edge leads from no box to a later one")
+
     @property
     def operators(self) -> tuple[str, ...]:
         """The operators, in topological order."""
         return tuple(place.label for place in self.places if place.kind == "operator")
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> OperatorGraph:
-        """Read what :meth:`SiteGraph.to_dict` wrote."""
-        places = tuple(Place(p["kind"], p["label"], tuple(p["details"])) for p in data["places"])
-        edges = tuple((source, target) for source, target in data["edges"])
-        if not all(0 <= source < target < len(places) for source, target in edges):
-            raise ValueError("an edge leads from no box to a later one")
-        return cls(places, edges)
-
 
 @dataclass(frozen=True)
-class SiteGraph:
+class SiteGraph(PlainData):
     """Sites with equal graphs before fusing and equal graphs after it.
 
     Attributes:
@@ -70,13 +66,3 @@ class SiteGraph:
     def kinds(self) -> tuple[str, ...]:
         """Kinds of the sites, by the fusion report's names."""
         return tuple(dict.fromkeys(site.partition(":")[0] for site in self.sites))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> SiteGraph:
-        """Read what :meth:`to_dict` wrote."""
-        before, after = OperatorGraph.from_dict(data["before"]), OperatorGraph.from_dict(data["after"])
-        return cls(tuple(data["sites"]), before, after)

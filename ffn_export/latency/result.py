@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar
 
+from ffn_export.core.plain_data import PlainData
 from ffn_export.core.size_label import size_label
 from ffn_export.latency.host import STOLEN
 from ffn_export.runtimes.environment import Environment
@@ -55,6 +56,9 @@ class Timing:
     accelerated: bool = False
     copies: bool = False
     sessions: int = 1
+
+    def __post_init__(self) -> None:
+        _require_positive(self.median)
 
     @property
     def label(self) -> str:
@@ -140,6 +144,10 @@ class Ceilings:
     operations: float
     bytes: float
 
+    def __post_init__(self) -> None:
+        _require_positive(self.operations)
+        _require_positive(self.bytes)
+
     def seconds(self, work: Work) -> float:
         """Return the least time of the work: that of its operations or of its bytes, the longer of both."""
         return max(work.operations / self.operations, work.bytes / self.bytes)
@@ -195,7 +203,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class LatencyResult:
+class LatencyResult(PlainData):
     """A whole latency measurement.
 
     Attributes:
@@ -237,7 +245,7 @@ class LatencyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with the speeds and verdicts."""
-        data = asdict(self)
+        data = super().to_dict()
         for measurement, shown in zip(self.measurements, data["measurements"], strict=True):
             shown["tokens"] = measurement.tokens
             for timing, cells in zip(measurement.timings, shown["timings"], strict=True):
@@ -246,38 +254,7 @@ class LatencyResult:
                 cells.update(is_tie=ratio.is_tie, verdict=ratio.verdict, doubt=ratio.doubt)
         return data
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LatencyResult:
-        """Read what :meth:`to_dict` wrote.
 
-        Raises:
-            ValueError: If a time or a speed is not above 0.
-        """
-        speeds = list((data.get("ceilings") or {}).values())
-        if not all(
-            number > 0 for number in (*speeds, *(t["median"] for m in data["measurements"] for t in m["timings"]))
-        ):
-            raise ValueError("a time or a speed is not above 0")
-        return cls(
-            model=data["model"],
-            baseline=data["baseline"],
-            measurements=tuple(
-                Measurement(
-                    dict(m["sizes"]),
-                    tuple(_read(Timing, timing) for timing in m["timings"]),
-                    tuple(_read(Ratio, ratio) for ratio in m["ratios"]),
-                    Work(**m["work"]) if m.get("work") else None,
-                    m.get("counted"),
-                    m.get("stolen"),
-                )
-                for m in data["measurements"]
-            ),
-            unavailable=dict(data["unavailable"]),
-            environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
-            ceilings=Ceilings(**data["ceilings"]) if data.get("ceilings") else None,
-        )
-
-
-def _read(kind: type[T], data: Mapping[str, Any]) -> T:
-    """Read a timing or a ratio, without the values that :meth:`LatencyResult.to_dict` derived."""
-    return kind(**{each.name: data[each.name] for each in fields(kind) if each.name in data})
+def _require_positive(number: float) -> None:
+    if not number > 0:
+        raise ValueError("a time or a speed is not above 0")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
+
+from ffn_export.core.plain_data import PlainData
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class QuantizedWeight:
 
 
 @dataclass(frozen=True)
-class QuantizationReport:
+class QuantizationReport(PlainData):
     """Result for each matrix product that was to be quantised.
 
     Attributes:
@@ -73,14 +75,4 @@ class QuantizationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {**asdict(self), "bytes_before": self.bytes_before, "bytes_after": self.bytes_after}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> QuantizationReport:
-        """Restore from the data of :meth:`to_dict`."""
-        known = {name: data[name] for name in ("bits", "block", "accuracy_level", "kept")}
-        weights = tuple(
-            QuantizedWeight(**{**each, "shape": tuple(each["shape"]), "nodes": tuple(each["nodes"])})
-            for each in data["weights"]
-        )
-        return cls(**known, weights=weights, warnings=tuple(data["warnings"]))
+        return {**super().to_dict(), "bytes_before": self.bytes_before, "bytes_after": self.bytes_after}

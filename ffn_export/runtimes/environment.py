@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
 
+from ffn_export.core.plain_data import PlainData
 from ffn_export.core.processor import processor_name
 
 # Fields that a timing depends on, besides the versions.
@@ -18,7 +18,7 @@ _PACKAGES = (
 
 
 @dataclass(frozen=True)
-class Environment:
+class Environment(PlainData):
     """The environment of a measurement.
 
     Attributes:
@@ -32,15 +32,6 @@ class Environment:
     processor: str
     system: str
     threads: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Environment:
-        """Read what :meth:`to_dict` wrote."""
-        return cls(dict(data["versions"]), data["processor"], data["system"], data["threads"])
 
 
 def current(threads: int) -> Environment:

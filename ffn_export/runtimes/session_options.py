@@ -70,15 +70,24 @@ class SessionSettings:
         Raises:
             UsageError: If it sets an entry or a value that this package never writes.
         """
-        level, entries = data["graph_optimization_level"], dict(data["config_entries"])
+        settings = cls(data["graph_optimization_level"], dict(data["config_entries"]))
+        settings.check()
+        return settings
+
+    def check(self) -> None:
+        """Check that this package writes such options.
+
+        Raises:
+            UsageError: If the level is unknown, or an entry or its value is one that this package never writes.
+        """
+        level = self.graph_optimization_level
         if level not in _LEVELS:
             raise UsageError(
                 f"session options ask for the optimisation level {level!r}: known are {', '.join(_LEVELS)}"
             )
-        for key, value in entries.items():
+        for key, value in self.config_entries.items():
             if key not in _WRITTEN_BY_US or not re.fullmatch(_WRITTEN_BY_US[key], value):
                 raise UsageError(f"session options set {key!r} to {value!r}, which ffn-export never writes")
-        return cls(level, entries)
 
     def words(self) -> str:
         """Return the options in one line, for messages."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
+from ffn_export.core.plain_data import PlainData
 from ffn_export.fusion.forms import Forms
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.runtimes.session_options import SessionSettings
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(PlainData):
     """One way to run a model.
 
     Attributes:
@@ -25,24 +24,9 @@ class Choice:
     settings: SessionSettings = field(default_factory=SessionSettings)
     quantization: QuantizationOptions | None = None
 
+    def __post_init__(self) -> None:
+        self.settings.check()
+
     def whole(self) -> Choice:
         """Return the choice without split hidden layers."""
         return replace(self, forms=self.forms.whole())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {
-            "forms": self.forms.to_dict(),
-            "session_options": self.settings.to_dict(),
-            "quantization": None if self.quantization is None else asdict(self.quantization),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Choice:
-        """Restore from the data of :meth:`to_dict`."""
-        quantization = data["quantization"]
-        return cls(
-            Forms.from_dict(data["forms"]),
-            SessionSettings.from_dict(data["session_options"]),
-            None if quantization is None else QuantizationOptions(**quantization),
-        )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from statistics import geometric_mean
-from typing import Any, Literal
+from typing import Literal
 
+from ffn_export.core.plain_data import PlainData
 from ffn_export.latency.result import FEW_TOKENS, Ratio
 from ffn_export.runtimes.environment import Environment
 from ffn_export.tuning.choice import Choice
@@ -67,7 +68,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class TuningResult:
+class TuningResult(PlainData):
     """The trials of a tuning and its choice.
 
     Attributes:
@@ -99,28 +100,6 @@ class TuningResult:
     def leaves_default(self) -> bool:
         """Whether the choice differs from the default."""
         return self.chosen != self.default
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        choices = {name: getattr(self, name).to_dict() for name in ("default", "best", "chosen")}
-        return {**asdict(self), **choices, "tokens": list(self.tokens)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TuningResult:
-        """Restore from the data of :meth:`to_dict`."""
-        trials = (Trial(**{**trial, "pairs": _pairs(trial["pairs"])}) for trial in data["trials"])
-        return cls(
-            target=data["target"],
-            runtime=data["runtime"],
-            tokens=tuple(data["tokens"]),
-            default=Choice.from_dict(data["default"]),
-            best=Choice.from_dict(data["best"]),
-            chosen=Choice.from_dict(data["chosen"]),
-            reason=data["reason"],
-            trials=tuple(trials),
-            held_out=_pairs(data["held_out"]),
-            environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
-        )
 
 
 def mean_ratio(pairs: Iterable[Pair]) -> float:
@@ -157,7 +136,3 @@ def lead(pairs: Iterable[Pair]) -> tuple[bool, str]:
 def unmeasured(pairs: Iterable[Pair]) -> str:
     """Return the sizes whose ratios are inconclusive, with reasons, in words; empty if there are none."""
     return "; ".join(f"inconclusive at {pair.label}: {pair.ratio.doubt}" for pair in pairs if pair.ratio.doubt)
-
-
-def _pairs(data: Iterable[Mapping[str, Any]]) -> tuple[Pair, ...]:
-    return tuple(Pair(each["label"], each["tokens"], Ratio(**each["ratio"]), each.get("stolen")) for each in data)

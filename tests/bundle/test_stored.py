@@ -38,7 +38,10 @@ def test_a_bundle_holds_both(tmp_path: Path) -> None:
         ("{", "is no JSON"),
         ("[]", "is no result of"),
         ('{"sites": []}', "is no result of"),
-        ('{"measurements": [{}], "model": "m", "baseline": ""}', "is damaged: KeyError"),
+        (
+            '{"measurements": [{}], "model": "m", "baseline": ""}',
+            "is damaged: Object missing required field `sizes`",
+        ),
         (json.dumps({**PARITY.to_dict(), "format": 0}), "make it anew"),
     ],
 )

@@ -150,7 +150,7 @@ def test_a_seed_draws_other_inputs_and_the_bundle_keeps_its_weights(bundle: Path
         (("--rejudge", "text.json"), "text.json is no JSON"),
         (("--rejudge", "list.json"), "list.json is no result of `ffn-export verify --json`"),
         (("--rejudge", "other.json"), "this is no parity result of format 2"),
-        (("--rejudge", "half.json"), "half.json is damaged: KeyError"),
+        (("--rejudge", "half.json"), "half.json is damaged: Object missing required field"),
         (("--rejudge", "timing.json"), "timing.json holds no verification"),
         (("m.onnx", "--atol", "y=often"), "--atol y=often: write a number"),
         (("m.onnx", "--rtol", "-1"), "--rtol -1: write a number"),

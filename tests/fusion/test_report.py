@@ -10,7 +10,7 @@ import pytest
 from ffn_export.errors import UsageError
 from ffn_export.fusion.decisions import decisions
 from ffn_export.fusion.pipeline import fuse, fusion_failures
-from ffn_export.fusion.report import KINDS, Check, FusionReport, Site
+from ffn_export.fusion.report import KINDS, FusionReport, Site
 from ffn_export.fusion.targets import TARGETS, get_target
 from tests.fusion.graphs import model
 
@@ -63,12 +63,6 @@ def test_json_and_back(report: FusionReport) -> None:
     assert set(data["sites"][0]) == {
         "id", "kind", "name", "status", "form", "rule", "reason", "activation", "gated", "d_model", "d_ff",
     }  # fmt: skip
-
-
-def test_reports_written_before_there_was_a_check(report: FusionReport) -> None:
-    data = report.to_dict()
-    del data["check"]
-    assert FusionReport.from_dict(data).check == Check(status="not checked", reason="it was not recorded")
 
 
 def test_requirement_that_is_not_met_lists_what_is_missing(report: FusionReport) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from ffn_export.core.plain_data import PlainData
 
 Verdict = Literal["node", "initializer", "session", "accumulated", "outside", "nothing"]
 Alignment = Literal["names", "numbers"]
@@ -55,16 +57,6 @@ class Error:
         where = f" at {list(self.index)}" if self.over else ""
         return f"{self.ulps:.3g} units in the last place{of}{where}"
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Error:
-        """Read plain data. JSON has no NaN, so numbers may be strings."""
-        known = {**data, "index": tuple(data["index"])}
-        for name in ("ulps", "allowed", "factor", "max_abs", "relative_l2", "scale"):
-            known[name] = float(data[name])
-        if data["baseline_ulps"] is not None:
-            known["baseline_ulps"] = float(data["baseline_ulps"])
-        return cls(**known)
-
 
 @dataclass(frozen=True)
 class NodeFacts:
@@ -84,11 +76,6 @@ class NodeFacts:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> NodeFacts:
-        """Read plain data."""
-        return cls(**{**data, "inputs": tuple(data["inputs"]), "outputs": tuple(data["outputs"])})
-
 
 @dataclass(frozen=True)
 class Given:
@@ -103,11 +90,6 @@ class Given:
     value: str
     counterpart: str
     inherited: Error | None = None
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Given:
-        """Read plain data."""
-        return cls(data["value"], data["counterpart"], _error(data["inherited"]))
 
 
 @dataclass(frozen=True)
@@ -136,26 +118,9 @@ class Part:
     given: tuple[Given, ...] = ()
     contrast: tuple[str, ...] = ()
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Part:
-        """Read plain data."""
-        own = _error(data["own"])
-        assert own is not None
-        return cls(
-            value=data["value"],
-            counterpart=data["counterpart"],
-            node=NodeFacts.from_dict(data["node"]),
-            own=own,
-            whole=_error(data["whole"]),
-            nodes=tuple(map(NodeFacts.from_dict, data["nodes"])),
-            instead_of=tuple(map(NodeFacts.from_dict, data["instead_of"])),
-            given=tuple(map(Given.from_dict, data["given"])),
-            contrast=tuple(data["contrast"]),
-        )
-
 
 @dataclass(frozen=True)
-class Bisection:
+class Bisection(PlainData):
     """Where a model first differs from its reference.
 
     Attributes:
@@ -202,16 +167,4 @@ class Bisection:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {**asdict(self), "differs": self.differs}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Bisection:
-        """Read the output of :meth:`to_dict`."""
-        known = {key: value for key, value in data.items() if key != "differs"}
-        known["part"] = None if data["part"] is None else Part.from_dict(data["part"])
-        known["further"] = tuple(map(Part.from_dict, data["further"]))
-        return cls(**known)
-
-
-def _error(data: Mapping[str, Any] | None) -> Error | None:
-    return None if data is None else Error.from_dict(data)
+        return {**super().to_dict(), "differs": self.differs}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
+
+from ffn_export.core.plain_data import PlainData
 
 CheckVerdict = Literal["passed", "warned", "failed", "not checked"]
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class CheckResult(PlainData):
     """The findings of one check.
 
     Attributes:
@@ -41,12 +42,3 @@ class CheckResult:
             return cls(name, "passed", holds, notes=notes)
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         return cls(name, "failed", f"{findings[0]}{more}", findings, notes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
-        """Read the output of :meth:`to_dict`."""
-        return cls(data["name"], data["verdict"], data["words"], tuple(data["findings"]), tuple(data["notes"]))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+
+from ffn_export.core.plain_data import PlainData
 
 # ULP that each wrong integer or boolean counts, far above any bound.
 UNITS_OF_AN_ELEMENT = 1024
 
 
 @dataclass(frozen=True)
-class Deviation:
+class Deviation(PlainData):
     """Distance of an array from the oracle, over the elements that are finite in both.
 
     Attributes:
@@ -34,17 +34,12 @@ class Deviation:
     inf: int = 0
     worst_index: tuple[int, ...] = ()
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Deviation:
-        """Read the output of ``dataclasses.asdict``."""
-        return cls(**measured(cls, data))
-
 
 EXACT = Deviation()
 
 
 @dataclass(frozen=True)
-class OutputMetrics:
+class OutputMetrics(PlainData):
     """Errors of one output in one run: those of the runtime, and those of PyTorch in the working dtype.
 
     Attributes:
@@ -95,20 +90,9 @@ class OutputMetrics:
         """Whether rounding errors are possible; integers and booleans are right or wrong."""
         return "float" in self.dtype
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, without fields that are at their default and that older results do not have."""
-        return _said(asdict(self), elements=None, inner_units=1.0)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> OutputMetrics:
-        """Read the output of ``dataclasses.asdict``."""
-        nested = {name: Deviation.from_dict(data[name]) for name in ("actual", "baseline")}
-        frontier = tuple((float(error), float(size)) for error, size in data["frontier"])
-        return cls(**{**measured(cls, data), **nested, "frontier": frontier})
-
 
 @dataclass(frozen=True)
-class WeightMetrics:
+class WeightMetrics(PlainData):
     """One constant, compared with the parameter that it was traced to.
 
     Attributes:
@@ -129,14 +113,9 @@ class WeightMetrics:
     how: str = "as it is"
     relative_l2: float = 0.0
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> WeightMetrics:
-        """Read the output of ``dataclasses.asdict``."""
-        return cls(**measured(cls, data))
-
 
 @dataclass(frozen=True)
-class UntracedConstant:
+class UntracedConstant(PlainData):
     """A constant that matches no parameter, or a parameter that no constant holds.
 
     Attributes:
@@ -154,14 +133,9 @@ class UntracedConstant:
         """Sorted sizes of the axes, without those of size 1; a constant and its parameter agree in them."""
         return tuple(sorted(size for size in self.type.partition("[")[2].rstrip("]").split(",") if size != "1"))
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> UntracedConstant:
-        """Read the output of ``dataclasses.asdict``."""
-        return cls(**measured(cls, data))
-
 
 @dataclass(frozen=True)
-class PropertyMetrics:
+class PropertyMetrics(PlainData):
     """One property of the reference, tested on a runtime by comparing its results in two settings.
 
     Attributes:
@@ -187,25 +161,3 @@ class PropertyMetrics:
     exact: bool = False
     problem: str | None = None
     inner_units: float = 1.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, without ``inner_units`` if it is 1."""
-        return _said(asdict(self), inner_units=1.0)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PropertyMetrics:
-        """Read the output of ``dataclasses.asdict``."""
-        return cls(**measured(cls, data))
-
-
-def _said(data: dict[str, Any], **silent: object) -> dict[str, Any]:
-    return {name: value for name, value in data.items() if name not in silent or value != silent[name]}
-
-
-def measured(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a metrics class from JSON data, which writes NaN and infinity as strings."""
-    known = {field.name: field.type for field in fields(kind)}
-    given = {name: value for name, value in data.items() if name in known}
-    floats = {name: float(value) for name, value in given.items() if known[name] == "float"}
-    indices = {name: tuple(value) for name, value in given.items() if name.endswith("_index")}
-    return {**given, **floats, **indices}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Self
 
+from ffn_export.core.plain_data import PlainData
 from ffn_export.errors import UsageError
 from ffn_export.parity.cases.extreme_values import EXTREME
 from ffn_export.parity.cases.sizes.report import Sizes
@@ -118,27 +119,11 @@ class CaseResult:
         """Return plain data for JSON: the measurements, and the verdict under these tolerances."""
         warning = self.warning(tolerances)
         judged = {"status": self.status(tolerances), "factor": self.factor(tolerances), "warning": warning}
-        outputs = [output.to_dict() for output in self.outputs]
-        data = {**asdict(self), "outputs": outputs, **judged}
-        return {name: value for name, value in data.items() if value is not None or name != "hint"}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> CaseResult:
-        """Read the output of :meth:`to_dict`, and derive the verdict again."""
-        known = {key: value for key, value in data.items() if key in {f.name for f in fields(cls)}}
-        outputs = tuple(map(OutputMetrics.from_dict, data["outputs"]))
-        return cls(
-            **{
-                **known,
-                "outputs": outputs,
-                "imprecise_operators": tuple(data["imprecise_operators"]),
-                "caveats": tuple(data["caveats"]),
-            }
-        )
+        return {**asdict(self), **judged}
 
 
 @dataclass(frozen=True)
-class ParityResult:
+class ParityResult(PlainData):
     """The result of a verification.
 
     Attributes:
@@ -276,43 +261,30 @@ class ParityResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: the measurements and the verdict."""
-        data = {"verdict": self.verdict, "format": FORMAT, **asdict(self)}
-        data["passed"] = self.passed
-        data["failures"] = list(self.failures)
-        data["warnings"] = list(self.warnings)
-        data["cases"] = [case.to_dict(self.tolerances) for case in self.cases]
-        data["properties"] = [each.to_dict() for each in self.properties]
-        data["checks"] = [check.to_dict() for check in self.all_checks]
-        return {name: value for name, value in data.items() if value or name not in ("untraced", "unheld")}
+        return {
+            "verdict": self.verdict,
+            "format": FORMAT,
+            **super().to_dict(),
+            "cases": [case.to_dict(self.tolerances) for case in self.cases],
+            "checks": [check.to_dict() for check in self.all_checks],
+            "passed": self.passed,
+            "failures": list(self.failures),
+            "warnings": list(self.warnings),
+        }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ParityResult:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_dict` wrote; the verdict is derived again.
 
         Raises:
             UsageError: If the data is no parity result, or has another format version.
+            ValueError: If a field is missing or has another type.
         """
         if data.get("format") != FORMAT:
             found = data.get("format", "none")
             raise UsageError(f"this is no parity result of format {FORMAT}, which this version reads (found: {found})")
-        return cls(
-            model=data["model"],
-            against=data["against"],
-            tolerances=Tolerances.from_dict(data["tolerances"]),
-            cases=tuple(map(CaseResult.from_dict, data["cases"])),
-            unavailable=dict(data["unavailable"]),
-            checks=tuple(CheckResult.from_dict(each) for each in data["checks"] if each["name"] not in DERIVED),
-            weights=tuple(map(WeightMetrics.from_dict, data["weights"])),
-            untraced=tuple(map(UntracedConstant.from_dict, data.get("untraced", ()))),
-            unheld=tuple(map(UntracedConstant.from_dict, data.get("unheld", ()))),
-            properties=tuple(map(PropertyMetrics.from_dict, data["properties"])),
-            notes=tuple(data["notes"]),
-            placement=data["placement"],
-            precision=dict(data["precision"]),
-            environment=Environment.from_dict(data["environment"]) if data["environment"] else None,
-            declared_by_bundle=data.get("declared_by_bundle", False),
-            sizes=Sizes.from_dict(data["sizes"]) if data.get("sizes") else None,
-        )
+        result = super().from_dict(data)
+        return replace(result, checks=tuple(check for check in result.checks if check.name not in DERIVED))
 
 
 def _hint(case: CaseResult, *, only_empty: bool) -> str:

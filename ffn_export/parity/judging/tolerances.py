@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
+from ffn_export.core.plain_data import PlainData
 from ffn_export.errors import UsageError
 
 
@@ -23,7 +23,7 @@ class Closeness:
 
 
 @dataclass(frozen=True)
-class Tolerances:
+class Tolerances(PlainData):
     """Bounds of a runtime's error, in ULP at the output's scale.
 
     The bound is the largest of three terms:
@@ -94,17 +94,6 @@ class Tolerances:
     def declared(self) -> Tolerances:
         """Return the same declarations with the default bounds of this release."""
         return Tolerances(relative_l2=self.relative_l2, closeness=self.closeness)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Tolerances:
-        """Read the output of :meth:`to_dict`."""
-        known = {name: value for name, value in data.items() if name in {f.name for f in fields(cls)}}
-        closeness = {output: Closeness(**test) for output, test in data.get("closeness", {}).items()}
-        return cls(**{**known, "closeness": closeness})
 
 
 def check_budget(budget: float) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from ffn_export.core.plain_data import PlainData
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class SizeUse:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Sizes(PlainData):
     """Uses of sizes in a graph, and the sizes that it was not judged at.
 
     Attributes:
@@ -45,9 +45,3 @@ class Sizes:
     def proven(self) -> bool:
         """Whether sizes are proven to shape data only."""
         return not self.uses and self.unknown is None
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Sizes:
-        """Read plain data."""
-        uses = tuple(SizeUse(use["node"], use["operator"], use["size"]) for use in data["uses"])
-        return cls(uses, data["unknown"], tuple(data["left_out"]), data["asked"])
