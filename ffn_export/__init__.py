@@ -6,6 +6,13 @@ declared in ``__init__.pyi``.
 
 from __future__ import annotations
 
+import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
+    # `python -m ffn_export`: Python has put the current directory first on the path. A file of a downloaded directory
+    # would be imported in place of a library. `exporter.source` adds the directory when a SPEC names a module.
+    del sys.path[0]
+
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

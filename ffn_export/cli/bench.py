@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ffn_export.cli.baseline import baseline_option, report_regressions, same_threads
+from ffn_export.cli.limits import TIMING, hold, limit_options
 from ffn_export.cli.options import (
     common,
     max_ratio_option,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @baseline_option
 @runtime_option
 @threads_option
+@limit_options
 @common
 @click.pass_obj
 def command(
@@ -63,6 +65,8 @@ def command(
     runtimes: tuple[str, ...],
     threads: int | None,
     source: SourceOptions,
+    max_cpu: float | None,
+    max_memory: float | None,
 ) -> int:
     """Time MODEL on the runtimes of this machine, in turn with its PyTorch source.
 
@@ -81,6 +85,7 @@ def command(
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import latency_table
 
+    hold(state, [model], max_cpu, max_memory, TIMING)
     old = None if baseline is None else _stored_timing(baseline)
     sizes = None if old is None or tokens else [measurement.sizes for measurement in old.measurements] or None
     if max_ratio is not None and against is None and model.suffix == ".onnx":

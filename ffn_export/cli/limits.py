@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,27 +18,44 @@ from ffn_export.cli.state import State
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_CPU_SECONDS = 10.0
-_CPU_SECONDS_WITH_A_MODULE = 120.0  # trusted by its user, and possibly slow even without weights
 _CPU_SECONDS_PER_BYTE = 2e-6
-_DATA_BYTES = 2**30
-_DATA_BYTES_WITH_A_MODULE = 2**32
 _DATA_BYTES_PER_BYTE = 20  # copies in several runtimes and precisions
 _STACK_BYTES = 2**24  # stack of a thread and its share of the heap
 _FOR_IMPORTS = 2**27  # libraries that are imported later
 
 
+@dataclass(frozen=True)
+class Work:
+    """Work of a command, and what it may take for a small file.
+
+    Attributes:
+        cpu_seconds: CPU seconds, for each two processors.
+        data_bytes: Bytes of memory.
+        ends_runs: Whether a single run of the model is ended early, so that the command can report it.
+    """
+
+    cpu_seconds: float = 10.0
+    data_bytes: int = 2**30
+    ends_runs: bool = True
+
+
+ON_FILES = Work()
+WITH_A_MODULE = Work(120.0, 2**32, ends_runs=False)  # trusted by its user, and possibly slow even without weights
+TIMING = Work(60.0, 2**32)
+TUNING = Work(600.0, 2**32)  # it verifies and times some thirty choices
+
+
 def limit_options(command: Command) -> Command:
     """``--max-cpu`` and ``--max-memory``."""
     for flag, unit, text in (
-        ("--max-memory", "GB", "Memory that the work may take.  [default: 1, and 20 times the files' size]"),
-        ("--max-cpu", "SECONDS", "CPU time that the work may take.  [default: 10, and 2 s for each MB of the files]"),
+        ("--max-memory", "GB", "Memory that the work may take. [default: by the size of the files]"),
+        ("--max-cpu", "SECONDS", "CPU time that the work may take. [default: by the size of the files]"),
     ):
         command = click.option(flag, type=Positive(), metavar=unit, help=text)(command)
     return command
 
 
-def hold(state: State, files: Iterable[Path], cpu: float | None, memory: float | None, *, module: bool = False) -> None:
+def hold(state: State, files: Iterable[Path], cpu: float | None, memory: float | None, work: Work = ON_FILES) -> None:
     """Limit the time and memory of this process from here on, if another process supervises it.
 
     Args:
@@ -45,7 +63,7 @@ def hold(state: State, files: Iterable[Path], cpu: float | None, memory: float |
         files: Files and bundles that the command reads.
         cpu: CPU seconds allowed by the user; None means a limit from the size of the files.
         memory: Memory allowed by the user, in GB; None means a limit from the size of the files.
-        module: Whether the command also runs a PyTorch module, which its user trusts.
+        work: Work of the command.
     """
     if not state.supervised:
         return
@@ -55,17 +73,15 @@ def hold(state: State, files: Iterable[Path], cpu: float | None, memory: float |
     from ffn_export.runtimes.ended_run import ALLOWED
 
     size = sum(map(size_on_disk, files))
-    if cpu is not None or not module:
-        ALLOWED.seconds = (cpu or _CPU_SECONDS) / 2  # leave time to report a run that does not end
+    if cpu is not None or work.ends_runs:
+        # Leave time to report a run that does not end.
+        ALLOWED.seconds = (cpu or ON_FILES.cpu_seconds) / 2
     processors = len(os.sched_getaffinity(0))
     if cpu is None:
-        floor = _CPU_SECONDS_WITH_A_MODULE if module else _CPU_SECONDS
-        cpu = floor * max(1, processors / 2) + size * _CPU_SECONDS_PER_BYTE
+        cpu = work.cpu_seconds * max(1, processors / 2) + size * _CPU_SECONDS_PER_BYTE
     used = resource.getrusage(resource.RUSAGE_SELF)
     _lower(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + cpu) + 1)
-    data = int(memory * 1e9) if memory is not None else _DATA_BYTES_WITH_A_MODULE if module else _DATA_BYTES
-    if memory is None:
-        data += size * _DATA_BYTES_PER_BYTE
+    data = work.data_bytes + size * _DATA_BYTES_PER_BYTE if memory is None else int(memory * 1e9)
     _lower(resource.RLIMIT_DATA, _data_now() + _FOR_IMPORTS + processors * _STACK_BYTES + data)
 
 

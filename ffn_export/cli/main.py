@@ -35,7 +35,7 @@ COMMANDS = {
     "doctor": "doctor",
 }
 # Commands that may read untrusted files.
-SUPERVISED = ("fuse", "inspect", "verify", "diff")
+SUPERVISED = ("fuse", "inspect", "verify", "diff", "quantize", "bench", "tune")
 INTERRUPTED = 130
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.options import common, read_npz, runtime_option, threads_option
 from ffn_export.cli.quantization_options import quantization_of, quantization_options
 from ffn_export.cli.report_files import REPORT_FILE
@@ -27,6 +28,7 @@ from ffn_export.reports.streams import say
 )
 @runtime_option
 @threads_option
+@limit_options
 @common
 @click.pass_obj
 def command(
@@ -43,6 +45,8 @@ def command(
     json_path: str | None,
     runtimes: tuple[str, ...],
     threads: int | None,
+    max_cpu: float | None,
+    max_memory: float | None,
 ) -> int:
     """Store the weights of feed-forwards in 8 or 4 bits.
 
@@ -58,6 +62,7 @@ def command(
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import parity_table, quantization_table
 
+    hold(state, [model, *([] if samples is None else [samples])], max_cpu, max_memory)
     options = quantization_of(BITS[0] if bits is None else bits, block, accuracy_level, all_products)
     check_output(output)
     arrays = read_npz(samples)

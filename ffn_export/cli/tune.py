@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from ffn_export.cli.built import make
+from ffn_export.cli.limits import TUNING, hold, limit_options
 from ffn_export.cli.options import (
     Positive,
     common,
@@ -64,6 +65,7 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 @input_option
 @samples_option
 @source_options
+@limit_options
 @common
 @click.pass_obj
 def command(
@@ -82,6 +84,8 @@ def command(
     opset: int,
     inputs: tuple[str, ...],
     source: SourceOptions,
+    max_cpu: float | None,
+    max_memory: float | None,
 ) -> int:
     """Choose the forms of a model's sites and its session options by timing them here.
 
@@ -95,11 +99,12 @@ def command(
     from ffn_export.bundle.manifest import MANIFEST
     from ffn_export.verbs import tune
 
-    options = TuneOptions(tokens, seconds, budget, read_npz(samples))
     path = Path(what)
     is_model, is_bundle = path.suffix == ".onnx", (path / MANIFEST).is_file()
     if is_model or is_bundle:
+        hold(state, [path, *([] if samples is None else [samples])], max_cpu, max_memory, TUNING)
         _refuse("a model" if is_model else "a bundle", _OF_A_SPEC if is_model else (*_OF_A_SPEC, "target"))
+    options = TuneOptions(tokens, seconds, budget, read_npz(samples))
     if is_model:
         return _tune_model(state, path, output, json_path, options, target, threads)
 

@@ -13,7 +13,7 @@ import click
 
 from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
 from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_bisection_options
-from ffn_export.cli.limits import hold, limit_options
+from ffn_export.cli.limits import ON_FILES, WITH_A_MODULE, hold, limit_options
 from ffn_export.cli.options import (
     common,
     input_option,
@@ -106,7 +106,7 @@ def command(
     onnx_files = [Path(name) for name in (against, rejudge) if name is not None and Path(name).exists()]
     files = [*onnx_files, *(() if model is None else [model])]
     runs_module = source["trust"] or (against is not None and not against.endswith(".onnx"))
-    hold(state, files, max_cpu, max_memory, module=runs_module)
+    hold(state, files, max_cpu, max_memory, WITH_A_MODULE if runs_module else ON_FILES)
     old = read_baseline(baseline)
     console = stderr_console(quiet=state.quiet)
     tolerances = tolerances_of(atol, rtol, budget)

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.drawing import is_floating
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.types import Array
 
 # Largest difference of one site, relative to the largest number of its tensor, by the coarsest dtype that the
@@ -26,7 +27,6 @@ TOLERANCE = {
 # is never accepted.
 WHOLE_GRAPH = 50
 MOST = 0.5
-_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 # Below this scale, a tensor holds only the rounding of numbers that cancel.
 _SMALLEST_SCALE = 1e-6
 
@@ -62,9 +62,7 @@ def tolerances_at(model: ir.Model, given: Collection[str], whole: float) -> dict
     for node in model.graph:
         read = (str(value.name) for value in node.inputs if value is not None)
         before = max((found[name] for name in read if name in found and name not in given), default=0.0)
-        is_told = node.op_identifier() not in model.functions and not any(
-            attribute.type in _GRAPHS for attribute in node.attributes.values()
-        )
+        is_told = node.op_identifier() not in model.functions and not any(graphs_of(node))
         for value in node.outputs:
             known = is_told and value.dtype is not None
             found[str(value.name)] = max(before, _coarsest({value.dtype})) if known else whole

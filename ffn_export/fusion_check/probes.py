@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx_ir as ir
 
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.tapped_graphs import computed
 from ffn_export.fusion.pipeline import Fusion
 from ffn_export.fusion.views import is_read
@@ -21,7 +20,7 @@ def comparable(model: ir.Model, fusion: Fusion, most_bytes: int) -> tuple[str, .
     """
     rewritten = set(fusion.values)
     for node in fusion.model.graph:
-        if any(v.name in rewritten for body in _bodies(node) for inner in body.all_nodes() for v in inner.outputs):
+        if any(v.name in rewritten for body in graphs_of(node) for inner in body.all_nodes() for v in inner.outputs):
             rewritten.update(str(value.name) for value in node.outputs)
     before = {value.name for value in computed(model.graph)}
     taken, used = [], 0
@@ -33,14 +32,6 @@ def comparable(model: ir.Model, fusion: Fusion, most_bytes: int) -> tuple[str, .
             break
         taken.append(str(value.name))
     return tuple(taken)
-
-
-def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
 
 
 def _estimated_bytes(value: ir.Value) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.inspection import facts
 
 
@@ -77,8 +78,7 @@ class _Wiring:
 
 def _graphs(node: ir.Node) -> list[ir.Graph]:
     """Return the subgraphs of a node, at any depth."""
-    bodies = [a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH and not a.is_ref()]
-    return [graph for body in bodies for graph in (body, *body.subgraphs())]
+    return [graph for body in graphs_of(node) for graph in (body, *body.subgraphs())]
 
 
 def _captured(node: ir.Node) -> list[ir.Value]:

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from ffn_export.core.node_graphs import depth_of
 from ffn_export.core.quiet import quiet
 from ffn_export.core.strict import expose_own
 from ffn_export.fusion.inference import prove_shapes
+
+# Deepest nesting of branches and loop bodies that is folded: the time of onnxscript's folding doubles with each level.
+_DEEPEST = 8
 
 
 def at_sizes(model: ir.Model, sizes: Mapping[str, int]) -> ir.Model:
@@ -43,6 +47,8 @@ def worked_out(concrete: ir.Model) -> ir.Model:
     """
     from onnxscript.optimizer import fold_constants
 
+    if depth_of(concrete.graph) > _DEEPEST:
+        return concrete
     folded = concrete.clone()
     try:
         with quiet():

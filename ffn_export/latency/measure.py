@@ -170,6 +170,7 @@ def _ready(
     refusals: dict[Competitor, str] = {}
     for name, runners in loaded.items():
         try:
+            runners[0].run(feeds)  # a run that does not end is ended here; a prepared call could not be
             prepared = prepare({name: runners}, feeds)
         except Exception as error:  # noqa: BLE001 - whatever a user's module or a runtime raises
             expose_own(error)

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.fusion import constants, functions
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.views import input_at, int_of, is_standard, producer
@@ -98,16 +99,20 @@ def _is_other_product(node: ir.Node) -> bool:
     return node.domain in _DOMAINS and node.op_type in _NOT_COUNTED
 
 
-def _computes_inside(node: ir.Node, model: ir.Model, seen: frozenset[ir.OperatorIdentifier] = frozenset()) -> bool:
+def _computes_inside(node: ir.Node, model: ir.Model) -> bool:
     """Whether a product is in a subgraph of a node or in a function that it calls, at any depth."""
-    inside = [n for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH for n in a.as_graph().all_nodes()]
-    called = node.op_identifier()
-    if called in model.functions and called not in seen:
-        inside += model.functions[called].all_nodes()
-    return any(
-        _is_product(each) or _is_other_product(each) or _computes_inside(each, model, seen | {called})
-        for each in inside
-    )
+    seen: set[ir.OperatorIdentifier] = set()
+    pending = [node]
+    while pending:
+        each = pending.pop()
+        if each is not node and (_is_product(each) or _is_other_product(each)):
+            return True
+        pending += (inner for graph in graphs_of(each) for inner in graph)
+        called = each.op_identifier()
+        if called in model.functions and called not in seen:
+            seen.add(called)
+            pending += model.functions[called]
+    return False
 
 
 def _of_loop(node: ir.Node, model: ir.Model) -> int | None:

@@ -118,3 +118,17 @@ def test_a_program_is_opened_on_trust_alone(tmp_path: Path, monkeypatch: pytest.
         assert "m.pt2 can run code when it is opened" in refusal(UsageError, verb, "m.pt2")
     fx.build("d2l-ffn", directory=tmp_path, bench_budget=0)
     assert "add --trust" in refusal(UsageError, fx.verify, tmp_path / "d2l-ffn", "m.pt2")
+
+
+@pytest.mark.parametrize("library", ["lazy_loader", "onnx", "numpy", "typing_extensions"])
+def test_a_file_of_the_current_directory_is_not_imported_in_place_of_a_library(tmp_path: Path, library: str) -> None:
+    (tmp_path / f"{library}.py").write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch()")
+    (tmp_path / "model.onnx").write_bytes(b"no model")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-m", "ffn_export", "inspect", "model.onnx"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("ffn-export: ")
+    assert not (tmp_path / "ran").exists()

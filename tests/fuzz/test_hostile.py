@@ -20,3 +20,12 @@ def test_a_hostile_file_ends_within_the_limits(worker: Worker, name: str) -> Non
     (worker.directory / "model.onnx").write_bytes(RECIPES[name]().SerializeToString())
     outcomes = [worker.ask(*arguments) for arguments in COMMANDS.values()]
     assert {each.arguments[0]: (each.faults(), each.output[-300:]) for each in outcomes if each.faults()} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["nested_if_deep", "endless_loop", "doubled_value"])
+@pytest.mark.parametrize("command", ["bench model.onnx --threads 1", "quantize model.onnx --all -o quantized.onnx"])
+def test_timing_or_quantizing_a_hostile_file_ends_too(worker: Worker, name: str, command: str) -> None:
+    (worker.directory / "model.onnx").write_bytes(RECIPES[name]().SerializeToString())
+    outcome = worker.ask(*command.split())
+    assert (outcome.faults(), outcome.output[-300:]) == ([], outcome.output[-300:])

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose
 from ffn_export.fusion import sites
@@ -137,7 +138,7 @@ def _put(op: Builder, reading: Reading, result: ir.Value, rules: Sequence[str], 
         for value in node.outputs:
             if value is not result:
                 value.name = names.value(f"{end.name}_{node.op_type}")
-    for body in (body for node in nodes for body in _bodies(node)):
+    for body in (body for node in nodes for body in graphs_of(node)):
         for value in body.inputs:
             value.name = names.value(f"{end.name}_{value.name}")
     ir.convenience.replace_nodes_and_values(graph, last, list(reading.replaced), op.nodes, [end], [result])
@@ -146,10 +147,6 @@ def _put(op: Builder, reading: Reading, result: ir.Value, rules: Sequence[str], 
 
 def _with_bodies(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     for node in nodes:
-        for body in _bodies(node):
+        for body in graphs_of(node):
             yield from _with_bodies(body)
         yield node
-
-
-def _bodies(node: ir.Node) -> list[ir.Graph]:
-    return [each.as_graph() for each in node.attributes.values() if each.type == ir.AttributeType.GRAPH]

@@ -20,6 +20,7 @@ from typing import cast
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.fusion.shape_proofs import standard
 from ffn_export.fusion.shape_proofs.contents import contents_of
 from ffn_export.fusion.shape_proofs.elementwise import ELEMENTWISE
@@ -143,7 +144,7 @@ class Proof:
                 value.type = found
 
     def _of_bodies(self, view: View) -> Sequence[Shape | None]:
-        bodies = [attribute.as_graph() for attribute in view.node.attributes.values() if _is_graph(attribute)]
+        bodies = list(graphs_of(view.node))
         if view.node.op_type == "If":
             for body in bodies:
                 self._body(body)
@@ -222,7 +223,3 @@ class Proof:
         for value in (*body.inputs, *(value for node in body.all_nodes() for value in node.outputs)):
             self.facts.shapes.pop(value, None)
             self.facts.contents.pop(value, None)
-
-
-def _is_graph(attribute: ir.Attr) -> bool:
-    return attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.tapped_graphs import computed
 from ffn_export.fusion import functions, portable_functions
 from ffn_export.fusion.padded_widths.remove import remove as remove_padding
@@ -65,7 +66,7 @@ class Graph:
 
     def reads(self, node: ir.Node) -> tuple[ir.Value, ...]:
         """Return the values of the main graph that a node and its bodies read, without initializers."""
-        inner = (v for name in node.attributes for body in _bodies(node, name) for v in _read_inside(body))
+        inner = (v for body in graphs_of(node) for v in _read_inside(body))
         read = (v for v in (*node.inputs, *inner) if v is not None and v in self._own and not v.is_initializer())
         return tuple(dict.fromkeys(read))
 
@@ -102,13 +103,6 @@ def _is_tensor(value: ir.Value) -> bool:
     if value.type is not None and not isinstance(value.type, ir.TensorType):
         return False
     return value.dtype is None or value.dtype in _NUMBERS
-
-
-def _bodies(node: ir.Node, name: str) -> tuple[ir.Graph, ...]:
-    attribute = node.attributes[name]
-    if attribute.type == ir.AttributeType.GRAPH:
-        return (attribute.as_graph(),)
-    return tuple(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else ()
 
 
 def _read_inside(body: ir.Graph) -> list[ir.Value]:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
+from ffn_export.core.node_graphs import graphs_of
+
 _HALVES = {ir.DataType.BFLOAT16: "bfloat16", ir.DataType.FLOAT16: "float16"}  # the coarsest first
 
 
@@ -32,6 +34,5 @@ def inner_precisions(model: ir.Model) -> Mapping[str, str]:
 def _with_bodies(node: ir.Node) -> Iterator[ir.Node]:
     """Yield a node and, of a Loop or If, the nodes of its bodies."""
     yield node
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield from ir.traversal.RecursiveGraphIterator(attribute.as_graph())
+    for graph in graphs_of(node):
+        yield from ir.traversal.RecursiveGraphIterator(graph)
