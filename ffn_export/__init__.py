@@ -13,7 +13,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     # would be imported in place of a library. `exporter.source` adds the directory when a SPEC names a module.
     del sys.path[0]
 
-import lazy_loader
+from ffn_export.core.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
 __version__ = "0.1.0"

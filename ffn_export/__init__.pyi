@@ -3,6 +3,7 @@ from .errors import ExportError as ExportError
 from .errors import FfnExportError as FfnExportError
 from .errors import GateError as GateError
 from .errors import IntegrityError as IntegrityError
+from .errors import MissingPackageError as MissingPackageError
 from .errors import RuntimeUnavailableError as RuntimeUnavailableError
 from .errors import UsageError as UsageError
 from .fusion.forms import Forms as Forms

@@ -7,7 +7,8 @@ exits with ``exit_status``. In Python they are ordinary exceptions.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class FfnExportError(Exception):
@@ -44,10 +45,36 @@ class GateError(FfnExportError):
         self.result = result
 
 
+class MissingPackageError(FfnExportError, ImportError):
+    """A package that this part of ffn-export needs is not installed, as where bundles are only loaded."""
+
+
 class RuntimeUnavailableError(FfnExportError):
     """A runtime requested by name is not available on this machine."""
 
     exit_status = 3
+
+
+@contextmanager
+def needing(what: str, install: str | None = "ffn-export") -> Iterator[None]:
+    """Turn a failed import of another package into one line that says what to install.
+
+    Args:
+        what: What needs the package.
+        install: What to install; None means the missing package itself.
+
+    Raises:
+        MissingPackageError: If a package other than this one is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", __name__.partition(".")[0]):
+            raise
+        raise MissingPackageError(
+            f"{what} needs {package}, which is not installed: pip install {install or package}", name=package
+        ) from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

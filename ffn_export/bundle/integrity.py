@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from ffn_export.bundle.manifest import MANIFEST, MODEL, Manifest
-from ffn_export.core import external_files, onnx_file, plain_file, vectors
+from ffn_export.core import external_files, plain_file, vectors, wire_format
 from ffn_export.errors import IntegrityError, UsageError
 
 
@@ -53,11 +53,11 @@ def _check_hash(directory: Path, manifest: Manifest, name: str) -> None:
 def _named_by_the_model(directory: Path) -> set[str]:
     path = directory / MODEL
     try:
-        proto = onnx_file.read_proto(path)
-        named = external_files.locations(proto)
+        tensors = wire_format.external_tensors(path)
+        named = external_files.locations(tensors)
         for name in named:
             _inside(directory, name)
-        external_files.check(path, proto)
+        external_files.check(path, tensors)
     except UsageError as error:
         raise IntegrityError(str(error)) from error
     return named

@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ffn_export.core import plain_file
+from ffn_export.core import json_schema, plain_file
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.runtimes.session_options import SessionSettings
 
@@ -19,6 +18,7 @@ SCHEMA_VERSION = 2
 MANIFEST = "manifest.json"
 MODEL = "model.onnx"
 _MOST_BYTES = 2**24
+_SCHEMA = Path(__file__).with_name("manifest.schema.json")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ class Manifest:
     def write(self, directory: Path) -> None:
         """Validate and write ``manifest.json``."""
         data = json.loads(json.dumps(self.to_dict()))
-        _validator().validate(data)
+        problem = json_schema.first_problem(data, _schema())
+        assert problem is None, problem
         (directory / MANIFEST).write_text(json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
@@ -105,10 +106,9 @@ def read_manifest(directory: Path) -> Manifest:
     except UsageError as error:
         raise IntegrityError(f"{directory} is no bundle: {error}") from error
     _check_version(path, data)
-    problem = next(iter(sorted(_validator().iter_errors(data), key=lambda e: list(map(str, e.path)))), None)
+    problem = json_schema.first_problem(data, _schema())
     if problem is not None:
-        where = "/".join(map(str, problem.path)) or "the manifest"
-        raise IntegrityError(f"{path} does not follow the manifest schema: {where}: {problem.message[:200]}")
+        raise IntegrityError(f"{path} does not follow the manifest schema: {problem}")
     try:
         return Manifest.from_dict(data)
     except (UsageError, TypeError) as error:  # TypeError: an unknown field
@@ -137,8 +137,6 @@ def _check_version(path: Path, data: Any) -> None:
 
 
 @cache
-def _validator() -> Any:
-    import jsonschema
-
-    text = resources.files("ffn_export.bundle").joinpath("manifest.schema.json").read_text()
-    return jsonschema.Draft202012Validator(json.loads(text))
+def _schema() -> json_schema.Schema:
+    schema: json_schema.Schema = json.loads(_SCHEMA.read_text(encoding="utf-8"))
+    return schema

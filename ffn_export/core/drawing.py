@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims
@@ -23,17 +22,23 @@ _MOST_NUMBERS = 2**40
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the NumPy dtype of a name in ``tensor_spec.DTYPES``; bfloat16 comes from ml_dtypes."""
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    if name != "bfloat16":
+        return np.dtype(name)
+    import ml_dtypes  # where bundles are only loaded it may be missing
+
+    return np.dtype(ml_dtypes.bfloat16)
 
 
 def float_info(dtype: np.dtype[Any]) -> Any:
     """Return ``eps``, ``smallest_normal``, ``smallest_subnormal`` and so on of a floating-point dtype, bfloat16 too."""
+    import ml_dtypes
+
     return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
 def is_floating(array: Array) -> bool:
     """Whether an array holds floating-point numbers, bfloat16 too."""
-    return bool(np.issubdtype(array.dtype, np.floating)) or array.dtype == ml_dtypes.bfloat16
+    return bool(np.issubdtype(array.dtype, np.floating)) or array.dtype.name == "bfloat16"
 
 
 def trace_sizes(specs: Iterable[TensorSpec], least: int = 2) -> dict[str, int]:

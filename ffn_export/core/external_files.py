@@ -11,34 +11,64 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-
-import onnx
-import onnx_ir as ir
 
 from ffn_export.core import plain_file
 from ffn_export.errors import UsageError
 
 _NUMBER = re.compile("[0-9]{1,18}")
 
+# Number of a data type in onnx.proto -> bits of an element. A string has no size.
+_BITS = {
+    1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64, 14: 64, 15: 128, 16: 16,
+    17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2,
+}  # fmt: skip
 
-def check(path: Path, proto: onnx.ModelProto, in_memory: Collection[str] = (), *, may_lack: bool = False) -> None:
-    """Check each external tensor of a model.
+
+@dataclass(frozen=True)
+class ExternalTensor:
+    """A tensor that names an external file.
+
+    Attributes:
+        name: Name of the tensor.
+        data_type: Number of its data type in onnx.proto.
+        dims: Its shape.
+        entries: Keys and values of its ``external_data``, as they are written.
+        is_initializer: Whether it is an initializer of a graph.
+    """
+
+    name: str
+    data_type: int
+    dims: tuple[int, ...]
+    entries: tuple[tuple[str, str], ...]
+    is_initializer: bool
+
+    @property
+    def location(self) -> str:
+        """The named file, as it is written."""
+        return dict(self.entries).get("location", "")
+
+
+def check(
+    path: Path, tensors: Iterable[ExternalTensor], in_memory: Collection[str] = (), *, may_lack: bool = False
+) -> None:
+    """Check the external tensors of a model.
 
     Args:
         path: Path of the model.
-        proto: The parsed model.
+        tensors: Its external tensors.
         in_memory: Names of tensors whose data is in memory, not in the file.
         may_lack: Whether the files of initializers may be missing or truncated. Their paths are checked anyway.
 
     Raises:
         UsageError: If a file lies outside the model's directory, is no regular file, is missing or is too short.
     """
-    for tensor, is_initializer in _kept_outside(proto):
-        data = _inside(path, _location(tensor))
-        start, size = _extent(path, tensor)
-        if may_lack and is_initializer:
+    for tensor in tensors:
+        data = _inside(path, tensor.location)
+        start, size = extent(path, tensor)
+        if may_lack and tensor.is_initializer:
             continue
         if not data.exists():
             raise UsageError(f"{path} keeps its weights in {data.name!r}, which is not beside it: copy both files")
@@ -46,42 +76,32 @@ def check(path: Path, proto: onnx.ModelProto, in_memory: Collection[str] = (), *
             raise UsageError(f"{path} keeps its weights in {data.name!r}, which is cut off: copy or export it again")
 
 
-def read_in(path: Path, proto: onnx.ModelProto) -> None:
-    """Read the external tensors that are not initializers into the model, after :func:`check`.
+def locations(tensors: Iterable[ExternalTensor]) -> set[str]:
+    """Return the normalised paths of all files that are named: ``weights/../m.data`` becomes ``m.data``.
 
-    Initializers stay on disk until they are needed. Other tensors are small, and no library finds all of them.
+    Of a tensor that names several, a reader may take any.
     """
-    for tensor, is_initializer in _kept_outside(proto):
-        if is_initializer:
-            continue
-        start, size = _extent(path, tensor)
-        with plain_file.open_file(path.parent / os.path.normpath(_location(tensor))) as file:
-            file.seek(start)
-            tensor.raw_data = file.read(size)
-        tensor.data_location = onnx.TensorProto.DEFAULT
-        del tensor.external_data[:]
+    return {
+        os.path.normpath(value)
+        for tensor in tensors
+        for key, value in (*tensor.entries, ("location", tensor.location))
+        if key == "location"
+    }
 
 
-def locations(proto: onnx.ModelProto) -> set[str]:
-    """Return the normalised paths of all external files of a model: ``weights/../m.data`` becomes ``m.data``."""
-    return {os.path.normpath(_location(tensor)) for tensor, _ in _kept_outside(proto)}
-
-
-def _extent(path: Path, tensor: onnx.TensorProto) -> tuple[int, int]:
+def extent(path: Path, tensor: ExternalTensor) -> tuple[int, int]:
     """Return the offset of a tensor in its file, and its size in bytes.
 
     Raises:
         UsageError: If offset or length is not a number, or the length is too small for the tensor's shape.
     """
-    entries = _entries(tensor)
+    entries = dict(tensor.entries)
     named = [entries.get(key, "0") for key in ("offset", "length")]
     if not all(map(_NUMBER.fullmatch, named)) or any(size < 0 for size in tensor.dims):
         raise UsageError(f"{path} is no valid ONNX graph: {tensor.name!r} lies at no place in a file")
-    try:
-        bits = ir.DataType(tensor.data_type).bitwidth
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{path} is no valid ONNX graph: {tensor.name!r} is of no type with a size") from error
-    size = (math.prod(tensor.dims) * bits + 7) // 8
+    if tensor.data_type not in _BITS:
+        raise UsageError(f"{path} is no valid ONNX graph: {tensor.name!r} is of no type with a size")
+    size = (math.prod(tensor.dims) * _BITS[tensor.data_type] + 7) // 8
     start, length = map(int, named)
     if "length" in entries and length < size:
         raise UsageError(
@@ -110,64 +130,3 @@ def _inside(path: Path, location: str) -> Path:
     if problem is not None:
         raise UsageError(f"{path} keeps its weights in {str(plain)!r}, which {problem}")
     return data
-
-
-def _kept_outside(proto: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, bool]]:
-    """Yield every external tensor of a model, and whether it is an initializer."""
-    for graph in _graphs(proto):
-        for tensor in filter(_is_external, graph.initializer):
-            yield tensor, True
-        for sparse in graph.sparse_initializer:
-            yield from ((tensor, False) for tensor in (sparse.values, sparse.indices) if _is_external(tensor))
-    for attribute in _attributes(proto):
-        yield from ((tensor, False) for tensor in _of_attribute(attribute) if _is_external(tensor))
-
-
-def _attributes(proto: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
-    for nodes in (*(graph.node for graph in _graphs(proto)), *(function.node for function in proto.functions)):
-        for node in nodes:
-            yield from node.attribute
-    for function in proto.functions:
-        yield from function.attribute_proto
-
-
-def _of_attribute(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
-    if attribute.HasField("t"):
-        yield attribute.t
-    yield from attribute.tensors
-    one = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
-    for sparse in (*one, *attribute.sparse_tensors):
-        yield from (sparse.values, sparse.indices)
-
-
-def _is_external(tensor: onnx.TensorProto) -> bool:
-    return tensor.data_location == onnx.TensorProto.EXTERNAL or bool(tensor.external_data)
-
-
-def _entries(tensor: onnx.TensorProto) -> dict[str, str]:
-    return {entry.key: entry.value for entry in tensor.external_data}
-
-
-def _location(tensor: onnx.TensorProto) -> str:
-    return _entries(tensor).get("location", "")
-
-
-def _graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """Yield every graph of a model: the main graph, training graphs, and the subgraphs of these and of functions."""
-    waiting = [proto.graph]
-    for training in proto.training_info:
-        waiting += [training.initialization, training.algorithm]
-    for function in proto.functions:
-        waiting += _bodies(function.attribute_proto)
-        waiting += (body for node in function.node for body in _bodies(node.attribute))
-    while waiting:
-        graph = waiting.pop()
-        yield graph
-        waiting += (body for node in graph.node for body in _bodies(node.attribute))
-
-
-def _bodies(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
-    for attribute in attributes:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs

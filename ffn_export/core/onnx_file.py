@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_ir import external_data
 from onnx_ir.external_data import convert_tensors_from_external
 
-from ffn_export.core import external_files, plain_file, sparse, well_formed
+from ffn_export.core import external_files, external_protos, plain_file, sparse, well_formed
 from ffn_export.core.one_line import first_line, root_cause
 from ffn_export.core.quiet import quiet
 from ffn_export.errors import UsageError
@@ -62,8 +62,8 @@ def read(path: Path | str, in_memory: Collection[str] = (), *, may_lack: bool = 
     """
     path = Path(path)
     proto = read_proto(path)
-    external_files.check(path, proto, in_memory, may_lack=may_lack)
-    external_files.read_in(path, proto)
+    external_files.check(path, external_protos.external_tensors(proto), in_memory, may_lack=may_lack)
+    external_protos.read_in(path, proto)
     try:
         with quiet():
             model = from_proto(proto)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-import onnx
-
-from ffn_export.core.strict import expose_own
+from ffn_export.core import external_files, wire_format
+from ffn_export.errors import UsageError
 
 _LARGEST_WITH_EXTERNAL_DATA = 2**26  # above it, the file's own size is enough
 
@@ -33,9 +32,7 @@ def _external_data(path: Path) -> set[Path]:
     if not path.is_file():
         return set()
     try:
-        graph = onnx.load(path, load_external_data=False).graph
-    except Exception as error:  # noqa: BLE001 - the code that loads the file reports what is wrong
-        expose_own(error)
+        named = external_files.locations(wire_format.external_tensors(path))
+    except UsageError:  # the code that loads the file reports what is wrong
         return set()
-    entries = (entry for tensor in graph.initializer for entry in tensor.external_data if entry.key == "location")
-    return {path.parent / entry.value for entry in entries}
+    return {path.parent / name for name in named}

@@ -1,4 +1,7 @@
-"""Test vectors in ONNX's layout: ``test_data_set_0/input_0.pb``, ``output_0.pb``."""
+"""Test vectors in ONNX's layout: ``test_data_set_0/input_0.pb``, ``output_0.pb``.
+
+Loading a bundle needs the name of their directory and no onnx, which is therefore imported late.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,6 @@ import shutil
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-
-import onnx
-import onnx_ir as ir
 
 from ffn_export.core import plain_file
 from ffn_export.core.types import Array
@@ -20,6 +20,8 @@ _MOST_BYTES = 2**31
 
 def write(directory: Path, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
     """Write arrays in graph order, replacing earlier test vectors."""
+    import onnx_ir as ir
+
     target = directory / DIRECTORY
     shutil.rmtree(target, ignore_errors=True)  # an earlier model may have had more inputs or outputs
     target.mkdir()
@@ -49,6 +51,9 @@ def read_inputs(target: Path) -> dict[str, Array]:
 
 
 def _read(target: Path, prefix: str) -> dict[str, Array]:
+    import onnx
+    import onnx_ir as ir
+
     arrays: dict[str, Array] = {}
     for index in count():  # files with other names are ignored
         path = target / f"{prefix}_{index}.pb"

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 from packaging.version import InvalidVersion, Version
 
+from ffn_export.core import json_schema
 from ffn_export.errors import UsageError
 
 TABLES = Path(__file__).with_name("costs.json")
@@ -81,8 +82,7 @@ def read_tables(path: Path = TABLES) -> tuple[Table, ...]:
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse, parse_float=_finite)
     except (OSError, ValueError) as error:
         raise UsageError(f"no tables of costs in {path}: {error}") from error
-    if path != TABLES:  # a test checks TABLES against the schema; loading jsonschema takes longer than most fusions
-        check(data, path)
+    check(data, path)
     return tuple(Table(**entry) for entry in data["tables"])
 
 
@@ -92,10 +92,9 @@ def check(data: object, path: Path) -> None:
     Raises:
         UsageError: If the data are not valid; the message says where.
     """
-    problem = next(iter(sorted(_validator().iter_errors(data), key=lambda e: list(map(str, e.path)))), None)
+    problem = json_schema.first_problem(data, _schema())
     if problem is not None:
-        where = "/".join(map(str, problem.path)) or "the file"
-        raise UsageError(f"no tables of costs in {path}: {where}: {problem.message[:200]}")
+        raise UsageError(f"no tables of costs in {path}: {problem}")
     assert isinstance(data, dict)
     keys = set()
     for number, entry in enumerate(data["tables"]):
@@ -126,7 +125,6 @@ def _refuse(constant: str) -> NoReturn:
 
 
 @cache
-def _validator() -> Any:
-    import jsonschema
-
-    return jsonschema.Draft202012Validator(json.loads(_SCHEMA.read_text(encoding="utf-8")))
+def _schema() -> json_schema.Schema:
+    schema: json_schema.Schema = json.loads(_SCHEMA.read_text(encoding="utf-8"))
+    return schema

@@ -6,6 +6,6 @@ import torch; each public name loads its module on first use.
 
 from __future__ import annotations
 
-import lazy_loader
+from ffn_export.core.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -8,6 +8,8 @@ driver, and a session for CUDA falls back to the CPU with only a line in the log
 3. reads the assignment of each node.
 
 Nodes that compute with sizes alone may be on the CPU, where onnxruntime keeps them on purpose.
+
+A bundle that needs none of this is loaded without onnx, which is therefore imported late.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ffn_export.core import onnx_file
 from ffn_export.core.one_line import root_cause
 from ffn_export.core.types import Array
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError
@@ -29,9 +30,7 @@ from ffn_export.runtimes import ort_session
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.ort_session import OrtRunner, Provider, make_session, operators_by_provider
-from ffn_export.runtimes.precision import described, graph_dtypes
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
-from ffn_export.runtimes.size_arithmetic import nodes_on_sizes
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -39,6 +38,11 @@ if TYPE_CHECKING:
 _NO_FALLBACK: Mapping[str, str] = {"session.disable_cpu_ep_fallback": "1"}
 _FALLBACK_REFUSED = "fallback to CPU EP has been explicitly disabled"
 _LONGEST = 200
+# ONNX's text: <ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) {y = Add(x, x)}
+_TWICE = bytes.fromhex(
+    "080a3a370a100a01780a017812017922034164643a001201675a0f0a0178120a0a08080112040a020802620f0a0179120a0a"
+    "08080112040a02080242040a001014"
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,21 @@ class OrtAccelerator:
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Make a session and prove that all nodes are on the GPU, except those that compute with sizes alone."""
+        from ffn_export.core import onnx_file
+        from ffn_export.runtimes.precision import described, graph_dtypes
+
+        session = self.proven_session(artifact, threads)
+        assert artifact.model_path is not None
+        dtypes = described(graph_dtypes(onnx_file.load(artifact.model_path)))
+        return OrtGpuRunner(session, f"{dtypes}, TF32 off")
+
+    def proven_session(self, artifact: Artifact, threads: int) -> onnxruntime.InferenceSession:
+        """Make the session of :meth:`load`.
+
+        Raises:
+            RuntimeUnavailableError: If the provider does not start, or a node is placed elsewhere.
+            UsageError: If onnxruntime refuses the model.
+        """
         reason = self.unavailable(artifact)
         if reason is not None or artifact.model_path is None:
             raise RuntimeUnavailableError(reason)
@@ -88,8 +107,7 @@ class OrtAccelerator:
         reason = node_elsewhere(self.accelerator, session, allowed)
         if reason is not None:
             raise RuntimeUnavailableError(reason)
-        dtypes = described(graph_dtypes(onnx_file.load(artifact.model_path)))
-        return OrtGpuRunner(session, f"{dtypes}, TF32 off")
+        return session
 
     def assignment(self, artifact: Artifact, threads: int) -> dict[str, list[str]]:
         """Return provider -> its operators if fallback to the CPU is allowed. Nothing is run.
@@ -124,7 +142,10 @@ def _session(
         session = make_session(model, settings, threads, provider=accelerator.lenient)
         if not operators_by_provider(session).keys() - {accelerator.name}:  # no record of the node that was refused
             raise RuntimeUnavailableError(str(error)) from error
-    return session, nodes_on_sizes(onnx_file.load(model))
+        from ffn_export.core import onnx_file
+        from ffn_export.runtimes.size_arithmetic import nodes_on_sizes
+
+        return session, nodes_on_sizes(onnx_file.load(model))
 
 
 class OrtGpuRunner(OrtRunner):
@@ -180,18 +201,14 @@ def node_elsewhere(
 def provider_problem(accelerator: Accelerator) -> str | None:
     """Return why the provider does not start here, in one line, or None if it does. Tried once per process."""
     import onnxruntime
-    from onnx import parser
 
     if accelerator.name not in onnxruntime.get_available_providers():
         return f"this onnxruntime has no {accelerator.label} provider: install onnxruntime-gpu in its place"
-    model = parser.parse_model(
-        '<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) {y = Add(x, x)}'
-    )
     try:
         # Only the log has the reason; the error after it is about the fallback.
         with captured_stderr() as log, redirect_stdout(io.StringIO()):
             onnxruntime.preload_dlls()  # from pip's nvidia packages, which no loader path has; prints what is missing
-            session = make_session(model.SerializeToString(), NO_OPTIMIZER, 1, provider=accelerator.strict)
+            session = make_session(_TWICE, NO_OPTIMIZER, 1, provider=accelerator.strict)
     except FfnExportError as error:
         return _reason(accelerator.label, log.text, str(root_cause(error)))
     return node_elsewhere(accelerator, session)

@@ -39,6 +39,9 @@ class Provider:
 
 CPU = Provider("CPUExecutionProvider", {}, {})
 
+OLDEST = "1.24.1"
+"""The oldest onnxruntime that says where each node of a session was placed."""
+
 # Operators whose kernels read past the end of an empty input, or divide by its size.
 _END_ON_NOTHING = frozenset({"GRU", "Einsum", "InstanceNormalization"})
 
@@ -135,11 +138,13 @@ def operators_by_provider(session: onnxruntime.InferenceSession) -> dict[str, li
 
 
 def missing(artifact: Artifact) -> str | None:
-    """Return why the package or the model is missing, or None."""
+    """Return why the package is missing or too old, or why there is no model, or None."""
     try:
-        import onnxruntime  # noqa: F401
+        import onnxruntime
     except ImportError as error:
         return f"onnxruntime is not installed ({error})"
+    if not hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
+        return f"onnxruntime {onnxruntime.__version__} is too old: install {OLDEST} or newer"
     return "there is no ONNX model to run" if artifact.model_path is None else None
 
 

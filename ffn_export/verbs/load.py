@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ffn_export.bundle import integrity
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
+from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.one_line import first_line
 from ffn_export.core.types import Array
-from ffn_export.errors import FfnExportError, UsageError
+from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError, needing
 from ffn_export.exporter.samples import as_array
 from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.ort_accelerator import OrtGpuRunner
 from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
-from ffn_export.runtimes.ort_session import CPU, OrtRunner, make_session
+from ffn_export.runtimes.ort_session import CPU, OLDEST, OrtRunner, make_session, missing
 from ffn_export.runtimes.threads import chosen_threads
 
 
@@ -81,6 +84,9 @@ def _fits(shape: Sequence[int], taken: Sequence[int | str] | None) -> bool:
 def load(directory: Path | str, *, threads: int | None = None) -> Session:
     """Load a bundle, after checking that its model files are those that were verified.
 
+    This takes NumPy and onnxruntime, and ml_dtypes for a bundle whose inputs or outputs are bfloat16; nothing else
+    that ffn-export depends on is needed. Another onnxruntime than that of the verification is warned of.
+
     Args:
         directory: The bundle.
         threads: Intra-op threads; None means the number of processors available to this process.
@@ -90,22 +96,49 @@ def load(directory: Path | str, *, threads: int | None = None) -> Session:
         UsageError: If the directory does not exist, the execution provider is unknown, or ONNX Runtime cannot load
             the model.
         RuntimeUnavailableError: If the execution provider is not available. No other provider is used in its place,
-            since it would compute something else.
+            since it would compute something else. Or if onnxruntime is too old.
+        MissingPackageError: If one of these packages is not installed.
     """
     directory = Path(directory)
     if not directory.is_dir():
         raise UsageError(f"no such bundle: {directory}")
     manifest = read_manifest(directory)
     integrity.check(directory, manifest, only=())
-    return Session(directory, manifest, _runner(directory / MODEL, manifest, threads))
+    with needing(f"ffn_export.load of {directory}", install=None):
+        _check_dtypes(manifest)
+        _check_version(directory, manifest)
+        return Session(directory, manifest, _runner(directory / MODEL, manifest, threads))
+
+
+def _check_dtypes(manifest: Manifest) -> None:
+    """Import what NumPy needs for the arrays of a bundle, before they are asked for."""
+    if any(tensor["dtype"] == "bfloat16" for tensor in (*manifest.inputs, *manifest.outputs)):
+        numpy_dtype("bfloat16")
+
+
+def _check_version(directory: Path, manifest: Manifest) -> None:
+    """Warn of another onnxruntime than that of the verification; Python shows a warning of one text once."""
+    import onnxruntime
+
+    versions = (manifest.environment or {}).get("versions", {})
+    verified = {versions[name] for name in ("onnxruntime", "onnxruntime-gpu") if name in versions}
+    if verified and onnxruntime.__version__ not in verified:
+        warnings.warn(
+            f"{directory} was verified on onnxruntime {' and '.join(sorted(verified))} and this is "
+            f"{onnxruntime.__version__}: `ffn-export verify` tells whether it holds here too. The oldest that works is "
+            f"{OLDEST}.",
+            stacklevel=3,
+        )
 
 
 def _runner(model: Path, manifest: Manifest, threads: int | None) -> OrtRunner:
     """Make a session on the execution provider that the bundle was verified on."""
+    artifact = Artifact(model, None, manifest.session_options)
+    reason = missing(artifact)
+    if reason is not None:
+        raise RuntimeUnavailableError(reason)
     if manifest.provider == CPU.name:
         return OrtRunner(make_session(model, manifest.session_options, threads))
     if manifest.provider == CUDA.name:
-        runner = OrtCuda().load(Artifact(model, None, manifest.session_options), chosen_threads(threads))
-        assert isinstance(runner, OrtRunner)
-        return runner
+        return OrtGpuRunner(OrtCuda().proven_session(artifact, chosen_threads(threads)))
     raise UsageError(f"{model.parent} was verified on {manifest.provider}, which is not known here")

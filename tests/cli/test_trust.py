@@ -120,7 +120,7 @@ def test_a_program_is_opened_on_trust_alone(tmp_path: Path, monkeypatch: pytest.
     assert "add --trust" in refusal(UsageError, fx.verify, tmp_path / "d2l-ffn", "m.pt2")
 
 
-@pytest.mark.parametrize("library", ["lazy_loader", "onnx", "numpy", "typing_extensions"])
+@pytest.mark.parametrize("library", ["click", "onnx", "numpy", "typing_extensions"])
 def test_a_file_of_the_current_directory_is_not_imported_in_place_of_a_library(tmp_path: Path, library: str) -> None:
     (tmp_path / f"{library}.py").write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch()")
     (tmp_path / "model.onnx").write_bytes(b"no model")

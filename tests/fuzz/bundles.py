@@ -34,7 +34,7 @@ def change(bundle: Path, changed: Path, random: Random) -> None:
                 manifest["source"]["spec"] = random.choice(SPECS)
                 (changed / "evil.pt2").write_bytes(b"PK\x03\x04")
             case _:
-                manifest = _change_value(manifest, random)
+                manifest = changed_value(manifest, random)
     if isinstance(manifest, dict) and isinstance(manifest.get("files"), dict) and random.random() < 0.9:
         for name in list(manifest["files"]):
             path = changed / name if "\x00" not in name else changed
@@ -64,7 +64,7 @@ def _change_file(directory: Path, manifest: Any, random: Random) -> None:
                 manifest["files"][random.choice((*NAMES, *LOCATIONS))] = "0" * 64
 
 
-def _change_value(data: Any, random: Random) -> Any:
+def changed_value(data: Any, random: Random) -> Any:
     """Change something at any depth of what JSON holds."""
     if isinstance(data, dict) and data and random.random() < 0.85:
         key = random.choice(list(data))
@@ -73,11 +73,11 @@ def _change_value(data: Any, random: Random) -> Any:
         elif random.random() < 0.1:
             data[random.choice(NAMES)] = data.pop(key)
         else:
-            data[key] = _change_value(data[key], random)
+            data[key] = changed_value(data[key], random)
         return data
     if isinstance(data, list) and data and random.random() < 0.7:
         place = random.randrange(len(data))
-        data[place] = _change_value(data[place], random)
+        data[place] = changed_value(data[place], random)
         return data
     deep: Any = []
     for _ in range(500):
