@@ -28,7 +28,7 @@ from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
-from ffn_export.parity.cases.case import whole
+from ffn_export.parity.cases.case import given_cases
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.options import DRAWN
@@ -132,9 +132,10 @@ def _build_in(
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
-    cases = whole(source.inputs, source.example, samples, options.seed)
     reference = reference or TorchReference(source, threads)
-    gate = Gate(reference, cases, options.budget, _few_bits_budget(options))
+    gate = Gate(
+        reference, given_cases(samples, source.inputs), options.budget, _few_bits_budget(options), options.seed
+    )
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
     progress(f"fusing for {options.target}")
     fused, fusion = fuse_checked(

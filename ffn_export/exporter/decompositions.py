@@ -10,6 +10,8 @@
   every dtype.
 - Attention with a floating-point mask becomes its formula, if the program contains minus infinity. A row that sees no
   key is 0 in PyTorch, and NaN in the translation.
+- ``any`` and ``all`` become counts. The translation of ``any`` is the largest integer, which over nothing is the
+  smallest integer there is, so True. ONNX Runtime also returns a wrong shape for it there.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 _aten = torch.ops.aten
+_ANY = (_aten.any.default, _aten.any.dim, _aten.any.dims)
+_ALL = (_aten.all.default, _aten.all.dim, _aten.all.dims)
 _ATTENTION = _aten.scaled_dot_product_attention.default
 
 
@@ -153,8 +157,37 @@ def _masked_attention(query: Tensor, key: Tensor, value: Tensor, *options: Any, 
     return attended
 
 
+def _is_reduced(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> bool:
+    del x, dim, keepdim
+    return True
+
+
+def _any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Return whether the number of elements other than 0 is above 0."""
+    is_set = x if x.dtype is torch.bool else x != 0
+    return _of_dtype(is_set.sum(_counted(x, dim), keepdim) > 0, x)
+
+
+def _all(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Return whether the number of zeros is 0."""
+    is_clear = ~x if x.dtype is torch.bool else x == 0
+    return _of_dtype(is_clear.sum(_counted(x, dim), keepdim) == 0, x)
+
+
+def _counted(x: Tensor, dim: int | Sequence[int] | None) -> list[int] | None:
+    """Return axes counted from the first: ONNX Runtime does not reduce an empty tensor over a negative axis."""
+    if dim is None:
+        return None
+    return [axis % max(x.ndim, 1) for axis in ([dim] if isinstance(dim, int) else dim)]
+
+
+def _of_dtype(found: Tensor, x: Tensor) -> Tensor:
+    return found.to(torch.uint8) if x.dtype is torch.uint8 else found
+
+
 # Operator -> whether it is replaced, given its arguments; then operator -> its replacement.
 _FITS: Mapping[Any, Callable[..., bool]] = {
+    **dict.fromkeys((*_ANY, *_ALL), _is_reduced),
     _aten.clamp.default: _is_clip,
     _aten.clamp_max.default: _is_clip,  # which bound it is makes no difference
     _aten.clamp_min.default: _is_clip,
@@ -164,6 +197,8 @@ _FITS: Mapping[Any, Callable[..., bool]] = {
     _ATTENTION: _is_masked,
 }
 _TABLE: Mapping[OpOverload, Callable[..., Any]] = {
+    **dict.fromkeys(_ANY, _any),
+    **dict.fromkeys(_ALL, _all),
     _aten.clamp.default: _clamp,
     _aten.clamp_max.default: _clamp_max,
     _aten.clamp_min.default: _clamp,

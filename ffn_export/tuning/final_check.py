@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ffn_export.core.types import Progress, silent
-from ffn_export.parity.cases.case import Case, whole
+from ffn_export.parity.cases.case import Case, given_cases
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances
@@ -22,15 +22,17 @@ class Gate:
 
     Attributes:
         reference: Reference of the model.
-        cases: Cases to verify on.
+        samples: Cases of the user, in addition to the cases that each model asks for.
         budget: Declared relative L2 error of an output; None means the bound in ULP.
         few_bits_budget: The same for a model with quantised weights.
+        seed: Seed of the drawn inputs.
     """
 
     reference: Reference
-    cases: Sequence[Case]
+    samples: Sequence[Case] = ()
     budget: float | None = None
     few_bits_budget: float | None = None
+    seed: int = 0
 
     def verify(
         self,
@@ -59,7 +61,8 @@ class Gate:
             self.reference,
             runtimes=runtimes,
             settings=choice.settings,
-            cases=self.cases,
+            further=self.samples,
+            seed=self.seed,
             tolerances=Tolerances(relative_l2=self.few_bits_budget if in_few_bits else self.budget),
             threads=threads,
             progress=progress,
@@ -75,5 +78,4 @@ def own_gate(path: Path, options: TuneOptions, threads: int) -> Gate:
         threads: Intra-op threads of the baseline.
     """
     reference = OnnxReference(path, threads)
-    cases = whole(reference.inputs, reference.example, options.samples)
-    return Gate(reference, cases, few_bits_budget=options.budget)
+    return Gate(reference, given_cases(options.samples, reference.inputs), few_bits_budget=options.budget)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from ffn_export.core import onnx_file
 from ffn_export.core.types import Progress, silent
-from ffn_export.parity.cases.case import whole
+from ffn_export.parity.cases.case import given_cases
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances, check_budget
@@ -90,8 +90,9 @@ def quantize(
             reference,
             runtimes=runtimes,
             settings=file.settings,
-            cases=whole(reference.inputs, reference.example, samples, seed),
+            further=given_cases(samples, reference.inputs),
             tolerances=Tolerances(relative_l2=budget),
+            seed=seed,
             threads=threads,
             progress=progress,
         )

@@ -11,7 +11,7 @@ from ffn_export.core.source_options import SourceOptions
 from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
-from ffn_export.parity.cases.case import Case, as_feeds, given
+from ffn_export.parity.cases.case import Case, as_feeds, given_cases
 from ffn_export.parity.judging.evidence import AllOutputs, FailingInputs, Keeper
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
@@ -111,4 +111,4 @@ def _cases(
         return [reference.case], []
     if samples is None and not sweep:
         raise UsageError("without a sweep there is nothing to verify on: give samples")
-    return None if sweep else [], [] if samples is None else [given(samples, reference.inputs)]
+    return None if sweep else [], given_cases(samples, reference.inputs)

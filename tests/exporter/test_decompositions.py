@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -114,3 +116,20 @@ def test_a_clamp_with_one_bound_keeps_infinity(dtype: str) -> None:
     for found, right in zip(run(model, {"x": x})[:-1], expected[:-1], strict=True):
         np.testing.assert_array_equal(found, right)
     assert_same_function(source, model, {"n": 0}, {"n": 5})
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "float32"])
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        lambda x: x.any(-1),
+        lambda x: x.any(0, keepdim=True),
+        lambda x: x.any(),
+        lambda x: torch.any(x, dim=(0, 1)),
+        lambda x: x.all(-1),
+        lambda x: torch.all(x, dim=(0, 1), keepdim=True),
+    ],
+)
+def test_any_and_all_over_nothing(reduce: Callable[[torch.Tensor], torch.Tensor], dtype: str) -> None:
+    source = from_module(module_of(lambda self, x: reduce(x)), {"x": f"{dtype}[batch,seq]"})
+    assert_same_function(source, export_source(source), *({"batch": b, "seq": s} for b, s in ((3, 0), (0, 2), (3, 5))))

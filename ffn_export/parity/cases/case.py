@@ -111,18 +111,13 @@ def given(samples: Mapping[str, object], specs: Sequence[TensorSpec]) -> Case:
     return Case("given inputs", sizes, "given", 0, given=arrays)
 
 
-def whole(
-    specs: Sequence[TensorSpec],
-    example: Mapping[str, int] | None = None,
-    samples: Mapping[str, object] | None = None,
-    seed: int = 0,
-) -> list[Case]:
-    """Return the default cases, followed by a case with the user's samples if given.
+def given_cases(samples: Mapping[str, object] | None, specs: Sequence[TensorSpec]) -> list[Case]:
+    """Return the case of the user's samples, in a list that is empty without samples.
 
     Raises:
         UsageError: If the samples do not match the inputs one to one.
     """
-    return [*sweep(specs, example, seed), *([] if samples is None else [given(samples, specs)])]
+    return [] if samples is None else [given(samples, specs)]
 
 
 def sized(sizes: Mapping[str, int], values: str, seed: int) -> Case:

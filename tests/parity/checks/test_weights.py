@@ -356,3 +356,41 @@ def test_weights_in_few_bits_are_compared_block_by_block() -> None:
         wrong[3] *= 2  # of one channel
         scales.const_value = ir.Tensor(wrong, name=scales.name)
         assert [each.differing for each in compare_weights(model, module) if each.differing] == [64]
+
+
+TABLE = np.random.default_rng(0).standard_normal((130, 16)).astype(np.float32)
+
+
+def exchanged(array: Array, one: int, other: int) -> Array:
+    rows = np.arange(len(array))
+    rows[[one, other]] = other, one
+    return array[rows]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda table: table[3:103],
+        lambda table: table[1::3],
+        lambda table: np.concatenate([table[2:42], table[77:90]]),
+        lambda table: table[5:105].T,
+        lambda table: (table[3:103, 0] * 1000).astype(np.int64),
+    ],
+    ids=["slice", "every third", "two slices", "transposed", "integers"],
+)
+def test_exchanged_rows_of_a_table_that_was_cut(cut: Callable[[Array], Array]) -> None:
+    module = nn.Module()
+    module.table = nn.Parameter(torch.tensor(TABLE))  # type: ignore[assignment]
+    module.register_buffer("numbers", torch.tensor((TABLE[:, 0] * 1000).astype(np.int64)))
+    assert [w.differing for w in compare_weights(graph(cut=cut(TABLE)), module)] == [0]
+    wrong = np.ascontiguousarray(cut(exchanged(TABLE, 10, 16)))
+    (found,) = compare_weights(graph(cut=wrong), module)
+    assert found.differing == (2 if wrong.ndim == 1 else 32)
+
+
+def test_rows_in_an_order_of_their_own_are_no_exchange() -> None:
+    module = nn.Module()
+    module.table = nn.Parameter(torch.tensor(TABLE))  # type: ignore[assignment]
+    blocks = np.concatenate([TABLE[:40], TABLE[80:120], TABLE[40:80]])
+    for rows in (TABLE[np.random.default_rng(0).permutation(130)][:100], blocks, TABLE[np.abs(np.arange(-40, 40))]):
+        assert [w.differing for w in compare_weights(graph(rows=rows), module)] == [0]

@@ -88,13 +88,20 @@ def _parts(stored: Array, layouts: Layouts, without: Collection[str]) -> Iterato
         if len(longer) != 1 or stored.shape[longer[0]] > shape[longer[0]]:
             continue
         axis, size = longer[0], stored.shape[longer[0]]
-        starts = dict.fromkeys((*range(0, shape[axis] - size + 1, size), shape[axis] - size))
+        usual = (*range(0, shape[axis] - size + 1, size), shape[axis] - size)
         for each in (candidate for candidate in candidates if candidate.parameter not in without):
-            for start in starts:
+            for start in dict.fromkeys((*usual, *_starts(stored, each.expected))):
                 piece = each.expected[(slice(None),) * axis + (slice(start, start + size),)]
                 if _may_be_near(stored, piece):
                     how = f"{start} to {start + size} of axis {axis}, {each.how}"
                     yield Traced(each.parameter, how, piece, each.rounding), distance(stored, piece)
+
+
+def _starts(stored: Array, whole: Array) -> Iterator[int]:
+    """Yield the starts of the slices of a vector that begin and end as a constant does; rows have an index for this."""
+    if stored.ndim == 1:
+        ends = np.flatnonzero(whole[len(stored) - 1 :] == stored[-1])
+        yield from (int(start) for start in ends if whole[start] == stored[0])
 
 
 def _may_be_near(stored: Array, piece: Array) -> bool:

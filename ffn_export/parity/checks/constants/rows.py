@@ -44,8 +44,8 @@ class RowIndex:
     def traced(self, stored: Array) -> Traced | None:
         """Return the expected values of a constant if most of its rows or columns are rows of parameters, or None.
 
-        An unmatched row is wrong if most of its elements match one row, or if the rows around it are evenly spaced in
-        the parameter. Otherwise its expected values are unknown, and it is not compared.
+        A row is wrong if it matches none and most of its elements match one row, or if the rows around it are evenly
+        spaced in the parameter and it is another one. An unmatched row elsewhere is not compared.
         """
         if stored.ndim < 2:
             return None
@@ -70,7 +70,7 @@ class RowIndex:
             return None
         expected, names = rows.astype(np.float64), set()
         if share >= _ORDERLY:
-            numbers = _filled(self._mostly(rows, numbers, index))
+            numbers = _in_line(_filled(self._mostly(rows, numbers, index)))
         for place in range(len(rows)):
             if numbers[place] >= 0:
                 name, row = index.row(int(numbers[place]))
@@ -143,3 +143,26 @@ def _filled(numbers: _Indices) -> _Indices:
         if rest == 0 and step != 0 and steady and neighbours:
             filled[place] = numbers[before] + step * (place - before)
     return filled
+
+
+def _in_line(numbers: _Indices) -> _Indices:
+    """Return the numbers with those replaced that interrupt evenly spaced rows, such as two rows that are exchanged.
+
+    A table that is cut out of a parameter holds its rows in order. Most rows have the usual step to the next; a row
+    between two such rows that lie on one line must lie on it, too.
+    """
+    steps, counts = np.unique(np.diff(numbers), return_counts=True)
+    step = int(steps[counts.argmax()])
+    if step == 0 or counts.max() < _LEAST:
+        return numbers
+    offsets = numbers - step * np.arange(len(numbers))
+    common, counts = np.unique(offsets, return_counts=True)
+    regular = np.flatnonzero(np.isin(offsets, common[counts >= _LEAST]))
+    if 4 * len(regular) < 3 * len(numbers):
+        return numbers
+    straight = numbers.copy()
+    for place in np.setdiff1d(np.arange(len(numbers)), regular):
+        after = int(np.searchsorted(regular, place))
+        if 0 < after < len(regular) and offsets[regular[after - 1]] == offsets[regular[after]]:
+            straight[place] = offsets[regular[after]] + step * place
+    return straight

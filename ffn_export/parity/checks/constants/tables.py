@@ -38,9 +38,9 @@ class Tables:
         if mask is None and stored.dtype.kind not in "iu":
             return None
         array = stored if mask is None else mask
-        exact = layouts.equal(array) or part_of(array.squeeze(), layouts, ())
-        if exact is not None and same(array, exact.expected):
-            return array, exact
+        part = layouts.equal(array) or part_of(array.squeeze(), layouts, ())
+        if part is not None and (same(array, part.expected) or (mask is None and array.squeeze().ndim == 1)):
+            return array, part
         found = _alike(array, layouts, without, _MOSTLY if mask is None else _MOSTLY_OF_MASKS)
         if found is None and mask is None:
             found = rows.traced(array)
