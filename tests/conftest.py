@@ -33,6 +33,12 @@ settings.register_profile(
 # What production turns into a refusal is raised, here and in the processes that tests start.
 os.environ[strict.VARIABLE] = "1"
 
+# Each worker of pytest-xdist keeps to one processor: its threads would wait for those of the others.
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+if _WORKER and hasattr(os, "sched_setaffinity"):
+    processors = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {processors[int(_WORKER) % len(processors)]})
+
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 

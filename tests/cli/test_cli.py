@@ -20,9 +20,8 @@ import onnx
 import pytest
 
 from ffn_export.cli.main import COMMANDS, run
-from ffn_export.fusion.decisions import default_forms
-from ffn_export.fusion.targets import get_target
 from ffn_export.modules.presets import PRESETS
+from tests.parity.faults.bases import BASES
 
 Capture = pytest.CaptureFixture[str]
 _COUNT = itertools.count()
@@ -110,14 +109,14 @@ def test_quiet_is_silent(tmp_path: Path, capfd: Capture) -> None:
 @pytest.mark.slow
 def test_export_fuse_verify_by_hand(tmp_path: Path, capfd: Capture) -> None:
     plain, fused, report = tmp_path / "plain.onnx", tmp_path / "fused.onnx", tmp_path / "report.json"
-    assert run(["export", "llama-ffn", "-o", str(plain), "--opset", "18"]) == 0
+    swiglu = BASES["swiglu"]
+    assert run(["export", swiglu.spec, "--input", *swiglu.inputs, "-o", str(plain), "--opset", "18"]) == 0
     assert run(["fuse", str(plain), "-o", str(fused), "--report", str(report), "--require-fusion", "norm=1"]) == 0
     data = json.loads(report.read_text())
-    in_pieces = {"hidden-in-pieces": 1} if "silu" in default_forms(get_target("ort-cpu")).pieces else {}
-    assert data["rules"] == {"norm-scale": 1, "quick-gelu": 1, "rms-norm": 1} | in_pieces
+    assert data["rules"] == {"norm-scale": 1, "quick-gelu": 1, "rms-norm": 1}
     assert [site["status"] for site in data["sites"]] == ["fused", "fused"]
     junit, result = tmp_path / "parity.xml", tmp_path / "parity.json"
-    arguments = ["verify", str(fused), "--against", "llama-ffn", "--junit", str(junit), "--json", str(result)]
+    arguments = ["verify", str(fused), *swiglu.arguments, "--junit", str(junit), "--json", str(result)]
     assert run(arguments) == 0
     suites = ET.parse(junit).getroot()
     assert int(suites.attrib["tests"]) >= 11
@@ -284,7 +283,10 @@ def test_the_same_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (signal.SIGTERM, signal.SIGHUP))],
+)
 def test_ctrl_c_and_a_cancelled_job_say_so_and_leave_nothing(number: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ffn_export.cli.main", "build", "transformer-big", "-o", str(tmp_path)]
     heard = partial(signal.signal, number, signal.SIG_DFL)  # also where a shell started all this in background

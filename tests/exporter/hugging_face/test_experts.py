@@ -35,8 +35,15 @@ class Block(nn.Module):
         return result[0] if isinstance(result, tuple) else result
 
 
-@pytest.mark.parametrize("implementation", ["grouped_mm", "eager"])
-@pytest.mark.parametrize("kind", ["Mixtral", "GptOss"])
+@pytest.mark.parametrize(
+    ("kind", "implementation"),
+    [
+        ("Mixtral", "grouped_mm"),
+        ("GptOss", "eager"),
+        pytest.param("Mixtral", "eager", marks=pytest.mark.exhaustive),
+        pytest.param("GptOss", "grouped_mm", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_they_are_exported_as_products(kind: str, implementation: str) -> None:
     torch.manual_seed(0)
     module = Block(kind, implementation)

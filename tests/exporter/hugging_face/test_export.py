@@ -53,7 +53,7 @@ def exported(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Exported
         pytest.param("GPT2LMHeadModel", {"logits": "[batch,seq,99]"}, marks=pytest.mark.exhaustive),
         ("LlamaForCausalLM", {"logits": "[batch,seq,99]"}),
         pytest.param("MixtralForCausalLM", {"logits": "[batch,seq,99]"}, marks=pytest.mark.exhaustive),
-        ("T5ForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}),
+        pytest.param("T5ForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}, marks=pytest.mark.exhaustive),
         pytest.param("T5EncoderModel", {"last_hidden_state": "[batch,seq,32]"}, marks=pytest.mark.exhaustive),
         pytest.param(
             "BartForConditionalGeneration", {"logits": "[batch,decoder_seq,99]"}, marks=pytest.mark.exhaustive
