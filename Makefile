@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test exhaustive nightly quick corpus diagram lint install clean
+.PHONY: help demo test exhaustive nightly quick corpus diagram docs lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +36,9 @@ nightly: exhaustive ## `make exhaustive`, then new random graphs and damaged fil
 quick: lint ## The edit loop: lint, then the tests that are not slow, without coverage
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
+docs: $(VENV)/.installed ## Build the documentation site into site/; a broken link fails
+	$(BIN)/mkdocs build
+
 lint: $(VENV)/.installed ## ruff, mypy and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -54,4 +57,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 clean: ## Remove .venv, build outputs and caches
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*
+	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
 import tempfile
 import time
@@ -18,25 +19,46 @@ from dataclasses import asdict
 from pathlib import Path
 
 from command_line import count, say, seconds
-from ffn_export.errors import FfnExportError, RuntimeUnavailableError
+from ffn_export.core.one_line import first_line
+from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.modules.presets import PRESETS
 from ffn_export.reports.json_report import write_json
-from ffn_export.reports.text_file import write_text
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.runtimes.threads import available_threads
-from gpu.page import machine, markdown
+from gpu import page
 from gpu.proof import RUNTIME, STATUSES, Group
 from gpu.proving import prove_all
 from gpu.timing import time_all
 
+SCHEMA = "ffn-export-gpu-suite/1"
+_DOCS = Path(__file__).parents[1] / "docs"
 DTYPES = ("float32", "float16", "bfloat16")
 JUDGING = 0.6  # the largest part of the time that may go by before the timing starts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    try:
+        return _only_pages(options.json, options.markdown) if options.only_pages else _judge(options)
+    except FfnExportError as error:
+        print(f"gpu_suite: {error}", file=sys.stderr)
+        return error.exit_status
+
+
+def _only_pages(json_file: Path, markdown: Path) -> int:
+    try:
+        data = json.loads(json_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {json_file}: {first_line(error)}") from error
+    if data.get("schema") != SCHEMA:
+        raise UsageError(f"{json_file} holds no results of this script ({SCHEMA})")
+    page.write(page.read(data), markdown)
+    return 0
+
+
+def _judge(options: argparse.Namespace) -> int:
     started = time.monotonic()
     reason = get_runtime(RUNTIME).unavailable(Artifact(Path("any.onnx")))
     if reason is not None:
@@ -52,15 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         proofs = prove_all(groups, options.jobs, deadline if options.no_bench else started + JUDGING * options.seconds)
         say(f"{len(proofs)} graphs judged after {time.monotonic() - started:.0f} s")
         times = [] if options.no_bench else time_all(groups, proofs, Path(scratch) / "times.jsonl", deadline)
-    where = machine(threads)
-    try:
-        if options.json is not None:
-            data = {"environment": where, "proofs": [asdict(proof) for proof in proofs], "times": times}
-            write_json({"schema": "ffn-export-gpu-suite/1", **data}, options.json)
-        write_text(markdown(where, proofs, times), options.markdown)
-    except FfnExportError as error:
-        print(f"gpu_suite: {error}", file=sys.stderr)
-        return error.exit_status
+    results = page.Results(page.machine(threads), proofs, times)
+    write_json({"schema": SCHEMA, **asdict(results)}, options.json)
+    page.write(results, options.markdown)
     failed = [proof for proof in proofs if proof.is_failure]
     counts = ", ".join(f"{sum(p.status == s for p in proofs)} {s}" for s in STATUSES)
     say(f"{counts} in {time.monotonic() - started:.0f} s")
@@ -71,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Example: python scripts/gpu_suite.py --json gpu.json --markdown docs/results-gpu.md",
+        epilog="Example: python scripts/gpu_suite.py --json gpu.json --markdown gpu.md",
     )
     for option, known, default, what in (
         ("--only", PRESETS, list(PRESETS), "presets"),
@@ -91,8 +107,12 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=seconds, default=300, metavar="S", help="what is not done then is left out [300]"
     )
     parser.add_argument("--no-bench", action="store_true", help="leave the timing out")
-    parser.add_argument("--json", metavar="FILE", help="every result")
-    parser.add_argument("--markdown", metavar="FILE", default="-", help="where the page goes [standard output]")
+    for option, name, what in (
+        ("--json", "results-gpu.json", "every result"),
+        ("--markdown", "results-gpu.md", "the page; its appendix goes beside it"),
+    ):
+        parser.add_argument(option, type=Path, metavar="FILE", default=_DOCS / name, help=f"{what} [docs/{name}]")
+    parser.add_argument("--only-pages", action="store_true", help="judge nothing: make the pages from the JSON file")
     return parser
 
 

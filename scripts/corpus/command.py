@@ -11,7 +11,7 @@ import click
 
 from corpus import baseline
 from corpus.architectures import ARCHITECTURES, by_name
-from corpus.page import page
+from corpus.page import page, tables
 from corpus.result import Result
 from corpus.runner import run_all
 from corpus.scorer import KINDS
@@ -31,7 +31,7 @@ Exit status: 0 nothing that was fused is lost; 1 something is, or a graph is wro
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every result to a file.")
 @click.option(
     "--page", "page_file", type=click.Path(path_type=Path), default=_PAGE,
-    help="Where the page goes, when all ran with the other optimisers.  [docs/fusion-coverage.md]",
+    help="Where the page goes, with its appendix beside it, when all ran with the others.  [docs/fusion-coverage.md]",
 )  # fmt: skip
 @click.option(
     "--graphs", type=click.Path(path_type=Path, file_okay=False),
@@ -63,7 +63,9 @@ def main(
     if json_file is not None:
         json_file.write_text(json.dumps([result.to_dict() for result in results], indent=1))
     if not only and not no_peers:
-        page_file.write_text(page(results, entries, [entry for entry in ARCHITECTURES if entry.skipped]))
+        page_file.write_text(page(results))
+        skipped = [entry for entry in ARCHITECTURES if entry.skipped]
+        page_file.with_name(f"{page_file.stem}-tables.md").write_text(tables(results, entries, skipped))
     if update:
         baseline.write(results, entries)
     failures = baseline.failures(results, baseline.read())

@@ -1,10 +1,12 @@
-"""The results as the page docs/fusion-coverage.md."""
+"""The results as the page docs/fusion-coverage.md, and its appendix with all tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
+from textwrap import fill
 
+import coverage_chart
 from corpus.entry import Architecture
 from corpus.result import Optimised, Result
 from corpus.scorer import KINDS
@@ -13,39 +15,67 @@ from ffn_export.reports.markdown_table import markdown_table
 _TITLES = {"feed_forward": "feed-forwards", "norm": "norms", "residual_norm": "residual + norm"}
 _TOOLS = ("torch", "transformers", "onnx", "onnx-ir", "onnxscript", "onnxruntime-gpu", "numpy")
 
-_HEAD = """# Fusion coverage
+_PAGE = """# Fusion coverage
 
-What `ffn_export.fuse(model, target="ort")` makes of {count} graphs of real architectures, at small sizes with random
-weights (all-MiniLM-L6-v2 with its own).
-Made by `make corpus`; do not edit.
+{sentences}
+
+![Real graphs fused completely and right, by optimiser](fusion-coverage.svg)
+
+## Beside other optimisers
+
+On the same graphs, by the same scorer, which shares no code with the fuser. [All tables](fusion-coverage-tables.md) has
+each graph. `make corpus` makes both pages; do not edit.
+
+{summary}
+## How it was counted
+
+The graphs are those of real architectures at small sizes with random weights (all-MiniLM-L6-v2 with its own), fused
+with `ffn_export.fuse(model, target="ort")`. A feed-forward is complete with at most one computing node between its two
+products (two in a gated one), a norm as one node, a residual + norm pair as one node. Reshape, Transpose, Squeeze,
+Unsqueeze, Cast, Identity, Slice, Split, Shape, Gather, Concat and Expand compute nothing.
+`scripts/corpus/scorer/__init__.py` says what counts as a site.
+
+A graph is right if its largest error against PyTorch is at most 1e-4 of the largest magnitude of the output (2e-2 in
+float16), at two sets of sizes that it was not exported with, in ONNX Runtime on CPU with its own optimiser off.
 
 {versions}.
+"""
+_TABLES = """# All tables: fusion coverage
 
-A scorer that shares no code with the fuser reads both files. A feed-forward is complete with at most one computing
-node between its two products (two in a gated one), a norm as one node, a residual + norm pair as one node.
-Reshape, Transpose, Squeeze, Unsqueeze, Cast, Identity, Slice, Split, Shape, Gather, Concat and Expand compute nothing.
-What counts as a site is written in `scripts/corpus/scorer/__init__.py`.
+Made by `make corpus`; do not edit. [The summary](fusion-coverage.md) says how it was counted. The error is the largest
+one against PyTorch, over the largest magnitude of its output. The time is that of the fuser alone, on one thread.
 
-The error is the largest one against PyTorch, over the largest magnitude of its output, at two sets of sizes that the
-graph was not exported with, in ONNX Runtime on CPU with its own optimiser off. Up to 1e-4 is right (2e-2 in float16).
-The time is that of the fuser alone, on one thread.
+## By architecture
+
 """
 
 
-def page(results: Sequence[Result], entries: Mapping[str, Architecture], skipped: Iterable[Architecture]) -> str:
-    """Return the page, in the order of the table of architectures."""
-    tried = [result for result in results if result.ours is not None]
-    parts = [
-        _HEAD.format(count=len(tried), versions=_versions()),
-        "\n## Beside other optimisers\n\nOn the same graphs, by the same scorer.\n\n",
-        _summary(tried),
-        "\n## By architecture\n\n",
-        _architectures(tried, entries),
-        _left_out(results, skipped),
-        "\n## What the others get wrong\n\n",
-        _peer_faults(tried),
-    ]
-    return "".join(parts)
+def page(results: Sequence[Result]) -> str:
+    """Return the page."""
+    summary = _summary(_tried(results))
+    sentences = fill(" ".join(sentences_of(*coverage_chart.complete(summary))), 118)
+    return _PAGE.format(sentences=sentences, summary=summary, versions=_versions())
+
+
+def sentences_of(complete: Mapping[str, int], graphs: int) -> tuple[str, ...]:
+    """Say what the counts of complete and right graphs say."""
+    ours, *others = (f"{name} {count}" for name, count in complete.items())
+    return (
+        f"Of {graphs} graphs of real architectures, `{ours.split()[0]}` fuses {ours.split()[1]} completely and right.",
+        f"On the same graphs the others do so in fewer: {', '.join(others)}.",
+        "A site that stays unfused is named in the report, with the reason.",
+    )
+
+
+def tables(results: Sequence[Result], entries: Mapping[str, Architecture], skipped: Iterable[Architecture]) -> str:
+    """Return the appendix, in the order of the table of architectures."""
+    tried = _tried(results)
+    left_out = _left_out(results, skipped)
+    return f"{_TABLES}{_architectures(tried, entries)}{left_out}\n## What the others get wrong\n\n{_peer_faults(tried)}"
+
+
+def _tried(results: Sequence[Result]) -> list[Result]:
+    return [result for result in results if result.ours is not None]
 
 
 def _versions() -> str:

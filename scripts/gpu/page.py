@@ -1,16 +1,50 @@
-"""The page of results, and the machine that they are of."""
+"""The page of results on a GPU, its appendix with all tables, and the machine that they are of."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from textwrap import fill
 from typing import Any
 
+import dot_chart
 from ffn_export.core.one_line import first_line
 from ffn_export.core.size_label import size_label
 from ffn_export.reports.markdown_table import markdown_table
+from ffn_export.reports.text_file import write_text
 from ffn_export.runtimes import environment, ort_cuda
-from gpu.proof import TORCH, Proof
+from gpu.proof import RUNTIME, STATUSES, TORCH, Proof
+
+CHART = "summary.svg"
+_STATUSES = """
+`refused`: a node that reads data has no kernel on CUDA; `ort` is a target for the CPU. `broken`: the file did not load.
+"""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was judged and timed on a GPU.
+
+    Attributes:
+        environment: The machine and the versions, as :func:`machine` describes them.
+        proofs: One a graph.
+        times: One a preset, precision and sizes.
+        notes: What a reader has to know of this run, as Markdown.
+    """
+
+    environment: Mapping[str, Any]
+    proofs: Sequence[Proof]
+    times: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+
+
+def read(data: Mapping[str, Any]) -> Results:
+    """Read what the JSON file holds."""
+    proofs = [Proof(**proof) for proof in data["proofs"]]
+    return Results(data["environment"], proofs, data["times"], data.get("notes", ()))
 
 
 def machine(threads: int) -> dict[str, Any]:
@@ -33,13 +67,100 @@ def machine(threads: int) -> dict[str, Any]:
     }
 
 
-def markdown(where: Mapping[str, Any], proofs: Sequence[Proof], times: Sequence[Mapping[str, Any]]) -> str:
+def write(results: Results, markdown: Path) -> None:
+    """Write the page, its appendix beside it, and the chart into a directory of the page's name.
+
+    Raises:
+        UsageError: If one cannot be written.
+    """
+    appendix = markdown.with_name(f"{markdown.stem}-tables.md")
+    write_text(dot_chart.svg(_ratios(results), f"time of {RUNTIME} over that of eager PyTorch: left of 1 is faster"),
+               markdown.with_suffix("") / CHART)  # fmt: skip
+    write_text(page(results, markdown.stem), markdown)
+    write_text(tables(results, markdown.name), appendix)
+
+
+def page(results: Results, name: str) -> str:
+    """Return the page; ``name`` is that of its file, without the suffix."""
+    return "".join(_parts(results, name))
+
+
+def _parts(results: Results, name: str) -> Iterator[str]:
+    yield f"# {_gpu(results)}\n\n{fill(' '.join(_sentences(results)), 118)}\n\n"
+    yield f"![Time of {RUNTIME} over that of PyTorch]({name}/{CHART})\n\n"
+    yield "A dot is the geometric mean over the presets, a line reaches from the smallest ratio to the largest.\n"
+    yield f"[All tables]({name}-tables.md) has each graph and each time. `scripts/gpu_suite.py` makes both pages.\n"
+    yield "\n## Graphs by verdict\n\n" + _verdicts(results.proofs)
+    yield _STATUSES
+    if results.notes:
+        yield "\n## Notes on this run\n\n" + "".join(f"{_bullet(note)}\n" for note in results.notes)
+
+
+def _bullet(note: str) -> str:
+    return fill(note, 118, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _sentences(results: Results) -> Iterator[str]:
+    ours = [proof for proof in results.proofs if proof.target == RUNTIME]
+    passed = sum(proof.status in ("passed", "warned") for proof in ours)
+    yield f"On one {_gpu(results)}, {passed} of {len(ours)} graphs fused for `{RUNTIME}` stayed within the bound, with"
+    yield "all their data on the GPU."
+    means = [f"{geometric_mean(values):.2f} at {sizes}" for sizes, values in _by_sizes(results).items()]
+    if means:
+        yield f"They take these parts of eager PyTorch's time: {', '.join(means)} (geometric means)."
+    by_sizes = list(_by_sizes(results).items())
+    if by_sizes:
+        sizes, values = by_sizes[-1]
+        yield f"At {sizes} {sum(value > 1 for value in values)} of {len(values)} of them are slower than PyTorch."
+
+
+def _gpu(results: Results) -> str:
+    return str(results.environment["gpu"]).split(",")[0]
+
+
+def _by_sizes(results: Results) -> dict[str, list[float]]:
+    """Return sizes of two axes -> ratios over PyTorch of the graphs fused for CUDA."""
+    found: dict[str, list[float]] = {}
+    for record in results.times:
+        if len(record["sizes"]) > 1:
+            found.setdefault(size_label(record["sizes"]), []).extend(_ratio_of(record))
+    return {sizes: values for sizes, values in found.items() if values}
+
+
+def _ratios(results: Results) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for record in sorted(results.times, key=lambda record: list(record["sizes"].values())):
+        if len(record["sizes"]) > 1:
+            row = f"{size_label(record['sizes'])}, {record['dtype']}"
+            found.setdefault(row, []).extend(_ratio_of(record))
+    return {row: values for row, values in found.items() if values}
+
+
+def _ratio_of(record: Mapping[str, Any]) -> list[float]:
+    return [ratio["value"] for ratio in record["ratios"] if ratio["runtime"] == RUNTIME and not ratio["copies"]]
+
+
+def _verdicts(proofs: Sequence[Proof]) -> str:
+    dtypes = list(dict.fromkeys(proof.dtype for proof in proofs))
+    rows = []
+    for target in dict.fromkeys(proof.target for proof in proofs):
+        counts = []
+        for dtype in dtypes:
+            of_cell = [proof.status for proof in proofs if (proof.target, proof.dtype) == (target, dtype)]
+            counts.append(", ".join(f"{of_cell.count(s)} {s}" for s in STATUSES if s in of_cell))
+        rows.append((target, *counts))
+    return markdown_table(("target", *dtypes), rows)
+
+
+def tables(results: Results, markdown: str) -> str:
+    """Return the appendix of the page of that name."""
+    where, proofs, times = results.environment, results.proofs, results.times
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     options = ", ".join(f"`{name}={value}`" for name, value in where["provider options"].items())
     lines = [
-        "# Results on a GPU",
+        f"# All tables: {_gpu(results)}",
         "",
-        "Written by `scripts/gpu_suite.py`.",
+        f"Written by `scripts/gpu_suite.py`; do not edit. [The summary]({markdown}) says what came of it.",
         "",
         f"- GPU (name, memory, driver): {where['gpu']}",
         f"- onnxruntime {where['onnxruntime']}; options of its CUDA provider: {options}",
@@ -87,8 +208,8 @@ def markdown(where: Mapping[str, Any], proofs: Sequence[Proof], times: Sequence[
         "\n## What did not pass\n\n", *(reasons or ["Nothing.\n"]),
         "\n## Latency\n\nMedians, inputs and outputs on the GPU, no TF32, in turn in one process. PyTorch is eager.\n",
         "\n", latency,
-        "\n## Latency with copies\n\nThe same from host memory to host memory, PyTorch too.\n",
-        "\n", with_copies,
+        *(("\n## Latency with copies\n\nThe same from host memory to host memory, PyTorch too.\n\n", with_copies)
+          if any(one["copies"] for record in times for one in record["timings"]) else ()),
     ]  # fmt: skip
     return "".join(told)
 
@@ -98,7 +219,7 @@ def _parity_row(proof: Proof) -> tuple[str, ...]:
     on_cuda = f"{len(proof.assigned.get(ort_cuda.CUDA.name, ()))} of {sum(map(len, proof.assigned.values()))}"
     return (
         proof.preset, proof.dtype, proof.target, proof.status, str(len(proof.nodes)),
-        on_cuda if proof.assigned else "", *(judged if proof.cases else ("", "", "")), " ".join(proof.nodes),
+        on_cuda if proof.assigned else "", *(judged if proof.allowed_ulps else ("", "", "")), " ".join(proof.nodes),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The page of the results and its plots, made from the results alone."""
+"""The page of the results, its appendix with all tables, and their plots, made from the results alone."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from statistics import median
 
 from ffn_export.latency.host import STOLEN
 from ffn_export.reports.text_file import write_text
-from peers import plots, tables
+from peers import plots, summary, tables
 from peers.blocks import threads_text
 from peers.competitors import COMPETITORS
-from peers.promises import noise
+from peers.goals import noise
 from peers.result import Cell, Results
 from peers.shapes import STRUCTURES, THREADS, WIDTHS
 
-_HEAD = """# Results on a processor
+_HEAD = """# All tables: {title}
 
-Written by `scripts/benchmark.py`; do not edit.
+Written by `scripts/benchmark.py`; do not edit. [The summary]({summary}) says what came of it.
+
+"""
+_GOALS = """
+## Goals
+
+Bars that were set before this run, for one thread and ratios of medians. A goal that was missed is listed like one that
+was reached.
 
 """
 _COMPETITORS = """## How it was measured
@@ -35,7 +42,7 @@ again, up to three times, as long as the command had patience; the times with th
   level 2, in the same kind of session
 - openvino: the export, told to compute in float32; openvino-bf16: told nothing, where that means bfloat16
 - ours: `fuse` for `ort-cpu`, with its session settings; ours-again: the same file in sessions of its own;
-  ours-chunked: from 768 tokens on in a loop over chunks of 384, with hidden layers in pieces; ours-tuned: what
+  ours-chunked: from 768 tokens on in a loop over chunks of 384, with split hidden layers; ours-tuned: what
   `ffn-export tune` chooses for 16, 128 and 512 tokens; ours-8bit: products in 8 bits, blocks of 32, accuracy level 4
 - bare: the products of the block in ONNX Runtime and nothing else; limit: what a large product and a large read take
   for the same work, as measured on this machine
@@ -44,7 +51,7 @@ again, up to three times, as long as the command had patience; the times with th
 
 
 def write(results: Results, markdown: Path) -> None:
-    """Write the page, and its plots into a directory of its name.
+    """Write the page, its appendix beside it, and their plots into a directory of its name.
 
     Raises:
         UsageError: If one cannot be written.
@@ -52,22 +59,26 @@ def write(results: Results, markdown: Path) -> None:
     folder = markdown.with_suffix("")
     for name, svg in plots.drawn(results.cells).items():
         write_text(svg, folder / name)
-    write_text(page(results, folder.name), markdown)
+    write_text(plots.summary(results.cells), folder / summary.CHART)
+    appendix = markdown.with_name(f"{markdown.stem}-tables.md")
+    write_text(summary.page(results, folder.name, appendix.name), markdown)
+    write_text(page(results, folder.name, markdown.name), appendix)
 
 
-def page(results: Results, folder: str) -> str:
-    """Return the page.
+def page(results: Results, folder: str, markdown: str) -> str:
+    """Return the appendix.
 
     Args:
         results: What was measured.
         folder: Name of the directory of the plots, beside the page.
+        markdown: Name of the page that it belongs to.
     """
     cells = [*results.cells, *results.whole]
     parts = [
-        _HEAD,
+        _HEAD.format(title=summary.title(results), summary=markdown),
         _where(results),
-        "\n## What was promised\n\nOne thread, ratios of medians.\n\n",
-        tables.promised(results),
+        _GOALS,
+        tables.goals(results),
         *_noise(results),
         *_stolen(cells),
     ]

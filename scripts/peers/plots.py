@@ -5,7 +5,6 @@ Times span four decades, on which the competitors are one line. What tells them 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from peers.result import BARE, OURS, Cell
+import dot_chart
+from peers.result import BARE, FLOAT32_PEERS, OURS, Cell
 from peers.tables import labelled
 
 _STYLE: Any = {
@@ -44,6 +44,14 @@ def drawn(cells: Sequence[Cell]) -> dict[str, str]:
     return plots
 
 
+def summary(cells: Sequence[Cell]) -> str:
+    """Return the times of ours over those of each tool that computes in float32, one thread, as an SVG."""
+    of_thread = [cell for cell in cells if cell.threads == 1]
+    found = {name: [r.value for cell in of_thread if (r := cell.ratio(name))] for name in FLOAT32_PEERS}
+    shown = {name: values for name, values in found.items() if values}
+    return dot_chart.svg(shown, "time of ours over that of the tool: left of 1, ours is faster")
+
+
 def file_name(preset: str, threads: int) -> str:
     return f"{preset}-{threads}-{'thread' if threads == 1 else 'threads'}.svg"
 
@@ -64,9 +72,7 @@ def _svg(cells: Sequence[Cell]) -> str:
         ratios[0].set_ylabel("time over ours\n(above 1: slower than ours)")
         lines = {line.get_label(): line for panel in times for line in panel.get_lines()}
         figure.legend(lines.values(), list(map(str, lines)), loc="outside lower center", ncols=2 * len(panels))
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+        return dot_chart.svg_text(figure)
 
 
 def _times(axes: Axes, cells: Sequence[Cell]) -> None:

@@ -7,22 +7,22 @@ from statistics import geometric_mean
 
 from ffn_export.latency.result import Ratio
 from ffn_export.reports.markdown_table import markdown_table
-from peers.promises import PROMISES
+from peers.goals import GOALS
 from peers.result import FLOAT32_PEERS, OTHER_PRECISIONS, OURS, Accuracy, Cell, Results
 
 _LIMIT = "limit (ms)"
 
 
-def promised(results: Results) -> str:
+def goals(results: Results) -> str:
     """Return each bar with the figure of this run."""
-    headers = ("promised", "at most", "this run", "verdict", "how")
+    headers = ("goal", "at most", "this run", "", "how")
     rows = []
-    for promise in PROMISES:
-        figure = promise.figure(results)
-        form = "{:.2%}" if promise.is_percentage else "{:.3f}"
+    for goal in GOALS:
+        figure = goal.figure(results)
+        form = "{:.2%}" if goal.is_percentage else "{:.3f}"
         value = "" if figure is None else form.format(figure.value)
-        bar = f"{promise.bar:.0%}" if promise.is_percentage else f"{promise.bar:.2f}"
-        rows.append((promise.text, bar, value, promise.verdict(results), "" if figure is None else figure.detail))
+        bar = f"{goal.bar:.0%}" if goal.is_percentage else f"{goal.bar:.2f}"
+        rows.append((goal.text, bar, value, goal.verdict(results), "" if figure is None else figure.detail))
     return markdown_table(headers, rows, numbers=("at most", "this run"))
 
 

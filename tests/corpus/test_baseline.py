@@ -7,7 +7,7 @@ from pathlib import Path
 
 from corpus import baseline
 from corpus.architectures import by_name
-from corpus.page import page
+from corpus.page import page, tables
 from corpus.result import Optimised, Result
 from corpus.scorer import Score
 
@@ -47,7 +47,8 @@ def test_an_update_keeps_architectures_that_did_not_run(tmp_path: Path) -> None:
 
 def test_the_page_counts_sites_beside_the_others() -> None:
     peer = Optimised("wrong", Score(COUNTS, COUNTS), 0.5, 0.2)
-    text = page([replace(LOST, peers={"ORT session": peer})], by_name(), [])
+    results = [replace(LOST, peers={"ORT session": peer})]
+    text = page(results) + tables(results, by_name(), [])
     assert "| norms | 3/5 | 0/5 |" in text  # the sites of a wrong graph do not count
     assert "| graphs complete and right | 0/1 | 0/1 |" in text
     assert "2 norm: Pow ReduceMean" in text

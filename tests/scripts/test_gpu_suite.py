@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from ffn_export.parity.judging.measures import Deviation, OutputMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes import environment
-from gpu.page import markdown
+from gpu import page
 from gpu.proof import RUNTIME, STATUSES, TORCH, Proof
 from gpu.proving import worst_of
 
@@ -61,7 +63,14 @@ def test_the_page_shows_times_with_copies_apart() -> None:
     }
     versions = {"gpu": "none", "onnxruntime": "none", "torch": "none", "provider options": {}}
     where = {**environment.current(1).to_dict(), **versions}
-    page = markdown(where, [Proof("d2l-ffn", "float32", RUNTIME, "passed")], [times])
-    without, with_copies = page.partition("## Latency\n")[2].split("## Latency with copies\n")
+    text = page.tables(page.Results(where, [Proof("d2l-ffn", "float32", RUNTIME, "passed")], [times]), "gpu.md")
+    without, with_copies = text.partition("## Latency\n")[2].split("## Latency with copies\n")
     assert "| d2l-ffn | float32 | batch=1 | 2.0 | 1.0 | 0.500 (0.500 to 0.500) |" in without
     assert "| d2l-ffn | float32 | batch=1 | 8.0 | 6.0 | 0.750 (0.750 to 0.750) |" in with_copies
+
+
+def test_the_pages_are_those_of_the_stored_results() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    stored = page.read(json.loads((docs / "results-gpu.json").read_text()))
+    assert (docs / "results-gpu.md").read_text() == page.page(stored, "results-gpu")
+    assert (docs / "results-gpu-tables.md").read_text() == page.tables(stored, "results-gpu.md")

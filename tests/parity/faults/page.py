@@ -1,4 +1,4 @@
-"""The table of planted faults and what caught each, a section of ``docs/parity.md``.
+"""The table of planted faults and what caught each, a section of ``docs/faults.md``.
 
 ``python -m tests.parity.faults.page`` writes it.
 """
@@ -11,7 +11,7 @@ from ffn_export.reports.markdown_table import markdown_table
 from tests.parity.faults import FAULTS, THEMES
 from tests.parity.faults.fault import DETECTORS, Fault
 
-PAGE = Path(__file__).parents[3] / "docs" / "parity.md"
+PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
 BEGIN, END = "<!-- faults:begin -->", "<!-- faults:end -->"
 
 
@@ -19,7 +19,7 @@ def section() -> str:
     """Return what stands between the markers."""
     caught = [fault for fault in FAULTS if fault.missed is None]
     detectors = "\n".join(f"- **{name}**: {what}." for name, what in DETECTORS.items())
-    tables = "\n".join(f"### {theme}\n\n{_table(faults)}" for theme, faults in THEMES.items())
+    tables = "\n".join(f"## {theme}\n\n{_table(faults)}" for theme, faults in THEMES.items())
     return (
         f"{BEGIN}\n{len(FAULTS)} faults are planted one at a time, {len(caught)} of them are caught. Made by "
         "`python -m tests.parity.faults.page` from `tests/parity/faults/`; `tests/parity/test_faults.py` plants each of "

@@ -1,4 +1,4 @@
-"""What was promised of the fused graphs, and whether this run kept it. One thread, ratios of medians."""
+"""Goals that were set for the fused graphs, and whether a run reached them. One thread, ratios of medians."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ffn_export.latency.result import Ratio
 from peers.result import BARE, ORT_PEERS, OURS, TORCH, Cell, ExportTimes, Results
 
-Verdict = Literal["met", "not met", "not measured"]
+Verdict = Literal["reached", "missed", "not measured"]
 _THREADS = 1
 _MIDDLE = (64, 128, 512)
 _LARGE = (2048, 4096)
@@ -20,7 +20,7 @@ _LARGE = (2048, 4096)
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured of a promise.
+    """What was measured for a goal.
 
     Attributes:
         value: The number that the bar is for.
@@ -32,11 +32,11 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Promise:
+class Goal:
     """A bar, and how its figure is read off the results.
 
     Attributes:
-        text: What was promised.
+        text: What was aimed at.
         bar: The most that the figure may be.
         figure: Reads it off the results; None where they do not hold it.
         is_percentage: Whether it is written as a percentage.
@@ -52,7 +52,7 @@ class Promise:
         figure = self.figure(results)
         if figure is None:
             return "not measured"
-        return "met" if figure.value <= self.bar else "not met"
+        return "reached" if figure.value <= self.bar else "missed"
 
 
 def _mean_ratio(
@@ -181,21 +181,21 @@ def _cells(results: Results, tokens: tuple[int, ...] = (), threads: int = _THREA
     return (cell for cell in results.cells if cell.threads == threads and (not tokens or cell.tokens in tokens))
 
 
-PROMISES = (
-    Promise("ours / ort, bert-ffn 768/3072, 64 to 512 tokens", 0.93,
+GOALS = (
+    Goal("ours / ort, bert-ffn 768/3072, 64 to 512 tokens", 0.93,
             _mean_ratio("ort", tokens=_MIDDLE, block="bert-ffn 768/3072")),
-    Promise("ours / best of ort, onnxscript and ort-transformers, any cell", 1.03,
+    Goal("ours / best of ort, onnxscript and ort-transformers, any cell", 1.03,
             _over_the_best_peer(lambda ratio: ratio.value)),
-    Promise("the same beyond the noise: the low end of its interval", 1.03,
+    Goal("the same beyond the noise: the low end of its interval", 1.03,
             _over_the_best_peer(lambda ratio: ratio.low)),
-    Promise("ours / torch, the whole table", 0.48, _mean_ratio(TORCH)),
-    Promise("ours / bare, 64 to 512 tokens", 1.06, _mean_ratio(BARE, tokens=_MIDDLE)),
-    Promise("ours / bare, 2048 and 4096 tokens", 1.10, _mean_ratio(BARE, tokens=_LARGE)),
-    Promise("ours-chunked / ours, 4096 tokens", 0.95, _mean_ratio(OURS, "ours-chunked", (4096,))),
-    Promise("ours-8bit / ours, 1 token", 0.32, _mean_ratio(OURS, "ours-8bit", (1,))),
-    Promise("ours-8bit, relative L2 error on real activations", 0.01, _eight_bits, is_percentage=True),
-    Promise("ours-8bit, the same of the worst single layer", 0.01, _eight_bits_of_a_layer, is_percentage=True),
-    Promise("ffn-export tune bert-ffn, default settings, seconds", 120, _tuning),
-    Promise("export and fuse / torch.onnx.export alone, BERT-base", 1.25, _export(lambda times: times.fuse)),
-    Promise("the same with both graphs run and compared, the default", 1.25, _export(lambda times: times.checked_fuse)),
+    Goal("ours / torch, the whole table", 0.48, _mean_ratio(TORCH)),
+    Goal("ours / bare, 64 to 512 tokens", 1.06, _mean_ratio(BARE, tokens=_MIDDLE)),
+    Goal("ours / bare, 2048 and 4096 tokens", 1.10, _mean_ratio(BARE, tokens=_LARGE)),
+    Goal("ours-chunked / ours, 4096 tokens", 0.95, _mean_ratio(OURS, "ours-chunked", (4096,))),
+    Goal("ours-8bit / ours, 1 token", 0.32, _mean_ratio(OURS, "ours-8bit", (1,))),
+    Goal("ours-8bit, relative L2 error on real activations", 0.01, _eight_bits, is_percentage=True),
+    Goal("ours-8bit, the same of the worst single layer", 0.01, _eight_bits_of_a_layer, is_percentage=True),
+    Goal("ffn-export tune bert-ffn, default settings, seconds", 120, _tuning),
+    Goal("export and fuse / torch.onnx.export alone, BERT-base", 1.25, _export(lambda times: times.fuse)),
+    Goal("the same with both graphs run and compared, the default", 1.25, _export(lambda times: times.checked_fuse)),
 )  # fmt: skip

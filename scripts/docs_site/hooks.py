@@ -1,0 +1,41 @@
+"""Hooks of mkdocs: what the site holds beside ``docs/``, and what is made when it is built."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # mkdocs runs this file by its path
+from docs_site import commands, notebook, repository
+from docs_site.diagram import svg
+
+MADE: dict[str, Callable[[], str]] = {"commands": commands.reference, "notebook": notebook.page}
+_MERMAID = re.compile(r"```mermaid\n.*?```", re.DOTALL)
+_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add what lies elsewhere in the repository, and the diagram."""
+    for path in repository.SHOWN:
+        files.append(File.generated(config, str(repository.place(path)), abs_src_path=str(repository.ROOT / path)))
+    files.append(File.generated(config, "architecture.svg", content=svg()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Fill in what is made, and leave out comments with what is in them: marks of tests, and blocks that prepare."""
+    text = re.sub(
+        r"```mermaid\n.*?```", "![data flow between the folders](architecture.svg)", markdown, flags=re.DOTALL
+    )
+    return repository.on_site(_COMMENT.sub(_made, text), page.file.src_uri)
+
+
+def _made(comment: re.Match[str]) -> str:
+    name = comment[1].strip().removeprefix("made: ")
+    return MADE[name]() if name in MADE else ""
