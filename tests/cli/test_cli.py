@@ -115,7 +115,7 @@ def test_export_fuse_verify_by_hand(tmp_path: Path, capfd: Capture) -> None:
     data = json.loads(report.read_text())
     in_pieces = {"hidden-in-pieces": 1} if "silu" in default_forms(get_target("ort-cpu")).pieces else {}
     assert data["rules"] == {"norm-scale": 1, "quick-gelu": 1, "rms-norm": 1} | in_pieces
-    assert [site["status"] for site in data["sites"]] == ["fused", "fused"]
+    assert [site["status"] for site in data["sites"]] == ["rewritten", "rewritten"]
     junit, result = tmp_path / "parity.xml", tmp_path / "parity.json"
     arguments = ["verify", str(fused), "--against", "llama-ffn", "--junit", str(junit), "--json", str(result)]
     assert run(arguments) == 0
@@ -139,7 +139,7 @@ def test_fuse_always_writes_and_the_gate_decides_the_status(tmp_path: Path, capf
     line = fails(
         capfd, 1, "fuse", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "f.onnx"), "--require-fusion", "norm=1"
     )
-    assert "0 of 0 norm sites are fused, 1 required" in line
+    assert "0 of 0 norm sites are in the target's form, 1 required" in line
     onnx.checker.check_model(onnx.load(tmp_path / "f.onnx"))
 
 
