@@ -8,7 +8,7 @@ from typing import Any
 
 from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.exporter.source import Source
-from ffn_export.fusion.report import KINDS, FusionReport
+from ffn_export.fusion.report import KINDS, SITE_STATUSES, FusionReport
 from ffn_export.latency.result import LatencyResult, Ratio
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.result import ParityResult
@@ -40,8 +40,7 @@ def _as_given(spec: TensorSpec, source: Source) -> str:
 
 def summarise_fusion(report: FusionReport) -> dict[str, Any]:
     """Return sites by kind and status, rules, node counts, and the result of the check."""
-    statuses = ("fused", "kept", "refused", "rolled_back")
-    sites = {kind: {s: n for s in statuses if (n := report.count(kind, s))} for kind in KINDS}  # type: ignore[arg-type]
+    sites = {kind: {s: n for s in SITE_STATUSES if (n := report.count(kind, s))} for kind in KINDS}
     check = {"status": report.check.status, "reason": report.check.reason}
     return {"sites": sites, "rules": dict(report.rules), "nodes": dict(report.nodes), "check": check}
 

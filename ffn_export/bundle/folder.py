@@ -112,7 +112,7 @@ def _warnings(build: Build) -> tuple[str, ...]:
     sites = [
         f"{site.id} {site.status}: {site.reason}"
         for site in build.fusion.sites
-        if site.status in ("refused", "rolled_back")
+        if site.status in ("refused", "rolled back")
     ]
     slower = [
         f"{ratio.runtime} takes {ratio.value:.2f} x {ratio.baseline} at {measurement.label}"

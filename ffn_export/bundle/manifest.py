@@ -14,7 +14,8 @@ from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.runtimes.session_options import SessionSettings
 
 # Version 2 added `source.dtype`, `source.keep_io`, `weights_bytes` and the warned cases in `parity.runtimes`.
-SCHEMA_VERSION = 2
+# Version 3 names the statuses of sites anew and has the times of ONNX Runtime's default session.
+SCHEMA_VERSION = 3
 MANIFEST = "manifest.json"
 MODEL = "model.onnx"
 _MOST_BYTES = 2**24

@@ -150,7 +150,7 @@ def require_fusion_option(command: Command) -> Command:
     """``--require-fusion``."""
     return click.option(
         "--require-fusion", multiple=True, metavar="KIND=N[,KIND=N]", callback=_parse_required,
-        help="Fail unless N sites of a kind are fused: feed_forward, norm or residual_norm.",
+        help="Fail unless N sites of a kind have the target's form, rewritten or not.",
     )(command)  # fmt: skip
 
 

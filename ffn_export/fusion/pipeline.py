@@ -20,7 +20,7 @@ from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.padded_widths.pad import pad_widths
 from ffn_export.fusion.padded_widths.remove import remove as remove_padding
 from ffn_export.fusion.portable_functions import remove as remove_portable_functions
-from ffn_export.fusion.provenance import rules_of
+from ffn_export.fusion.provenance import notes, rules_of
 from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.site_report import report_sites
@@ -123,7 +123,7 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     no_ops.remove(fused)  # also a Cast to its input's dtype, which is known now
     _remove_unused(fused)  # an unused node would count as a reader of its inputs
     batch_of_one.unwrap(fused)
-    log, highest = Log(), opset.ceiling(fused)
+    log, highest, earlier = Log(), opset.ceiling(fused), notes(fused)
     Sweep(chosen.canonical, excluded).apply(fused, log)
     inference.prove_shapes(fused, stated)  # nodes that rules wrote have no types yet
     # Forms consist of canonical operators, so this is a second sweep.
@@ -137,7 +137,7 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     ir_version_3.raise_version(fused)
     report = FusionReport(
         target=chosen.name,
-        sites=report_sites(fused, chosen, used, log, {"by rows": left, "padded": unpadded}),
+        sites=report_sites(fused, chosen, used, log, {"by rows": left, "padded": unpadded}, earlier),
         rules=dict(sorted(log.applied.items())),
         nodes={"before": before[0], "after": node_count(fused)},
         opset={"before": before[1], "after": fused.opset_imports.get("", 0)},
@@ -175,16 +175,18 @@ def unchanged(model: ir.Model, target: str) -> FusionReport:
 
 
 def fusion_failures(report: FusionReport, required: Mapping[SiteKind, int]) -> tuple[str, ...]:
-    """Return a line for each kind with fewer fused sites than required, and one for each of its unfused sites."""
+    """Return a line for each kind with too few sites in the target's form, and one for each site in another form."""
     lines = []
     for kind, count in required.items():
         found = [site for site in report.sites if site.kind == kind]
         if report.count(kind) < count:
-            lines.append(f"{report.count(kind)} of {len(found)} {kind} sites are fused, {count} required")
+            lines.append(
+                f"{report.count(kind)} of {len(found)} {kind} sites are in the target's form, {count} required"
+            )
             lines += [
-                f"{site.id} is {site.status.replace('_', ' ')}, {site.name}: {site.reason or site.form}"
+                f"{site.id} is {site.status}, {site.name}: {site.reason or site.form}"
                 for site in found
-                if site.status != "fused"
+                if not site.is_in_target_form
             ]
     return tuple(lines)
 

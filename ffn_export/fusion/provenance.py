@@ -20,6 +20,11 @@ def note(node: ir.Node, rules: Iterable[str]) -> None:
     node.metadata_props[RULE_KEY] = joined(rules)
 
 
+def notes(model: ir.Model) -> dict[str, tuple[str, ...]]:
+    """Return the names of values -> the rules that wrote their nodes, without original nodes."""
+    return {str(node.outputs[0].name): rules for node in model.graph.all_nodes() if (rules := rules_of(node))}
+
+
 def joined(rules: Iterable[str]) -> str:
     """Return the names joined into one, each once."""
     return _BETWEEN.join(dict.fromkeys(rules))

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Self, get_args
 
 from ffn_export.core.plain_data import PlainData
+from ffn_export.errors import UsageError
 
 SiteKind = Literal["feed_forward", "norm", "residual_norm"]
-SiteStatus = Literal["fused", "kept", "refused", "rolled_back"]
+SiteStatus = Literal["rewritten", "already optimal", "kept", "refused", "rolled back"]
 CheckStatus = Literal["passed", "rolled back", "not checked"]
 
-KINDS: tuple[SiteKind, ...] = ("feed_forward", "norm", "residual_norm")
+KINDS: tuple[SiteKind, ...] = get_args(SiteKind)
+SITE_STATUSES: tuple[SiteStatus, ...] = get_args(SiteStatus)
+
+# Version of the stored format, increased by every change that a reader must know.
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -23,12 +28,13 @@ class Site:
         id: Identifier, stable within one report: ``feed_forward:0``.
         kind: Kind of site.
         name: Name of its last node, with its PyTorch scope if the exporter noted one.
-        status: ``fused``: it has the form that the target asks for. ``kept``: recognised, and left in
-            another form for the reason given. ``refused``: a rule matched, and could not prove that the
-            function stays the same. ``rolled_back``: fused, then undone because results differed.
+        status: ``rewritten``: a rule gave it the form that the target asks for. ``already optimal``: it came in that
+            form. ``kept``: recognised, and left in another form for the reason given. ``refused``: a rule matched, and
+            could not prove that the function stays the same. ``rolled back``: rewritten, then undone because results
+            differed.
         form: Its operators now, in topological order.
-        rule: Rules that made the form, joined by ``+``; None if it came in this form.
-        reason: Why it was kept, refused or rolled back, or that it came in this form.
+        rule: Rules that made the form, in this fusion or an earlier one, joined by ``+``; None if none did.
+        reason: Why it was kept, refused or rolled back, or does not have an optional form.
         activation: Activation of a feed-forward, by the name of the reference modules.
         gated: Whether a feed-forward multiplies the activation by a second projection.
         d_model: Width of the residual stream, if the weights tell it.
@@ -46,6 +52,11 @@ class Site:
     gated: bool | None = None
     d_model: int | None = None
     d_ff: int | None = None
+
+    @property
+    def is_in_target_form(self) -> bool:
+        """Whether it has the form that the target asks for, rewritten or not."""
+        return self.status in ("rewritten", "already optimal")
 
 
 @dataclass(frozen=True)
@@ -103,9 +114,27 @@ class FusionReport(PlainData):
             if counts and set(counts) != {"before", "after"}:
                 raise ValueError(f"counts before and after are named {', '.join(counts)}")
 
-    def count(self, kind: SiteKind, status: SiteStatus = "fused") -> int:
-        """Return how many sites of a kind have a status."""
-        return sum(site.kind == kind and site.status == status for site in self.sites)
+    def count(self, kind: SiteKind, status: SiteStatus | None = None) -> int:
+        """Return how many sites of a kind have a status; by default, how many are in the target's form."""
+        sites = [site for site in self.sites if site.kind == kind]
+        return sum(site.is_in_target_form if status is None else site.status == status for site in sites)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, with the version of the format."""
+        return {"format": FORMAT, **super().to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read plain data.
+
+        Raises:
+            UsageError: If it is a report of another format.
+            ValueError: If a field is missing or has another type.
+        """
+        if data.get("format") != FORMAT:
+            found = data.get("format", "none")
+            raise UsageError(f"this is no fusion report of format {FORMAT}, which this version reads (found: {found})")
+        return super().from_dict(data)
 
     def explain(self) -> str:
         """Return one line for each site: identifier, status, form and reason."""

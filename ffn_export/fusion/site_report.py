@@ -18,9 +18,23 @@ from ffn_export.fusion.targets import Target
 
 
 def report_sites(
-    model: ir.Model, target: Target, forms: Forms, log: Log, left: Mapping[str, Mapping[str, str]]
+    model: ir.Model,
+    target: Target,
+    forms: Forms,
+    log: Log,
+    left: Mapping[str, Mapping[str, str]],
+    earlier: Mapping[str, tuple[str, ...]],
 ) -> tuple[Site, ...]:
-    """Return the numbered sites of the graph, with their refusals; a refusal without a site is listed by itself."""
+    """Return the numbered sites of the graph, with their refusals; a refusal without a site is listed by itself.
+
+    Args:
+        model: The fused graph.
+        target: Target of the fusion.
+        forms: The open forms that were used.
+        log: Record of the sweeps.
+        left: Optional form -> name of a feed-forward -> why it does not have it.
+        earlier: Notes of the graph before it was fused, from :func:`~ffn_export.fusion.provenance.notes`.
+    """
     counts: Counter[str] = Counter()
 
     def numbered(kind: str) -> str:
@@ -30,7 +44,7 @@ def report_sites(
     open_refusals = list(log.refusals)
     reported = []
     for found in sites.find(model):
-        site = _site(found, target, forms, numbered(found.kind))
+        site = _site(found, target, forms, numbered(found.kind), earlier)
         # A refusal of a part of a site belongs to the site, and is not listed beside it.
         own = [r for r in open_refusals if r.kind == site.kind and (r.name == site.name or _is_part(r, found))]
         if own and site.status == "kept":
@@ -51,7 +65,9 @@ def _is_part(refusal: Refusal, site: sites.FoundSite) -> bool:
     return bool(refusal.nodes) and set(site.nodes).issuperset(refusal.nodes)
 
 
-def _site(site: sites.FoundSite, target: Target, forms: Forms, identifier: str) -> Site:
+def _site(
+    site: sites.FoundSite, target: Target, forms: Forms, identifier: str, earlier: Mapping[str, tuple[str, ...]]
+) -> Site:
     rule = joined(name for node in site.nodes for name in rules_of(node)) or None
     kept = (
         target.kept.get(site.kind)
@@ -63,15 +79,20 @@ def _site(site: sites.FoundSite, target: Target, forms: Forms, identifier: str) 
         id=identifier,
         kind=site.kind,
         name=scoped_name(site.nodes[-1]),
-        status="kept" if kept else "fused",
+        status="kept" if kept else "rewritten" if _is_rewritten(site, earlier) else "already optimal",
         form=" ".join(node.op_type for node in sorted_nodes(site.nodes)),
         rule=rule,
-        reason=kept or (None if rule else "came in this form"),
+        reason=kept,
         activation=site.activation,
         gated=site.gated,
         d_model=site.d_model,
         d_ff=site.d_ff,
     )
+
+
+def _is_rewritten(site: sites.FoundSite, earlier: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether this fusion wrote one of its nodes: notes of an earlier fusion are saved with the model."""
+    return any(rules_of(node) != earlier.get(str(node.outputs[0].name), ()) for node in site.nodes)
 
 
 def _unfused(found: sites.Unfused, identifier: str) -> Site:

@@ -37,9 +37,9 @@ def report_of(first: Fusion, last: Fusion, undone: Mapping[str, str], sites_of: 
         if reason is None:
             continue
         touched.update(_computed(site.nodes))
-        if reported.status == "fused":
+        if reported.is_in_target_form:
             form = " ".join(node.op_type for node in regions.before(site.nodes)) or reported.form
-            rolled_back = replace(reported, status="rolled_back", reason=reason, form=form)
+            rolled_back = replace(reported, status="rolled back", reason=reason, form=form)
             result.place(rolled_back, _key(site))
     for node in first.model.graph.all_nodes():
         name = next((v.name for v in node.outputs if v.name in undone and v.name not in touched), None)
@@ -49,7 +49,7 @@ def report_of(first: Fusion, last: Fusion, undone: Mapping[str, str], sites_of: 
             rule = joined(rules_of(node)) or None
             # A feed-forward by rows ends at the same value as the plain one.
             key = (kind, name) if kind == "feed_forward" else None
-            result.place(Site("", kind, scoped_name(node), "rolled_back", form, rule=rule, reason=undone[name]), key)
+            result.place(Site("", kind, scoped_name(node), "rolled back", form, rule=rule, reason=undone[name]), key)
     return replace(last.report, sites=tuple(result.sites))
 
 

@@ -85,7 +85,7 @@ class Candidates:
             model, _ = quantize_some(model, candidate.choice.quantization)
         if _fingerprint(model, candidate.choice) == candidate.fingerprint:
             return None
-        return next((site.reason for site in report.sites if site.status == "rolled_back"), None) or report.check.reason
+        return next((site.reason for site in report.sites if site.status == "rolled back"), None) or report.check.reason
 
 
 def _fingerprint(model: ir.Model, choice: Choice) -> str:

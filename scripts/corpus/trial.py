@@ -73,7 +73,7 @@ def _tried(
 
             peers[name] = _optimised(theirs, path, destination, expected, cases, allowed)
     reasons = Counter(
-        f"{site.kind}: {site.reason}" for report in reports for site in report.sites if site.status != "fused"
+        f"{site.kind}: {site.reason}" for report in reports for site in report.sites if not site.is_in_target_form
     )
     return Result(entry.name, None, exported_error, made, dict(sorted(reasons.items())), peers)
 

@@ -135,9 +135,9 @@ def test_a_changed_model_is_refused(bundle: Path, tmp_path: Path) -> None:
     [
         ("{", "is no JSON"),
         ("[]", "does not follow the manifest schema"),
-        ('{"schema_version": 2}', "does not follow the manifest schema"),
-        ('{"schema_version": 1}', "has manifest version 1, this release reads 2: build it again"),
-        ('{"schema_version": 3}', "read it with a newer ffn-export"),
+        ('{"schema_version": 3}', "does not follow the manifest schema"),
+        ('{"schema_version": 2}', "has manifest version 2, this release reads 3: build it again"),
+        ('{"schema_version": 4}', "read it with a newer ffn-export"),
     ],
 )
 def test_a_broken_manifest_is_refused(bundle: Path, tmp_path: Path, text: str, word: str) -> None:
@@ -172,7 +172,7 @@ def test_external_data_outside_the_bundle_or_its_manifest_is_refused(
 def test_a_failed_gate_leaves_the_old_bundle(bundle: Path, tmp_path: Path) -> None:
     copy = _copy(bundle, tmp_path / "d2l-ffn-addnorm")
     before = (copy / "manifest.json").read_bytes()
-    with pytest.raises(GateError, match=r"1 of 1 feed_forward sites are fused, 2 required") as caught:
+    with pytest.raises(GateError, match=r"1 of 1 feed_forward sites are in the target's form, 2 required") as caught:
         fx.build("d2l-ffn-addnorm", directory=tmp_path, require_fusion={"feed_forward": 2})
     assert isinstance(caught.value.result, fx.Build)
     with pytest.raises(GateError, match=r"takes .* x torch|was not measured"):

@@ -114,7 +114,7 @@ def test_export_fuse_verify_by_hand(tmp_path: Path, capfd: Capture) -> None:
     assert run(["fuse", str(plain), "-o", str(fused), "--report", str(report), "--require-fusion", "norm=1"]) == 0
     data = json.loads(report.read_text())
     assert data["rules"] == {"norm-scale": 1, "quick-gelu": 1, "rms-norm": 1}
-    assert [site["status"] for site in data["sites"]] == ["fused", "fused"]
+    assert [site["status"] for site in data["sites"]] == ["rewritten", "rewritten"]
     junit, result = tmp_path / "parity.xml", tmp_path / "parity.json"
     arguments = ["verify", str(fused), *swiglu.arguments, "--junit", str(junit), "--json", str(result)]
     assert run(arguments) == 0
@@ -138,7 +138,7 @@ def test_fuse_always_writes_and_the_gate_decides_the_status(tmp_path: Path, capf
     line = fails(
         capfd, 1, "fuse", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "f.onnx"), "--require-fusion", "norm=1"
     )
-    assert "0 of 0 norm sites are fused, 1 required" in line
+    assert "0 of 0 norm sites are in the target's form, 1 required" in line
     onnx.checker.check_model(onnx.load(tmp_path / "f.onnx"))
 
 

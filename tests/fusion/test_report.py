@@ -32,10 +32,10 @@ def report() -> FusionReport:
 def test_sites(report: FusionReport) -> None:
     feed_forward, norm, residual = report.sites
     assert feed_forward == Site(
-        "feed_forward:0", "feed_forward", "MatMul", "fused", "MatMul Add QuickGelu MatMul",
+        "feed_forward:0", "feed_forward", "MatMul", "rewritten", "MatMul Add QuickGelu MatMul",
         rule="quick-gelu", activation="silu", gated=False, d_model=8, d_ff=16,
     )  # fmt: skip
-    assert (norm.id, norm.status, norm.reason, norm.d_model) == ("norm:0", "fused", "came in this form", 8)
+    assert (norm.id, norm.status, norm.reason, norm.d_model) == ("norm:0", "already optimal", None, 8)
     assert (residual.id, residual.kind, residual.status) == ("residual_norm:0", "residual_norm", "kept")
     assert residual.reason == decisions(TARGETS["ort-cpu"])["skip-layer-norm"].reason
     assert residual.form == "Add LayerNormalization"
@@ -51,24 +51,24 @@ def test_counts(report: FusionReport) -> None:
 
 def test_explain(report: FusionReport) -> None:
     assert report.explain().splitlines()[:2] == [
-        "feed_forward:0 fused: MatMul Add QuickGelu MatMul",
-        "norm:0 fused: LayerNormalization (came in this form)",
+        "feed_forward:0 rewritten: MatMul Add QuickGelu MatMul",
+        "norm:0 already optimal: LayerNormalization",
     ]
 
 
 def test_json_and_back(report: FusionReport) -> None:
     data = json.loads(json.dumps(report.to_dict()))
     assert FusionReport.from_dict(data) == report
-    assert set(data) == {"target", "sites", "rules", "nodes", "opset", "check", "problem"}
+    assert set(data) == {"format", "target", "sites", "rules", "nodes", "opset", "check", "problem"}
     assert set(data["sites"][0]) == {
         "id", "kind", "name", "status", "form", "rule", "reason", "activation", "gated", "d_model", "d_ff",
     }  # fmt: skip
 
 
-def test_requirement_that_is_not_met_lists_what_is_missing(report: FusionReport) -> None:
+def test_requirement_counts_what_is_rewritten_or_came_so_and_lists_what_is_missing(report: FusionReport) -> None:
     assert fusion_failures(report, {"feed_forward": 1, "norm": 1, "residual_norm": 0}) == ()
     first, missing = fusion_failures(report, {"feed_forward": 1, "residual_norm": 1})
-    assert first == "0 of 1 residual_norm sites are fused, 1 required"
+    assert first == "0 of 1 residual_norm sites are in the target's form, 1 required"
     reason = decisions(TARGETS["ort-cpu"])["skip-layer-norm"].reason
     assert missing == f"residual_norm:0 is kept, LayerNormalization: {reason}"
 
@@ -128,3 +128,15 @@ def test_a_part_of_a_site_that_is_refused_is_no_site_of_its_own() -> None:
     (site,) = (site for site in report.sites if site.kind == "feed_forward")
     assert (site.status, site.rule) == ("refused", "fused-gemm")
     assert str(site.reason).endswith("reshaping to rows and back needs opset 14")
+
+
+def test_an_old_report_is_refused(report: FusionReport) -> None:
+    with pytest.raises(UsageError, match="no fusion report of format 2"):
+        FusionReport.from_dict({**report.to_dict(), "format": 1})
+
+
+def test_a_fused_graph_is_optimal_when_it_is_fused_again(report: FusionReport) -> None:
+    fused, _ = fuse(model(BLOCK, WEIGHTS, opset=20), "ort-cpu")
+    again = fuse(fused, "ort-cpu")[1]
+    assert [site.status for site in again.sites] == ["already optimal", "already optimal", "kept"]
+    assert again.sites[0].rule == "quick-gelu"  # the note of the first fusion

@@ -29,7 +29,7 @@ def test_a_faulty_form_is_undone(monkeypatch: pytest.MonkeyPatch, forms: Forms) 
     monkeypatch.setattr(rewrite, "write", wrong)
     fused, report = fuse_checked(of, "ort-cpu", forms=forms)
     assert report.check.status == "rolled back"
-    assert [(site.kind, site.status) for site in report.sites] == [("feed_forward", "rolled_back")]
+    assert [(site.kind, site.status) for site in report.sites] == [("feed_forward", "rolled back")]
     assert "'y' was computed otherwise" in str(report.sites[0].reason)
     assert operators(fused) == operators(of)
     assert_same_function(of, fused)

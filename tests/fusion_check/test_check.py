@@ -71,7 +71,7 @@ def test_what_is_right_passes(target: str) -> None:
     assert report.check.runtime == "ort-cpu"
     assert {"batch": 1, "seq": 1} in report.check.sizes
     assert len(report.check.sizes) >= 3
-    assert statuses(report, "feed_forward") == ["fused"] * 3
+    assert statuses(report, "feed_forward") == ["rewritten"] * 3
     assert ir.to_proto(of).SerializeToString() == before
     assert_same_function(of, fused)
 
@@ -106,10 +106,10 @@ def test_only_what_is_wrong_is_undone(plant: Plant, faulty: type[Rule], kind: st
     fused, report = fuse_checked(of, "portable")
     assert_same_function(of, fused)
     other = "norm" if kind == "feed_forward" else "feed_forward"
-    assert statuses(report, other) == ["fused"] * 3
-    undone = [site for site in report.sites if site.status == "rolled_back"]
+    assert statuses(report, other) == ["rewritten"] * 3
+    undone = [site for site in report.sites if site.status == "rolled back"]
     assert [site.kind for site in undone] == [kind] * len(values)
-    assert statuses(report, kind).count("fused") == 3 - len(values)
+    assert statuses(report, kind).count("rewritten") == 3 - len(values)
     left = operators(fused)
     assert left.count("Gelu" if kind == "feed_forward" else "RMSNormalization") == 3 - len(values)
     for site, place in zip(undone, places, strict=True):
@@ -131,7 +131,7 @@ def test_ids_of_sites_are_their_own(plant: Plant) -> None:
 def test_difference_says_how_large_it_is(plant: Plant) -> None:
     plant(TanhForErf, "g1")
     _, report = fuse_checked(three(), "portable")
-    (site,) = [site for site in report.sites if site.status == "rolled_back"]
+    (site,) = [site for site in report.sites if site.status == "rolled back"]
     assert (site.reason or "").startswith("value 'g1' was computed otherwise: it differs by ")
 
 
@@ -147,7 +147,7 @@ def test_site_inside_a_body_is_found_by_bisection(plant: Plant) -> None:
     assert report.check.status == "rolled back"
     assert operators(fused) == ["If", "Swish"]
     assert [node.op_type for node in fused.graph.all_nodes()].count("Gelu") == 0
-    assert [site.status for site in report.sites] == ["rolled_back"]
+    assert [site.status for site in report.sites] == ["rolled back"]
 
 
 def test_what_cannot_be_told_apart_is_undone_altogether(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_what_cannot_be_told_apart_is_undone_altogether(monkeypatch: pytest.Monk
     assert operators(fused) == operators(of)
     assert report.check.status == "rolled back"
     assert (report.check.reason or "").startswith("everything was undone: ")
-    assert {site.status for site in report.sites if site.kind != "residual_norm"} == {"rolled_back"}
+    assert {site.status for site in report.sites if site.kind != "residual_norm"} == {"rolled back"}
     assert report.nodes["before"] == report.nodes["after"]
     assert report.rules == {}
     assert_same_function(of, fused)
@@ -256,7 +256,7 @@ def test_whenever_the_time_is_over_nothing_known_to_differ_stays(plant: Plant, f
     assert report.check.status != "passed"
     if report.check.status == "rolled back":
         assert_same_function(of, fused)
-        assert any(site.status == "rolled_back" for site in report.sites)
+        assert any(site.status == "rolled back" for site in report.sites)
 
 
 def test_weights_above_the_limit() -> None:
@@ -271,4 +271,4 @@ def test_few_bytes_for_values_still_compare_the_outputs(plant: Plant) -> None:
     fused, report = fuse_checked(of, "portable", limits=Limits(value_bytes=0))
     assert_same_function(of, fused)
     assert operators(fused).count("Gelu") == 2
-    assert statuses(report, "feed_forward") == ["fused", "rolled_back", "fused"]
+    assert statuses(report, "feed_forward") == ["rewritten", "rolled back", "rewritten"]

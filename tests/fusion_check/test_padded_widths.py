@@ -36,7 +36,7 @@ def test_a_faulty_padding_is_undone(monkeypatch: pytest.MonkeyPatch, body: str) 
     monkeypatch.setattr(pad, "padded", without_halving)
     fused, report = fuse_checked(of, "ort-cpu", forms=FORMS)
     assert report.check.status == "rolled back"
-    assert [(site.kind, site.status) for site in report.sites] == [("feed_forward", "rolled_back")]
+    assert [(site.kind, site.status) for site in report.sites] == [("feed_forward", "rolled back")]
     assert "'y' was computed otherwise" in str(report.sites[0].reason)
     assert PADDED not in report.rules
     assert_same_function(of, fused)

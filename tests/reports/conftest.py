@@ -115,7 +115,7 @@ def fusion() -> FusionReport:
                 "feed_forward:0",
                 "feed_forward",
                 "encoder.layer.0.output.dense/node_linear_1",
-                "fused",
+                "rewritten",
                 "MatMul BiasGelu MatMul Add",
                 rule="gelu_erf+bias_gelu",
                 activation="gelu",
@@ -127,9 +127,8 @@ def fusion() -> FusionReport:
                 "norm:0",
                 "norm",
                 "encoder.norm[0]/node_layer_norm",
-                "kept",
+                "already optimal",
                 "LayerNormalization",
-                reason="came in this form",
             ),
             Site(
                 "norm:1", "norm", "node_Div_7", "refused", "Sub Pow Div", rule="rms_norm", reason="epsilon is no scalar"

@@ -25,7 +25,7 @@ def test_summary_has_one_row_a_model(passed: ParityResult, warned: ParityResult,
 
 def test_inspection_prints_names_literally_and_says_what_is_missing() -> None:
     sites = (
-        InspectedSite("norm:0", "norm", "n[0]", "fused", "Pow Mul", "RMSNormalization", "rms-norm", None, 16),
+        InspectedSite("norm:0", "norm", "n[0]", "rewritten", "Pow Mul", "RMSNormalization", "rms-norm", None, 16),
         InspectedSite("norm:1", "norm", "n[1]", "refused", "Sub Div", "Sub Div", "layer-norm", "epsilon is no scalar"),
     )
     weight = Weight("w[red]", "float32", (4, 8), 128, "other")
@@ -39,7 +39,7 @@ def test_inspection_prints_names_literally_and_says_what_is_missing() -> None:
     assert "weights are missing" in lines
     assert row(table, "input") == ["input", "x:float32[batch,seq,4]"]
     assert row(table, "w[red]") == ["w[red]", "float32[4,8]", "128", "other"]
-    assert row(table, "norm:0")[1:5] == ["fused", "Pow Mul", "RMSNormalization", "rms-norm"]
+    assert row(table, "norm:0")[1:5] == ["rewritten", "Pow Mul", "RMSNormalization", "rms-norm"]
     assert row(table, "norm:1")[1:5] == ["refused", "Sub Div", "same", "layer-norm: epsilon is no scalar"]
 
 

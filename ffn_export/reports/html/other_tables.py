@@ -24,7 +24,7 @@ def sites_table(report: FusionReport) -> Table:
     headers = ("site", "status", "d_model", "d_ff", "form", "rule or reason", "name")
     rows = (
         (
-            s.id, s.status.replace("_", " "), _width(s.d_model), _width(s.d_ff), s.form,
+            s.id, s.status, _width(s.d_model), _width(s.d_ff), s.form,
             ": ".join(part for part in (s.rule, s.reason) if part), s.name,
         )
         for s in report.sites

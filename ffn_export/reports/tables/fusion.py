@@ -8,7 +8,9 @@ from rich.text import Text
 from ffn_export.fusion.report import KINDS, Check, CheckStatus, FusionReport, Site, SiteStatus
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
 
-SITE_STYLES: dict[SiteStatus, str] = {"fused": GOOD, "kept": QUIET, "refused": UNSURE, "rolled_back": BAD}
+SITE_STYLES: dict[SiteStatus, str] = {
+    "rewritten": GOOD, "already optimal": GOOD, "kept": QUIET, "refused": UNSURE, "rolled back": BAD,
+}  # fmt: skip
 CHECK_STYLES: dict[CheckStatus, str] = {"passed": GOOD, "rolled back": BAD, "not checked": UNSURE}
 
 

@@ -91,4 +91,4 @@ def test_a_feed_forward_of_sums_is_one() -> None:
     fused, report = fuse(block, "ort-cpu")
     assert_same_function(block, fused)
     (site,) = report.sites
-    assert (site.kind, site.status, site.activation, site.d_model, site.d_ff) == ("feed_forward", "fused", "relu", 8, 2)
+    assert (site.status, site.activation, site.d_model, site.d_ff) == ("rewritten", "relu", 8, 2)

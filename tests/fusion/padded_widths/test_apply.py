@@ -65,7 +65,7 @@ def test_the_hidden_layer_is_longer_by_a_cache_line(body: str) -> None:
     grown = {size for shape in weights(fused).values() for size in shape} - {WIDE[0]}
     assert grown <= {WIDE[1] + UNITS, 2 * (WIDE[1] + UNITS)}
     (site,) = report.sites
-    assert (site.status, site.rule) == ("kept" if body is SCALED else "fused", PADDED)  # an activation in pieces
+    assert (site.status, site.rule) == ("kept" if body is SCALED else "rewritten", PADDED)  # an activation in pieces
     assert (site.d_model, site.d_ff) == WIDE
 
 
