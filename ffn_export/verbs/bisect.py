@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -15,7 +15,8 @@ from ffn_export.parity.bisection.failing_cases import to_try
 from ffn_export.parity.bisection.reference_model import reference_model
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.bisection.search import search, suspect_of
-from ffn_export.parity.cases.case import as_feeds
+from ffn_export.parity.cases.case import Case, given_cases
+from ffn_export.parity.cases.chosen import chosen_cases
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes.threads import chosen_threads
@@ -80,13 +81,18 @@ def bisect(
     with opened(model) as file:
         reference = reference_of(file, SourceSpec(against, inputs, **source), threads)
         suspect = suspect_of(file.path, file.settings, result, runtime)
-        arrays = None if samples is None else as_feeds(samples)
+
+        def cases(seed: int) -> Sequence[Case]:
+            further = given_cases(samples, reference.inputs)
+            tested = onnx_file.load(file.path)
+            return chosen_cases(tested, reference, further=further, threads=threads, seed=seed).cases
+
         with evaluating(reference.source):
             found, part = search(
                 suspect,
                 reference,
                 reference_model(reference, onnx_file.load(file.path)),
-                to_try(result, suspect.runtime.name, reference.inputs, arrays, source.get("seed") or 0),
+                to_try(result, suspect.runtime.name, reference.inputs, cases, source.get("seed") or 0),
                 tolerances=tolerances or result.tolerances,
                 threads=threads,
                 reduce=reduce_to is not None,

@@ -80,6 +80,9 @@ def test_build_and_quantize_judge_alike(tmp_path: Path) -> None:
         assert parity.failures == ()
         assert any("values are extreme, and a budget is for ordinary ones" in each for each in parity.warnings)
     assert [case.case for case in built.parity.cases] == [case.case for case in found.parity.cases]
+    for parity in (built.parity, found.parity):
+        assert parity.sizes is not None
+        assert parity.sizes.proven
 
 
 @pytest.mark.parametrize("wrong", ["scale", "block", "channel"])

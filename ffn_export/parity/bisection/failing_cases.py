@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from ffn_export.core.tensor_spec import TensorSpec
-from ffn_export.core.types import Array
-from ffn_export.parity.cases.case import Case, given, sweep
+from ffn_export.parity.cases.case import Case, sweep
 from ffn_export.parity.cases.masks import MASKS
 from ffn_export.parity.cases.values import VALUES
 from ffn_export.parity.judging.result import CaseResult, ParityResult
@@ -19,7 +18,7 @@ def to_try(
     result: ParityResult,
     runtime: str,
     specs: Sequence[TensorSpec],
-    samples: Mapping[str, Array] | None = None,
+    cases: Callable[[int], Sequence[Case]],
     seed: int = 0,
 ) -> list[Case]:
     """Return up to three cases on which a runtime failed, or if none did, two cases that show most faults.
@@ -28,26 +27,29 @@ def to_try(
         result: Result of a verification.
         runtime: Name of the runtime.
         specs: Inputs of the reference.
-        samples: Arrays of the user, which a case of the result may hold.
+        cases: Returns the cases that hold arrays, for a seed: those of the user, and those aimed at thresholds.
         seed: Seed of the cases drawn if none failed.
     """
     failed = [c for c in result.cases if c.runtime == runtime and c.status(result.tolerances) == "failed"]
-    failed = [
-        case for case in failed if case.values in (*VALUES, *MASKS) or (case.values == "given" and samples is not None)
+    failed.sort(key=_telling)
+    aimed_at = max((case.seed for case in failed if not _is_drawn(case)), default=None)
+    known = {} if aimed_at is None else {case.name: case for case in cases(aimed_at)}
+    found = [
+        Case(case.case, case.sizes, case.values, case.seed) if _is_drawn(case) else known[case.case]
+        for case in failed
+        if _is_drawn(case) or case.case in known
     ]
-    if failed:
-        return [_case(case, specs, samples) for case in sorted(failed, key=_telling)[:_MOST]]
+    if found:
+        return found[:_MOST]
     drawn = sweep(specs, seed=seed)
     return [drawn[0], *(case for case in drawn[1:] if case.values == "small")]
+
+
+def _is_drawn(case: CaseResult) -> bool:
+    return case.values in VALUES or case.values in MASKS
 
 
 def _telling(case: CaseResult) -> tuple[bool, bool, int]:
     """Sort key of cases: without empty tensors first, then well-conditioned, then small."""
     sizes = case.sizes.values()
     return 0 in sizes, case.values in VALUES and VALUES[case.values].ill_conditioned, math.prod(sizes)
-
-
-def _case(case: CaseResult, specs: Sequence[TensorSpec], samples: Mapping[str, Array] | None) -> Case:
-    if case.values == "given" and samples is not None:
-        return given(samples, specs)
-    return Case(case.case, case.sizes, case.values, case.seed)

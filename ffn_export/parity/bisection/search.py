@@ -12,7 +12,7 @@ from ffn_export.core import onnx_file
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array, Progress, silent
-from ffn_export.fusion_check.running import runtimes
+from ffn_export.fusion_check.running import Runtimes, runtimes
 from ffn_export.parity.bisection.bisect_case import Examination, Examined
 from ffn_export.parity.bisection.cuts import cast
 from ffn_export.parity.bisection.graph import Graph
@@ -20,6 +20,7 @@ from ffn_export.parity.bisection.pairs import of_interface
 from ffn_export.parity.bisection.reduce import Reduced, Reducer
 from ffn_export.parity.bisection.result import Bisection, Verdict
 from ffn_export.parity.bisection.runs import MOST_BYTES, Runs, Side, reference_side
+from ffn_export.parity.bisection.unrolled import unrolled
 from ffn_export.parity.bisection.whole_graph import Expected, WholeGraph, expected
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.judging.imprecise_operators import imprecise_among
@@ -145,12 +146,14 @@ class _Search:
             runs = Runs(running, case.sizes, self.most_bytes)
             try:
                 wanted = expected(self.reference, feeds, case.seed, ill_conditioned=case.ill_conditioned)
+                theirs = _written_out(theirs, _fitting(theirs, feeds), running, OrtCpu())
                 other = reference_side(runs, theirs, _fitting(theirs, feeds), OrtCpu())
             except Exception as error:  # noqa: BLE001 - a user's module may raise anything on a size that it refuses
                 expose_own(error)
                 reason = f"{self.reference.name} itself refuses these inputs: {first_line(error)}"
                 return replace(blank, reason=reason), None
-            own = Side(mine, self.suspect.runtime, _by_own_names(mine, inputs, feeds))
+            given = _by_own_names(mine, inputs, feeds)
+            own = Side(_written_out(mine, given, running, self.suspect.runtime), self.suspect.runtime, given)
             examined = self._examined(own, other, wanted, runs, case, blank)
             reduced = self._reduced(examined, own, other, runs)
             nodes = None if reduced is None else len(reduced.model.graph)
@@ -188,6 +191,17 @@ class _Search:
             return None
         settings = examined.settings or NO_OPTIMIZER
         return Reducer(own, other, examined.pairs, runs, self.tolerances, settings).smallest(examined.value)
+
+
+def _written_out(graph: Graph, feeds: Mapping[str, Array], runtimes: Runtimes, runtime: Runtime) -> Graph:
+    """Return a graph without branches and short loops, as they run on these inputs."""
+
+    def run(model: ir.Model) -> Mapping[str, Array]:
+        with runtimes.loaded(model, runtime) as loaded:
+            return loaded.run(feeds)
+
+    model = unrolled(graph.model, feeds, run)
+    return graph if model is graph.model else Graph(model)
 
 
 def _fitting(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:

@@ -15,8 +15,7 @@ from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.parity.cases.case import Case
-from ffn_export.parity.cases.sizes.plan import Plan, plan
-from ffn_export.parity.cases.thresholds.aimed import Aimed, aimed
+from ffn_export.parity.cases.chosen import chosen_cases
 from ffn_export.parity.checks import interface, properties
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.checks.registry import run_checks
@@ -84,10 +83,10 @@ def run_cases(
     _check_declared(tolerances or Tolerances(), model)
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads)
-    drawn = plan(model, reference.inputs, reference.example, seed) if cases is None else Plan(tuple(cases))
-    cases = [*drawn.cases, *further]
-    aim = aimed(model, reference, cases, threads, seed) if loaded else Aimed()
-    cases = [*cases, *aim.cases]
+    chosen = chosen_cases(
+        model, reference, given=cases, further=further, threads=threads, seed=seed, runs=bool(loaded)
+    )
+    cases = chosen.cases
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
     known = of_operators(model.graph.all_nodes())
     causes = Causes(artifact, tolerances or Tolerances())
@@ -124,11 +123,11 @@ def run_cases(
         untraced=found_weights.untraced,
         unheld=found_weights.unheld,
         properties=_properties(run, loaded),
-        sizes=drawn.sizes,
+        sizes=chosen.sizes,
         notes=(
             *properties.expected_breaks(model),
             *(note for check in checks for note in check.notes),
-            *aim.notes,
+            *chosen.notes,
             *_not_run(path.name, loaded),
         ),
         placement={name: runner.placement() for name, runner in loaded.items()},

@@ -39,11 +39,11 @@ class Plan:
 
     Attributes:
         cases: Cases, in the order in which they run.
-        sizes: Uses of sizes in the graph, and sizes left out; None if the caller gave the cases.
+        sizes: Uses of sizes in the graph, and sizes left out.
     """
 
     cases: tuple[Case, ...]
-    sizes: Sizes | None = None
+    sizes: Sizes
 
 
 def plan(model: ir.Model, specs: Sequence[TensorSpec], example: Mapping[str, int], seed: int) -> Plan:

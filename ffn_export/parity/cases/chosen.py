@@ -1,0 +1,56 @@
+"""The cases that a model is judged on: one function for every command that judges, so that all judge alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ffn_export.parity.cases.case import Case
+from ffn_export.parity.cases.sizes.plan import plan
+from ffn_export.parity.cases.sizes.report import Sizes
+from ffn_export.parity.cases.thresholds.aimed import Aimed, aimed
+from ffn_export.parity.reference.references import Reference
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Cases, and what they leave out.
+
+    Attributes:
+        cases: Cases, in the order in which they run.
+        sizes: Uses of sizes in the graph, and sizes left out; None if the caller gave the cases.
+        notes: Thresholds of the graph with a side that no case reaches.
+    """
+
+    cases: tuple[Case, ...]
+    sizes: Sizes | None = None
+    notes: tuple[str, ...] = ()
+
+
+def chosen_cases(
+    model: ir.Model,
+    reference: Reference,
+    *,
+    given: Sequence[Case] | None = None,
+    further: Sequence[Case] = (),
+    threads: int = 1,
+    seed: int = 0,
+    runs: bool = True,
+) -> Chosen:
+    """Return the cases for a model, which depend on nothing but the arguments.
+
+    Args:
+        model: The graph under test.
+        reference: Reference of the model.
+        given: Cases in place of those planned from the graph.
+        further: Cases in addition.
+        threads: Number of threads.
+        seed: Seed of the drawn inputs.
+        runs: Whether the graph can run here; if not, no case is aimed at its thresholds.
+    """
+    planned = None if given is not None else plan(model, reference.inputs, reference.example, seed)
+    cases = [*(given or () if planned is None else planned.cases), *further]
+    aim = aimed(model, reference, cases, threads, seed) if runs else Aimed()
+    return Chosen((*cases, *aim.cases), None if planned is None else planned.sizes, aim.notes)
