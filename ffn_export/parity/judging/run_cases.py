@@ -83,9 +83,7 @@ def run_cases(
     _check_declared(tolerances or Tolerances(), model)
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads)
-    chosen = chosen_cases(
-        model, reference, given=cases, further=further, threads=threads, seed=seed, runs=bool(loaded)
-    )
+    chosen = chosen_cases(model, reference, given=cases, further=further, threads=threads, seed=seed, runs=bool(loaded))
     cases = chosen.cases
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
     known = of_operators(model.graph.all_nodes())

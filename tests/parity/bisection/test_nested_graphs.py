@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import ffn_export as fx
-from tests.parity.faults.edit import Change, Editor, behind, node_of, output_of
+from tests.parity.faults.edit import Change, Editor, behind, node_of
 
 INPUTS = {"x": "float32[batch,seq,8]"}
 
@@ -73,9 +73,6 @@ def clipped(edit: Editor, x: ir.Value) -> ir.Value:
     return node.outputs[0]
 
 
-@pytest.mark.parametrize(
-    ("change", "name"), [(scaled, "wrong_short"), (summed, "wrong_sum"), (clipped, "wrong_clip")]
-)
+@pytest.mark.parametrize(("change", "name"), [(scaled, "wrong_short"), (summed, "wrong_sum"), (clipped, "wrong_clip")])
 def test_the_node_is_named(change: Change, name: str) -> None:
     assert named(hidden(change)) == name
-

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
 from ffn_export.fusion import portable_functions
-from ffn_export.parity.checks.bodies import judge
+from ffn_export.parity.checks import bodies
+from ffn_export.parity.checks.bodies import Judged, judge
 
 DOMAIN = "com.microsoft"
 WIDTH = 16
@@ -105,3 +108,46 @@ def test_a_body_that_nothing_calls_is_named() -> None:
     model = CALLS["Gelu"]()
     model.graph[0].domain, model.graph[0].op_type = "", "Relu"
     assert judge(model).notes == ("function com.microsoft::Gelu is called by nothing: its body was not judged",)
+
+
+def scaled_rows(opset: int = 17, operator: str = "Mul") -> tuple[ir.Model, dict[str, Any]]:
+    """Return a graph that calls a function of the file's own, and inputs of it."""
+    x, w = ir.val("x", ir.DataType.FLOAT, ["n", 2, WIDTH]), ir.val("w", ir.DataType.FLOAT, [WIDTH])
+    w.const_value = ir.tensor(ROW, name="w")
+    inner, scale = ir.Value(name="inner"), ir.Value(name="scale")
+    soft = ir.node("Softmax", [inner])
+    product = ir.node(operator, [soft.outputs[0], scale])
+    body = ir.Graph([inner, scale], product.outputs, nodes=[soft, product], opset_imports={"": opset}, name="Rows")
+    function = ir.Function("mine", "Rows", graph=body, attributes=[])
+    call = ir.node("Rows", [x, w], domain="mine")
+    call.outputs[0].name, call.outputs[0].dtype = "y", ir.DataType.FLOAT
+    opsets = {"": 17, "mine": 1}
+    graph = ir.Graph([x], call.outputs, nodes=[call], initializers=[w], opset_imports=opsets, name="g")
+    feeds = {"x": np.random.default_rng(0).standard_normal((3, 2, WIDTH)).astype(np.float32)}
+    return ir.Model(graph, ir_version=10, functions=[function]), feeds
+
+
+def test_a_body_of_any_domain_is_run() -> None:
+    model, feeds = scaled_rows()
+    assert judge(model, feeds) == Judged()
+
+
+def test_a_body_that_another_runtime_reads_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, feeds = scaled_rows()
+    run = bodies._run
+
+    def wrong_with_functions(call: onnx.ModelProto, given: Any) -> Any:
+        return [array + 0.1 * len(call.functions) for array in run(call, given)]
+
+    monkeypatch.setattr(bodies, "_run", wrong_with_functions)
+    (failure,) = judge(model, feeds).failures
+    assert failure.startswith("the body of function mine::Rows is not what ONNX Runtime computes: output 0 is off by")
+
+
+def test_a_body_of_a_standard_operator_is_that_operator() -> None:
+    model, _ = scaled_rows()
+    (function,) = model.functions.values()
+    function.domain, function.name = "", "Pow"
+    model.graph[0].domain, model.graph[0].op_type = "", "Pow"
+    (failure,) = judge(ir.Model(model.graph, ir_version=10, functions=[function])).failures
+    assert failure.startswith("the body of function ::Pow is not that operator")
