@@ -133,9 +133,7 @@ def _build_in(
         exported = export_source(source, options.opset)
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     reference = reference or TorchReference(source, threads)
-    gate = Gate(
-        reference, given_cases(samples, source.inputs), options.budget, _few_bits_budget(options), options.seed
-    )
+    gate = Gate(reference, given_cases(samples, source.inputs), options.budget, _few_bits_budget(options), options.seed)
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
     progress(f"fusing for {options.target}")
     fused, fusion = fuse_checked(

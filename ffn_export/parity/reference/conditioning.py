@@ -64,6 +64,20 @@ def without_order(feeds: Mapping[str, Array], truth: Mapping[str, Array]) -> dic
     return {name: float(array.size) for name, array in truth.items() if array.dtype.kind in "iu"}
 
 
+def of_order(ordered: Mapping[str, Array] | None, truth: Mapping[str, Array]) -> dict[str, float]:
+    """Return output name -> largest error of the baseline that adds its sums in order; empty without that baseline."""
+    return {
+        name: _largest_change(truth[name], array.astype(np.float64))
+        for name, array in (ordered or {}).items()
+        if is_floating(array) and array.shape == truth[name].shape
+    }
+
+
+def larger(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    """Return the larger change of each output."""
+    return {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in (*one, *other)}
+
+
 def _by_ties(
     reference: Oracle, feeds: Mapping[str, Array], truth: Mapping[str, Array], rng: np.random.Generator
 ) -> dict[str, float]:

@@ -45,6 +45,7 @@ class Watched:
         calls_gelu: Whether the module calls a GELU operator.
         weights: Name -> tensor, for tensors computed only from parameters and buffers.
         read: Names of the parameters and buffers that an operator was given.
+        dtypes: Floating-point dtypes of the tensors that operators were given and returned.
     """
 
     numbers: set[float] = field(default_factory=set)
@@ -52,6 +53,7 @@ class Watched:
     calls_gelu: bool = False
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
+    dtypes: set[torch.dtype] = field(default_factory=set)
 
 
 class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
@@ -79,9 +81,10 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
             elif isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.is_floating_point():
                 self.seen.numbers.add(float(leaf))
         result = func(*args, **kwargs)
-        self._note_weight(
-            packet, [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)], result
-        )
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        self.seen.dtypes |= {tensor.dtype for tensor in (*given, *made) if tensor.is_floating_point()}
+        self._note_weight(packet, given, result)
         return result
 
     def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any) -> None:

@@ -24,6 +24,7 @@ from ffn_export.parity.judging.inner_precision import inner_precisions
 from ffn_export.parity.judging.metrics import relative_l2
 from ffn_export.parity.reference.float64_graph import GraphOracle
 from ffn_export.parity.reference.oracle import TorchOracle
+from ffn_export.parity.reference.sums_in_order import SumsInOrder
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator
@@ -62,6 +63,10 @@ class Reference(Protocol):
         """
         ...
 
+    def in_order(self, feeds: Mapping[str, Array]) -> Mapping[str, Array] | None:
+        """Return the baseline with long sums over tokens added in order, or None if it is the baseline itself."""
+        ...
+
 
 class TorchReference:
     """A PyTorch module: oracle in float64, baseline in its working dtype."""
@@ -74,6 +79,7 @@ class TorchReference:
         self.computed_in: Mapping[str, str] = {}  # not needed: PyTorch's own error includes inner roundings
         self._oracle = TorchOracle(source)
         self._baseline = TorchRunner(source, threads)
+        self._in_order = SumsInOrder(source)
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
         """Run oracle and baseline."""
@@ -89,6 +95,11 @@ class TorchReference:
         """Run only the oracle."""
         arrays = self._oracle.run(feeds, rounding_seed)
         return dict(zip(self._baseline.output_names(feeds), arrays, strict=True))
+
+    def in_order(self, feeds: Mapping[str, Array]) -> Mapping[str, Array] | None:
+        """Run the module with its sums in order."""
+        arrays = self._in_order.run(feeds)
+        return None if arrays is None else dict(zip(self._baseline.output_names(feeds), arrays, strict=True))
 
 
 class OnnxReference:
@@ -162,6 +173,10 @@ class OnnxReference:
             return None
         return dict(zip(self._oracle.outputs, self._oracle.run(feeds), strict=True))
 
+    def in_order(self, feeds: Mapping[str, Array]) -> None:
+        """Return None: the baseline runs in ONNX Runtime, which adds in order."""
+        del feeds
+
 
 def _distance(own: Array, truth: Array) -> float:
     """Return the relative L2 distance over the elements that are finite in both."""
@@ -215,6 +230,10 @@ class VectorReference:
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> None:
         """Return None, since the oracle ran only when the vectors were written."""
         del feeds, rounding_seed
+
+    def in_order(self, feeds: Mapping[str, Array]) -> None:
+        """Return None: no module is known."""
+        del feeds
 
 
 def graph_inputs(model: ir.Model, declared: InputSpecs | None = None) -> tuple[TensorSpec, ...]:

@@ -26,7 +26,7 @@ Detector = Literal[
 
 DETECTORS: Mapping[Detector, str] = {
     "interface": "inputs, outputs, axes and dtypes of the graph against the SPEC",
-    "formula": "epsilons of norms and kinds of GELU against those that the module computes with",
+    "formula": "epsilons of norms, kinds of GELU and dtypes against those that the module computes with",
     "weights": "initializers against the parameters that they are traced to",
     "bound": "error of an output against the oracle, over what PyTorch's own error allows",
     "non-finite": "NaN or infinity where neither the oracle nor PyTorch has it, or the other way",
@@ -144,7 +144,7 @@ def catches(result: ParityResult) -> list[Catch]:
     """Return everything that spoke against a model."""
     allowed = result.tolerances
     found = [
-        Catch("formula" if check.name in ("epsilons", "GELU kinds") else "interface")
+        Catch("formula" if check.name in ("epsilons", "GELU kinds", "precisions") else "interface")
         for check in result.checks
         for _ in check.findings
     ]

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tests.parity.faults.edit import Editor, array_of, behind, input_of, matrices, node_of, nodes_of, stored
-from tests.parity.faults.fault import Fault, bound, non_finite, weights
+from tests.parity.faults.fault import Fault, bound, formula, non_finite, weights
 from tests.parity.faults.weights import PRESETS
 
 HALF, BFLOAT, SINGLE = ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT
@@ -104,6 +104,17 @@ def _half_products(model: ir.Model) -> None:
     behind(model, product.outputs[0], in_half)
 
 
+def _half_softmax(model: ir.Model) -> None:
+    """Take a softmax in float16. ONNX Runtime computes it in float32 and removes the casts."""
+    node = node_of(model, "Softmax")
+    scores = node.inputs[0]
+    assert scores is not None
+    half = Editor(model).Cast(scores, to=HALF)
+    node.replace_input_with(0, half)
+    node.outputs[0].dtype = HALF
+    behind(model, node.outputs[0], lambda edit, x: edit.Cast(x, to=SINGLE))
+
+
 def _table(model: ir.Model) -> None:
     table = model.graph.initializers["tokens.weight"]
     stored(table, array_of(table).astype(np.float16).astype(np.float32))
@@ -121,5 +132,6 @@ FAULTS = (
     Fault("input-float16", "inputs rounded to float16", ("pre_norm",), (bound(),), _input(_through(HALF))),
     Fault("overflow-float16", "large values that overflow float16", ("relu",), (non_finite("large"),), _hidden(_overflowing)),
     Fault("denormals-flushed", "denormal inputs taken for zero", ("square",), (bound("denormal"),), _input(_flushed)),
+    Fault("softmax-float16", "a softmax in float16, whose casts ONNX Runtime removes", ("decoder",), (formula(),), _half_softmax, shown=False),
     Fault("table-float16", "a table of tokens stored in float16", ("decoder",), (bound(),), _table),
 )  # fmt: skip

@@ -112,6 +112,12 @@ def _counted_ones(edit: Editor, x: ir.Value) -> ir.Value:
     return edit.GreaterOrEqual(edit.ReduceSum(ones, edit.whole(0)), edit.number(5000))
 
 
+def _counted_finite(edit: Editor, x: ir.Value) -> ir.Value:
+    """Add up what the data say of each token, which exceeds a number for many tokens only."""
+    finite = edit.Not(edit.IsInf(edit.ReduceMax(x, edit.whole(-1), keepdims=0)))
+    return edit.Greater(edit.ReduceSum(edit.Cast(finite, to=ir.DataType.FLOAT)), edit.number(900))
+
+
 def _last_place(edit: Editor, x: ir.Value) -> ir.Value:
     ones = edit.Expand(edit.number(1), edit.size(x, 1))
     places = edit.Squeeze(edit.NonZero(ones), edit.whole(0))
@@ -178,6 +184,7 @@ FAULTS = (
     Fault("wrong-at-batch-and-sequence", "off by 0.1 % from a batch of 2 and 300 tokens on", ("relu",), (bound(batch=2, seq=300),), _chosen(_both), shown=False),
     Fault("wrong-from-2048-tokens", "off by 0.1 % in a branch for 2,048 tokens", ("relu",), (bound(),), _if_tokens, shown=False),
     Fault("wrong-from-sequence-5000", "off by 0.1 % from 5,000 tokens on", ("relu",), (bound(seq=5000),), _chosen(_counted_ones), shown=False),
+    Fault("wrong-from-900-by-data", "off by 0.1 % from 900 tokens on, counted by what their values are", ("relu",), (bound("threshold"),), _chosen(_counted_finite), shown=False),
     Fault("hidden-end-at-100", "hidden values of the first hundred tokens only", ("relu",), (bound(seq=101),), _last_features_at_100),
     Fault("keys-end-at-10", "attention to the first ten tokens only", ("decoder",), (bound(seq=257),), _first_tokens),
 )  # fmt: skip

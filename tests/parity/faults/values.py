@@ -51,6 +51,21 @@ def _nan_to_zero_behind_first(edit: Editor, x: ir.Value) -> ir.Value:
     return edit.Where(edit.weight(np.arange(width) > 0), _nan_to_zero(edit, x), x)
 
 
+def _nan_to_zero_in_one(edit: Editor, x: ir.Value) -> ir.Value:
+    """NaN becomes zero in one feature alone, in the middle."""
+    assert x.shape is not None
+    width = x.shape[-1]
+    assert isinstance(width, int)
+    return edit.Where(edit.weight(np.arange(width) == width // 3), _nan_to_zero(edit, x), x)
+
+
+def _second_of_a_token(edit: Editor, ids: ir.Value) -> ir.Value:
+    """Take the second token 12,345 of a row for another one."""
+    is_one = edit.Equal(ids, edit.whole(12345))
+    count = edit.CumSum(edit.Cast(is_one, to=ir.DataType.INT64), edit.weight(np.array(1)))
+    return edit.Where(edit.And(is_one, edit.Equal(count, edit.whole(2))), edit.whole(3), ids)
+
+
 def _below(limit: float) -> Change:
     return lambda edit, x: edit.Where(edit.Less(x, edit.number(limit)), edit.number(0), x)
 
@@ -124,6 +139,8 @@ FAULTS = (
     Fault("token-remapped", "one token of 20,000 taken for another, by a comparison", ("embedding",), (bound("threshold"),), _inputs(_remapped(12345)), shown=False),
     Fault("token-remapped-by-table", "one token taken for another, by a table of integers", ("embedding",), (bound("threshold"),), _inputs(_remapped_by_table), shown=False),
     Fault("nan-to-zero-behind-first", "NaN taken for zero in all features but the first", ("relu", "pre_norm", "encoder"), (non_finite("nan in parts"),), _inputs(_nan_to_zero_behind_first)),
+    Fault("second-of-a-token", "the second token of a kind in a row taken for another", ("embedding",), (bound("threshold"),), _inputs(_second_of_a_token), shown=False),
+    Fault("nan-to-zero-in-one", "NaN taken for zero in one feature", ("relu", "pre_norm"), (non_finite("nan in parts"),), _inputs(_nan_to_zero_in_one)),
     Fault("nan-to-zero", "NaN taken for zero", ("relu",), (non_finite("nan"),), _inputs(_nan_to_zero)),
     Fault("infinity-clipped", "infinity taken for the largest number", ("relu",), (non_finite("infinite"),), _inputs(_clipped(3.4e38))),
 )  # fmt: skip

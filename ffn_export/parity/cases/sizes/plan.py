@@ -18,6 +18,7 @@ from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims
 from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.case import Case, sized, sweep
+from ffn_export.parity.cases.features import for_every_feature
 from ffn_export.parity.cases.sizes import classes
 from ffn_export.parity.cases.sizes.aim import Aim
 from ffn_export.parity.cases.sizes.expressions import parts
@@ -61,6 +62,12 @@ def plan(model: ir.Model, specs: Sequence[TensorSpec], example: Mapping[str, int
     taken += further.take(classes.in_pairs(dims, work))
     drawn = ("normal", masks.ALL_ONES) if masks.kinds(specs) else ("normal",)
     cases = [sized(sizes, drawn[index % len(drawn)], seed + len(core) + index) for index, sizes in enumerate(taken)]
+    cases += [
+        sized(sizes, values, seed)
+        for sizes in for_every_feature(model, specs)
+        if work(sizes) <= max(_SHARE * spent, _SMALL)
+        for values in ("nan in parts", "infinite in parts")
+    ]
     left_out = *asking.left_out, *(size_label(sizes) for sizes in wanted[_MOST_ASKED:]), *further.left_out
     number = len(asking.left_out) + len(wanted[_MOST_ASKED:])
     return Plan((*core, *cases), Sizes(uses, unknown, tuple(dict.fromkeys(left_out)), number))

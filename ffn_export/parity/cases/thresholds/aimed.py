@@ -20,10 +20,10 @@ from itertools import chain
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.drawing import draw_all, is_floating
+from ffn_export.core.drawing import draw_all, fit_sizes, is_floating
 from ffn_export.core.size_label import size_label
 from ffn_export.core.strict import expose_own
-from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.fusion import constants
 from ffn_export.fusion.views import is_one_of
@@ -45,6 +45,7 @@ _TRIES_OF_KINKS = 28  # candidates of the search with inputs up to a million tim
 _MOST_CASES_OF_INTEGERS = 4
 _MOST_GROUPS = 6
 _OTHER_DRAWS = 6
+_GROWN = (64, 512, 4096)  # sizes of an axis for thresholds on sums
 _ROWS = 16  # draws that a direction is learned from
 _NEAR = 30.0  # largest ratio of the limits in one case
 _KEEP_NUMBERS = ("Abs", "Cast", "Flatten", "Identity", "Neg", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -144,11 +145,17 @@ class _Aim:
         return tuple(result)
 
     def _case(self, what: str, feeds: Mapping[str, Array]) -> Case:
-        label = size_label(self.base.sizes)
-        return AimedCase(f"{label} {THRESHOLD} {what}", self.base.sizes, THRESHOLD, self.seed, dict(feeds))
+        sizes = self._sizes(feeds)
+        return AimedCase(f"{size_label(sizes)} {THRESHOLD} {what}", sizes, THRESHOLD, self.seed, dict(feeds))
+
+    def _sizes(self, feeds: Mapping[str, Array]) -> dict[str, int]:
+        return {dim.name: feeds[spec.name].shape[axis] for spec in self.specs for axis, dim in spec.symbolic.items()}
 
     def _of_integers(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
-        """Yield cases with the integers that the graph tells apart, under masks of ones."""
+        """Yield cases with the integers that the graph tells apart, mixed and one a row, under masks of ones.
+
+        A row with several tokens of one kind shows which of them a graph takes: the first end of a text, or the last.
+        """
         shown = {spec.name: np.ones_like(feeds[spec.name]) for spec in self.specs if spec.is_mask}
         rng = np.random.default_rng(self.seed)
         for spec in self.specs:
@@ -160,6 +167,13 @@ class _Aim:
                 places = rng.permutation(array.size)[:room]
                 changed.flat[places] = np.resize(numbers[start : start + room], places.size)
                 yield self._case(f"of {spec.name}", {**feeds, **shown, spec.name: changed})
+            length = array.shape[-1]
+            rows = max(array.size // max(length, 1), 1)
+            for start in range(0, min(len(numbers), rows * _MOST_CASES_OF_INTEGERS) if length > 1 else 0, rows):
+                changed = array.copy()
+                for row, number in zip(changed.reshape(-1, length), numbers[start : start + rows], strict=False):
+                    row[rng.permutation(length)[: max(length // 2, 2)]] = number
+                yield self._case(f"of {spec.name} repeated", {**feeds, **shown, spec.name: changed})
 
     def _of_inputs(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
         """Yield cases with the numbers that floating-point inputs are compared with directly."""
@@ -201,6 +215,7 @@ class _Aim:
             self._draws() if not any(map(is_floating, feeds.values())) else (),
             *(make(feeds) for make in (scaled, peaks) if any(map(is_floating, feeds.values()))),
             self._directed(feeds, lambda: missing),
+            self._grown(missing),
         )
         for number, candidate in enumerate(tried if missing else ()):
             if number == _TRIES_OF_KINKS:
@@ -212,6 +227,17 @@ class _Aim:
             if not missing or len(found) == _MOST_FOUND:
                 break
         return found, missing
+
+    def _grown(self, missing: Met) -> Iterator[Mapping[str, Array]]:
+        """Yield longer inputs under masks of ones, if a missing threshold is on a sum over a symbolic axis."""
+        if not any(each.sums for each, _ in missing):
+            return
+        dims = merge_dims(self.specs).values()
+        for size in _GROWN:
+            for dim in dims:
+                sizes = fit_sizes(dims, {**self.base.sizes, dim.name: size})
+                drawn = draw_all(self.specs, sizes, self.seed)
+                yield drawn | {spec.name: np.ones_like(drawn[spec.name]) for spec in self.specs if spec.is_mask}
 
     def _draws(self) -> Iterator[Mapping[str, Array]]:
         yield from (draw_all(self.specs, self.base.sizes, self.seed + draw) for draw in range(1, _OTHER_DRAWS + 1))
@@ -253,6 +279,8 @@ class _Aim:
         except Exception as error:  # noqa: BLE001 - a user's module may raise anything on inputs that it refuses
             expose_own(error)
             return False
+        if self._sizes(feeds) != dict(self.base.sizes):
+            return all(bool(_is_finite(array).all()) for array in outputs.values() if is_floating(array))
         return all(bool((_is_finite(outputs[name]) | ~finite).all()) for name, finite in self._finite.items())
 
     @cached_property

@@ -15,6 +15,7 @@ from ffn_export.fusion.views import float_of, input_at
 # Larger limits are skipped. They stand for infinity, which is a separate kind of values.
 _LARGEST = 1e37
 # Operators whose output depends only on sizes.
+_SUMS = frozenset({"CumSum", "ReduceL1", "ReduceL2", "ReduceSum", "ReduceSumSquare"})
 _OF_SIZES = frozenset({"Shape", "Size"})
 
 
@@ -31,6 +32,7 @@ class Threshold:
         equal_is_above: Whether the node treats equal numbers like those above; None if they are neither.
         is_kink: Whether the node is a function that only bends or turns at the number, or compares two values that
             are both computed from inputs. Sides that are not reached are then not reported.
+        sums: Whether the value comes from a sum over an axis whose size is symbolic, and so grows with that size.
     """
 
     node: str
@@ -40,6 +42,7 @@ class Threshold:
     asks_equal: bool = False
     equal_is_above: bool | None = None
     is_kink: bool = False
+    sums: bool = False
 
 
 _Found = Iterator[tuple[ir.Value | None, ir.Value | float | None]]
@@ -51,7 +54,7 @@ def find(model: ir.Model) -> list[Threshold]:
     Args:
         model: A graph without functions and branches. Loop bodies are not searched.
     """
-    data = _data(model)
+    data, sums = _data(model), _sums(model)
     found = dict[Threshold, None]()
     for node in model.graph:
         finder = _FINDERS.get(node.op_type) if node.domain == "" else None
@@ -72,6 +75,7 @@ def find(model: ir.Model) -> list[Threshold]:
                 asks_equal=node.op_type in _ASK_EQUAL or _is_boolean(node),
                 equal_is_above=above if above is None else above != turned,
                 is_kink=bool(of_limit) or node.op_type in _KINKS,
+                sums=value in sums,
             )
             found[threshold] = None
     return list(found)
@@ -92,6 +96,25 @@ def _data(model: ir.Model) -> dict[ir.Value, frozenset[str]]:
             names = frozenset().union(*(found[value] for value in read if value is not None))
             found |= dict.fromkeys(node.outputs, names)
     return found
+
+
+def _sums(model: ir.Model) -> set[ir.Value]:
+    """Return the values that are computed from a sum over an axis whose size is symbolic."""
+    found: set[ir.Value] = set()
+    for node in model.graph:
+        if _is_of_symbolic_axis(node) or any(value in found for value in node.inputs):
+            found.update(node.outputs)
+    return found
+
+
+def _is_of_symbolic_axis(node: ir.Node) -> bool:
+    if node.domain != "" or node.op_type not in _SUMS or node.inputs[0] is None:
+        return False
+    shape, axes = node.inputs[0].shape, constants.integers(input_at(node, 1))
+    if shape is None:
+        return axes != (-1,)  # whatever is last are mostly features
+    summed = range(len(shape)) if axes is None else [int(axis) for axis in axes]
+    return any(not isinstance(shape[axis], int) for axis in summed if -len(shape) <= axis < len(shape))
 
 
 def _number_or_name(limit: ir.Value | float) -> float | str:
