@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ffn_export.parity.checks import bodies, epsilons, gelu_kinds, inference_only, interface, precisions, repeatable
+from ffn_export.parity.checks import (
+    bodies,
+    epsilons,
+    gelu_kinds,
+    inference_only,
+    interface,
+    precisions,
+    repeatable,
+)
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.judging.check_result import CheckResult
 
