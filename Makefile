@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# Compiled once: pytest's workers, and the processes that tests start, load what others compiled.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test exhaustive nightly quick corpus diagram docs lint install clean
@@ -34,7 +36,7 @@ nightly: exhaustive ## `make exhaustive`, then new random graphs and damaged fil
 	FUZZ_FIRST=$$(date +%s) FUZZ_FILES=20000 $(BIN)/python -m pytest -n $(WORKERS) tests/fuzz/test_fuzz.py
 
 quick: lint ## The edit loop: lint, then the tests that are not slow, without coverage
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not exhaustive"
 
 docs: $(VENV)/.installed ## Build the documentation site into site/; a broken link fails
 	$(BIN)/mkdocs build

@@ -64,6 +64,7 @@ def write(inner: pytest.Pytester, tests: str) -> None:
     inner.makepyfile(test_model=inspect.cleandoc(HEAD) + "\n\n" + inspect.cleandoc(tests))
 
 
+@pytest.mark.slow
 def test_a_module_a_spec_a_file_and_a_bundle(inner: pytest.Pytester) -> None:
     write(
         inner,
@@ -143,6 +144,7 @@ def test_a_failure_of_files_is_replayed_by_the_command_line(
     assert "parity failed" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_marker_gives_defaults_that_arguments_replace(inner: pytest.Pytester) -> None:
     write(
         inner,
@@ -312,6 +314,7 @@ def test_tests_are_selected_by_the_marker_that_the_fixture_gives(inner: pytest.P
     done.stdout.fnmatch_lines(["@pytest.mark.parity(inputs=..., *): defaults of the fixture assert_parity*"])
 
 
+@pytest.mark.slow
 def test_reports_are_written_whatever_the_verdict(inner: pytest.Pytester) -> None:
     write(
         inner,
@@ -335,6 +338,7 @@ def test_the_plugin_is_light() -> None:
     assert not {"torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "scipy", "rich", "click"} & set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_an_installation_brings_the_plugin(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--help"], cwd=tmp_path, check=True, capture_output=True, text=True

@@ -39,6 +39,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fx.build("d2l-ffn-addnorm", directory=tmp_path_factory.mktemp("exported"), bench_budget=0.001).directory
 
 
+@pytest.mark.slow
 def test_bundle_holds_model_manifest_vectors_and_reports(bundle: Path) -> None:
     files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
     vectors = {"test_data_set_0/input_0.pb", "test_data_set_0/output_0.pb"}
@@ -106,6 +107,7 @@ def test_session_names_what_it_takes(bundle: Path) -> None:
         session.run({"x": np.zeros((1, 1, 4))})
 
 
+@pytest.mark.slow
 def test_loading_a_bundle_needs_no_torch(bundle: Path) -> None:
     code = f"import sys, ffn_export as fx; fx.load({str(bundle)!r}); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -236,6 +238,7 @@ def test_killed_at_any_point_it_leaves_the_old_bundle_or_none(
     assert sorted(os.listdir(tmp_path)) == ["d2l-ffn-addnorm"], "leftovers of killed builds are cleared"
 
 
+@pytest.mark.slow
 def test_pytorch_has_its_threads_back(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     fx.build("d2l-ffn", directory=tmp_path, threads=before + 1, bench_budget=0, runtimes=["ort-cpu"])

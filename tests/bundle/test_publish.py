@@ -177,6 +177,7 @@ assert os.listdir(destination.parent) == [destination.name], os.listdir(destinat
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed in the midst by forking")
 @pytest.mark.parametrize("exchanges", [True, False])
 def test_a_process_that_is_killed_while_it_publishes_leaves_a_whole_bundle(tmp_path: Path, exchanges: bool) -> None:

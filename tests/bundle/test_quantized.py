@@ -25,6 +25,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> fx.Build:
     )
 
 
+@pytest.mark.slow
 def test_it_says_how_its_weights_are_stored(built: fx.Build) -> None:
     manifest = read_manifest(built.directory)
     assert manifest.quantization == {"bits": 8, "block": 32, "accuracy_level": 4, "matrices": 2}
@@ -36,6 +37,7 @@ def test_it_says_how_its_weights_are_stored(built: fx.Build) -> None:
     assert "--bits 8 --block 32 --accuracy-level 4 --budget 0.05" in page
 
 
+@pytest.mark.slow
 def test_it_is_verified_loaded_and_compared_like_any_other(built: fx.Build, tmp_path: Path) -> None:
     result = fx.verify(built.directory)
     assert result.passed
@@ -49,6 +51,7 @@ def test_it_is_verified_loaded_and_compared_like_any_other(built: fx.Build, tmp_
     assert y.shape == (1, 2, 4)
 
 
+@pytest.mark.slow
 def test_what_is_over_its_budget_is_not_built(tmp_path: Path) -> None:
     with pytest.raises(fx.GateError, match="the declared budget is 1e-05") as failed:
         fx.build(
@@ -63,6 +66,7 @@ def few_bits_are_faster(clock: Clock, **options: Any) -> fx.TuneOptions:
     return fx.TuneOptions((64,), 0.02, load=loading(lambda choice: choice.quantization is None, clock.sleep), **options)
 
 
+@pytest.mark.slow
 def test_what_tuning_may_spend_is_what_the_bundle_may(tmp_path: Path, clock: Clock) -> None:
     samples = {"x": np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)}
     tuning = few_bits_are_faster(clock, budget=0.05, samples=samples)
@@ -80,12 +84,14 @@ def test_tuning_chooses_how_weights_are_stored(tmp_path: Path, clock: Clock) -> 
         )
 
 
+@pytest.mark.slow
 def test_samples_that_tuning_is_given_fit_the_model(tmp_path: Path, clock: Clock) -> None:
     tuning = few_bits_are_faster(clock, samples={"z": np.zeros((1, 2, 4), np.float32)})
     with pytest.raises(fx.UsageError, match="the arrays given are z, the inputs are x"):
         fx.build("d2l-ffn", directory=tmp_path, tuning=tuning, bench_budget=0)
 
 
+@pytest.mark.slow
 def test_options_that_a_bundle_was_judged_under_are_said(built: fx.Build, tmp_path: Path, capfd: Capture) -> None:
     fx.build("d2l-ffn", directory=tmp_path, bench_budget=0)
     output = tmp_path / "q.onnx"
@@ -95,6 +101,7 @@ def test_options_that_a_bundle_was_judged_under_are_said(built: fx.Build, tmp_pa
     assert "a number of bits of 0 is not known: take 8, 4" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_by_the_command_line(tmp_path: Path, capfd: Capture) -> None:
     assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--bits", "8", "--budget", "0.05"]) == 0
     said = capfd.readouterr().err

@@ -87,6 +87,7 @@ def runner(tmp_path: Path) -> Runner:
     return Runner(tmp_path, tmp_path / "bin")
 
 
+@pytest.mark.slow
 def test_it_follows_the_published_schema() -> None:
     assert problems(ROOT / "action.yml", "vendor.github-actions") == ""
 

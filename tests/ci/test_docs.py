@@ -59,6 +59,7 @@ def test_the_page_has_an_example_of_each() -> None:
     assert len(command_lines()) >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("texts", "schema"),
     [(WORKFLOWS, "vendor.github-workflows"), (GITLAB, "vendor.gitlab-ci")],
@@ -104,6 +105,7 @@ def test_the_hook_that_is_used_is_the_one_that_is_there() -> None:
     assert not re.search(hook["files"], "README.md")
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_page_pass(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (text,) = blocks("python")

@@ -41,6 +41,7 @@ def one_more_weight(data: dict[str, Any]) -> None:
     data["weights"].append({**data["weights"][0], "parameter": "once.there"})
 
 
+@pytest.mark.slow
 def test_a_bundle_is_not_worse_than_its_own_verification(bundle: Path, capfd: Capture) -> None:
     assert run(["verify", str(bundle), "--baseline", str(bundle / "parity.json")]) == 0
     assert "nothing is worse" in capfd.readouterr().err
@@ -88,6 +89,7 @@ def test_bench_times_the_sizes_of_its_baseline(bundle: Path, old: Callable[..., 
     assert "ort-cpu at batch=2,seq=3: takes" in err
 
 
+@pytest.mark.slow
 def test_a_timing_of_another_machine_is_no_gate_that_passes(
     bundle: Path, old: Callable[..., str], capfd: Capture
 ) -> None:

@@ -40,6 +40,7 @@ def measured(low: float, high: float) -> LatencyResult:
     return LatencyResult("m.onnx", "torch", (Measurement({"batch": 1}, (), (ratio,)),))
 
 
+@pytest.mark.slow
 def test_a_bundle_is_timed_beside_its_source(bundle: Path, capfd: Capture) -> None:
     arguments = ["bench", str(bundle), "--tokens", "1", "--tokens", "5", "--runtime", "ort-cpu", "--json", "-"]
     assert run([*arguments, "--threads", "1"]) == 0
@@ -72,6 +73,7 @@ def test_max_ratio_of_a_bare_model_needs_a_source(timed: Callable[..., Any], bun
     assert "--against" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inputs", "sizes"),
     [(None, {"batch": 1, "seq": 7}), (["x:float32[n,t<=4,4]"], {"n": 1, "t": 4})],
@@ -125,6 +127,7 @@ def test_tokens_that_cannot_be_timed_are_refused(inputs: list[str], tokens: list
         asked_sizes(parse_inputs(inputs), None, tokens)
 
 
+@pytest.mark.slow
 def test_work_is_counted_whatever_the_axes_are_called(bundle: Path) -> None:
     inputs = ["x:float32[n,t<=4,4]"]
     timed = fx.bench(bundle / "model.onnx", "d2l-ffn-addnorm", inputs=inputs, tokens=[4], runtimes=["ort-cpu"])

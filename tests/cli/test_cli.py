@@ -88,6 +88,7 @@ def test_list_prints_every_preset_whole_to_standard_output(capfd: Capture) -> No
     assert "x:float32[batch,seq,768]" in captured.out
 
 
+@pytest.mark.slow
 def test_build_prints_what_was_exported_fused_verified_and_timed(tmp_path: Path, capfd: Capture) -> None:
     assert run(["build", "d2l-ffn", "-o", str(tmp_path)]) == 0
     captured = capfd.readouterr()
@@ -100,6 +101,7 @@ def test_build_prints_what_was_exported_fused_verified_and_timed(tmp_path: Path,
     assert run(["verify", str(tmp_path / "d2l-ffn")]) == 0
 
 
+@pytest.mark.slow
 def test_quiet_is_silent(tmp_path: Path, capfd: Capture) -> None:
     assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet"]) == 0
     assert run(["verify", str(tmp_path / "d2l-ffn"), "--quiet"]) == 0
@@ -126,6 +128,7 @@ def test_export_fuse_verify_by_hand(tmp_path: Path, capfd: Capture) -> None:
     assert run(["verify", str(fused), "--against", str(plain)]) == 0, capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_json_goes_to_standard_output_alone(tmp_path: Path, capfd: Capture) -> None:
     run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
     capfd.readouterr()
@@ -133,6 +136,7 @@ def test_json_goes_to_standard_output_alone(tmp_path: Path, capfd: Capture) -> N
     assert json.loads(capfd.readouterr().out)["passed"] is True
 
 
+@pytest.mark.slow
 def test_fuse_always_writes_and_the_gate_decides_the_status(tmp_path: Path, capfd: Capture) -> None:
     run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
     line = fails(
@@ -142,6 +146,7 @@ def test_fuse_always_writes_and_the_gate_decides_the_status(tmp_path: Path, capf
     onnx.checker.check_model(onnx.load(tmp_path / "f.onnx"))
 
 
+@pytest.mark.slow
 def test_misspelt_names_are_answered_with_the_nearest(tmp_path: Path, capfd: Capture) -> None:
     assert "did you mean 'bert-ffn'?" in fails(capfd, 2, "build", "bert-fnn", "-o", str(tmp_path))
     assert "did you mean 'build'?" in fails(capfd, 2, "biuld", "bert-ffn")
@@ -163,6 +168,7 @@ def test_bad_files_are_bad_input(tmp_path: Path, capfd: Capture) -> None:
     assert not (tmp_path / "f.onnx").exists()
 
 
+@pytest.mark.slow
 def test_a_bare_model_needs_something_to_be_verified_against(tmp_path: Path, capfd: Capture) -> None:
     run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
     assert "--against" in fails(capfd, 2, "verify", str(tmp_path / "m.onnx"))
@@ -182,12 +188,14 @@ def test_an_unwritable_place_is_refused(tmp_path: Path, capfd: Capture) -> None:
     assert "is a directory" in fails(capfd, 2, "export", "d2l-ffn", "-o", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_runtime_named_but_not_able_to_run_is_status_3(tmp_path: Path, capfd: Capture) -> None:
     run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
     arguments = ("verify", str(tmp_path / "m.onnx"), "--against", str(tmp_path / "m.onnx"), "--runtime", "torch")
     assert "runtime 'torch' is not available here" in fails(capfd, 3, *arguments)
 
 
+@pytest.mark.slow
 def test_users_modules(factory: Callable[[str], str], tmp_path: Path, capfd: Capture) -> None:
     spec = factory(
         "class Pair(nn.Module):\n"
@@ -244,6 +252,7 @@ def test_faulty_factories_are_one_line(factory: Callable[[str], str], capfd: Cap
     assert "specialised to 3" in fails(capfd, 2, "build", spec, "--input", "x:float32[batch,seq,4]")
 
 
+@pytest.mark.slow
 def test_sizes_that_the_module_itself_refuses_are_shown_and_no_failure(
     factory: Callable[[str], str], capfd: Capture
 ) -> None:
@@ -257,6 +266,7 @@ def test_debug_shows_the_traceback(capfd: Capture) -> None:
     assert "Traceback" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_inputs_of_an_npz_are_verified_as_well(tmp_path: Path, capfd: Capture) -> None:
     run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")])
     np.savez(tmp_path / "x.npz", x=np.ones((3, 7, 4), np.float32))
@@ -314,6 +324,7 @@ def test_ctrl_c_when_all_is_done_changes_nothing() -> None:
     assert "bert-ffn" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 @pytest.mark.parametrize("arguments", ["list", "inspect m.onnx --json -"])
 def test_a_disk_that_is_full_is_one_line(arguments: str, fused_file: Callable[..., Path]) -> None:
@@ -334,23 +345,29 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_does_not_change_the_verdict(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model", "rest", "expected"),
+    [
+        ("other", "--json -", 1),
+        ("same", "--json result.json 2>&1", 0),
+        pytest.param("same", "--json -", 0, marks=pytest.mark.exhaustive),
+        pytest.param("other", "2>&1", 1, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_reader_that_goes_away_does_not_change_the_verdict(
+    model: str, rest: str, expected: int, tmp_path: Path
+) -> None:
     for name, seed in (("one", "1"), ("same", "1"), ("other", "2")):
         assert run(["export", "d2l-ffn", "--seed", seed, "-o", str(tmp_path / f"{name}.onnx"), "--quiet"]) == 0
-    verify = f"{sys.executable} -m ffn_export.cli.main verify {{}}.onnx --against one.onnx --runtime ort-cpu"
-
-    def status(model: str, rest: str) -> int:
-        """Of the first of the pipe: ``true`` has gone before anything is written."""
-        command = f"{verify.format(model)} {rest} | true; exit ${{PIPESTATUS[0]}}"
-        return subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, check=False).returncode
-
-    assert status("other", "--json -") == 1
-    assert status("same", "--json -") == 0
-    assert status("same", "--json result.json 2>&1") == 0
-    assert json.loads((tmp_path / "result.json").read_text())["passed"]
-    assert status("other", "2>&1") == 1
+    verify = f"{sys.executable} -m ffn_export.cli.main verify {model}.onnx --against one.onnx --runtime ort-cpu {rest}"
+    command = f"{verify} | true; exit ${{PIPESTATUS[0]}}"  # ``true`` has gone before anything is written
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == expected
+    if "result.json" in rest:
+        assert json.loads((tmp_path / "result.json").read_text())["passed"]
 
 
+@pytest.mark.slow
 def test_standard_output_is_utf_8_whatever_the_terminal_takes(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "ffn_export.cli.main"]
     command = [*program, "verify", "d2l.onnx", "--against", "d2l-ffn", "--markdown", "-"]
@@ -361,6 +378,7 @@ def test_standard_output_is_utf_8_whatever_the_terminal_takes(tmp_path: Path) ->
     assert "✅" in done.stdout.decode("utf-8")
 
 
+@pytest.mark.slow
 def test_an_export_of_many_nodes_counts_them(tmp_path: Path, capfd: Capture) -> None:
     assert run(["export", "d2l-ffn", "-o", str(tmp_path / "m.onnx")]) == 0
     assert "opset 20, MatMul, Add, Relu, MatMul, Add" in capfd.readouterr().err

@@ -23,6 +23,7 @@ def functions(path: Path) -> set[str]:
     return {"::".join((domain, name)) for domain, name, _ in ir.load(path).functions}
 
 
+@pytest.mark.slow
 def test_fuse(tmp_path: Path) -> None:
     plain, one = tmp_path / "plain.onnx", tmp_path / "one.onnx"
     assert run(["export", "d2l-ffn-addnorm", "-o", str(plain), "--quiet"]) == 0
@@ -49,6 +50,7 @@ def test_build(tmp_path: Path) -> None:
     assert np.isfinite(y).all()
 
 
+@pytest.mark.slow
 def test_api(tmp_path: Path) -> None:
     model = fx.export("d2l-ffn")
     fused, report = fx.fuse(model, target="ort", outline=True, portable_functions=True)

@@ -46,6 +46,7 @@ def test_what_cannot_run_is_written_all_the_same(tmp_path: Path, capfd: Capture,
     assert reason in written["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["fuse", "build"])
 def test_no_check(tmp_path: Path, capfd: Capture, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "Trial", None)
@@ -63,6 +64,7 @@ def test_requirement_lists_what_is_missing(tmp_path: Path, capfd: Capture) -> No
     assert second.startswith("ffn-export: residual_norm:0 is kept, LayerNormalization: Add and LayerNormalization")
 
 
+@pytest.mark.slow
 def test_build_lists_what_is_missing_too(tmp_path: Path, capfd: Capture) -> None:
     arguments = ["build", "d2l-ffn-addnorm", "-o", str(tmp_path), "--require-fusion", "residual_norm=2"]
     assert run(arguments) == 1

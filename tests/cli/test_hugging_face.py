@@ -47,6 +47,7 @@ def test_build_writes_a_bundle_of_the_directorys_name(directory: Path, tmp_path:
     assert run(["verify", str(tmp_path / "tiny-bert"), "--runtime", "ort-cpu"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -75,6 +76,7 @@ def test_without_transformers_it_says_what_to_install(
     )
 
 
+@pytest.mark.slow
 def test_other_specs_do_not_load_transformers() -> None:
     code = "import sys, ffn_export.verbs.build; sys.exit('transformers' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

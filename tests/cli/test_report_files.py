@@ -12,6 +12,7 @@ from ffn_export.cli.main import run
 STORED = Path(__file__).parents[1] / "parity" / "judging" / "data" / "result-format-2.json"
 
 
+@pytest.mark.slow
 def test_a_bundles_page_shows_its_fusion_and_its_timing_too(bundle: Path) -> None:
     assert run(["verify", str(bundle), "--runtime", "ort-cpu", "--html", "r.html", "--markdown", "r.md"]) == 0
     page, summary = Path("r.html").read_text(), Path("r.md").read_text()

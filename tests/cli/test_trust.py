@@ -59,6 +59,7 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["factory", "preset", "hugging_face", "exported_program"])
 @pytest.mark.parametrize("spec", ["payload:make", "b/payload.pt2", "hf:b"])
 def test_a_source_that_a_manifest_names_is_not_imported(bundle: Callable[..., Path], spec: str, kind: str) -> None:
@@ -110,6 +111,7 @@ def test_a_field_that_no_manifest_has(bundle: Callable[..., Path]) -> None:
     assert "unexpected keyword" in refusal(IntegrityError, fx.load, bundle(surprise=1))
 
 
+@pytest.mark.slow
 def test_a_program_is_opened_on_trust_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     torch.export.save(torch.export.export(nn.Linear(4, 4), (torch.ones(2, 4),)), "m.pt2")
@@ -120,6 +122,7 @@ def test_a_program_is_opened_on_trust_alone(tmp_path: Path, monkeypatch: pytest.
     assert "add --trust" in refusal(UsageError, fx.verify, tmp_path / "d2l-ffn", "m.pt2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["click", "onnx", "numpy", "typing_extensions"])
 def test_a_file_of_the_current_directory_is_not_imported_in_place_of_a_library(tmp_path: Path, library: str) -> None:
     (tmp_path / f"{library}.py").write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch()")

@@ -36,6 +36,7 @@ def planted(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Planted:
     return plant
 
 
+@pytest.mark.slow
 def test_a_bundle_keeps_choice_and_evidence(tmp_path: Path, capfd: Capture, planted: Planted) -> None:
     planted(lambda choice: choice.settings.graph_optimization_level == "basic")
     assert run(["tune", "d2l-ffn", "-o", str(tmp_path), "--json", str(tmp_path / "t.json"), *QUICK]) == 0
@@ -54,6 +55,7 @@ def test_a_bundle_keeps_choice_and_evidence(tmp_path: Path, capfd: Capture, plan
     assert np.isfinite(y).all()
 
 
+@pytest.mark.slow
 def test_arrays_of_a_half_precision_are_given_in_float32(tmp_path: Path, capfd: Capture, planted: Planted) -> None:
     planted(lambda choice: False)
     np.savez(tmp_path / "x.npz", x=np.ones((2, 3, 4), np.float32))
@@ -64,6 +66,7 @@ def test_arrays_of_a_half_precision_are_given_in_float32(tmp_path: Path, capfd: 
     assert "ffn-export verify exported/d2l-ffn" in page
 
 
+@pytest.mark.slow
 def test_a_bundle_is_built_again_in_its_place(tmp_path: Path, planted: Planted) -> None:
     planted(lambda choice: False)
     assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--seed", "5", "--quiet"]) == 0
@@ -76,6 +79,7 @@ def test_a_bundle_is_built_again_in_its_place(tmp_path: Path, planted: Planted) 
     assert [path.name for path in tmp_path.iterdir()] == ["d2l-ffn"]
 
 
+@pytest.mark.slow
 def test_a_failed_gate_leaves_the_evidence(tmp_path: Path, planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     planted(lambda choice: False)
     monkeypatch.setattr("ffn_export.bundle.build.fusion_failures", lambda report, wanted: ("planted",))
@@ -89,6 +93,7 @@ def function_domains(bundle: Path) -> set[str]:
     return {function.domain for function in onnx_file.load(bundle / "model.onnx").functions.values()}
 
 
+@pytest.mark.slow
 def test_a_bundle_keeps_its_functions(tmp_path: Path, planted: Planted) -> None:
     planted(lambda choice: False)
     assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet", "--outline", "--portable-functions"]) == 0
@@ -115,6 +120,7 @@ def test_options_that_another_kind_of_argument_takes(bundle: Path, capfd: Captur
     assert "--target is for a SPEC, which is exported first: leave it out for a bundle" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_bundle_whose_target_has_one_form_says_what_makes_another(tmp_path: Path, capfd: Capture) -> None:
     built = fx.build("d2l-ffn", directory=tmp_path, target="portable", bench_budget=0)
     assert run(["tune", str(built.directory)]) == 2
@@ -132,6 +138,7 @@ def test_a_result_that_could_not_be_written_is_refused_before_any_work(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_runs_is_what_was_chosen(tmp_path: Path, planted: Planted) -> None:
     planted(lambda choice: "gemm-by-rows" not in choice.forms.rules)
     assert run(["tune", "d2l-ffn", "-o", str(tmp_path), "--quiet", *QUICK]) == 0
@@ -144,6 +151,7 @@ def test_what_runs_is_what_was_chosen(tmp_path: Path, planted: Planted) -> None:
     assert "MatMul" not in operators
 
 
+@pytest.mark.slow
 def test_a_model_is_written_and_its_options_are_said(tmp_path: Path, capfd: Capture, planted: Planted) -> None:
     planted(lambda choice: False)
     source, tuned = tmp_path / "m.onnx", tmp_path / "t.onnx"
@@ -155,12 +163,14 @@ def test_a_model_is_written_and_its_options_are_said(tmp_path: Path, capfd: Capt
     assert "is a directory: name the ONNX file to write" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_module_that_only_its_program_has(tmp_path: Path, capfd: Capture) -> None:
     fx.build(fx.create("d2l-ffn"), {"x": "float32[batch,seq,4]"}, directory=tmp_path, name="own", bench_budget=0)
     assert run(["tune", str(tmp_path / "own"), *QUICK]) == 2
     assert "was built from a module that only its program has" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_weights_in_few_bits_are_not_tuned_again(tmp_path: Path, capfd: Capture) -> None:
     fx.build("d2l-ffn-addnorm", directory=tmp_path, quantization=fx.QuantizationOptions(), budget=0.05, bench_budget=0)
     assert run(["tune", str(tmp_path / "d2l-ffn-addnorm"), *QUICK]) == 2

@@ -38,6 +38,7 @@ def verify(*arguments: str | Path) -> int:
     return run(["verify", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_a_failing_case_is_kept_and_replayed_by_the_command_that_is_printed(broken: Path, capfd: Capture) -> None:
     assert verify(broken, "--against", SPEC, "--json", "r.json", "--runtime", "ort-cpu") == 1
     replays = [line for line in capfd.readouterr().err.splitlines() if line.startswith("replay ")]
@@ -53,6 +54,7 @@ def test_a_failing_case_is_kept_and_replayed_by_the_command_that_is_printed(brok
     assert "given inputs" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_was_judged_again_is_replayed_on_the_model_that_it_is_of(broken: Path, capfd: Capture) -> None:
     assert verify(broken, "--against", SPEC, "--json", "r.json", "--runtime", "ort-cpu", "--quiet") == 1
     capfd.readouterr()
@@ -96,6 +98,7 @@ def test_a_stored_result_is_judged_again_without_running(broken: Path, bundle: P
     assert "10" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_declared_tolerances_decide(bundle: Path, capfd: Capture) -> None:
     assert verify(bundle, "--atol", "1e-5", "--rtol", "1e-5", "--quiet") == 0
     assert verify(bundle, "--rtol", "1e-12", "--failures", bundle.parent / "failures", "--quiet") == 1
@@ -103,6 +106,7 @@ def test_declared_tolerances_decide(bundle: Path, capfd: Capture) -> None:
     assert verify(bundle, "--budget", "1e-5", "--quiet") == 0
 
 
+@pytest.mark.slow
 def test_vectors_say_nothing_of_other_inputs(tmp_path: Path, capfd: Capture) -> None:
     module = torch.nn.Linear(4, 4).eval()
     built = fx.build(module, {"x": "float32[batch,4]"}, directory=tmp_path, name="own", bench_budget=0)
@@ -136,6 +140,7 @@ def test_outputs_are_kept(bundle: Path, tmp_path: Path) -> None:
         assert np.abs(oracle["y"] - actual["y"]).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_a_seed_draws_other_inputs_and_the_bundle_keeps_its_weights(bundle: Path) -> None:
     assert verify(bundle, "--input-seed", "7", "--quiet") == 0
     assert verify(bundle, "--seed", "7", "--quiet") == 0

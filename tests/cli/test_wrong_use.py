@@ -122,6 +122,7 @@ def test_a_directory_that_is_no_bundle_is_bad_input(command: str, tmp_path: Path
     assert "is no bundle" in line_of(capfd, 2, command, str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [[], ["--runtime", "ort-cpu"]])
 def test_a_model_that_nobody_timed_is_no_success(named: list[str], file: Path, capfd: Capture) -> None:
     told = line_of(capfd, 2, "bench", str(file), "--against", "apx-ffn", "--tokens", "1", *named)
@@ -129,6 +130,7 @@ def test_a_model_that_nobody_timed_is_no_success(named: list[str], file: Path, c
     assert "ort-cpu at batch=1,seq=1" in told
 
 
+@pytest.mark.slow
 def test_with_standard_error_closed_the_verdict_is_the_same(file: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ffn_export.cli.main", "verify", str(file), "--against", "d2l-ffn-addnorm"]
     done = subprocess.run(

@@ -42,7 +42,7 @@ def outcomes(changed: Path) -> Counter[tuple[str, bool]]:
     command = [
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
         *("--junit-xml=outcomes.xml", "-o", "junit_family=xunit1"),
-        *("-m", "not slow and not exhaustive", "-k", f"{names} or {_OF_TABLES}"),
+        *("-m", "not exhaustive", "-k", f"{names} or {_OF_TABLES}"),
         *(*added, "tests/fusion/test_catalogue.py", *_TABLES),
     ]
     done = subprocess.run(command, cwd=changed, env=environment, capture_output=True, text=True, check=False)

@@ -35,6 +35,7 @@ def files(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
+@pytest.mark.slow
 def test_save_and_load(model: ir.Model, tmp_path: Path) -> None:
     path = tmp_path / "new" / "directory" / "model.onnx"
     onnx_file.save(model, path)
@@ -160,6 +161,7 @@ def test_an_interrupted_write_leaves_the_old_model(
     assert files(tmp_path) == ["model.onnx"]
 
 
+@pytest.mark.slow
 def test_what_ties_a_model_to_a_machine_is_removed() -> None:
     model = exported(nn.Linear(4, 4), {"x": "float32[n,4]"})
     (node,) = model.graph

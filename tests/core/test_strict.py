@@ -33,6 +33,7 @@ def _handlers() -> Iterator[tuple[str, ast.ExceptHandler]]:
                 yield f"{path.relative_to(_PACKAGE)}:{node.lineno}", node
 
 
+@pytest.mark.slow
 def test_every_handler_of_any_exception_raises_or_asks() -> None:
     hiding = []
     for place, handler in _handlers():

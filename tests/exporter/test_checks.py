@@ -67,6 +67,7 @@ def test_another_opset() -> None:
     assert message == "opset 23 cannot be had for this module, torch's exporter stayed at 20: use a lower --opset"
 
 
+@pytest.mark.slow
 def test_an_output_axis_that_lost_its_symbol() -> None:
     source = from_module(module_of(lambda self, x: (None, x.relu(), x.mean(1))), X)
     program, model = capture(source, 20)
@@ -136,6 +137,7 @@ def test_a_buffer_that_changes_from_call_to_call() -> None:
     assert "forward changes buffer 'calls'" in refusal(ExportError, exported, module, X)
 
 
+@pytest.mark.slow
 def test_writes_that_stay_within_a_call_are_fine() -> None:
     def forward(self: Any, x: Tensor) -> Any:
         x.add_(1)
@@ -147,6 +149,7 @@ def test_writes_that_stay_within_a_call_are_fine() -> None:
     assert_same_function(source, exported(source.module, X), {"batch": 2, "seq": 1}, {"batch": 1, "seq": 5})
 
 
+@pytest.mark.slow
 def test_dropout_that_is_off_is_no_trouble() -> None:
     def forward(self: Any, x: Tensor) -> Any:
         return self.attention(x, x, x)[0] + F.dropout(x, 0.1, training=self.training) + self.dropout(x)

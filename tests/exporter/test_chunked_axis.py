@@ -21,6 +21,7 @@ def each_apart(self: Any, pieces: Any) -> torch.Tensor:
     return torch.cat([self.linear(piece) for piece in reversed(pieces)], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "forward",
     [
@@ -37,12 +38,14 @@ def test_pieces_of_an_axis(forward: Callable[..., Any]) -> None:
     assert_same_function(source, export_source(source), *SIZES)
 
 
+@pytest.mark.slow
 def test_pieces_within_bounds_below_the_size_of_the_trace() -> None:
     module = module_of(lambda self, x: each_apart(self, x.tensor_split(3, 1)), linear=nn.Linear(4, 4))
     source = from_module(module, {"x": "float32[batch,4<=seq<=40,4]"})
     assert_same_function(source, export_source(source), *({"batch": 2, "seq": size} for size in (4, 5, 6, 40)))
 
 
+@pytest.mark.slow
 def test_a_module_that_counts_its_pieces_is_refused() -> None:
     module = module_of(lambda self, x: x.sum() / len(x.chunk(4, 1)))
     with pytest.raises(ExportError, match=r"forward takes another branch|bounds axis 'seq'"):
@@ -55,6 +58,7 @@ def test_a_module_that_fixes_a_size_is_refused_as_before() -> None:
         export_source(from_module(module_of(lambda self, x: x * float(x.shape[1])), X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
 def test_a_number_less_an_integer_mask(dtype: str) -> None:
     def forward(self: Any, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

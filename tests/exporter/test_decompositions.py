@@ -17,6 +17,7 @@ from tests.exporter.helpers import assert_same_function, module_of, ops, run
 BATCHED = {"input": "float32[batch,4,length]"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "conv",
     [
@@ -36,6 +37,7 @@ def test_a_kernel_of_1_is_a_matrix_product(conv: nn.Module) -> None:
     assert run(model, {"input": np.zeros((2, 4, 0), np.float32)})[0].shape == (2, 6, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "conv",
     [
@@ -54,6 +56,7 @@ def test_any_other_stays_a_convolution(conv: nn.Module) -> None:
     assert_same_function(source, model, {"batch": 1, "length": 1}, {"batch": 3, "length": 6})
 
 
+@pytest.mark.slow
 def test_without_a_batch_axis() -> None:
     source = from_module(nn.Conv1d(4, 6, 1), {"input": "float32[4,length]"})
     model = export_source(source)
@@ -61,6 +64,7 @@ def test_without_a_batch_axis() -> None:
     assert_same_function(source, model, {"length": 1}, {"length": 5})
 
 
+@pytest.mark.slow
 def test_only_the_kernel_of_1_is_rewritten_and_the_rest_keeps_its_operators() -> None:
     module = nn.Sequential(nn.Conv1d(4, 6, 1), nn.GELU(), nn.Conv1d(6, 4, 3, padding=1), nn.LayerNorm(8))
     source = from_module(module, {"input": "float32[batch,4,8]"})
@@ -74,6 +78,7 @@ def test_only_the_kernel_of_1_is_rewritten_and_the_rest_keeps_its_operators() ->
     assert_same_function(source, model, {"batch": 1}, {"batch": 3})
 
 
+@pytest.mark.slow
 def test_beside_integer_inputs_and_keywords() -> None:
     module = module_of(
         lambda self, ids, *, x: self.conv(x) + self.table(ids).mT, conv=nn.Conv1d(4, 6, 1), table=nn.Embedding(7, 6)
@@ -82,12 +87,14 @@ def test_beside_integer_inputs_and_keywords() -> None:
     assert_same_function(source, export_source(source), {"b": 1, "n": 1}, {"b": 2, "n": 5})
 
 
+@pytest.mark.slow
 def test_in_another_precision() -> None:
     source = from_module(nn.Conv1d(4, 6, 1).double(), {"input": "float64[b,4,n]"})
     assert_same_function(source, export_source(source), {"b": 2, "n": 5}, tolerance=1e-12)
     assert source.module.weight.dtype is torch.float64
 
 
+@pytest.mark.slow
 def test_the_logarithm_of_a_sigmoid_far_below_zero() -> None:
     module = module_of(lambda self, x: F.logsigmoid(x * 100))
     inputs = {"x": "float32[b,8]"}
@@ -103,6 +110,7 @@ def test_it_stays_as_it_is_where_there_is_no_kernel() -> None:
     assert_same_function(source, model, {"b": 5}, tolerance=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_clamp_with_one_bound_keeps_infinity(dtype: str) -> None:
     def clamped(self: nn.Module | None, x: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -10,6 +10,7 @@ from torch import nn
 import ffn_export as fx
 
 
+@pytest.mark.slow
 def test_attention_takes_an_empty_sequence() -> None:
     class Attends(nn.Module):
         def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -33,6 +34,7 @@ class Viewed(nn.Module):
         return F.scaled_dot_product_attention(q, k, v).view(q.shape[0], -1, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "heads"), [(Grouped(), 2), (Viewed(), 4)], ids=["grouped heads", "a view"])
 def test_attention_is_judged_whatever_a_module_makes_of_it(module: nn.Module, heads: int) -> None:
     inputs = {"q": "float32[batch,4,seq,4]", **dict.fromkeys("kv", f"float32[batch,{heads},seq,4]")}

@@ -49,6 +49,7 @@ def test_names_that_are_torchs_own_symbols() -> None:
     assert shapes(model.graph.outputs) == {"y": "[s27,2*s77,4]"}
 
 
+@pytest.mark.slow
 def test_one_name_on_two_axes_and_static_axes_of_any_size() -> None:
     source = from_module(module_of(lambda self, x: x @ x), {"x": "float32[n,n]"})
     assert_same_function(source, export_source(source), {"n": 1}, {"n": 7})
@@ -62,6 +63,7 @@ def test_bounds_of_1_trace_at_1_and_stay_symbolic() -> None:
     assert shapes(model.graph.outputs) == {"y": "[a,b,4]"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 20, 23])
 def test_the_opset_is_the_one_asked_for(opset: int) -> None:
     model = exported(nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.RMSNorm(4)), {"x": "float32[n,4]"}, opset)
@@ -225,6 +227,7 @@ def test_the_same_bytes_from_another_directory_and_process(tmp_path: Path) -> No
         assert str(path).encode() not in files[0]
 
 
+@pytest.mark.slow
 def test_the_same_bytes_twice_in_one_process_and_no_path_inside(tmp_path: Path) -> None:
     for name in ("first", "second"):
         onnx_file.save(export_source(resolve("d2l-ffn")), tmp_path / name)

@@ -30,6 +30,7 @@ class Attention(nn.Module):
         return F.scaled_dot_product_attention(heads, heads, heads, attn_mask=seen).transpose(1, 2).flatten(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lowest", [None, -torch.inf, -1e9])
 def test_a_row_without_any_key_is_what_pytorch_has_there(lowest: float | None) -> None:
     module = Attention(lowest)
@@ -41,6 +42,7 @@ def test_a_row_without_any_key_is_what_pytorch_has_there(lowest: float | None) -
     assert bool((expected[0] == 0).all()) is (lowest != -1e9)
 
 
+@pytest.mark.slow
 def test_only_the_lowest_number_of_such_a_mask_changes() -> None:
     """A mask that a module makes itself of the lowest number is its own, and hides nothing in a row of it."""
     lowest = torch.finfo(torch.float32).min
@@ -50,6 +52,7 @@ def test_only_the_lowest_number_of_such_a_mask_changes() -> None:
     assert -np.inf not in numbers
 
 
+@pytest.mark.slow
 def test_layers_of_pytorch_give_nan_there_as_they_do_without_gradients() -> None:
     class Layer(nn.Module):
         def __init__(self) -> None:

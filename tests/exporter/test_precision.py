@@ -26,6 +26,7 @@ def dtypes(model: ir.Model) -> tuple[str, str]:
     return tuple(str(dtype) for dtype in value)  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 def test_weights_inputs_and_outputs_are_in_half(dtype: str) -> None:
     model = fx.export("d2l-ffn-addnorm", dtype=dtype)
@@ -35,6 +36,7 @@ def test_weights_inputs_and_outputs_are_in_half(dtype: str) -> None:
     assert norm.attributes.get_int("stash_type", 1) == ir.DataType.FLOAT.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 def test_kept_io_is_cast_at_the_border(dtype: str) -> None:
     model = fx.export("d2l-ffn", dtype=dtype, keep_io=True)
@@ -42,6 +44,7 @@ def test_kept_io_is_cast_at_the_border(dtype: str) -> None:
     assert [node.op_type for node in model.graph] == ["Cast", "MatMul", "Add", "Relu", "MatMul", "Add", "Cast"]
 
 
+@pytest.mark.slow
 def test_mixed_has_its_products_in_half_and_the_rest_in_float32() -> None:
     model = fx.export("d2l-ffn-addnorm", dtype="mixed")
     assert dtypes(model) == ("FLOAT", "FLOAT")
@@ -51,6 +54,7 @@ def test_mixed_has_its_products_in_half_and_the_rest_in_float32() -> None:
             assert {str(v.dtype) for v in node.inputs if v is not None} == {wanted}, node.op_type
 
 
+@pytest.mark.slow
 def test_mixed_keeps_what_stands_in_several_places_one_layer() -> None:
     torch.manual_seed(0)
     shared = nn.Linear(4, 4)
@@ -64,6 +68,7 @@ def test_mixed_keeps_what_stands_in_several_places_one_layer() -> None:
     assert [node.op_type for node in model.graph].count("Add") == 4
 
 
+@pytest.mark.slow
 def test_mixed_leaves_a_layer_alone_that_attention_reads() -> None:
     module = Attention().eval()
     x = torch.randn(2, 3, 4)
@@ -87,6 +92,7 @@ class Tied(nn.Module):
         return y
 
 
+@pytest.mark.slow
 def test_mixed_keeps_the_table_that_is_tied_to_a_product_in_float32() -> None:
     module, inputs = Tied().eval(), {"ids": "int64[batch,seq]"}
     mixed = convert(from_module(module, inputs), "mixed").module
@@ -97,6 +103,7 @@ def test_mixed_keeps_the_table_that_is_tied_to_a_product_in_float32() -> None:
     assert fx.verify(model, module, inputs=inputs, dtype="mixed", runtimes=["ort-cpu"]).passed
 
 
+@pytest.mark.slow
 def test_mixed_reaches_the_layers_that_an_encoder_layer_computes_with_by_itself() -> None:
     """In evaluation mode it reads their weights and calls one fused operator."""
     torch.manual_seed(0)
@@ -125,6 +132,7 @@ def test_complex_buffers_stay_complex() -> None:
     torch.testing.assert_close(half(x.half()).float(), module(x), rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated")
 def test_a_module_that_keeps_a_tensor_with_a_gradient_is_copied() -> None:
     module = torch.nn.utils.weight_norm(nn.Linear(4, 4))

@@ -101,6 +101,7 @@ def test_a_branch_on_sizes_that_no_bound_describes(forward: Callable[..., Any], 
     assert "write one function for all sizes" in message
 
 
+@pytest.mark.slow
 def test_a_branch_is_refused_in_a_module_with_pointwise_convolutions_too() -> None:
     module = module_of(lambda self, x: self.conv(x) * (1 if x.shape[2] % 2 else 2), conv=nn.Conv1d(4, 4, 1))
     assert "holds only where (seq % 2) != 0" in refused(module, {"x": "float32[batch,4,seq]"})
@@ -137,6 +138,7 @@ def raising(self: nn.Module, x: Tensor) -> Tensor:
     raise ValueError("the first line\nthe second line")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forward", "words"),
     [
@@ -171,6 +173,7 @@ def test_layers_that_pytorch_has_quantized_are_named() -> None:
     assert "`ffn-export quantize`" in message
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
 def test_an_encoder_that_drops_padded_tokens_is_told_how_not_to() -> None:
     def encoder(*, nested: bool) -> nn.Module:

@@ -57,6 +57,7 @@ def calls_of(function: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", CHAINS)
 def test_work_grows_with_the_length_of_a_chain(layer: str) -> None:
     short, long = (chain(CHAINS[layer], count) for count in (40, 160))

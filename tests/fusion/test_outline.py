@@ -93,6 +93,7 @@ def names(node: ir.Node) -> list[str | None]:
     return [None if value is None else value.name for value in node.inputs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exported", SOME_EXPORTS, indirect=True)
 @pytest.mark.parametrize("target", ["portable", "ort-cpu", "ort", "ort-cuda"])
 def test_presets(exported: Exported, target: str) -> None:

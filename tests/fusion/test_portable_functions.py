@@ -42,6 +42,7 @@ def assert_portable(of: ir.Model) -> ir.Model:
     return added
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exported", SOME_EXPORTS, indirect=True)
 @pytest.mark.parametrize("target", ["ort", "ort-cpu"])
 def test_presets(exported: Exported, target: str) -> None:
@@ -58,6 +59,7 @@ def test_presets(exported: Exported, target: str) -> None:
         assert np.abs(actual - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("preset", some_of_them(["bert-ffn", "d2l-ffn-addnorm", "gpt2-ffn", "llama-ffn"]))
 def test_presets_in_half_precision(preset: str, dtype: str) -> None:

@@ -95,6 +95,7 @@ def test_the_table_is_complete() -> None:
     assert set(PORTABLE) == set(PRESETS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_as_written(exported: Exported, target: str) -> None:
     fused, report = fuse(exported.model, target, forms=whole(target))

@@ -86,6 +86,7 @@ def test_small_weights_that_lie_in_another_file_are_found(tmp_path: Path) -> Non
     assert (report.check.status, report.check.reason) == ("passed", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faulty", "kind", "values"),
     [
@@ -121,6 +122,7 @@ def test_only_what_is_wrong_is_undone(plant: Plant, faulty: type[Rule], kind: st
     assert report.check.worst is not None
 
 
+@pytest.mark.slow
 def test_ids_of_sites_are_their_own(plant: Plant) -> None:
     plant(WrongEpsilon, "c0", "c1")
     _, report = fuse_checked(three(), "portable")

@@ -83,6 +83,7 @@ def test_a_body_reads_its_own_weight_and_one_from_outside(tmp_path: Path) -> Non
     np.testing.assert_allclose(y, 2 * FEEDS["x"] @ NUMBERS @ NUMBERS, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_session_holds_what_it_reads_in_place(tmp_path: Path) -> None:
     path, arrays = ModelFiles(tmp_path).write_without_weights(model(numpy_helper.from_array(NUMBERS, "w")))
     session = make_session(path, UNPACKED, 1, weights=arrays)

@@ -15,10 +15,11 @@ from tests.fuzz.judging import Outcome, Worker
 from tests.fuzz.mutations import mutated
 from tests.fuzz.seeds import SEEDS
 
-# The same files in every usual run; `make nightly` sets both, for 20,000 that are new.
+# The same files in every usual run, 120 of them by day; `make nightly` sets both, for 20,000 that are new.
 FIRST = int(os.environ.get("FUZZ_FIRST", "0"))
 FILES = int(os.environ.get("FUZZ_FILES", "300"))
 PARTS = 10
+BY_DAY = 4  # of the parts
 BUNDLES = 6  # one of so many files is a bundle
 
 
@@ -53,7 +54,9 @@ def files_beside(directory: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=[pytest.mark.exhaustive] * (part >= BY_DAY)) for part in range(PARTS)]
+)
 def test_changed_files_harm_nobody(worker: Worker, bundle: Path, part: int) -> None:
     files_beside(worker.directory)
     harmful = {}
@@ -68,6 +71,7 @@ def test_changed_files_harm_nobody(worker: Worker, bundle: Path, part: int) -> N
 KEPT: tuple[int, ...] = (126, 144)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", KEPT)
 def test_files_that_once_failed(worker: Worker, bundle: Path, seed: int) -> None:
     files_beside(worker.directory)

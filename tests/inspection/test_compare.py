@@ -59,6 +59,7 @@ def transpose_weights(model: ir.Model) -> None:
             user.replace_input_with(index, node.outputs[0])
 
 
+@pytest.mark.slow
 def test_the_same_model_under_other_names_is_the_same(compared: Compared) -> None:
     found = compared(rename_everything)
     assert not found.differs
@@ -125,6 +126,7 @@ def test_weights_of_another_precision_are_changed_by_their_rounding(compared: Co
     assert all(r is not None and r < 1e-3 for r in relative)
 
 
+@pytest.mark.slow
 def test_missing_data_is_not_compared_and_not_the_same(fused_file: Callable[..., Path], tmp_path: Path) -> None:
     path = fused_file("bert-ffn")
     onnx_file.save(onnx_file.load(path), tmp_path / "external.onnx", external_above=0)

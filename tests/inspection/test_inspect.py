@@ -34,6 +34,7 @@ def exported(source: GetSource, tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+@pytest.mark.slow
 def test_sites_are_shown_before_and_after(exported: Callable[..., Path]) -> None:
     found = inspect(exported("llama-ffn"), "ort")
     norm, feed_forward = sorted(found.sites, key=lambda site: site.kind, reverse=True)
@@ -46,6 +47,7 @@ def test_sites_are_shown_before_and_after(exported: Callable[..., Path]) -> None
     assert found.nodes["before"] == sum(found.operators.values()) > found.nodes["after"]
 
 
+@pytest.mark.slow
 def test_bytes_are_counted_once_and_part_by_part(exported: Callable[..., Path]) -> None:
     path = exported("d2l-ffn-addnorm")
     found = inspect(path)
@@ -55,12 +57,14 @@ def test_bytes_are_counted_once_and_part_by_part(exported: Callable[..., Path]) 
     assert {site.kind: site.bytes for site in found.sites}["feed_forward"] == 304
 
 
+@pytest.mark.slow
 def test_a_kept_site_says_why_and_has_its_form_already(exported: Callable[..., Path]) -> None:
     kept = next(s for s in inspect(exported("d2l-ffn-addnorm"), "portable").sites if s.kind == "residual_norm")
     assert (kept.status, kept.form_now, kept.form_after) == ("kept", "Add LayerNormalization", "Add LayerNormalization")
     assert kept.reason == "the standard has no operator for a residual sum and its norm"
 
 
+@pytest.mark.slow
 def test_missing_external_data_is_said_and_the_sites_are_found_all_the_same(exported: Callable[..., Path]) -> None:
     path = exported("llama-ffn", external_above=0)
     whole = inspect(path)
@@ -101,6 +105,7 @@ def test_a_graph_in_the_wrong_order_is_inspected(exported: Callable[..., Path]) 
     assert [site.kind for site in inspect(path).sites] == ["feed_forward"]
 
 
+@pytest.mark.slow
 def test_it_reads_back(exported: Callable[..., Path]) -> None:
     found = inspect(exported("d2l-ffn-addnorm"))
     assert Inspection.from_dict(json.loads(json.dumps(found.to_dict()))) == found

@@ -22,6 +22,7 @@ def drawn() -> dict[tuple[str, ...], SiteGraph]:
     return {site.sites: site for site in site_graphs(model, fused, report)}
 
 
+@pytest.mark.slow
 def test_a_sum_and_its_norm_become_one_node(drawn: dict[tuple[str, ...], SiteGraph]) -> None:
     site = drawn["norm:0", "residual_norm:0"]
     assert site.kinds == ("norm", "residual_norm")
@@ -48,6 +49,7 @@ def test_what_moves_numbers_between_is_part_of_a_site(drawn: dict[tuple[str, ...
     assert all(index in targets for index, place in enumerate(graph.places) if place.kind != "input")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forms", [Forms(frozenset({GEMM})), Forms(pieces=frozenset({ANY}))])
 def test_a_feed_forward_by_rows_is_drawn_beside_what_it_was(forms: Forms) -> None:
     model = fx.export("bert-ffn")
@@ -58,6 +60,7 @@ def test_a_feed_forward_by_rows_is_drawn_beside_what_it_was(forms: Forms) -> Non
     assert site.after.operators.count("Gelu") == (PIECES if forms.pieces else 1)
 
 
+@pytest.mark.slow
 def test_sites_that_look_alike_are_drawn_once() -> None:
     import torch
 
@@ -71,6 +74,7 @@ def test_sites_that_look_alike_are_drawn_once() -> None:
     assert SiteGraph.from_dict(json.loads(json.dumps(site.to_dict()))) == site
 
 
+@pytest.mark.slow
 def test_what_did_not_change_is_not_drawn() -> None:
     model = fx.export("d2l-ffn-addnorm")
     fused, report = fuse(model, "portable")

@@ -80,6 +80,7 @@ def timed(
     return measured
 
 
+@pytest.mark.slow
 def test_copies_are_a_competitor_of_their_own(timed: Callable[[Device], LatencyResult]) -> None:
     device = Device(Copying)
     result = timed(device)
@@ -98,6 +99,7 @@ def test_copies_are_a_competitor_of_their_own(timed: Callable[[Device], LatencyR
     assert list(summary["ratio"]) == ["ort-cpu", "device", "device with copies"]
 
 
+@pytest.mark.slow
 def test_copies_that_fail_leave_the_rest(timed: Callable[[Device], LatencyResult]) -> None:
     result = timed(Device(NoRoom))
     assert [t.label for m in result.measurements for t in m.timings] == ["torch", "ort-cpu", "device"]

@@ -96,6 +96,7 @@ def spin(stop: float) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/schedstat").is_file(), reason="only Linux counts how long threads wait")
 def test_busy_neighbours_are_seen() -> None:
     """Four processes beside this one, all on one processor, leave it a fifth of the time."""

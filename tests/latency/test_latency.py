@@ -25,6 +25,7 @@ def test_sizes_are_one_token_one_sequence_and_the_example() -> None:
     assert default_sizes(parse_inputs({"x": "float32[2,4]"})) == [{}, {}, {}]
 
 
+@pytest.mark.slow
 def test_measurement_has_both_competitors_equal_threads_and_survives_json(
     source: Callable[[str], Source], fused_file: Callable[..., Path]
 ) -> None:
@@ -51,6 +52,7 @@ def test_an_axis_that_is_not_there(fused_file: Callable[..., Path]) -> None:
         measure(Artifact(fused_file("d2l-ffn")), specs, [{"sequence": 128}], budget=0.01)
 
 
+@pytest.mark.slow
 def test_pytorch_has_its_threads_back(source: Callable[[str], Source], fused_file: Callable[..., Path]) -> None:
     before = torch.get_num_threads()
     subject = source("d2l-ffn")
@@ -58,6 +60,7 @@ def test_pytorch_has_its_threads_back(source: Callable[[str], Source], fused_fil
     assert torch.get_num_threads() == before
 
 
+@pytest.mark.slow
 def test_torch_asked_for_by_name_without_a_module_is_unavailable(fused_file: Callable[..., Path]) -> None:
     specs = parse_inputs({"x": "float32[batch,seq,4]"})
     with pytest.raises(RuntimeUnavailableError):
@@ -67,6 +70,7 @@ def test_torch_asked_for_by_name_without_a_module_is_unavailable(fused_file: Cal
     assert [t.runtime for t in result.measurements[0].timings] == ["ort-cpu"]
 
 
+@pytest.mark.slow
 def test_who_refuses_a_size_is_left_out_there_and_nobody_else(fused_file: Callable[..., Path]) -> None:
     """The module takes three positions at most, the graph any number."""
     short = from_module(Positions(), {"x": "float32[batch,seq,4]"})

@@ -44,6 +44,7 @@ def test_what_slows_both_at_once_does_not_widen_the_interval() -> None:
     assert ratio.high == pytest.approx(0.7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rounds", "sessions", "of_sessions"),
     [

@@ -40,6 +40,7 @@ def test_a_preset_costs_the_same_in_every_form(target: str, fused_file: Callable
     assert 0 <= counted.bytes - 4 * (parameters + 2 * 35 * 4) <= 64  # ort has shapes for its reshapes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seq", [1, 5, 6, 40])
 @pytest.mark.parametrize("long_only", [False, True])
 def test_chunks_do_as_much_as_the_whole(seq: int, long_only: bool, source: Callable[[str], Source]) -> None:
@@ -77,6 +78,7 @@ def test_a_quantized_product_does_as_much() -> None:
     assert counted.operations == plain.operations
 
 
+@pytest.mark.slow
 def test_a_function_does_what_its_nodes_do(source: Callable[[str], Source]) -> None:
     whole = export_source(source("d2l-ffn"))
     outlined, _ = fuse(whole, "portable", outline=True)
@@ -192,6 +194,7 @@ def test_the_limit_is_the_longer_of_both() -> None:
     assert machine.seconds(Work(1, 1000)) == 100.0
 
 
+@pytest.mark.slow
 def test_the_machine_multiplies_faster_than_it_reads() -> None:
     here = ceilings(1, 8 * 2**20)
     assert here.operations > here.bytes > 0

@@ -56,6 +56,7 @@ def test_named_axes_stay_dynamic(name: str) -> None:
     torch.testing.assert_close(program.module()(*inputs), module(*inputs), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["d2l-addnorm", "d2l-ffn-addnorm"])
 def test_the_checks_in_forward_do_not_stop_a_strict_export(name: str) -> None:
     shapes = [axes(spec) for spec in PRESETS[name].inputs.values()]

@@ -55,6 +55,7 @@ def test_the_presets_are_these() -> None:
         assert preset.outputs == ("y",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_agrees_with_its_twin_in_float64(name: str, twin_error: TwinError) -> None:
     module = create(name)

@@ -77,6 +77,7 @@ def _cases() -> Iterator[object]:
             yield pytest.param(fault, BASES[name], id=f"{fault.name}-{name}", marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover  # many, and they run what other tests do
 @pytest.mark.parametrize(("fault", "base"), [*_cases()])
 def test_a_fault_is_caught(
@@ -129,6 +130,7 @@ def test_another_spelling_of_the_same_function_passes(
     assert run(["verify", str(other), *base.arguments]) == 0, what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["ort-cuda"])
 def test_a_runtime_on_another_device_is_not_taken_for_the_one_that_was_named(device: str, tmp_path: Path) -> None:
     # ONNX Runtime would run the model on the CPU and say nothing.
@@ -137,6 +139,7 @@ def test_a_runtime_on_another_device_is_not_taken_for_the_one_that_was_named(dev
     assert f"runtime {device!r} is not available here" in finished.stderr
 
 
+@pytest.mark.slow
 def test_a_fault_is_caught_in_a_process_of_its_own(tmp_path: Path) -> None:
     fault = next(fault for fault in FAULTS if fault.name == "relu6")
     finished = _in_a_process(tmp_path, "relu", plant=fault.graph)

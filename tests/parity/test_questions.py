@@ -96,6 +96,7 @@ def planted(tmp_path: Path, fault: str) -> tuple[Source, ParityResult]:
     return source, run_cases(path, TorchReference(source, 1), runtimes=["ort-cpu"])
 
 
+@pytest.mark.slow
 def test_the_right_graph_has_them_all(tmp_path: Path) -> None:
     _, result = planted(tmp_path, "")
     assert result.passed, result.failures
@@ -103,6 +104,7 @@ def test_the_right_graph_has_them_all(tmp_path: Path) -> None:
     assert [p.exact for p in result.properties] == [False] * 8 + [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "broken"),
     [("leak", {"results along 'batch'", "results along 'seq'"}), ("noise", {SAME_BITS})],
@@ -115,11 +117,13 @@ def test_a_fault_that_no_bound_sees_breaks_one(tmp_path: Path, fault: str, broke
     assert not result.passed
 
 
+@pytest.mark.slow
 def test_a_stored_result_keeps_them(tmp_path: Path) -> None:
     _, result = planted(tmp_path, "noise")
     assert ParityResult.from_dict(result.to_dict()).properties == result.properties
 
 
+@pytest.mark.slow
 def test_dynamic_quantisation_breaks_independence_and_is_named(tmp_path: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 

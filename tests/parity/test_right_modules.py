@@ -107,6 +107,7 @@ def padding_ignored(self: Any, ids: Tensor) -> Any:
     return self.table(ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forward", [before_and_now, sums_of_two, two_experts, three_largest])
 def test_right_modules_pass_on_every_case(forward: Callable[..., Tensor]) -> None:
     """Tensors made in the default dtype, ties among experts, and indices of NaN."""
@@ -115,6 +116,7 @@ def test_right_modules_pass_on_every_case(forward: Callable[..., Tensor]) -> Non
     assert counts(result) == {"passed": len(result.cases)}
 
 
+@pytest.mark.slow
 def test_kernels_that_pass_nan_over_are_warned_of() -> None:
     for forward in (lambda self, x: self.lstm(x)[0], lambda self, x: self.linear(x.amax(1))):
         result = verified(made(OfRows, forward), {"x": "float32[batch>=1,5,16]"})
@@ -125,6 +127,7 @@ def test_kernels_that_pass_nan_over_are_warned_of() -> None:
         assert all("gives a number for NaN" in warning for warning in result.warnings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forward", "kernel"),
     [
@@ -141,6 +144,7 @@ def test_a_kernel_that_ends_the_process_is_not_run_on_nothing(forward: Callable[
     assert all(f"{kernel} may end the whole process on an empty input" in str(reason) for reason in skipped.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "right", "wrong", "inputs"),
     [

@@ -182,6 +182,7 @@ def test_what_a_gemm_adds_that_is_no_row_is_added_by_a_node_of_its_own(body: str
     assert relative(run(quantized, x), run(model, x)) < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "d_ff"), [("bert-ffn", 3072), ("llama-ffn", 2048)])
 def test_pieces_of_a_hidden_layer_are_quantised_each(preset: str, d_ff: int) -> None:
     model, _ = fuse(fx.export(preset), "ort-cpu", forms=Forms(pieces=frozenset({ANY})))

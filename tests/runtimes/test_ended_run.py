@@ -21,6 +21,7 @@ def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ended_run.ALLOWED, "seconds", 0.5)
 
 
+@pytest.mark.slow
 def test_a_loop_without_end_is_ended(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(loop(2**62).SerializeToString())

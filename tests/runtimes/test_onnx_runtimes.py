@@ -22,6 +22,7 @@ ALL = ("ort-cpu", "reference", *EXTRAS)
 SIZES = ((2, 3), (1, 1), (5, 7), (3, 257))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("preset", ["d2l-ffn", "d2l-ffn-addnorm", "t5-ffn"])
 def test_one_loaded_model_serves_all_sizes(

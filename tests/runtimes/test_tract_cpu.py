@@ -15,6 +15,7 @@ from ffn_export.runtimes.tract_cpu import Tract, TractRunner
 from tests.runtimes.graphs import write
 
 
+@pytest.mark.slow
 def test_its_own_profile_says_what_it_computed_in(fused_file: Callable[..., Path]) -> None:
     runner = Tract().load(Artifact(fused_file("t5-ffn", "portable")), 1)
     assert runner.precision() == "float32"

@@ -34,6 +34,7 @@ def test_another_diagram_is_refused_and_written(monkeypatch: pytest.MonkeyPatch,
     assert page.read_text().endswith("```\n<!-- diagram:end -->\nafter\n")
 
 
+@pytest.mark.slow
 def test_arrows_that_follow_from_others_are_left_out() -> None:
     edges = diagram.readers()
     assert "fusion" in edges["exporter"]

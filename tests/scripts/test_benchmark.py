@@ -242,6 +242,7 @@ def test_what_fails_is_named_and_what_was_measured_is_kept(tmp_path: Path, monke
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not pretrained.installed(), reason=NOT_INSTALLED)
 def test_8_bits_are_measured_on_what_goes_into_each_feed_forward(tmp_path: Path) -> None:
     config = transformers.BertConfig(

@@ -40,6 +40,7 @@ def test_a_busy_host_is_waited_for_as_long_as_patience_lasts() -> None:
     assert len(said) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shares", "kept"),
     [

@@ -24,8 +24,6 @@ from kernels.feed_forwards import FEED_FORWARDS, FeedForward
 from kernels.graphs import FEW, KERNELS, MANY, Kernel, pair
 from kernels.timing import measure
 
-NAMES = {kernel.name for kernel in KERNELS} | {block.name for block in FEED_FORWARDS}
-
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_both_graphs_of_a_kernel_differ_in_that_kernel_alone(kernel: Kernel, tmp_path: Path) -> None:
@@ -65,6 +63,7 @@ def test_a_feed_forward_is_compared_with_none_and_pieces_with_the_whole(block: F
         assert more.count("MatMul") == (3 if block.activation == "silu" else 2)
 
 
+@pytest.mark.slow
 def test_numbers_stay_normal_along_a_chain() -> None:
     for kernel in KERNELS:
         graphs = pair(kernel, 64, np.random.default_rng(0))
@@ -86,8 +85,19 @@ def test_what_the_runtime_does_not_know_is_left_out_and_said() -> None:
     assert lines == ["pass 1 of 2", "pass 2 of 2"]
 
 
+# One of each kind: alone, a product, behind one, a whole one; and a feed-forward, whole and in pieces.
+ONE_OF_EACH = [next(each for each in KERNELS if each.product == kind) for kind in (None, "is", "follows", "whole")]
+
+
 @pytest.mark.slow
-def test_a_table_is_written_in_its_place_and_the_loader_reads_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("of_each_kind", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
+def test_a_table_is_written_in_its_place_and_the_loader_reads_it(
+    of_each_kind: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if of_each_kind:
+        monkeypatch.setattr(measure_kernels, "KERNELS", ONE_OF_EACH)
+        monkeypatch.setattr(measure_kernels, "FEED_FORWARDS", FEED_FORWARDS[:2])
+    names = {each.name for each in (*measure_kernels.KERNELS, *measure_kernels.FEED_FORWARDS)}
     path, alone = tmp_path / "costs.json", tmp_path / "alone.json"
     stale = {
         "onnxruntime": onnxruntime.__version__, "instruction_set": instruction_set(),
@@ -104,14 +114,14 @@ def test_a_table_is_written_in_its_place_and_the_loader_reads_it(tmp_path: Path)
     assert [table.onnxruntime for table in read_tables(path)] == ["1.5.0", onnxruntime.__version__]
     (table,) = read_tables(alone)
     assert table == read_tables(path)[1]
-    assert set(table.ns_per_element) == NAMES
+    assert set(table.ns_per_element) == names
     assert table.command == "python scripts/measure_kernels.py --threads 1 --passes 1 --seconds 0.01"
     assert all(cost == float(f"{cost:.3g}") for cost in table.ns_per_element.values())
     found = costs("CPUExecutionProvider", path=path)
     assert found is not None
     assert found.is_exact
     lines = errors.getvalue().splitlines()
-    assert {line.split()[0] for line in lines} >= NAMES
+    assert {line.split()[0] for line in lines} >= names
 
 
 def test_bad_usage_is_status_2() -> None:

@@ -55,6 +55,7 @@ def test_a_slow_default_is_left_for_what_is_faster(tuned: Tuned) -> None:
     assert result.reason.startswith("ahead of the default: 0.")
 
 
+@pytest.mark.slow
 def test_the_same_candidate_made_slow_is_left(tuned: Tuned) -> None:
     result = tuned(lambda choice: GEMM in choice.forms.rules)
     assert result.chosen == result.default
@@ -63,12 +64,14 @@ def test_the_same_candidate_made_slow_is_left(tuned: Tuned) -> None:
     assert trial.pairs[0].ratio.value > 1.5
 
 
+@pytest.mark.slow
 def test_session_options_are_chosen_too(tuned: Tuned) -> None:
     result = tuned(lambda choice: choice.settings.graph_optimization_level == "basic")
     assert result.chosen.settings.graph_optimization_level == "all"
     assert result.default.settings.graph_optimization_level == "basic"
 
 
+@pytest.mark.slow
 def test_changes_are_put_together(exported: ir.Model, clock: Clock) -> None:
     """Each of both takes something off."""
 
@@ -82,6 +85,7 @@ def test_changes_are_put_together(exported: ir.Model, clock: Clock) -> None:
     assert result.chosen.settings.graph_optimization_level == "all"
 
 
+@pytest.mark.slow
 def test_a_lead_that_does_not_last_is_none(exported: ir.Model, clock: Clock) -> None:
     """The best is timed again on new sessions; what was fast by chance is not fast there."""
     loaded: list[str] = []
@@ -97,6 +101,7 @@ def test_a_lead_that_does_not_last_is_none(exported: ir.Model, clock: Clock) -> 
     assert result.reason.startswith("the lead over the default is too small: ")
 
 
+@pytest.mark.slow
 def test_what_was_dropped_leaves_no_file(exported: ir.Model, clock: Clock) -> None:
     """There are the default, the best so far and what is held against it, whatever was taken, left or refused."""
     files: list[set[str]] = []
@@ -116,6 +121,7 @@ def test_what_was_dropped_leaves_no_file(exported: ir.Model, clock: Clock) -> No
     assert len(files[-1]) == 2  # at last the best is timed against the default
 
 
+@pytest.mark.slow
 def test_what_changes_nothing_is_not_timed(tuned: Tuned) -> None:
     result = tuned(lambda choice: False)
     assert {t.move for t in result.trials if t.outcome == "changes nothing"} >= {
@@ -125,6 +131,7 @@ def test_what_changes_nothing_is_not_timed(tuned: Tuned) -> None:
     assert all(not trial.pairs for trial in result.trials if trial.outcome == "changes nothing")
 
 
+@pytest.mark.slow
 def test_8_bits_within_the_budget_only(clock: Clock) -> None:
     torch.manual_seed(0)
     small = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 64)).eval()
@@ -139,6 +146,7 @@ def test_8_bits_within_the_budget_only(clock: Clock) -> None:
     assert beyond.chosen == beyond.default
 
 
+@pytest.mark.slow
 def test_the_evidence_is_plain_data(tuned: Tuned) -> None:
     result = tuned(lambda choice: GEMM not in choice.forms.rules)
     assert TuningResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
@@ -162,6 +170,7 @@ def test_a_runtime_that_is_not_here(exported: ir.Model, tmp_path: Path) -> None:
         search(exported, "ort-cuda", TuneOptions((64,), 0.01))
 
 
+@pytest.mark.slow
 def test_a_length_that_the_model_refuses_is_left_out() -> None:
     """Its positions are four; a length of 1 fits them too."""
     body = "h = MatMul(x, w1) a = Add(h, b1) g = Gelu(a) o = MatMul(g, w2) y = Add(o, positions)"
@@ -174,6 +183,7 @@ def test_a_length_that_the_model_refuses_is_left_out() -> None:
         search(short, options=TuneOptions((5, 7), 0.001), threads=1)
 
 
+@pytest.mark.slow
 def test_a_form_that_is_wrong_is_not_chosen_however_fast_it_is(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
     right = rows.of
 

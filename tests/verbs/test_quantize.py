@@ -32,6 +32,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_it_is_judged_on_the_users_own_inputs(path: Path) -> None:
     x = np.random.default_rng(3).standard_normal((2, 9, 64)).astype(np.float32)
     found = fx.quantize(path, samples={"x": x})
@@ -42,12 +43,14 @@ def test_it_is_judged_on_the_users_own_inputs(path: Path) -> None:
     assert [weight.shape for weight in found.report.weights] == [(64, 128), (128, 64)]
 
 
+@pytest.mark.slow
 def test_without_them_it_says_so(path: Path) -> None:
     found = fx.quantize(onnx_file.load(path))
     assert found.passed
     assert any("give samples" in note for note in found.parity.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["quantize", "tune"])
 def test_the_weights_of_a_model_in_memory_outlive_the_call(
     path: Path, tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
@@ -67,6 +70,7 @@ def test_the_weights_of_a_model_in_memory_outlive_the_call(
     assert np.linalg.norm(after - before) < 0.02 * np.linalg.norm(before)
 
 
+@pytest.mark.slow
 def test_build_and_quantize_judge_alike(tmp_path: Path) -> None:
     """On inputs far below the epsilon of a norm, few bits are further off than any budget: that is a warning."""
     torch.manual_seed(0)
@@ -85,6 +89,7 @@ def test_build_and_quantize_judge_alike(tmp_path: Path) -> None:
         assert parity.sizes.proven
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["scale", "block", "channel"])
 def test_a_broken_quantised_model_fails_on_ordinary_values(path: Path, tmp_path: Path, wrong: str) -> None:
     model = fx.quantize(path).model
@@ -108,6 +113,7 @@ def test_a_broken_quantised_model_fails_on_ordinary_values(path: Path, tmp_path:
     assert any("normal" in failure for failure in result.failures)
 
 
+@pytest.mark.slow
 def test_over_the_budget_nothing_is_written(path: Path, tmp_path: Path, capfd: Capture) -> None:
     out = tmp_path / "q.onnx"
     assert run(["quantize", str(path), "-o", str(out), "--bits", "4"]) == 1
@@ -117,6 +123,7 @@ def test_over_the_budget_nothing_is_written(path: Path, tmp_path: Path, capfd: C
     assert out.stat().st_size < path.stat().st_size / 3
 
 
+@pytest.mark.slow
 def test_what_is_written_is_verified_like_any_other(path: Path, tmp_path: Path, capfd: Capture) -> None:
     out, samples = tmp_path / "q.onnx", tmp_path / "x.npz"
     np.savez(samples, x=np.random.default_rng(3).standard_normal((2, 9, 64)).astype(np.float32))
@@ -145,6 +152,7 @@ def test_wrong_use_is_one_line(path: Path, tmp_path: Path, capfd: Capture, wrong
     assert told in line
 
 
+@pytest.mark.slow
 def test_a_model_without_a_feed_forward_says_so(tmp_path: Path, capfd: Capture) -> None:
     linear = tmp_path / "linear.onnx"
     onnx_file.save(fx.export(torch.nn.Linear(64, 64).eval(), INPUTS), linear)

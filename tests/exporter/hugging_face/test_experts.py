@@ -35,6 +35,7 @@ class Block(nn.Module):
         return result[0] if isinstance(result, tuple) else result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "implementation"),
     [

@@ -13,6 +13,7 @@ from tests.exporter.hugging_face.conftest import Saved
 from tests.exporter.hugging_face.models import edit_config
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "inputs"),
     [

@@ -56,6 +56,7 @@ def misnamed(
     return wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", planted.ALL, ids=lambda plant: plant.__name__)
 def test_in_a_feed_forward(plant: planted.Plant, add_norm: Subject, search: Search) -> None:
     which = faults(add_norm.model, (plant,), one_each=False)

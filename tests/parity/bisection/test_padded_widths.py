@@ -53,11 +53,13 @@ def padded(wide: Subject, tmp_path: Path) -> ir.Model:
     return onnx_file.load(tmp_path / "padded.onnx")
 
 
+@pytest.mark.slow
 def test_nothing_differs(wide: Subject, padded: ir.Model, search: Search) -> None:
     found, _ = search(padded, wide)
     assert (found.verdict, found.alignment, found.unpaired) == ("nothing", "names", 0)
 
 
+@pytest.mark.slow
 def test_a_fault_between_the_products_is_named(wide: Subject, padded: ir.Model, search: Search) -> None:
     gelu = next(node for node in padded.graph if node.op_type == "Gelu")
     planted.other_attribute(padded, gelu)
@@ -66,6 +68,7 @@ def test_a_fault_between_the_products_is_named(wide: Subject, padded: ir.Model, 
     assert found.part.node.name == gelu.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [(5, 700), (5, -1), (-1, 5)])
 def test_a_number_that_is_wrong_is_found_wherever_it_was_added(
     place: tuple[int, int], wide: Subject, padded: ir.Model

@@ -71,6 +71,7 @@ def test_a_directory_of_somebody_else_is_left(part: Callable[..., Reduced], tmp_
     assert [path.name for path in tmp_path.iterdir()] >= ["notes.txt"]
 
 
+@pytest.mark.slow
 def test_by_the_command_line(add_norm: Subject, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     onnx_file.save(add_norm.model, tmp_path / "right.onnx")
     wrong = add_norm.model.clone()
@@ -91,6 +92,7 @@ def test_by_the_command_line(add_norm: Subject, tmp_path: Path, capfd: pytest.Ca
     assert "nothing differs" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_part_of_a_model_in_memory_is_written_while_its_weights_are_there(
     add_norm: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +106,7 @@ def test_the_part_of_a_model_in_memory_is_written_while_its_weights_are_there(
     assert (tmp_path / "part" / "wrong.onnx").is_file() or list((tmp_path / "part").glob("*.onnx"))
 
 
+@pytest.mark.slow
 def test_from_python(add_norm: Subject) -> None:
     wrong = add_norm.model.clone()
     weight = next(node for node in wrong.graph if node.op_type == "LayerNormalization")

@@ -26,6 +26,7 @@ def node(model: ir.Model, name: str) -> ir.Node:
     return next(each for each in model.graph if each.name == name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [None, "portable", "ort", "ort-cpu"])
 def test_nothing_differs(target: str | None, block: Subject, search: Search) -> None:
     model = block.model if target is None else fuse(block.model, target)[0]
@@ -35,6 +36,7 @@ def test_nothing_differs(target: str | None, block: Subject, search: Search) -> 
     assert part is None
 
 
+@pytest.mark.slow
 def test_nothing_differs_where_names_say_nothing(block: Subject, search: Search) -> None:
     model = block.model.clone()
     planted.rename(model)
@@ -42,6 +44,7 @@ def test_nothing_differs_where_names_say_nothing(block: Subject, search: Search)
     assert (found.verdict, found.alignment, found.unpaired) == ("nothing", "numbers", 0)
 
 
+@pytest.mark.slow
 def test_names_that_stand_for_other_values_are_not_believed(block: Subject, search: Search) -> None:
     model = block.model.clone()
     values = [v for each in model.graph for v in each.outputs if not v.is_graph_output()]
@@ -54,6 +57,7 @@ def test_names_that_stand_for_other_values_are_not_believed(block: Subject, sear
     assert (found.verdict, found.alignment) == ("nothing", "numbers")
 
 
+@pytest.mark.slow
 def test_in_small_chunks_the_result_is_the_same(block: Subject, search: Search) -> None:
     model = block.model.clone()
     planted.wrong_weight(model, node(model, "node_MatMul_60"))
@@ -82,6 +86,7 @@ def test_own_error_is_told_from_what_is_inherited(add_norm: Subject, search: Sea
     assert norm.own.factor > 1
 
 
+@pytest.mark.slow
 def test_a_weight_that_no_input_reaches_is_found_by_its_numbers(block: Subject, search: Search) -> None:
     model = block.model.clone()
     used = block.cases[0].feeds(block.reference.inputs)["ids"]
@@ -141,6 +146,7 @@ def test_a_fixed_axis_is_no_nodes_fault(add_norm: Subject, search: Search) -> No
     assert "the runtime failed" in found.reason
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_optimiser_is_no_nodes_fault(search: Search) -> None:
     # The kernel that onnxruntime puts in takes sums one element after the other: it shows on wide rows far from zero.
     source = from_module(

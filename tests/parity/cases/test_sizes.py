@@ -55,6 +55,7 @@ SEQ = "s = Shape(x) n = Gather(s, first) "
 CHOSEN = " f = Where(c, factor, one) y = Mul(x, f)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "wanted"),
     [

@@ -57,6 +57,7 @@ def found(model: ir.Model, source: Source) -> tuple[str, ...]:
     return differences(model, watch(source, sweep(source.inputs)[0].feeds(source.inputs)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_the_module_s_own_epsilons_are_right_in_every_form(name: str) -> None:
     source, model = exported(name)
@@ -65,6 +66,7 @@ def test_the_module_s_own_epsilons_are_right_in_every_form(name: str) -> None:
         assert found(fuse(model, target)[0], source) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [10, 0.1, 1.001])
 def test_another_epsilon_is_named(factor: float) -> None:
     source, model = exported("layer")

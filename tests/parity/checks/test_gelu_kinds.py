@@ -39,6 +39,7 @@ def flipped(model: ir.Model) -> ir.Model:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "forward",
     [
@@ -58,6 +59,7 @@ def test_the_module_s_own_are_right_in_every_form(forward: Callable[..., Any]) -
         assert found(fuse(model, target)[0], module) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "other"), [("none", "erf"), ("tanh", "tanh")])
 def test_the_other_kind_is_named(kind: str, other: str) -> None:
     module = module_of(lambda self, x: F.gelu(x, approximate=kind))
@@ -65,6 +67,7 @@ def test_the_other_kind_is_named(kind: str, other: str) -> None:
     assert line.endswith(f"PyTorch computes it with {other}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["ort-cpu", "ort-cuda"])
 def test_it_fails_in_half_precision_too(target: str) -> None:
     torch.manual_seed(0)
@@ -78,6 +81,7 @@ def test_it_fails_in_half_precision_too(target: str) -> None:
     assert "is a GELU with tanh, PyTorch computes it with erf" in result.failures[0]
 
 
+@pytest.mark.slow
 def test_the_fast_path_of_an_encoder_layer() -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 16, activation="gelu", batch_first=True).eval()
     module = module_of(lambda self, x: F.gelu(self.layer(x[None])[0], approximate="tanh"), layer=layer)

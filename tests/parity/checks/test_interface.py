@@ -75,6 +75,7 @@ def test_what_is_declared_of_an_output_holds_of_a_run(axes: list[str | int | Non
     assert found[:1] == ([] if line is None else [line])
 
 
+@pytest.mark.slow
 def test_a_file_that_the_checker_rejects_fails_though_a_slow_judge_takes_it(tmp_path: Path) -> None:
     model = fx.export("d2l-ffn", opset=20)
     proto = ir.to_proto(model)

@@ -126,6 +126,7 @@ def test_what_may_be_a_part_of_several_is_called_none_of_them() -> None:
     assert found(table, grid[1:].numpy())[2] == 0
 
 
+@pytest.mark.slow
 def test_a_weight_that_the_module_computes_of_its_parameters() -> None:
     """The exporter may have computed it, in another order than PyTorch."""
     torch.manual_seed(0)
@@ -217,6 +218,7 @@ def pruned() -> nn.Module:
     return linear
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [conv_and_norm, trained_conv_and_norm, normed_by_its_weight, pruned])
 def test_what_weights_are_made_into_before_they_are_used(make: Callable[[], nn.Module]) -> None:
     for seed in range(3):
@@ -341,6 +343,7 @@ def test_constants_and_parameters_without_a_counterpart_are_named() -> None:
     assert verdict.foreign_weights(found.untraced, ()) is None
 
 
+@pytest.mark.slow
 def test_weights_in_few_bits_are_compared_block_by_block() -> None:
     module = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)).eval()
     exported = fx.export(module, {"x": "float32[n,64]"})

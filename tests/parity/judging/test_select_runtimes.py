@@ -119,6 +119,7 @@ def test_a_model_without_kernels_is_a_reference_too(path: Path) -> None:
     assert run_cases(path, OnnxReference(path, 1)).judged == ("reference",)
 
 
+@pytest.mark.slow
 def test_timing_goes_on_without_a_runtime_that_was_not_named(layer: Source, path: Path) -> None:
     artifact = Artifact(path, layer)
     result = measure(artifact, layer.inputs, [{"batch": 2}], budget=0.01)

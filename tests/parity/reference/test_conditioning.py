@@ -44,6 +44,7 @@ def of(ulps: float, own: float, conditioning: float, *operators: str) -> CaseRes
     return CaseResult("ort-cpu", "offset", {}, "offset", 0, (output,), imprecise_operators=operators)
 
 
+@pytest.mark.slow
 def test_conditioning_grows_as_the_mean_over_the_spread(tmp_path: Path) -> None:
     source, _ = add_norms.fused(add_norms.layer_norm, "ort-cpu", tmp_path)
     reference = TorchReference(source, 1)
@@ -58,6 +59,7 @@ def test_conditioning_grows_as_the_mean_over_the_spread(tmp_path: Path) -> None:
     assert 1000 * UNIT < moved("offset") < 10_000 * UNIT
 
 
+@pytest.mark.slow
 def test_only_ill_conditioned_cases_have_a_conditioning(tmp_path: Path) -> None:
     source, path = add_norms.fused(add_norms.layer_norm, "ort", tmp_path)
     result = run_cases(path, TorchReference(source, 1), runtimes=["ort-cpu"], cases=sweep(source.inputs))
@@ -68,6 +70,7 @@ def test_only_ill_conditioned_cases_have_a_conditioning(tmp_path: Path) -> None:
             assert case.outputs[0].conditioning_ulps == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [add_norms.layer_norm, add_norms.rms_norm])
 def test_the_plain_form_keeps_the_bound(make: Callable[[], nn.Module], tmp_path: Path) -> None:
     source, path = add_norms.fused(make, "ort-cpu", tmp_path)

@@ -52,6 +52,7 @@ class Attention(nn.Module):
         return result
 
 
+@pytest.mark.slow
 def test_rows_that_see_no_key_are_judged_in_float16() -> None:
     inputs = {"x": "float16[batch,seq,16]", "attention_mask": "int64[batch,seq]"}
     module = Attention().half().eval()

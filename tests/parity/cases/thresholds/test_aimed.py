@@ -44,10 +44,12 @@ def made(module: nn.Module, inputs: dict[str, str]) -> Aimed:
     return aimed(fx.export(module, inputs), TorchReference(source, 1), sweep(source.inputs), 1)
 
 
+@pytest.mark.slow
 def test_without_thresholds_nothing_is_made() -> None:
     assert made(OfRows(lambda self, x: self.linear(x)), ROWS) == Aimed()
 
 
+@pytest.mark.slow
 def test_an_input_meets_the_numbers_it_is_held_against_exactly_and_on_both_sides() -> None:
     found = made(OfRows(lambda self, x: torch.where(x > 1e4, 0.0, x).clamp(-2e4, 2e4) + (x == 0.25)), ROWS)
     arrays = {case.name: case.feeds(())["x"] for case in found.cases}
@@ -61,11 +63,13 @@ def test_an_input_meets_the_numbers_it_is_held_against_exactly_and_on_both_sides
     assert (arrays["batch=3,seq=5 threshold 0.25"] == 0.25).any()
 
 
+@pytest.mark.slow
 def test_a_value_behind_a_product_is_brought_to_its_threshold() -> None:
     (case,) = made(OfRows(lambda self, x: self.linear(x).clamp(max=65504.0)), ROWS).cases
     assert 1e4 < np.abs(case.feeds(())["x"]).max() < 1e7
 
 
+@pytest.mark.slow
 def test_a_value_behind_a_norm_is_brought_there_along_its_direction() -> None:
     """The fourth element is at most the norm of its centred weights, times the root of the width, and its bias."""
     module = OfRows(lambda self, x: self.linear(self.norm(x))[..., 3:4].clamp(max=limit))
@@ -76,6 +80,7 @@ def test_a_value_behind_a_norm_is_brought_there_along_its_direction() -> None:
     assert (module.linear(module.norm(torch.from_numpy(case.feeds(())["x"])))[..., 3] > limit).any()
 
 
+@pytest.mark.slow
 def test_what_no_input_reaches_is_said() -> None:
     found = made(OfRows(lambda self, x: self.norm(x).clamp(max=100.0)), ROWS)
     assert found.cases == ()
@@ -83,6 +88,7 @@ def test_what_no_input_reaches_is_said() -> None:
     assert "(Clip): nothing arrived above its limit" in note or "(Min): nothing arrived above its limit" in note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
     [
@@ -98,6 +104,7 @@ def test_integers_that_are_told_apart_are_met(condition: Callable[[Tensor], Tens
     assert {1233, 1234, 1235} <= drawn
 
 
+@pytest.mark.slow
 def test_a_users_own_arrays_are_not_joined_by_others() -> None:
     module = OfRows(lambda self, x: x.clamp(max=1e4))
     source = from_module(module, ROWS)
