@@ -134,8 +134,9 @@ def _build_in(
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     reference = reference or TorchReference(source, threads)
     gate = Gate(
-        reference, given_cases(samples, source.inputs), options.budget, _few_bits_budget(options), options.seed
-    )
+        reference, given_cases(samples, source.inputs), options.budget, _few_bits_budget(options), options.seed,
+        fast=options.fast,
+    )  # fmt: skip
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
     progress(f"fusing for {options.target}")
     fused, fusion = fuse_checked(
@@ -159,13 +160,15 @@ def _build_in(
     if not parity.passed:
         return Build(destination, fusion, parity, quantization=quantized, tuning=tuning, failures=parity.failures)
 
+    is_timed = options.bench_budget > 0 and not options.fast
     latency = measure(
         Artifact(stage / MODEL, source, choice.settings),
         source.inputs,
-        default_sizes(source.inputs, source.example) if options.bench_budget else (),
+        default_sizes(source.inputs, source.example) if is_timed else (),
         runtimes=options.runtimes,
         threads=threads,
         budget=options.bench_budget,
+        exported=exported if is_timed else None,
         progress=progress,
     )
     failures = latency_failures(latency, options.max_ratio)
@@ -246,6 +249,7 @@ def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ..
         "--outline": options.outline,
         "--portable-functions": options.portable_functions,
         "--no-check": not options.check,
+        "--fast": options.fast,
     }
     words = (*quantization, *budget, *(flag for flag, is_on in flags.items() if is_on))
     return results.commands(source, name, "build", options.target, options.opset, (*seed, *words))

@@ -107,7 +107,7 @@ def command(
             )
 
     result = time()
-    console.print(latency_table(result))
+    console.print(latency_table(result, verbose=state.verbose))
     if json_path is not None:
         write_json(result.to_dict(), json_path)
     if max_ratio is not None and not result.baseline:

@@ -11,6 +11,7 @@ from ffn_export.cli.built import make
 from ffn_export.cli.options import (
     check_option,
     common,
+    fast_option,
     function_options,
     input_option,
     max_ratio_option,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     help="Where bundles go; this one is written to a directory of its name in it.",
 )  # fmt: skip
 @click.option("--name", help="Name of the bundle. [default: the preset's, factory's or directory's]")
+@fast_option
 @max_ratio_option
 @target_option
 @opset_option

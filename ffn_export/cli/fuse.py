@@ -74,7 +74,7 @@ def command(
     )
     onnx_file.save(fused, output)
     console = stderr_console(quiet=state.quiet)
-    console.print(fusion_table(report))
+    console.print(fusion_table(report, verbose=state.verbose))
     if report_path is not None:
         write_json(report.to_dict(), report_path)
     failures = fusion_failures(report, require_fusion)

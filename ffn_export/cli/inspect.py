@@ -46,5 +46,5 @@ def command(
     if json_path is not None:
         write_json(inspection.to_dict(), json_path)
     if json_path != "-":
-        stdout_console().print(inspection_table(inspection))
+        stdout_console().print(inspection_table(inspection, verbose=state.verbose))
     return 0

@@ -31,14 +31,18 @@ class Positive(click.FloatRange):
 
 
 def common(command: Command) -> Command:
-    """``--quiet`` and ``--debug``."""
+    """``--verbose``, ``--quiet`` and ``--debug``."""
 
     def remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value and param.name is not None:
             setattr(ctx.ensure_object(State), param.name, True)
 
-    for flag, text in (("--debug", "Show the traceback of an error."), ("--quiet", "Print no progress and no tables.")):
-        command = click.option(flag, is_flag=True, expose_value=False, is_eager=True, callback=remember, help=text)(
+    for flags, text in (
+        (("--debug",), "Show the traceback of an error."),
+        (("-q", "--quiet"), "Print no progress and no tables."),
+        (("-v", "--verbose"), "Show every site, all columns, and reasons that belong to this machine."),
+    ):
+        command = click.option(*flags, is_flag=True, expose_value=False, is_eager=True, callback=remember, help=text)(
             command
         )
     return command
@@ -135,6 +139,13 @@ def max_ratio_option(command: Command) -> Command:
     return click.option("--max-ratio", type=Positive(), help="Fail if it takes longer than this times PyTorch.")(
         command
     )
+
+
+def fast_option(command: Command) -> Command:
+    """``--fast``."""
+    return click.option(
+        "--fast", is_flag=True, help="For the edit loop: verify on a few cases and time nothing. The result says so."
+    )(command)
 
 
 def check_option(command: Command) -> Command:

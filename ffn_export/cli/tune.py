@@ -182,7 +182,7 @@ def _tune_model(
     with progress(console, quiet=state.quiet) as report:
         tuned = fx.tune(path, target, options, threads=threads, progress=report)
     console.print(tuning_table(tuned.tuning))
-    console.print(fusion_table(tuned.fusion))
+    console.print(fusion_table(tuned.fusion, verbose=state.verbose))
     if tuned.quantization is not None:
         console.print(quantization_table(tuned.quantization))
     console.print(parity_table(tuned.parity))

@@ -16,6 +16,7 @@ from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_b
 from ffn_export.cli.limits import ON_FILES, WITH_A_MODULE, hold, limit_options
 from ffn_export.cli.options import (
     common,
+    fast_option,
     input_option,
     read_npz,
     runtime_option,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 @click.option("--rejudge", metavar="FILE", help="Judge a stored --json result, or a bundle's, again; nothing is run.")
 @report_options
 @tolerance_options
+@fast_option
 @evidence_options
 @bisection_options
 @runtime_option
@@ -74,6 +76,7 @@ def command(
     atol: tuple[str, ...],
     rtol: tuple[str, ...],
     budget: float | None,
+    fast: bool,
     input_seed: int | None,
     load_inputs: Path | None,
     save_outputs: Path | None,
@@ -130,6 +133,7 @@ def command(
                 samples=arrays,
                 input_seed=input_seed,
                 sweep=load_inputs is None,
+                fast=fast,
                 runtimes=runtimes or None,
                 tolerances=tolerances,
                 threads=threads,
