@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +14,26 @@ if TYPE_CHECKING:
     from ffn_export.bundle.build import Build
 
 
-def make(state: State, build: Callable[[Callable[[str], None]], Build]) -> int:
+def make(
+    state: State,
+    build: Callable[[Callable[[str], None]], Build],
+    data: Callable[[Build], Mapping[str, Any] | None],
+    json_path: str | None,
+) -> int:
     """Build with progress, show the result, and return the exit status.
 
     Args:
         state: State of the command line.
         build: Function that builds the bundle; it takes a progress callback.
+        data: Function that returns the plain data for ``json_path``, or None if there is none.
+        json_path: Where to write it, also if a quality gate failed; None writes nothing.
 
     Raises:
         GateError: If a quality gate failed, after all results have been shown.
     """
     from ffn_export.cli.progress import progress
     from ffn_export.reports.console import stderr_console
+    from ffn_export.reports.json_report import write_json
 
     console = stderr_console(quiet=state.quiet)
     failed: GateError | None = None
@@ -34,6 +42,9 @@ def make(state: State, build: Callable[[Callable[[str], None]], Build]) -> int:
             result: Any = build(report)
         except GateError as error:
             failed, result = error, error.result
+    told = None if json_path is None else data(result)
+    if told is not None and json_path is not None:
+        write_json(told, json_path)
     _show(console, result, verbose=state.verbose)
     if failed is not None:
         missing = result.failures[1:] if result.parity is None else ()  # the tables show failures of the other gates
