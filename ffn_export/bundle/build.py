@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
@@ -12,6 +13,7 @@ from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.core import onnx_file, vectors
 from ffn_export.core.drawing import draw_all
+from ffn_export.core.steps import Steps
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
@@ -74,6 +76,20 @@ class Build:
         """Whether every quality gate passed and the bundle was written."""
         return not self.failures
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; a result that is missing is None."""
+        parts = {
+            "fusion": self.fusion, "parity": self.parity, "latency": self.latency,
+            "quantization": self.quantization, "tuning": self.tuning,
+        }  # fmt: skip
+        return {
+            "directory": str(self.directory),
+            "passed": self.passed,
+            "failures": list(self.failures),
+            "fast": self.parity is not None and self.parity.fast,
+            **{name: None if part is None else part.to_dict() for name, part in parts.items()},
+        }
+
 
 @torch_threads_kept()
 def build_bundle(
@@ -128,13 +144,19 @@ def _build_in(
     reference: TorchReference | None,
 ) -> Build:
     threads = chosen_threads(options.threads)
+    tried = ["tune"] if options.tuning is not None else []
+    steps = Steps(["export", *tried, "fuse", "verify", *([] if options.fast else ["time"]), "write"], progress)
+    progress = steps.start("export")
     if exported is None:
         progress(f"exporting {source.spec} to opset {options.opset}")
         exported = export_source(source, options.opset)
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     reference = reference or TorchReference(source, threads)
-    gate = Gate(reference, given_cases(samples, source.inputs), options.budget, _few_bits_budget(options), options.seed)
+    further = given_cases(samples, source.inputs)
+    gate = Gate(reference, further, options.budget, _few_bits_budget(options), options.seed, options.fast)
+    progress = steps.start("tune") if tried else progress
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
+    progress = steps.start("fuse")
     progress(f"fusing for {options.target}")
     fused, fusion = fuse_checked(
         exported,
@@ -151,25 +173,30 @@ def _build_in(
     model, quantized = (fused, None) if choice.quantization is None else quantize_some(fused, choice.quantization)
     onnx_file.save(model, stage / MODEL)
 
+    progress = steps.start("verify")
     parity = gate.verify(stage / MODEL, choice, runtimes=options.runtimes, threads=threads, progress=progress)
     if quantized is not None and samples is None:
         parity = replace(parity, notes=(*parity.notes, DRAWN))
     if not parity.passed:
         return Build(destination, fusion, parity, quantization=quantized, tuning=tuning, failures=parity.failures)
 
+    progress = progress if options.fast else steps.start("time")
+    is_timed = options.bench_budget > 0 and not options.fast
     latency = measure(
         Artifact(stage / MODEL, source, choice.settings),
         source.inputs,
-        default_sizes(source.inputs, source.example) if options.bench_budget else (),
+        default_sizes(source.inputs, source.example) if is_timed else (),
         runtimes=options.runtimes,
         threads=threads,
         budget=options.bench_budget,
+        exported=exported if is_timed else None,
         progress=progress,
     )
     failures = latency_failures(latency, options.max_ratio)
     if failures:
         return Build(destination, fusion, parity, latency, quantized, tuning, failures=failures)
 
+    steps.start("write")("writing the bundle")
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
     beside = results.Companions(latency, fusion, site_graphs(exported, fused, fusion), tuning)
@@ -244,6 +271,7 @@ def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ..
         "--outline": options.outline,
         "--portable-functions": options.portable_functions,
         "--no-check": not options.check,
+        "--fast": options.fast,
     }
     words = (*quantization, *budget, *(flag for flag, is_on in flags.items() if is_on))
     return results.commands(source, name, "build", options.target, options.opset, (*seed, *words))

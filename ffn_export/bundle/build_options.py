@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+from ffn_export.errors import UsageError
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.report import SiteKind
@@ -35,11 +36,12 @@ class BuildOptions:
         budget: Declared relative L2 error of an output; None means 0.02 for a quantised model, otherwise the bound in
             ULP. A model that tuning stores in 8 bits must also meet the budget of ``tuning``.
         forms: The open forms to use; None means the default from the table of costs.
+        fast: Verify on a few cases, and time nothing.
         tuning: Options for choosing forms, session options and, with a budget, 8-bit weights by timing; None does not
             tune. Excludes ``quantization``.
 
     Raises:
-        UsageError: If the ratio or the budget is not a finite number above 0.
+        UsageError: If the ratio or the budget is not a finite number above 0, or a fast build is to time something.
     """
 
     target: str = "ort-cpu"
@@ -57,6 +59,7 @@ class BuildOptions:
     budget: float | None = None
     forms: Forms | None = None
     tuning: TuneOptions | None = None
+    fast: bool = False
 
     def __post_init__(self) -> None:
         if self.budget is None and self.quantization is not None:
@@ -65,6 +68,8 @@ class BuildOptions:
             check_budget(self.budget)
         if self.max_ratio is not None:
             check_ratio(self.max_ratio)
+        if self.fast and (self.max_ratio is not None or self.tuning is not None):
+            raise UsageError("a fast build times nothing, so it has no largest ratio and no tuning: leave fast out")
 
 
 class GivenBuildOptions(TypedDict, total=False):
@@ -84,3 +89,4 @@ class GivenBuildOptions(TypedDict, total=False):
     budget: float | None
     forms: Forms | None
     tuning: TuneOptions | None
+    fast: bool

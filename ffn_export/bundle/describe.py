@@ -63,7 +63,7 @@ def summarise_parity(result: ParityResult) -> dict[str, Any]:
             "warned": len(warned),
             "warned_factor": _finite(max(factors, default=None)),
         }
-    return {"passed": result.passed, "runtimes": runtimes, "weights_traced": len(result.weights)}
+    return {"passed": result.passed, "fast": result.fast, "runtimes": runtimes, "weights_traced": len(result.weights)}
 
 
 def _finite(number: float | None) -> float | None:
@@ -105,7 +105,9 @@ def _ratio(ratio: Ratio) -> dict[str, Any]:
 
 
 def summarise_latency(result: LatencyResult) -> dict[str, Any]:
-    """Return median milliseconds and ratios for each set of sizes; labels say whether copies are included.
+    """Return median milliseconds and ratios for each set of sizes.
+
+    Labels say whether copies are included, and whether it is ONNX Runtime's default session on the plain export.
 
     An inconclusive ratio has a reason in place of a number.
     """
@@ -116,6 +118,7 @@ def summarise_latency(result: LatencyResult) -> dict[str, Any]:
                 "sizes": dict(m.sizes),
                 "median_ms": {t.label: t.median * 1e3 for t in m.timings},
                 "ratio": {r.label: _ratio(r) for r in m.ratios},
+                "ratio_over_default": {r.label: _ratio(r) for r in m.over_default},
             }
             for m in result.measurements
         ],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ffn_export.cli.baseline import baseline_option, report_regressions, same_threads
+from ffn_export.cli.help import Command
 from ffn_export.cli.limits import TIMING, hold, limit_options
 from ffn_export.cli.options import (
     common,
@@ -16,7 +17,7 @@ from ffn_export.cli.options import (
     source_options,
     threads_option,
 )
-from ffn_export.cli.report_files import REPORT_FILE
+from ffn_export.cli.report_files import json_option
 from ffn_export.cli.state import State
 from ffn_export.errors import UsageError
 from ffn_export.reports.streams import say
@@ -26,7 +27,14 @@ if TYPE_CHECKING:
     from ffn_export.latency.result import LatencyResult
 
 
-@click.command("bench", short_help="Time a model beside PyTorch.")
+@click.command(
+    "bench", short_help="Time a model beside PyTorch.", cls=Command, page="docs/commands.md",
+    examples=(
+        "bench exported/bert-ffn",
+        "bench exported/bert-ffn --tokens 1 --tokens 128 --max-ratio 1.0",
+        "bench model.onnx --against bert-ffn --json -",
+    ),
+)  # fmt: skip
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
     "--against",
@@ -41,9 +49,7 @@ if TYPE_CHECKING:
     "--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIM,...]",
     help="An input of --against, such as x:float32[batch,seq,768]; once for each. [default: the model's]",
 )  # fmt: skip
-@click.option(
-    "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write the result as JSON; - for standard output."
-)
+@json_option
 @source_options
 @max_ratio_option
 @baseline_option
@@ -74,8 +80,6 @@ def command(
     where the whole interval lies above it. --baseline times what the stored timing did, and fails where a ratio's
     interval lies wholly above the earlier one, twice in a row. On a GPU, times with the copies from the host and back
     are shown beside those without, and neither option fails on them.
-
-    Example: ffn-export bench exported/bert-ffn --tokens 1 --tokens 128 --max-ratio 1.0
     """
     import ffn_export as fx
     from ffn_export.cli.progress import progress
@@ -107,7 +111,7 @@ def command(
             )
 
     result = time()
-    console.print(latency_table(result))
+    console.print(latency_table(result, verbose=state.verbose))
     if json_path is not None:
         write_json(result.to_dict(), json_path)
     if max_ratio is not None and not result.baseline:

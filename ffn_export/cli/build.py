@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ffn_export.cli.built import make
+from ffn_export.cli.help import Command
 from ffn_export.cli.options import (
     check_option,
     common,
+    fast_option,
     function_options,
     input_option,
     max_ratio_option,
@@ -24,6 +26,7 @@ from ffn_export.cli.options import (
     threads_option,
 )
 from ffn_export.cli.quantization_options import quantization_of, quantization_options
+from ffn_export.cli.report_files import json_option
 from ffn_export.cli.state import State
 
 if TYPE_CHECKING:
@@ -31,13 +34,21 @@ if TYPE_CHECKING:
     from ffn_export.core.source_options import SourceOptions
 
 
-@click.command("build")
+@click.command(
+    "build", cls=Command, page="docs/commands.md",
+    examples=(
+        "build bert-ffn",
+        'build my.models:encoder --input "ids:int64[batch,seq<=512]" --fast',
+        "build hf:./my-model --require-fusion feed_forward=12 --max-ratio 1.0",
+    ),
+)  # fmt: skip
 @click.argument("spec")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("exported"), show_default=True,
     help="Where bundles go; this one is written to a directory of its name in it.",
 )  # fmt: skip
 @click.option("--name", help="Name of the bundle. [default: the preset's, factory's or directory's]")
+@fast_option
 @max_ratio_option
 @target_option
 @opset_option
@@ -46,6 +57,7 @@ if TYPE_CHECKING:
 @check_option
 @function_options
 @quantization_options
+@json_option
 @threads_option
 @input_option
 @samples_option
@@ -58,6 +70,7 @@ def command(
     spec: str,
     output: Path,
     name: str | None,
+    json_path: str | None,
     samples: Path | None,
     inputs: tuple[str, ...],
     source: SourceOptions,
@@ -67,8 +80,6 @@ def command(
 
     SPEC is a preset, package.module:factory, hf:DIR for a Hugging Face model, or a .pt2 file, which can run
     code when it is opened and needs --trust.
-
-    Example: ffn-export build bert-ffn
     """
     import ffn_export as fx
 
@@ -82,4 +93,4 @@ def command(
             spec, inputs or None, samples=arrays, directory=output, name=name, progress=report, **source, **options
         )
 
-    return make(state, build)
+    return make(state, build, lambda result: result.to_dict(), json_path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ffn_export.cli.state import State
@@ -13,18 +14,26 @@ if TYPE_CHECKING:
     from ffn_export.bundle.build import Build
 
 
-def make(state: State, build: Callable[[Callable[[str], None]], Build]) -> int:
+def make(
+    state: State,
+    build: Callable[[Callable[[str], None]], Build],
+    data: Callable[[Build], Mapping[str, Any] | None],
+    json_path: str | None,
+) -> int:
     """Build with progress, show the result, and return the exit status.
 
     Args:
         state: State of the command line.
         build: Function that builds the bundle; it takes a progress callback.
+        data: Function that returns the plain data for ``json_path``, or None if there is none.
+        json_path: Where to write it, also if a quality gate failed; None writes nothing.
 
     Raises:
         GateError: If a quality gate failed, after all results have been shown.
     """
     from ffn_export.cli.progress import progress
     from ffn_export.reports.console import stderr_console
+    from ffn_export.reports.json_report import write_json
 
     console = stderr_console(quiet=state.quiet)
     failed: GateError | None = None
@@ -33,45 +42,44 @@ def make(state: State, build: Callable[[Callable[[str], None]], Build]) -> int:
             result: Any = build(report)
         except GateError as error:
             failed, result = error, error.result
-    _show(console, result)
+    told = None if json_path is None else data(result)
+    if told is not None and json_path is not None:
+        write_json(told, json_path)
+    _show(console, result, verbose=state.verbose)
     if failed is not None:
         missing = result.failures[1:] if result.parity is None else ()  # the tables show failures of the other gates
         for line in missing:
             say(f"ffn-export: {line}")
         raise failed
-    console.print(f"bundle: {result.directory}", soft_wrap=True)
     return 0
 
 
-def _show(console: Any, result: Any) -> None:
+def _show(console: Any, result: Build, *, verbose: bool) -> None:
+    """Print the tables, and at the end what the model is worth."""
+    from ffn_export.reports.console import Lines
+    from ffn_export.reports.summary import summary
     from ffn_export.reports.tables import (
-        export_table,
         fusion_table,
         latency_table,
         parity_table,
         quantization_table,
+        summary_lines,
         tuning_table,
     )
-    from ffn_export.reports.tables.signature import signature
 
-    if result.manifest is not None:
-        m = result.manifest
-        console.print(
-            export_table(
-                m.name,
-                source=f"{m.source['spec']}: {m.source['reference']}".rstrip(": "),
-                inputs=[f"{name}:{spec}" for name, spec in m.source["inputs"].items()],
-                outputs=list(map(signature, m.outputs)),
-                opset=m.opset_imports[""],
-                weights_bytes=m.weights_bytes,
-                nodes=m.fusion["nodes"]["after"],
-                target=m.target,
-            )
-        )
     parts = (
-        (tuning_table, result.tuning), (fusion_table, result.fusion), (quantization_table, result.quantization),
-        (parity_table, result.parity), (latency_table, result.latency),
+        (result.tuning, tuning_table), (result.fusion, partial(fusion_table, verbose=verbose)),
+        (result.quantization, quantization_table), (result.parity, parity_table),
+        (result.latency if result.latency and result.latency.measurements else None,
+         partial(latency_table, verbose=verbose)),
     )  # fmt: skip
-    for table, part in parts:
+    for part, table in parts:
         if part is not None:
             console.print(table(part))
+            console.print()
+    console.print(summary_lines(summary(result.fusion, result.parity, result.latency)))
+    if result.manifest is not None:
+        page = result.directory / "report.html"
+        size, unit = result.manifest.weights_bytes / 1e6, "MB"
+        size, unit = (size, unit) if size >= 1 else (size * 1e3, "kB")
+        console.print(Lines(f"  {size:,.1f} {unit} · {result.directory} · open {page}"))

@@ -8,26 +8,28 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.model_file import open_argument
 from ffn_export.cli.options import common
-from ffn_export.cli.report_files import REPORT_FILE
+from ffn_export.cli.report_files import json_option
 from ffn_export.cli.state import State
 
 if TYPE_CHECKING:
     from ffn_export.inspection.difference import Difference
 
 
-@click.command("diff", short_help="Show how two models differ: weights, nodes, interface.")
+@click.command(
+    "diff", short_help="Show how two models differ: weights, nodes, interface.", cls=Command, page="docs/commands.md",
+    examples=(
+        "diff model.onnx fused.onnx",
+        "diff exported/bert-ffn exported/bert-ffn-tuned",
+        "diff old.onnx new.onnx --exit-code --json -",
+    ),
+)  # fmt: skip
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@click.option(
-    "--json",
-    "json_path",
-    type=REPORT_FILE,
-    metavar="FILE",
-    help="Write it as JSON; - for standard output, without the tables.",
-)
+@json_option
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where the models differ, as git diff does.")
 @limit_options
 @common
@@ -46,8 +48,6 @@ def command(
 
     Each is an ONNX file or a bundle. Weights are matched by content, so a new name or a transposed layout is
     no difference. Neither model is run.
-
-    Example: ffn-export diff model.onnx fused.onnx --exit-code
     """
     from ffn_export.reports.console import stdout_console
     from ffn_export.reports.json_report import write_json

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
+from ffn_export.cli.help import Command
 from ffn_export.cli.options import common
+from ffn_export.cli.report_files import json_option
 
 
-@click.command("doctor")
+@click.command(
+    "doctor", cls=Command, page="docs/commands.md",
+    examples=(
+        "doctor",
+        "doctor -v",
+        "doctor --json -",
+    ),
+)  # fmt: skip
+@json_option
 @common
-def command() -> int:
+def command(json_path: str | None) -> int:
     """Say what works on this machine.
 
     Versions that fit, runtimes, both onnxruntime wheels at once, GPU libraries.
 
     Exit status 1 if something needs mending.
-
-    Example: ffn-export doctor
     """
     from ffn_export.reports.console import stdout_console
+    from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import findings_table
     from ffn_export.runtimes.diagnosis import diagnose
 
     findings = diagnose()
-    stdout_console().print(findings_table([(f.subject, f.verdict, f.detail) for f in findings]))
+    if json_path is not None:
+        write_json({"findings": [asdict(finding) for finding in findings]}, json_path)
+    if json_path != "-":
+        stdout_console().print(findings_table([(f.subject, f.verdict, f.detail) for f in findings]))
     return 1 if any(finding.verdict == "problem" for finding in findings) else 0

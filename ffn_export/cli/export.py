@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ffn_export.cli.help import Command
 from ffn_export.cli.options import common, input_option, opset_option, read_npz, samples_option, source_options
 from ffn_export.cli.state import State
 
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
 _ONE_BY_ONE = 12
 
 
-@click.command("export")
+@click.command(
+    "export", cls=Command, page="docs/commands.md",
+    examples=(
+        "export bert-ffn -o model.onnx",
+        'export my.models:encoder --input "ids:int64[batch,seq<=512]" -o encoder.onnx',
+        "export hf:./my-model --dtype float16 --keep-io -o half.onnx",
+    ),
+)  # fmt: skip
 @click.argument("spec")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
 @click.option("--name", help="Name of the graph.")
@@ -42,8 +50,6 @@ def command(
 
     SPEC is a preset, package.module:factory, hf:DIR for a Hugging Face model, or a .pt2 file, which can run
     code when it is opened and needs --trust.
-
-    Example: ffn-export export my.models:encoder --input "ids:int64[batch,seq<=512]" -o encoder.onnx
     """
     import ffn_export as fx
     from ffn_export.cli.model_file import check_output

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.options import check_option, common, function_options, require_fusion_option, target_option
 from ffn_export.cli.report_files import REPORT_FILE
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
     from ffn_export.fusion.report import SiteKind
 
 
-@click.command("fuse")
+@click.command(
+    "fuse", cls=Command, page="docs/fusion.md",
+    examples=(
+        "fuse model.onnx -o fused.onnx",
+        "fuse model.onnx -o fused.onnx --target portable --require-fusion feed_forward=12",
+        "fuse model.onnx -o fused.onnx --report -",
+    ),
+)  # fmt: skip
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
 @click.option(
@@ -52,8 +60,6 @@ def command(
 
     The output is always written; --require-fusion makes the exit status a gate. Both graphs are run where that
     is possible here, within a minute, and a site that differs is undone.
-
-    Example: ffn-export fuse model.onnx -o fused.onnx --target portable --require-fusion feed_forward=12
     """
     from ffn_export.cli.model_file import check_output
     from ffn_export.core import onnx_file
@@ -74,7 +80,7 @@ def command(
     )
     onnx_file.save(fused, output)
     console = stderr_console(quiet=state.quiet)
-    console.print(fusion_table(report))
+    console.print(fusion_table(report, verbose=state.verbose))
     if report_path is not None:
         write_json(report.to_dict(), report_path)
     failures = fusion_failures(report, require_fusion)

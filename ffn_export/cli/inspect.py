@@ -6,22 +6,24 @@ from pathlib import Path
 
 import click
 
+from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.model_file import open_argument
 from ffn_export.cli.options import common, target_option
-from ffn_export.cli.report_files import REPORT_FILE
+from ffn_export.cli.report_files import json_option
 from ffn_export.cli.state import State
 
 
-@click.command("inspect", short_help="Show what a model holds, and why a site is not fused.")
+@click.command(
+    "inspect", short_help="Show what a model holds, and why a site is not fused.", cls=Command, page="docs/fusion.md",
+    examples=(
+        "inspect model.onnx",
+        "inspect model.onnx --target portable -v",
+        "inspect exported/bert-ffn --json -",
+    ),
+)  # fmt: skip
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option(
-    "--json",
-    "json_path",
-    type=REPORT_FILE,
-    metavar="FILE",
-    help="Write it as JSON; - for standard output, without the tables.",
-)
+@json_option
 @target_option
 @limit_options
 @common
@@ -32,8 +34,6 @@ def command(
     """Show what MODEL holds, and what fusing would make of its sites.
 
     MODEL is an ONNX file or a bundle. It is not run, and it may be without its external data.
-
-    Example: ffn-export inspect model.onnx --target portable
     """
     from ffn_export.inspection.inspect import inspect
     from ffn_export.reports.console import stdout_console
@@ -46,5 +46,5 @@ def command(
     if json_path is not None:
         write_json(inspection.to_dict(), json_path)
     if json_path != "-":
-        stdout_console().print(inspection_table(inspection))
+        stdout_console().print(inspection_table(inspection, verbose=state.verbose))
     return 0

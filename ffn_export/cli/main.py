@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import click
 
 from ffn_export.cli import supervised
+from ffn_export.cli.help import Context
 from ffn_export.cli.state import State
 from ffn_export.core.strict import expose
 from ffn_export.errors import FfnExportError, did_you_mean, needing
@@ -41,6 +42,8 @@ INTERRUPTED = 130
 
 class Commands(click.Group):
     """Command group that imports a command when it is used."""
+
+    context_class = Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names, in the order of the help."""
@@ -69,7 +72,7 @@ class Commands(click.Group):
 def commands() -> None:
     """Export PyTorch feed-forward and LayerNorm modules to ONNX, fuse them, and verify the result.
 
-    Example: ffn-export build bert-ffn
+    Start with `ffn-export build bert-ffn`, which does all of it; the other commands are its steps.
     """
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
+from ffn_export.cli.state import State
 from ffn_export.errors import IntegrityError, UsageError
+from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
     from ffn_export.bundle.manifest import Manifest
@@ -28,7 +32,7 @@ def open_argument(path: Path) -> tuple[Path, Manifest | None]:
 
 
 def check_output(path: Path) -> None:
-    """Check, before any work is done, that an output file can be written.
+    """Check, before any work is done, that an output file can be written, and name a directory that this makes.
 
     Raises:
         UsageError: If the file cannot be written, or belongs to a bundle.
@@ -36,7 +40,10 @@ def check_output(path: Path) -> None:
     from ffn_export.bundle.manifest import read_manifest
     from ffn_export.core import onnx_file
 
+    is_new = not path.parent.exists()
     onnx_file.check_writable(path)
+    if is_new and not click.get_current_context().ensure_object(State).quiet:
+        say(f"ffn-export: {path.parent} did not exist and is made")
     try:
         of_bundle = path.name in read_manifest(path.parent).files
     except IntegrityError:

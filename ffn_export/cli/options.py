@@ -15,6 +15,9 @@ from ffn_export.errors import UsageError, did_you_mean
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+# Written out, because fusion is not imported for a help text. A test compares it with the targets.
+TARGET_NAMES = "portable|ort|ort-cpu|ort-cuda"
+
 
 class Positive(click.FloatRange):
     """A finite number above 0. Click's range accepts NaN, with which no comparison of a quality gate would fail."""
@@ -31,14 +34,18 @@ class Positive(click.FloatRange):
 
 
 def common(command: Command) -> Command:
-    """``--quiet`` and ``--debug``."""
+    """``--verbose``, ``--quiet`` and ``--debug``."""
 
     def remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value and param.name is not None:
             setattr(ctx.ensure_object(State), param.name, True)
 
-    for flag, text in (("--debug", "Show the traceback of an error."), ("--quiet", "Print no progress and no tables.")):
-        command = click.option(flag, is_flag=True, expose_value=False, is_eager=True, callback=remember, help=text)(
+    for flags, text in (
+        (("--debug",), "Show the traceback of an error."),
+        (("-q", "--quiet"), "Print no progress and no tables."),
+        (("-v", "--verbose"), "Show every site, all columns, and reasons that belong to this machine."),
+    ):
+        command = click.option(*flags, is_flag=True, expose_value=False, is_eager=True, callback=remember, help=text)(
             command
         )
     return command
@@ -85,9 +92,9 @@ def input_option(command: Command) -> Command:
 
 
 def samples_option(command: Command) -> Command:
-    """``--inputs``."""
+    """``--samples``."""
     return click.option(
-        "--inputs", "samples", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays to verify on as well."
+        "--samples", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays to trace with and to verify on."
     )(command)
 
 
@@ -100,7 +107,9 @@ def opset_option(command: Command) -> Command:
 
 def target_option(command: Command) -> Command:
     """``--target``."""
-    return click.option("--target", default="ort-cpu", show_default=True, help="What to fuse for.")(command)
+    return click.option(
+        "--target", default="ort-cpu", show_default=True, metavar=TARGET_NAMES, help="What to fuse for."
+    )(command)
 
 
 def function_options(command: Command) -> Command:
@@ -135,6 +144,13 @@ def max_ratio_option(command: Command) -> Command:
     return click.option("--max-ratio", type=Positive(), help="Fail if it takes longer than this times PyTorch.")(
         command
     )
+
+
+def fast_option(command: Command) -> Command:
+    """``--fast``."""
+    return click.option(
+        "--fast", is_flag=True, help="For the edit loop: verify on a few cases and time nothing. The result says so."
+    )(command)
 
 
 def check_option(command: Command) -> Command:
@@ -172,7 +188,7 @@ def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[st
 
 
 def read_npz(path: Path | None) -> dict[str, Any] | None:
-    """Read the arrays of ``--inputs``.
+    """Read the arrays of ``--samples``.
 
     Raises:
         UsageError: If the file is missing or is no ``.npz`` of plain arrays.

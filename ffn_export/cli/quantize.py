@@ -6,16 +6,24 @@ from pathlib import Path
 
 import click
 
+from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.options import common, read_npz, runtime_option, threads_option
 from ffn_export.cli.quantization_options import quantization_of, quantization_options
-from ffn_export.cli.report_files import REPORT_FILE
+from ffn_export.cli.report_files import json_option
 from ffn_export.cli.state import State
 from ffn_export.quantization.options import BITS, DEFAULT_BUDGET
 from ffn_export.reports.streams import say
 
 
-@click.command("quantize")
+@click.command(
+    "quantize", cls=Command, page="docs/commands.md",
+    examples=(
+        "quantize model.onnx -o q8.onnx --bits 8",
+        "quantize model.onnx -o q8.onnx --samples activations.npz --budget 0.01",
+        "quantize exported/bert-ffn -o q4.onnx --bits 4 --budget 0.1",
+    ),
+)  # fmt: skip
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
 @quantization_options
@@ -23,9 +31,7 @@ from ffn_export.reports.streams import say
     "--samples", type=click.Path(path_type=Path), metavar="FILE.npz",
     help="Real inputs to judge on; without them, drawn ones.",
 )  # fmt: skip
-@click.option(
-    "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write what was found as JSON; - for standard output."
-)
+@json_option
 @runtime_option
 @threads_option
 @limit_options
@@ -51,8 +57,6 @@ def command(
     """Store the weights of feed-forwards in 8 or 4 bits.
 
     MODEL is an ONNX file or a bundle. The outputs are judged against its own, under the budget.
-
-    Example: ffn-export quantize model.onnx -o q.onnx --bits 8 --samples activations.npz
     """
     import ffn_export as fx
     from ffn_export.cli.model_file import check_output

@@ -53,6 +53,14 @@ class ReportFile(_Text):
 REPORT_FILE = ReportFile()
 
 
+def json_option(command: Command) -> Command:
+    """``--json`` of a command that shows one result."""
+    return click.option(
+        "--json", "json_path", type=REPORT_FILE, metavar="FILE",
+        help="Write the result as JSON; - for standard output, without tables there.",
+    )(command)  # fmt: skip
+
+
 def report_options(command: Command) -> Command:
     """Add an option for each report format; the command gets ``reports``, format -> path."""
 

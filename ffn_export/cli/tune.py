@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from ffn_export.cli.built import make
+from ffn_export.cli.help import Command
 from ffn_export.cli.limits import TUNING, hold, limit_options
 from ffn_export.cli.options import (
     Positive,
@@ -22,9 +23,9 @@ from ffn_export.cli.options import (
     target_option,
     threads_option,
 )
-from ffn_export.cli.report_files import REPORT_FILE
+from ffn_export.cli.report_files import json_option
 from ffn_export.cli.state import State
-from ffn_export.errors import GateError, UsageError
+from ffn_export.errors import UsageError
 from ffn_export.reports.streams import say
 from ffn_export.tuning.options import DEFAULT_SECONDS, DEFAULT_TOKENS, TuneOptions
 
@@ -36,7 +37,14 @@ if TYPE_CHECKING:
 _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 
 
-@click.command("tune", short_help="Choose form and session options by measuring here.")
+@click.command(
+    "tune", short_help="Choose form and session options by measuring here.", cls=Command, page="docs/commands.md",
+    examples=(
+        "tune bert-ffn",
+        "tune exported/bert-ffn --tokens 128 --tokens 4096",
+        "tune model.onnx -o tuned.onnx --budget 0.02",
+    ),
+)  # fmt: skip
 @click.argument("what", metavar="MODEL|BUNDLE|SPEC")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="PATH",
@@ -56,9 +64,7 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
     "--budget", type=Positive(), metavar="SHARE",
     help="Try 8-bit weights too, where an output's relative L2 error stays within this.",
 )  # fmt: skip
-@click.option(
-    "--json", "json_path", type=REPORT_FILE, metavar="FILE", help="Write the evidence as JSON; - for standard output."
-)
+@json_option
 @target_option
 @opset_option
 @threads_option
@@ -92,8 +98,6 @@ def command(
     What is faster must lead by 3 % on rounds that had no part in finding it, by 10 % up to 16 tokens. A BUNDLE is
     built again from its source, which needs --trust unless that is a preset; a SPEC is built for the first time. Both
     keep the evidence. Of a MODEL only the graph is written: its session options are printed.
-
-    Example: ffn-export tune exported/bert-ffn --tokens 128 --tokens 4096
     """
     import ffn_export as fx
     from ffn_export.bundle.manifest import MANIFEST
@@ -128,24 +132,7 @@ def command(
             **source,
         )
 
-    def build_and_write(report: Any) -> Build:
-        """Build, and write the evidence even if a quality gate fails."""
-        try:
-            result = build(report)
-        except GateError as error:
-            _write_evidence(error.result, json_path)
-            raise
-        _write_evidence(result, json_path)
-        return result
-
-    return make(state, build_and_write)
-
-
-def _write_evidence(result: Any, json_path: str | None) -> None:
-    from ffn_export.reports.json_report import write_json
-
-    if json_path is not None and result is not None and result.tuning is not None:
-        write_json(result.tuning.to_dict(), json_path)
+    return make(state, build, lambda result: result.tuning and result.tuning.to_dict(), json_path)
 
 
 def _refuse(what: str, options: Sequence[str]) -> None:
@@ -182,7 +169,7 @@ def _tune_model(
     with progress(console, quiet=state.quiet) as report:
         tuned = fx.tune(path, target, options, threads=threads, progress=report)
     console.print(tuning_table(tuned.tuning))
-    console.print(fusion_table(tuned.fusion))
+    console.print(fusion_table(tuned.fusion, verbose=state.verbose))
     if tuned.quantization is not None:
         console.print(quantization_table(tuned.quantization))
     console.print(parity_table(tuned.parity))
@@ -194,4 +181,6 @@ def _tune_model(
         say(f"ffn-export: the tuned model is not written: {tuned.parity.failures[0]}")
         return 1
     console.print(f"session options: {tuned.settings.words()}", soft_wrap=True)
+    if output is None:
+        console.print("no model was written: name a file with -o")
     return 0

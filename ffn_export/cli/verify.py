@@ -13,9 +13,11 @@ import click
 
 from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
 from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_bisection_options
+from ffn_export.cli.help import Command
 from ffn_export.cli.limits import ON_FILES, WITH_A_MODULE, hold, limit_options
 from ffn_export.cli.options import (
     common,
+    fast_option,
     input_option,
     read_npz,
     runtime_option,
@@ -41,7 +43,14 @@ if TYPE_CHECKING:
     from ffn_export.parity.judging.result import ParityResult
 
 
-@click.command("verify")
+@click.command(
+    "verify", cls=Command, page="docs/parity.md",
+    examples=(
+        "verify model.onnx --against bert-ffn --junit parity.xml",
+        "verify exported/bert-ffn --runtime ort-cpu --html report.html",
+        "verify --rejudge result.json --atol 1e-4",
+    ),
+)  # fmt: skip
 @click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--against",
@@ -52,6 +61,7 @@ if TYPE_CHECKING:
 @click.option("--rejudge", metavar="FILE", help="Judge a stored --json result, or a bundle's, again; nothing is run.")
 @report_options
 @tolerance_options
+@fast_option
 @evidence_options
 @bisection_options
 @runtime_option
@@ -74,6 +84,7 @@ def command(
     atol: tuple[str, ...],
     rtol: tuple[str, ...],
     budget: float | None,
+    fast: bool,
     input_seed: int | None,
     load_inputs: Path | None,
     save_outputs: Path | None,
@@ -93,10 +104,6 @@ def command(
 
     MODEL is an ONNX file or a bundle. The source that a bundle names is imported with --trust alone, since that
     runs code.
-
-    Example: ffn-export verify model.onnx --against bert-ffn --junit parity.xml
-
-    Example: ffn-export verify --rejudge result.json --atol 1e-4
     """
     import ffn_export as fx
     from ffn_export.cli.progress import progress
@@ -130,6 +137,7 @@ def command(
                 samples=arrays,
                 input_seed=input_seed,
                 sweep=load_inputs is None,
+                fast=fast,
                 runtimes=runtimes or None,
                 tolerances=tolerances,
                 threads=threads,
@@ -183,7 +191,7 @@ def _check_use(
     if rejudge is None and model is None:
         raise UsageError("name what to verify: an ONNX file or a bundle (or --rejudge a stored result)")
     if load_inputs is not None and samples is not None:
-        raise UsageError("--load-inputs and --inputs name the arrays to verify on: leave one of both out")
+        raise UsageError("--load-inputs and --samples name the arrays to verify on: leave one of both out")
     if load_inputs is not None and baseline is not None:
         raise UsageError("--baseline is held against drawn inputs, --load-inputs draws none: leave one of both out")
 

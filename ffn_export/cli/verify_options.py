@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _REJUDGE = "--rejudge"
 # Options that a replay leaves out: it names its own inputs, and writes no report.
-_NOT_REPLAYED = (_REJUDGE, "--inputs", "--load-inputs", "--save-outputs", "--failures", "--jobs", "--baseline",
+_NOT_REPLAYED = (_REJUDGE, "--samples", "--load-inputs", "--save-outputs", "--failures", "--jobs", "--baseline",
                  *(f"--{each.name}" for each in FORMATS))  # fmt: skip
 
 

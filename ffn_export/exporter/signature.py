@@ -104,9 +104,9 @@ class CallSignature:
 
 
 def _check_not_misspelt(assigned: Mapping[str, str], parameters: Mapping[str, inspect.Parameter]) -> None:
-    """Refuse an input name that is no parameter if it would be assigned to an optional parameter."""
+    """Refuse an input name that is no parameter where other inputs are named after parameters."""
     for slot, name in assigned.items():
-        if slot != name and parameters[slot].default is not inspect.Parameter.empty:
+        if slot != name and parameters[slot].kind in _NAMED:
             raise UsageError(
                 f"input {name!r} is no parameter of forward;{did_you_mean(name, parameters)} it takes: "
                 f"{', '.join(parameters)}"

@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import inspect
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -140,8 +141,13 @@ def resolve(
         return _from_program(Path(spec), parsed, seed or 0)
     if ":" in spec:
         return _from_factory(spec, parsed, seed or 0)
+    if Path(spec).is_dir():
+        raise UsageError(f"{spec!r} is a directory: write {HUGGING_FACE}{spec} for the Hugging Face model in it")
+    meant = did_you_mean(spec, PRESETS)
+    if not meant and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", spec) and re.search(r"[-/]", spec):
+        meant = f" for a Hugging Face model download it and write {HUGGING_FACE}DIR, its directory;"
     raise UsageError(
-        f"no preset is named {spec!r};{did_you_mean(spec, PRESETS)} run `ffn-export list` for all, "
+        f"no preset is named {spec!r};{meant} run `ffn-export list` for all, "
         "or write package.module:factory, hf:DIR or a .pt2 file"
     )
 

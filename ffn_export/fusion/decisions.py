@@ -37,11 +37,13 @@ class Decision:
         rule: Name of the form.
         used: Whether it is used by default.
         reason: Reason, in words for the report.
+        evidence: The measured costs behind the reason, which belong to one machine; empty without any.
     """
 
     rule: str
     used: bool
     reason: str
+    evidence: str = ""
 
 
 def open_names(target: Target) -> tuple[str, ...]:
@@ -141,7 +143,8 @@ def _decision(rule: type[Rule], table: Costs | None, *, unmeasured: bool) -> Dec
         return Decision(name, unmeasured, f"nobody measured {rule.costs_as} beside {' and '.join(rule.replaces)}")
     apart, as_one = " and ".join(map(_plain, rule.replaces)), _plain(rule.costs_as)
     words = f"{apart} cost {before:.2g} ns an element, {as_one} {after:.2g} ({_source(table)})"
-    return Decision(name, after < (1 - _LEAD) * before, words)
+    used = after < (1 - _LEAD) * before
+    return Decision(name, used, "faster as one operator here" if used else "faster apart here", words)
 
 
 def _padded(table: Costs | None) -> Decision:
@@ -153,7 +156,8 @@ def _padded(table: Costs | None) -> Decision:
         f"a product of rows that lie 4096 bytes apart costs {before:.3g} ns an element, of padded ones {after:.3g} "
         f"({_source(table)})"
     )
-    return Decision(PADDED, after < (1 - _LEAD_OF_PRODUCT) * before, words)
+    used = after < (1 - _LEAD_OF_PRODUCT) * before
+    return Decision(PADDED, used, "faster padded here" if used else "padding gains nothing here", words)
 
 
 def _source(table: Costs) -> str:

@@ -35,6 +35,7 @@ class Site:
         form: Its operators now, in topological order.
         rule: Rules that made the form, in this fusion or an earlier one, joined by ``+``; None if none did.
         reason: Why it was kept, refused or rolled back, or does not have an optional form.
+        evidence: The measured costs behind the reason, which belong to one machine.
         activation: Activation of a feed-forward, by the name of the reference modules.
         gated: Whether a feed-forward multiplies the activation by a second projection.
         d_model: Width of the residual stream, if the weights tell it.
@@ -48,6 +49,7 @@ class Site:
     form: str
     rule: str | None = None
     reason: str | None = None
+    evidence: str | None = None
     activation: str | None = None
     gated: bool | None = None
     d_model: int | None = None
@@ -137,7 +139,9 @@ class FusionReport(PlainData):
         return super().from_dict(data)
 
     def explain(self) -> str:
-        """Return one line for each site: identifier, status, form and reason."""
+        """Return one line for each site: identifier, status, form, reason and evidence."""
         lines = [] if self.problem is None else [self.problem]
-        lines += [f"{s.id} {s.status}: {s.form}{f' ({s.reason})' if s.reason else ''}" for s in self.sites]
+        for site in self.sites:
+            why = ": ".join(filter(None, (site.reason, site.evidence)))
+            lines.append(f"{site.id} {site.status}: {site.form}{f' ({why})' if why else ''}")
         return "\n".join(lines) or "no feed-forward, norm or residual + norm was found"

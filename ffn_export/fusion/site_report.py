@@ -9,7 +9,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from ffn_export.fusion import experts, mixed, sites
-from ffn_export.fusion.decisions import decisions
+from ffn_export.fusion.decisions import Decision, decisions
 from ffn_export.fusion.engine import Log, Refusal, scoped_name, sorted_nodes
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.provenance import joined, rules_of
@@ -69,9 +69,10 @@ def _site(
     site: sites.FoundSite, target: Target, forms: Forms, identifier: str, earlier: Mapping[str, tuple[str, ...]]
 ) -> Site:
     rule = joined(name for node in site.nodes for name in rules_of(node)) or None
+    not_chosen = _not_chosen(site, target, forms)
     kept = (
         target.kept.get(site.kind)
-        or _not_chosen(site, target, forms)
+        or (None if not_chosen is None else not_chosen.reason)
         or site.in_pieces
         or (_not_tight(site) if target.fewest_nodes else None)
     )
@@ -83,6 +84,7 @@ def _site(
         form=" ".join(node.op_type for node in sorted_nodes(site.nodes)),
         rule=rule,
         reason=kept,
+        evidence=(not_chosen.evidence or None) if not_chosen is not None and kept == not_chosen.reason else None,
         activation=site.activation,
         gated=site.gated,
         d_model=site.d_model,
@@ -108,7 +110,7 @@ def _unfused(found: sites.Unfused, identifier: str) -> Site:
     )
 
 
-def _not_chosen(site: sites.FoundSite, target: Target, forms: Forms) -> str | None:
+def _not_chosen(site: sites.FoundSite, target: Target, forms: Forms) -> Decision | None:
     """Return why a decomposed site does not have the target's open form for it; None if it has no such form."""
     if site.in_pieces is None:
         return None
@@ -116,7 +118,8 @@ def _not_chosen(site: sites.FoundSite, target: Target, forms: Forms) -> str | No
     for rule in target.open_forms:
         if rule.site == site.kind and (last.domain, last.op_type) in rule.ends and rule.name not in forms.rules:
             decision = decisions(target)[rule.name]
-            return f"{rule.name} was measured here and not chosen" if decision.used else decision.reason
+            left = f"{rule.name} was measured here and not chosen"
+            return replace(decision, reason=left, evidence="") if decision.used else decision
     return None
 
 

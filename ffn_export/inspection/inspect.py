@@ -85,6 +85,7 @@ class _Sites:
                     form_after=site.form,
                     rule=site.rule,
                     reason=site.reason,
+                    evidence=site.evidence,
                     bytes=sum(facts.stored_bytes(v.const_value) for v in read_here if v.const_value is not None),
                 )
             )

@@ -52,6 +52,7 @@ class InspectedSite:
         rule: Rules that write the form after fusing.
         reason: Why the site is kept, refused or rolled back, or already has this form.
         bytes: Size of the initializers that it reads.
+        evidence: The measured costs behind the reason, which belong to one machine.
     """
 
     id: str
@@ -63,6 +64,7 @@ class InspectedSite:
     rule: str | None
     reason: str | None
     bytes: int = 0
+    evidence: str | None = None
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def not_timed(result: LatencyResult, asked: Collection[str] = ()) -> str | None:
         result: The timing.
         asked: Names of the runtimes that were asked for. If empty, any runtime besides the baseline is enough.
     """
-    timed = {timing.runtime for measurement in result.measurements for timing in measurement.timings}
+    timed = {timing.runtime for m in result.measurements for timing in m.timings if not timing.default}
     timed |= {ratio.runtime for measurement in result.measurements for ratio in measurement.ratios}
     if timed.issuperset(asked) if asked else timed - {result.baseline}:
         return None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import onnx_ir as ir
 
@@ -21,14 +24,17 @@ from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.result import LatencyResult, Measurement
 from ffn_export.latency.sessions import add_sessions
 from ffn_export.latency.sizes import token_count
-from ffn_export.latency.statistics import ratios, summarise
+from ffn_export.latency.statistics import ratios, ratios_over_default, summarise
 from ffn_export.latency.work import work
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import RUNTIMES, get_runtime, get_runtimes
+from ffn_export.runtimes.session_options import ORT_DEFAULT
 from ffn_export.runtimes.torch_eager import torch_threads_kept
 
 BASELINE = "torch"
+# Runtimes whose default session is timed on the plain export.
+_WITH_DEFAULT = ("ort-cpu", "ort-cuda")
 
 
 @torch_threads_kept()
@@ -40,9 +46,10 @@ def measure(
     runtimes: Sequence[str] | None = None,
     threads: int = 1,
     budget: float = 1.5,
+    exported: ir.Model | None = None,
     progress: Progress = silent,
 ) -> LatencyResult:
-    """Time a model on runtimes, and its PyTorch source if it has one.
+    """Time a model on runtimes, its PyTorch source if it has one, and ONNX Runtime's default session on the export.
 
     A runtime on a device with its own memory is timed twice in the same rounds: without copies, with inputs and outputs
     on the device; and with copies, from arrays on the host to arrays on the host.
@@ -54,6 +61,7 @@ def measure(
         runtimes: Names of the runtimes; None means all that are timed by default and can run the model here.
         threads: Intra-op threads of every competitor.
         budget: Seconds of timed runs for each competitor and set of sizes.
+        exported: The model as it was exported; None leaves the default session out.
         progress: Called with a line for each set of sizes.
 
     Raises:
@@ -62,8 +70,8 @@ def measure(
     """
     model = None if artifact.model_path is None else onnx_file.load(artifact.model_path)
     weight_bytes = 0 if model is None else onnx_file.weight_bytes(model)
-    loaded, unavailable = _load(artifact, runtimes, threads, weight_bytes)
-    baseline = BASELINE if BASELINE in loaded else ""
+    loaded, unavailable = _load(artifact, runtimes, threads, weight_bytes, exported)
+    baseline = BASELINE if Competitor(BASELINE) in loaded else ""
     host = Host()
     dims = list(merge_dims(specs).values())
     _check_names(sizes, [dim.name for dim in dims])
@@ -84,13 +92,14 @@ def measure(
             Measurement(
                 one,
                 tuple(
-                    summarise(who, times, accelerated=_is_accelerated(loaded[who.runtime][0]))
+                    summarise(who, times, accelerated=_is_accelerated(loaded[replace(who, copies=False)][0]))
                     for who, times in runs.items()
                 ),
                 ratios(runs, baseline, lost),
                 None if model is None else work(model, _graph_sizes(model, feeds)),
                 token_count(specs, one),
                 stolen,
+                ratios_over_default(runs, lost),
             )
         )
     return LatencyResult(
@@ -135,46 +144,58 @@ def _check_names(sizes: Sequence[Mapping[str, int]], known: Collection[str]) -> 
 
 
 def _load(
-    artifact: Artifact, names: Sequence[str] | None, threads: int, weight_bytes: int
-) -> tuple[dict[str, list[Runner]], dict[str, str]]:
-    """Load the baseline and the runtimes.
+    artifact: Artifact, names: Sequence[str] | None, threads: int, weight_bytes: int, exported: ir.Model | None
+) -> tuple[dict[Competitor, list[Runner]], dict[str, str]]:
+    """Load the baseline, the runtimes, and their default sessions.
 
     Returns:
-        Runtime -> its sessions, and runtime -> why it is unavailable. A runtime that was asked for by name is never
-        unavailable: its error is raised.
+        Competitor -> its sessions, and its label -> why it is unavailable. A runtime that was asked for by name is
+        never unavailable: its error is raised.
     """
-    loaded: dict[str, list[Runner]] = {}
+    loaded: dict[Competitor, list[Runner]] = {}
     unavailable: dict[str, str] = {}
     wanted = [r for r in RUNTIMES.values() if r.by_default] if names is None else get_runtimes(names)
-    for name in dict.fromkeys([BASELINE, *(runtime.name for runtime in wanted)]):
-        try:
-            loaded[name] = [get_runtime(name).load(artifact, threads)]
-        except FfnExportError as error:
-            if names is None or name not in names:
-                unavailable[name] = str(error)
-            elif isinstance(error, RuntimeUnavailableError):
-                raise RuntimeUnavailableError(f"runtime {name!r} is not available here: {error}") from error
-            else:
-                raise
-    # Loading a module again gives the same module, so it gets one session.
-    files = [name for name in loaded if not get_runtime(name).runs_module]
-    add_sessions(loaded, lambda name: get_runtime(name).load(artifact, threads), files, weight_bytes)
+    competitors = [Competitor(name) for name in dict.fromkeys([BASELINE, *(runtime.name for runtime in wanted)])]
+    with tempfile.TemporaryDirectory(prefix="ffn-export-", ignore_cleanup_errors=True) as scratch:
+        plain = Artifact(Path(scratch) / "exported.onnx", settings=ORT_DEFAULT)
+        if exported is not None:
+            onnx_file.save(exported, Path(scratch) / "exported.onnx")
+            competitors += [replace(who, default=True) for who in competitors if who.runtime in _WITH_DEFAULT]
+
+        def load(who: Competitor) -> Runner:
+            return get_runtime(who.runtime).load(plain if who.default else artifact, threads)
+
+        for who in competitors:
+            if who.default and replace(who, default=False) not in loaded:
+                continue  # nothing to compare it with
+            try:
+                loaded[who] = [load(who)]
+            except FfnExportError as error:
+                if who.default or names is None or who.runtime not in names:
+                    unavailable[who.label] = str(error)
+                elif isinstance(error, RuntimeUnavailableError):
+                    raise RuntimeUnavailableError(f"runtime {who.label!r} is not available here: {error}") from error
+                else:
+                    raise
+        # Loading a module again gives the same module, so it gets one session.
+        files = [who for who in loaded if not get_runtime(who.runtime).runs_module]
+        add_sessions(loaded, load, files, weight_bytes)
     return loaded, unavailable
 
 
 def _ready(
-    loaded: Mapping[str, Sequence[Runner]], feeds: Mapping[str, Array]
+    loaded: Mapping[Competitor, Sequence[Runner]], feeds: Mapping[str, Array]
 ) -> tuple[dict[Competitor, list[Call]], dict[Competitor, str]]:
     """Return the calls of the competitors that accept these inputs, and the errors of the others."""
     calls: dict[Competitor, list[Call]] = {}
     refusals: dict[Competitor, str] = {}
-    for name, runners in loaded.items():
+    for competitor, runners in loaded.items():
         try:
             runners[0].run(feeds)  # a run that does not end is ended here; a prepared call could not be
-            prepared = prepare({name: runners}, feeds)
+            prepared = prepare({competitor: runners}, feeds)
         except Exception as error:  # noqa: BLE001 - whatever a user's module or a runtime raises
             expose_own(error)
-            refusals[Competitor(name)] = first_line(error)
+            refusals[competitor] = first_line(error)
             continue
         for who, each in prepared.items():
             reason = _refusal(each[0])

@@ -27,9 +27,9 @@ MOST_LOST = 0.25
 FEW_TOKENS = 16
 
 
-def label(runtime: str, *, copies: bool) -> str:
-    """Return the name of a runtime in reports, with copies or without."""
-    return f"{runtime} with copies" if copies else runtime
+def label(runtime: str, *, copies: bool, default: bool = False) -> str:
+    """Return the name of a competitor in reports: ``ort-cuda``, ``ort-cuda default``, ``ort-cuda with copies``."""
+    return f"{runtime}{' default' if default else ''}{' with copies' if copies else ''}"
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Timing:
         sessions: Number of sessions that took turns.
         copies: Whether each run copied its inputs from host memory to the device, and its outputs back. Otherwise they
             are on the device.
+        default: Whether it is the runtime's default session on the model as it was exported: what a user would have
+            without this package.
     """
 
     runtime: str
@@ -56,14 +58,15 @@ class Timing:
     accelerated: bool = False
     copies: bool = False
     sessions: int = 1
+    default: bool = False
 
     def __post_init__(self) -> None:
         _require_positive(self.median)
 
     @property
     def label(self) -> str:
-        """Its name in reports: ``ort-cuda``, or ``ort-cuda with copies``."""
-        return label(self.runtime, copies=self.copies)
+        """Its name in reports, such as ``ort-cuda with copies``."""
+        return label(self.runtime, copies=self.copies, default=self.default)
 
 
 @dataclass(frozen=True)
@@ -177,11 +180,12 @@ class Measurement:
     Attributes:
         sizes: Size of each symbolic dimension.
         timings: One a competitor. A runtime with copies has two: without them and with them.
-        ratios: Ratios over the baseline.
+        ratios: Ratios of the model over the baseline.
         work: Least work of the model at these sizes; None if it is unknown.
         counted: Number of tokens; None means the product of the sizes.
         stolen: Share of the processors' time that the host of a virtual machine gave to others meanwhile; None if the
             system does not count it.
+        over_default: Ratios of the model over the default session of the same runtime on the exported model.
     """
 
     sizes: Mapping[str, int]
@@ -190,6 +194,7 @@ class Measurement:
     work: Work | None = None
     counted: int | None = None
     stolen: float | None = None
+    over_default: tuple[Ratio, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -250,7 +255,8 @@ class LatencyResult(PlainData):
             shown["tokens"] = measurement.tokens
             for timing, cells in zip(measurement.timings, shown["timings"], strict=True):
                 cells.update(asdict(self.speed(measurement, timing)))
-            for ratio, cells in zip(measurement.ratios, shown["ratios"], strict=True):
+            ratios = (*measurement.ratios, *measurement.over_default)
+            for ratio, cells in zip(ratios, (*shown["ratios"], *shown["over_default"]), strict=True):
                 cells.update(is_tie=ratio.is_tie, verdict=ratio.verdict, doubt=ratio.doubt)
         return data
 

@@ -7,10 +7,13 @@ confidence interval resamples sessions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
+from typing import TypeVar
 
 from ffn_export.core.strict import expose_own
 from ffn_export.runtimes.base import Runner
+
+Key = TypeVar("Key", bound=Hashable)
 
 SESSIONS = 4
 _HELD = 2  # copies of the weights in a session: as stored, and as packed for the kernels
@@ -29,7 +32,7 @@ def session_count(weight_bytes: int, files: int) -> int:
 
 
 def add_sessions(
-    loaded: dict[str, list[Runner]], load: Callable[[str], Runner], files: Collection[str], weight_bytes: int
+    loaded: dict[Key, list[Runner]], load: Callable[[Key], Runner], files: Collection[Key], weight_bytes: int
 ) -> None:
     """Add sessions to competitors that have one.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +24,14 @@ _LEAST_DEGREES = 2  # of freedom. With one, Student's interval is six times that
 def summarise(competitor: Competitor, runs: Runs, *, accelerated: bool = False) -> Timing:
     """Return the median and percentiles of a competitor's runs."""
     p50, p90, p99 = map(float, np.percentile(runs.seconds, [50, 90, 99]))
-    return Timing(competitor.runtime, p50, p90, p99, len(runs.seconds), accelerated, competitor.copies, runs.sessions)
+    return Timing(
+        competitor.runtime, p50, p90, p99, len(runs.seconds), accelerated, competitor.copies, runs.sessions,
+        competitor.default,
+    )  # fmt: skip
 
 
 def ratios(runs: Mapping[Competitor, Runs], baseline: str, lost: Lost | None = None) -> tuple[Ratio, ...]:
-    """Return the ratio of every other competitor over the baseline; none if the baseline was not timed.
+    """Return the ratio of the model on every runtime over the baseline; none if the baseline was not timed.
 
     A competitor with copies is compared with the baseline with copies. If the baseline has none, its inputs and outputs
     are on the host, and both are timed from host to host.
@@ -39,10 +43,16 @@ def ratios(runs: Mapping[Competitor, Runs], baseline: str, lost: Lost | None = N
     of_copies = with_copies if with_copies in runs else plain
     found = []
     for competitor, its_runs in runs.items():
-        if competitor.runtime != baseline:
+        if competitor.runtime != baseline and not competitor.default:
             reference = of_copies if competitor.copies else plain
             found.append(paired_ratio(competitor, its_runs, reference, runs[reference], lost))
     return tuple(found)
+
+
+def ratios_over_default(runs: Mapping[Competitor, Runs], lost: Lost | None = None) -> tuple[Ratio, ...]:
+    """Return the ratio of the model on every runtime over the runtime's default session on the exported model."""
+    pairs = [(who, replace(who, default=True)) for who in runs if not who.default]
+    return tuple(paired_ratio(a, runs[a], b, runs[b], lost) for a, b in pairs if b in runs)
 
 
 def paired_ratio(

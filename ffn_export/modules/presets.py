@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ffn_export.errors import UsageError, did_you_mean
 
@@ -40,6 +40,10 @@ class Preset:
     example: Mapping[str, int]
     factory: Callable[[], nn.Module] = field(repr=False)
     seed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, without the factory."""
+        return {key: value for key, value in vars(self).items() if key != "factory"}
 
 
 def _call(function: str) -> nn.Module:

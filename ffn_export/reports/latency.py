@@ -23,6 +23,7 @@ class Row(NamedTuple):
         memory: Share of the machine's bytes a second.
         ratio: Time over the baseline's.
         interval: 95 % confidence interval of the ratio.
+        over_default: Time over that of the runtime's default session on the exported model.
         rounds: Number of timed runs.
         verdict: ``baseline``, ``tie``, ``faster``, ``slower`` or ``inconclusive``.
     """
@@ -38,6 +39,7 @@ class Row(NamedTuple):
     memory: str
     ratio: str
     interval: str
+    over_default: str
     rounds: str
     verdict: str
 
@@ -46,8 +48,10 @@ class Row(NamedTuple):
 NUMBERS = (
     ("median", "ms"), ("p90", "ms"), ("p99", "ms"), ("tokens", "1/s"), ("products", "GFLOP/s"),
     ("of GEMM", "share"), ("of memory", "share"), ("time over {baseline}", "ratio"), ("95 % interval", "ratio"),
-    ("rounds", "runs"),
+    ("time over default", "ratio"), ("rounds", "runs"),
 )  # fmt: skip
+# Columns that a console shows without -v, by place: median, ratio and interval, ratio over the default session.
+BRIEF = (0, 7, 8, 9)
 
 
 def headers(result: LatencyResult, joined: str) -> tuple[str, ...]:
@@ -60,11 +64,14 @@ def rows(result: LatencyResult) -> Iterator[Row]:
     """Yield a row for each set of sizes and runtime, and another if it was timed with copies."""
     for measurement in result.measurements:
         ratios = {ratio.label: ratio for ratio in measurement.ratios}
+        defaults = {ratio.label: ratio for ratio in measurement.over_default}
         for timing in measurement.timings:
-            yield _row(result, measurement, timing, ratios.get(timing.label))
+            yield _row(result, measurement, timing, ratios.get(timing.label), defaults.get(timing.label))
 
 
-def _row(result: LatencyResult, measurement: Measurement, timing: Timing, ratio: Ratio | None) -> Row:
+def _row(
+    result: LatencyResult, measurement: Measurement, timing: Timing, ratio: Ratio | None, default: Ratio | None
+) -> Row:
     speed = result.speed(measurement, timing)
     return Row(
         sizes=measurement.label,
@@ -76,11 +83,16 @@ def _row(result: LatencyResult, measurement: Measurement, timing: Timing, ratio:
         products="" if speed.gflops is None else f"{speed.gflops:,.1f}",
         gemm="" if speed.gemm_share is None else f"{speed.gemm_share:.2f}",
         memory="" if speed.memory_share is None else f"{speed.memory_share:.2f}",
-        ratio="" if ratio is None or ratio.doubt else f"{ratio.value:.3f}",
+        ratio=_value(ratio),
         interval="" if ratio is None else f"{ratio.low:.3f} to {ratio.high:.3f}",
+        over_default=_value(default),
         rounds=str(timing.rounds),
         verdict=_verdict(ratio, is_baseline=timing.label == result.baseline),
     )
+
+
+def _value(ratio: Ratio | None) -> str:
+    return "" if ratio is None or ratio.doubt else f"{ratio.value:.3f}"
 
 
 def _milliseconds(seconds: float) -> str:
@@ -115,6 +127,13 @@ def limit_words(result: LatencyResult) -> str:
         f"moved once at {result.ceilings.bytes / 1e9:,.1f} GB/s (memory), the best of ONNX Runtime here in float32"
         + ("; where a share is above 1, bytes stayed in a cache or work was left out" if is_above else "")
     )
+
+
+def default_words(result: LatencyResult) -> str:
+    """Explain rows of default sessions in one line; empty without such a row."""
+    if not any(timing.default for measurement in result.measurements for timing in measurement.timings):
+        return ""
+    return "default: the model as it was exported, in a session with ONNX Runtime's own options"
 
 
 def copies_words(result: LatencyResult) -> str:

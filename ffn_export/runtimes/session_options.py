@@ -111,6 +111,9 @@ class SessionSettings:
         return options
 
 
+ORT_DEFAULT = SessionSettings("all", {})
+"""ONNX Runtime's own defaults: every optimisation."""
+
 NO_OPTIMIZER = SessionSettings("disable_all", {})
 """Options that run the nodes exactly as written, for checks of a graph."""
 

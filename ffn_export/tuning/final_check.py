@@ -26,6 +26,7 @@ class Gate:
         budget: Declared relative L2 error of an output; None means the bound in ULP.
         few_bits_budget: The same for a model with quantised weights.
         seed: Seed of the drawn inputs.
+        fast: Whether the cases are few, so that none is aimed at the graph.
     """
 
     reference: Reference
@@ -33,6 +34,7 @@ class Gate:
     budget: float | None = None
     few_bits_budget: float | None = None
     seed: int = 0
+    fast: bool = False
 
     def verify(
         self,
@@ -63,6 +65,7 @@ class Gate:
             settings=choice.settings,
             further=self.samples,
             seed=self.seed,
+            fast=self.fast,
             tolerances=Tolerances(relative_l2=self.few_bits_budget if in_few_bits else self.budget),
             threads=threads,
             progress=progress,

@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
 
+import onnx_ir as ir
+
 from ffn_export.core import onnx_file
 from ffn_export.core.source_options import SourceOptions
 from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.core.types import Progress, silent
+from ffn_export.errors import FfnExportError
+from ffn_export.exporter.capture import DEFAULT_OPSET
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import Source
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import asked_sizes
@@ -34,6 +40,9 @@ def bench(
     **source: Unpack[SourceOptions],
 ) -> LatencyResult:
     """Time a model on runtimes, in turn with its PyTorch module if the module is known.
+
+    The module is then exported too, and ONNX Runtime's default session on the export is timed as well: what a user
+    would have without this package.
 
     Args:
         model: An ONNX model in memory, an ``.onnx`` file, or a bundle.
@@ -64,6 +73,16 @@ def bench(
                 asked_sizes(specs, sizes, tokens, known.example if known else None),
                 runtimes=runtimes,
                 threads=chosen_threads(threads),
+                exported=None if known is None else _exported(known, progress),
                 progress=progress,
             )
     return result if why is None else replace(result, unavailable={**result.unavailable, "torch": why})
+
+
+def _exported(source: Source, progress: Progress) -> ir.Model | None:
+    """Export the source; None if that fails, since the model under test may come from another exporter."""
+    progress(f"exporting {source.spec} for the default session")
+    try:
+        return export_source(source, DEFAULT_OPSET)
+    except FfnExportError:
+        return None

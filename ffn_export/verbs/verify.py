@@ -35,6 +35,7 @@ def verify(
     jobs: int = 1,
     input_seed: int | None = None,
     sweep: bool = True,
+    fast: bool = False,
     failures: Path | str | None = None,
     save_outputs: Path | str | None = None,
     progress: Progress = silent,
@@ -54,6 +55,7 @@ def verify(
         jobs: Number of cases that run at the same time, in threads of this process.
         input_seed: Seed of the drawn inputs; None means the seed of the weights, otherwise 0.
         sweep: Whether to draw inputs; False verifies on ``samples`` alone.
+        fast: Whether to draw a few cases only, for an edit loop. The result says so.
         failures: Directory for the inputs of failing cases, as ONNX test vectors; None keeps none.
         save_outputs: Directory for the inputs, oracle and outputs of every case; None keeps none.
         progress: Called with a line for each case.
@@ -86,6 +88,7 @@ def verify(
                 settings=file.settings,
                 cases=own,
                 further=further,
+                fast=fast,
                 tolerances=tolerances,
                 seed=drawn_with or 0,
                 threads=threads,

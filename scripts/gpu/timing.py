@@ -13,7 +13,7 @@ from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.one_line import first_line
 from ffn_export.core.tensor_spec import merge_dims
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.latency.competitors import prepare
+from ffn_export.latency.competitors import Competitor, prepare
 from ffn_export.latency.interleaving import Pace, interleave
 from ffn_export.latency.statistics import ratios, summarise
 from ffn_export.runtimes.base import Artifact, Runner
@@ -74,7 +74,7 @@ def _times(group: Group, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
             continue
         known.append(sizes)
         feeds = draw_all(source.inputs, sizes, seed=0)
-        runs = interleave(prepare(runners, feeds), BUDGET, PACE)
+        runs = interleave(prepare({Competitor(name): each for name, each in runners.items()}, feeds), BUDGET, PACE)
         yield {
             "preset": group.preset,
             "dtype": group.dtype,

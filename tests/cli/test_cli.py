@@ -272,14 +272,14 @@ def test_inputs_of_an_npz_are_verified_as_well(tmp_path: Path, capfd: Capture) -
     np.savez(tmp_path / "x.npz", x=np.ones((3, 7, 4), np.float32))
     arguments = ["verify", str(tmp_path / "m.onnx"), "--against", "d2l-ffn", "--json", "-"]
     capfd.readouterr()
-    assert run([*arguments, "--inputs", str(tmp_path / "x.npz")]) == 0
+    assert run([*arguments, "--samples", str(tmp_path / "x.npz")]) == 0
     cases = json.loads(capfd.readouterr().out)["cases"]
     assert cases[-1]["case"] == "given inputs"
     assert cases[-1]["sizes"] == {"batch": 3, "seq": 7}
     np.savez(tmp_path / "y.npz", y=np.ones((3, 7, 4), np.float32))
-    assert "the inputs are x" in fails(capfd, 2, *arguments, "--inputs", str(tmp_path / "y.npz"))
+    assert "the inputs are x" in fails(capfd, 2, *arguments, "--samples", str(tmp_path / "y.npz"))
     (tmp_path / "z.npz").write_text("no archive")
-    assert "is no .npz file" in fails(capfd, 2, *arguments, "--inputs", str(tmp_path / "z.npz"))
+    assert "is no .npz file" in fails(capfd, 2, *arguments, "--samples", str(tmp_path / "z.npz"))
 
 
 @pytest.mark.slow

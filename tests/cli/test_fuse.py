@@ -23,11 +23,11 @@ def saved(tmp_path: Path, of: ir.Model) -> str:
     return str(tmp_path / "m.onnx")
 
 
-def test_what_was_compared_is_one_line(tmp_path: Path, capfd: Capture) -> None:
+def test_what_was_compared_is_told(tmp_path: Path, capfd: Capture) -> None:
     assert run(["fuse", saved(tmp_path, model(SILU)), "-o", str(tmp_path / "f.onnx")]) == 0
-    (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("fused graph run against")]
-    assert line.startswith("fused graph run against the model: passed (worst difference ")
-    assert "batch,seq 2x3 1x1 1x3 6x7" in line
+    said = " ".join(capfd.readouterr().err.split())
+    assert "fused graph run against the model: passed (worst difference " in said
+    assert "batch,seq 2x3 1x1 1x3 6x7" in said
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_requirement_lists_what_is_missing(tmp_path: Path, capfd: Capture) -> No
     assert run(arguments) == 1
     *_, first, second = capfd.readouterr().err.splitlines()
     assert first == "ffn-export: 0 of 1 residual_norm sites are in the target's form, 1 required"
-    assert second.startswith("ffn-export: residual_norm:0 is kept, LayerNormalization: Add and LayerNormalization")
+    assert second.startswith("ffn-export: residual_norm:0 is kept, LayerNormalization: faster apart here")
 
 
 @pytest.mark.slow

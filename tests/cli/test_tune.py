@@ -59,7 +59,7 @@ def test_a_bundle_keeps_choice_and_evidence(tmp_path: Path, capfd: Capture, plan
 def test_arrays_of_a_half_precision_are_given_in_float32(tmp_path: Path, capfd: Capture, planted: Planted) -> None:
     planted(lambda choice: False)
     np.savez(tmp_path / "x.npz", x=np.ones((2, 3, 4), np.float32))
-    arrays = ["--dtype", "float16", "--inputs", str(tmp_path / "x.npz"), "--seed", "7"]
+    arrays = ["--dtype", "float16", "--samples", str(tmp_path / "x.npz"), "--seed", "7"]
     assert run(["tune", "d2l-ffn", "-o", str(tmp_path), *arrays, *QUICK, "--quiet"]) == 0
     page = (tmp_path / "d2l-ffn" / "report.html").read_text()
     assert "--dtype float16 --seed 7 --tokens 64" in page

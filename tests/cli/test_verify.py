@@ -111,7 +111,7 @@ def test_vectors_say_nothing_of_other_inputs(tmp_path: Path, capfd: Capture) -> 
     module = torch.nn.Linear(4, 4).eval()
     built = fx.build(module, {"x": "float32[batch,4]"}, directory=tmp_path, name="own", bench_budget=0)
     np.savez(tmp_path / "x.npz", x=np.ones((2, 4), np.float32))
-    assert verify(built.directory, "--inputs", tmp_path / "x.npz") == 2
+    assert verify(built.directory, "--samples", tmp_path / "x.npz") == 2
     assert "test vectors say nothing of other inputs" in capfd.readouterr().err
     assert verify(built.directory, "--load-inputs", built.directory / "test_data_set_0", "--quiet") == 0
 
@@ -160,7 +160,7 @@ def test_a_seed_draws_other_inputs_and_the_bundle_keeps_its_weights(bundle: Path
         (("m.onnx", "--atol", "y=often"), "--atol y=often: write a number"),
         (("m.onnx", "--rtol", "-1"), "--rtol -1: write a number"),
         (("m.onnx", "--load-inputs", "."), "holds no input vectors"),
-        (("m.onnx", "--load-inputs", "x.npz", "--inputs", "x.npz"), "leave one of both out"),
+        (("m.onnx", "--load-inputs", "x.npz", "--samples", "x.npz"), "leave one of both out"),
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(

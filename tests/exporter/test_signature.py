@@ -29,8 +29,6 @@ def forwards(*args: Any, **kwargs: Any) -> None: ...
         (plain, ("x",), ((), {"x": "x"})),
         (plain, ("scale", "x"), ((), {"x": "x", "scale": "scale"})),
         (plain, ("ids",), ((), {"x": "ids"})),
-        (plain, ("ids", "mask"), ((), {"x": "ids", "mask": "mask"})),
-        (plain, ("mask", "ids"), ((), {"x": "ids", "mask": "mask"})),
         (plain, ("h", "m"), ((), {"x": "h", "mask": "m"})),
         (positional_only, ("a",), (("a",), {})),
         (positional_only, ("p", "q"), (("p", "q"), {})),
@@ -53,6 +51,8 @@ def test_inputs_go_by_name_where_one_fits_else_by_position(
     [
         (plain, (), "forward needs 'x': add --input 'x:DTYPE[DIM,...]' (given: no input)"),
         (plain, ("mask",), "forward needs 'x'"),
+        (plain, ("ids", "mask"), "input 'ids' is no parameter of forward; it takes: x, mask, scale"),
+        (plain, ("mask", "ids"), "input 'ids' is no parameter of forward; it takes: x, mask, scale"),
         (plain, ("x", "y", "z"), "input 'z' fits no parameter of forward, which takes: x, mask, scale"),
         (lambda: None, ("x",), "input 'x' fits no parameter of forward, which takes: no parameter"),
         (

@@ -61,7 +61,7 @@ def test_json_and_back(report: FusionReport) -> None:
     assert FusionReport.from_dict(data) == report
     assert set(data) == {"format", "target", "sites", "rules", "nodes", "opset", "check", "problem"}
     assert set(data["sites"][0]) == {
-        "id", "kind", "name", "status", "form", "rule", "reason", "activation", "gated", "d_model", "d_ff",
+        "id", "kind", "name", "status", "form", "rule", "reason", "evidence", "activation", "gated", "d_model", "d_ff",
     }  # fmt: skip
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from ffn_export.bundle.describe import summarise_latency
 from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.errors import RuntimeUnavailableError, UsageError
+from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, from_module
 from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
@@ -44,6 +46,22 @@ def test_measurement_has_both_competitors_equal_threads_and_survives_json(
     told = [r.value for m in result.measurements for r in m.ratios if r.verdict != "inconclusive"]
     worst = result.worst_ratio()
     assert (None if worst is None else worst.value) == max(told, default=None)
+
+
+def test_the_default_session_on_the_export_is_timed_beside_the_model(
+    source: Callable[[str], Source], fused_file: Callable[..., Path]
+) -> None:
+    subject = source("d2l-ffn")
+    artifact, exported = Artifact(fused_file("d2l-ffn"), subject), export_source(subject)
+    sizes, named = [{"batch": 1, "seq": 3}], ["ort-cpu"]
+    result = measure(artifact, subject.inputs, sizes, threads=1, budget=0.05, exported=exported, runtimes=named)
+    (measurement,) = result.measurements
+    assert [timing.label for timing in measurement.timings] == ["torch", "ort-cpu", "ort-cpu default"]
+    assert [(ratio.label, ratio.baseline) for ratio in measurement.ratios] == [("ort-cpu", "torch")]
+    assert [(ratio.label, ratio.baseline) for ratio in measurement.over_default] == [("ort-cpu", "ort-cpu default")]
+    assert LatencyResult.from_dict(result.to_dict()) == result
+    told = summarise_latency(result)["measurements"][0]
+    assert list(told["ratio_over_default"]) == ["ort-cpu"]
 
 
 def test_an_axis_that_is_not_there(fused_file: Callable[..., Path]) -> None:

@@ -23,8 +23,21 @@ def test_pipe_gets_whole_names_in_text_and_tables(capsys: pytest.CaptureFixture[
     console.print(f"a {LONG} b")
     console.print(table)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"a {LONG} b"
-    assert [line for line in lines[1:] if line.count(LONG) == 2]
+    assert lines[:3] == ["a", LONG, "b"]
+    assert [line.count(LONG) for line in lines if LONG in line] == [1, 1, 1]
+
+
+def test_no_line_is_wider_than_100_columns_and_no_word_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    table = new_table("site", "number", "form", "reason", "name", numbers=("number",))
+    add_row(table, "norm:0", "1", "Add LayerNormalization " * 3, "a reason of many words " * 6, LONG[:90])
+    stdout_console().print(table)
+    stdout_console().print("many words " * 30)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    assert set(out.split()) - {"─" * n for n in range(101)} <= {
+        "site", "number", "form", "reason", "name:", "norm:0", "1", "Add", "LayerNormalization", "a", "of", "many",
+        "words", LONG[:90],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("variable", ["FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"])

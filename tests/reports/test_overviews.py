@@ -7,7 +7,7 @@ from ffn_export.inspection.result import InspectedSite, Inspection, Part, Weight
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.markdown_table import markdown_table
 from ffn_export.reports.tables import difference_table, inspection_table, parity_summary_table
-from ffn_export.reports.tables.signature import opset_words, signature
+from ffn_export.reports.tables.models import opset_words, signature
 from tests.reports.test_tables import printed, row
 
 X = {"name": "x", "dtype": "float32", "shape": ["batch", "seq", 4]}

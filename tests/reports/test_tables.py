@@ -115,8 +115,21 @@ def test_fusion_says_why(fusion: FusionReport) -> None:
     )
     shown = row(fusion_table(fusion), "feed_forward:0")[1:5]
     assert shown == ["rewritten", "768", "3072", "MatMul BiasGelu MatMul Add"]
-    assert row(fusion_table(fusion), "norm:0")[-1] == "encoder.norm[0]/node_layer_norm"
-    assert row(fusion_table(fusion), "norm:1")[-2] == "rms_norm: epsilon is no scalar"
+    assert row(fusion_table(fusion, verbose=True), "norm:0")[-1] == "encoder.norm[0]/node_layer_norm"
+    assert row(fusion_table(fusion), "norm:1")[-2:] == ["rms_norm: epsilon is no scalar", "node_Div_7"]
+
+
+def test_sites_that_are_alike_share_a_row(fusion: FusionReport) -> None:
+    kept = replace(
+        fusion.sites[1], id="residual_norm:0", kind="residual_norm", status="kept", reason="faster apart here"
+    )
+    many = tuple(replace(kept, id=f"residual_norm:{n}", name=f"norm {n}", evidence="9 ns") for n in range(13))
+    report = replace(fusion, sites=many)
+    assert row(fusion_table(report), "residual_norm") == [
+        "residual_norm ×13", "kept", "LayerNormalization", "faster apart here",
+    ]  # fmt: skip
+    listed = row(fusion_table(report, verbose=True), "residual_norm:12")
+    assert listed[-2:] == ["faster apart here: 9 ns", "norm 12"]
 
 
 def test_fusion_without_sites() -> None:
@@ -124,7 +137,7 @@ def test_fusion_without_sites() -> None:
 
 
 def test_latency_with_copies_has_rows_of_its_own(latency: LatencyResult, gpu_latency: LatencyResult) -> None:
-    lines = [" ".join(line.split()) for line in printed(latency_table(gpu_latency))]
+    lines = [" ".join(line.split()) for line in printed(latency_table(gpu_latency, verbose=True))]
     assert "batch=8,seq=128 ort-cuda 1.000 1.100 1.200 1,024,000 9,663.7 0.500 0.400 to 0.600 50 faster" in lines
     assert (
         "batch=8,seq=128 ort-cuda with copies 4.000 4.200 4.400 256,000 2,415.9 2.000 1.900 to 2.100 50 slower" in lines
@@ -134,7 +147,7 @@ def test_latency_with_copies_has_rows_of_its_own(latency: LatencyResult, gpu_lat
 
 
 def test_latency_names_units_ties_and_machine(latency: LatencyResult) -> None:
-    lines = printed(latency_table(latency))
+    lines = printed(latency_table(latency, verbose=True))
     assert sum("(ms)" in line for line in lines) == 1
     rows = [line for line in lines if "ort-cpu" in line]
     assert (
@@ -161,5 +174,8 @@ def test_a_host_that_was_busy_is_named_with_what_it_took(latency: LatencyResult)
 
 def test_a_share_above_the_machine_s_limit_is_explained(latency: LatencyResult) -> None:
     slow = replace(latency, ceilings=Ceilings(operations=1e11, bytes=2e10))
-    assert any("where a share is above 1, bytes stayed in a cache" in line for line in printed(latency_table(slow)))
+    assert any(
+        "where a share is above 1, bytes stayed in a cache" in line
+        for line in printed(latency_table(slow, verbose=True))
+    )
     assert not any("above 1" in line for line in printed(latency_table(latency)))

@@ -99,6 +99,16 @@ def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None,
     return cases + [sized(unique[0], kind, seed) for kind in masks.kinds(specs)]
 
 
+def few(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None, seed: int = 0) -> list[Case]:
+    """Return the cases of an edit loop: normal values at odd sizes, at sizes of 1, and at the example's if known."""
+    dims = list(merge_dims(specs).values())
+    base = {dim.name: odd for dim, odd in zip(dims, _cycle(_ODD), strict=False)}
+    known = [{**base, **{name: size for name, size in example.items() if name in base}}] if example else []
+    sizes = [fit_sizes(dims, wanted) for wanted in (base, dict.fromkeys(base, 1), *known)]
+    unique = [s for index, s in enumerate(sizes) if s not in sizes[:index]]
+    return [sized(s, "normal", seed + index) for index, s in enumerate(unique)]
+
+
 def given(samples: Mapping[str, object], specs: Sequence[TensorSpec]) -> Case:
     """Return a case with the user's arrays.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ffn_export.parity.cases.case import Case
+from ffn_export.parity.cases.case import Case, few
 from ffn_export.parity.cases.sizes.plan import plan
 from ffn_export.parity.cases.sizes.report import Sizes
 from ffn_export.parity.cases.thresholds.aimed import Aimed, aimed
@@ -38,6 +38,7 @@ def chosen_cases(
     threads: int = 1,
     seed: int = 0,
     runs: bool = True,
+    fast: bool = False,
 ) -> Chosen:
     """Return the cases for a model, which depend on nothing but the arguments.
 
@@ -49,8 +50,11 @@ def chosen_cases(
         threads: Number of threads.
         seed: Seed of the drawn inputs.
         runs: Whether the graph can run here; if not, no case is aimed at its thresholds.
+        fast: Whether to draw a few cases, for an edit loop, and to aim none at the graph.
     """
+    if given is None and fast:
+        given = few(reference.inputs, reference.example, seed)
     planned = None if given is not None else plan(model, reference.inputs, reference.example, seed)
     cases = [*(given or () if planned is None else planned.cases), *further]
-    aim = aimed(model, reference, cases, threads, seed) if runs else Aimed()
+    aim = aimed(model, reference, cases, threads, seed) if runs and not fast else Aimed()
     return Chosen((*cases, *aim.cases), None if planned is None else planned.sizes, aim.notes)

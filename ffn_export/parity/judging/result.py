@@ -161,6 +161,7 @@ class ParityResult(PlainData):
     sizes: Sizes | None = None
     untraced: tuple[UntracedConstant, ...] = ()
     unheld: tuple[UntracedConstant, ...] = ()
+    fast: bool = False
 
     @property
     def all_checks(self) -> tuple[CheckResult, ...]:
@@ -174,11 +175,15 @@ class ParityResult(PlainData):
 
     @property
     def allowance(self) -> str:
-        """A caution about the declared tolerances, in a few words; mostly empty.
+        """A caution about the verdict, in a few words; mostly empty.
 
-        It tells that the bundle under test declares the tolerances itself, or that they are so large that zeros would
-        pass on most cases.
+        It tells that few cases were run, that the bundle under test declares the tolerances itself, or that they are so
+        large that zeros would pass on most cases.
         """
+        return ", ".join(filter(None, ("on a few cases only (--fast)" if self.fast else "", self._tolerance_caution)))
+
+    @property
+    def _tolerance_caution(self) -> str:
         declared = self.tolerances.declared_words()
         compared = [output for case in self.cases for output in case.outputs if output.scale > 0]
         passing = sum(self.tolerances.allows_zeros(output.output, output.scale) for output in compared)

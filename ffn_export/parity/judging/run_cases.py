@@ -50,6 +50,7 @@ def run_cases(
     settings: SessionSettings | None = None,
     cases: Sequence[Case] | None = None,
     further: Sequence[Case] = (),
+    fast: bool = False,
     tolerances: Tolerances | None = None,
     seed: int = 0,
     threads: int = 1,
@@ -67,6 +68,7 @@ def run_cases(
         settings: Session options.
         cases: Inputs; None means cases planned from the graph.
         further: Cases in addition to ``cases``.
+        fast: Whether to draw a few cases, and to aim none at the graph.
         tolerances: Allowed errors.
         seed: Seed of the drawn inputs.
         threads: Intra-op threads of every runtime.
@@ -83,7 +85,9 @@ def run_cases(
     _check_declared(tolerances or Tolerances(), model)
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads)
-    chosen = chosen_cases(model, reference, given=cases, further=further, threads=threads, seed=seed, runs=bool(loaded))
+    chosen = chosen_cases(
+        model, reference, given=cases, further=further, threads=threads, seed=seed, runs=bool(loaded), fast=fast
+    )
     cases = chosen.cases
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
     known = of_operators(model.graph.all_nodes())
@@ -131,6 +135,7 @@ def run_cases(
         placement={name: runner.placement() for name, runner in loaded.items()},
         precision={name: runner.precision() for name, runner in loaded.items()},
         environment=environment.current(threads),
+        fast=fast,
     )
 
 

@@ -25,7 +25,7 @@ def sites_table(report: FusionReport) -> Table:
     rows = (
         (
             s.id, s.status, _width(s.d_model), _width(s.d_ff), s.form,
-            ": ".join(part for part in (s.rule, s.reason) if part), s.name,
+            ": ".join(part for part in (s.rule, s.reason, s.evidence) if part), s.name,
         )
         for s in report.sites
     )  # fmt: skip

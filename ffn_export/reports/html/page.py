@@ -22,8 +22,9 @@ from ffn_export.reports.html import other_tables, parity_tables
 from ffn_export.reports.html.error_chart import error_charts, error_svg
 from ffn_export.reports.html.latency_chart import latency_svg
 from ffn_export.reports.html.site_drawing import drawing
-from ffn_export.reports.latency import copies_words, doubt_words, limit_words
+from ffn_export.reports.latency import copies_words, default_words, doubt_words, limit_words
 from ffn_export.reports.overview import legend, other_failures, verdict_sentence
+from ffn_export.reports.summary import speed_lines
 from ffn_export.reports.text_file import write_text
 from ffn_export.reports.tuning import chosen_words, same_words
 from ffn_export.tuning.result import TuningResult
@@ -74,6 +75,7 @@ def html_page(
     return _template().render(
         result=result,
         sentence=verdict_sentence(result),
+        speed=[] if latency is None else [line.words for line in speed_lines(latency)],
         legend=legend(result.tolerances),
         runtimes=parity_tables.runtimes_table(result),
         checks=parity_tables.checks_table(result),
@@ -95,7 +97,7 @@ def html_page(
         latency_of=latency,
         latency_notes=[]
         if latency is None
-        else [doubt_words(latency), copies_words(latency), limit_words(latency), stolen_words(latency)],
+        else [f(latency) for f in (doubt_words, default_words, copies_words, limit_words, stolen_words)],
         latency_chart=None if latency is None else _markup(latency_svg(latency, "latency") or ""),
         tuning=tuning,
         tuned=None if tuning is None else other_tables.tuning_table(tuning),

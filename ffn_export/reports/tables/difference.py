@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ffn_export.core.size_label import size_label
 from ffn_export.inspection.difference import STATUSES, Difference, Side, WeightPair
-from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
-from ffn_export.reports.tables.signature import opset_words, signature
+from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table, add_row, new_table
+from ffn_export.reports.tables.models import opset_words, signature
 
 _STYLES = {"equal": GOOD, "changed": BAD, "only in A": UNSURE, "only in B": UNSURE, "not compared": QUIET}
 

@@ -1,12 +1,19 @@
-"""Console table of a fusion, site by site."""
+"""Console tables of a fusion and of a quantisation."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ffn_export.fusion.report import KINDS, Check, CheckStatus, FusionReport, Site, SiteStatus
+from ffn_export.inspection.result import InspectedSite
+from ffn_export.quantization.result import QuantizationReport
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
+
+AnySite = TypeVar("AnySite", Site, InspectedSite)
 
 SITE_STYLES: dict[SiteStatus, str] = {
     "rewritten": GOOD, "already optimal": GOOD, "kept": QUIET, "refused": UNSURE, "rolled back": BAD,
@@ -14,25 +21,61 @@ SITE_STYLES: dict[SiteStatus, str] = {
 CHECK_STYLES: dict[CheckStatus, str] = {"passed": GOOD, "rolled back": BAD, "not checked": UNSURE}
 
 
-def fusion_table(report: FusionReport) -> RenderableType:
-    """Return a summary line, a row for each site with its form and rule or reason, and the check's line."""
+def fusion_table(report: FusionReport, *, verbose: bool = False) -> RenderableType:
+    """Return a summary line, the sites with their form and rule or reason, and the check's line.
+
+    Args:
+        report: The report.
+        verbose: Whether to list every site with its name and evidence. Otherwise sites that are alike share a row.
+    """
     summary = Text(_summary(report))
     if not report.sites:
         return Group(summary, Text(report.explain()), _check(report.check))
     numbers = ("d_model", "d_ff")
     table = new_table("site", "status", *numbers, "form", "rule or reason", "name", numbers=numbers)
-    for site in report.sites:
+    for group in grouped(report.sites, _alike, verbose=verbose):
+        site = group[0]
         add_row(
             table,
-            site.id,
+            group_label(group),
             Text(site.status, SITE_STYLES[site.status]),
             _width(site.d_model),
             _width(site.d_ff),
             site.form,
-            _why(site),
-            site.name,
+            why(site, verbose=verbose),
+            site_names(group, verbose=verbose),
         )
     return Group(summary, table, _check(report.check))
+
+
+def grouped(sites: Iterable[AnySite], alike: Callable[[AnySite], Hashable], *, verbose: bool) -> list[list[AnySite]]:
+    """Return the sites in groups that one row can show, in the order of their first; one by one if verbose."""
+    groups: dict[Hashable, list[AnySite]] = {}
+    for site in sites:
+        groups.setdefault(site.id if verbose else alike(site), []).append(site)
+    return list(groups.values())
+
+
+def group_label(group: Sequence[Site | InspectedSite]) -> str:
+    """Return ``residual_norm ×13``, or the identifier of a single site."""
+    return group[0].id if len(group) == 1 else f"{group[0].kind} ×{len(group)}"
+
+
+def site_names(group: Sequence[Site | InspectedSite], *, verbose: bool) -> str:
+    """Return the names of sites that need a look: refused or rolled back; of every site if verbose."""
+    first = group[0]
+    if not verbose and first.status not in ("refused", "rolled back"):
+        return ""
+    return first.name if len(group) == 1 else f"{first.name} and {len(group) - 1} more"
+
+
+def why(site: Site | InspectedSite, *, verbose: bool) -> str:
+    """Return the rules or the reason of a site, with the evidence if verbose."""
+    return ": ".join(filter(None, (site.rule, site.reason, site.evidence if verbose else None)))
+
+
+def _alike(site: Site) -> Hashable:
+    return site.kind, site.status, site.d_model, site.d_ff, site.form, site.rule, site.reason
 
 
 def _summary(report: FusionReport) -> str:
@@ -61,9 +104,25 @@ def _check(check: Check) -> Text:
     return line.append(f" ({'; '.join(details)})" if details else "")
 
 
-def _why(site: Site) -> str:
-    return ": ".join(part for part in (site.rule, site.reason) if part)
-
-
 def _width(size: int | None) -> str:
     return "" if size is None else str(size)
+
+
+def quantization_table(report: QuantizationReport) -> RenderableType:
+    """Return a summary line, a row for each matrix, a line for each product that was kept, and the warnings."""
+    mib = [size / 2**20 for size in (report.bytes_before, report.bytes_after)]
+    lines: list[RenderableType] = [
+        Text(
+            f"{report.bits} bits in blocks of {report.block}, accuracy level {report.accuracy_level}: "
+            f"{len(report.weights)} matrices, {mib[0]:,.1f} MiB -> {mib[1]:,.1f} MiB"
+        )
+    ]
+    numbers = ("d_in", "d_out", "rounding (relative L2)")
+    table = new_table("matrix", *numbers, "products", numbers=numbers)
+    for weight in report.weights:
+        d_in, d_out = map(str, weight.shape)
+        add_row(table, weight.name, d_in, d_out, f"{weight.relative_l2:.2e}", ", ".join(weight.nodes))
+    lines.append(table)
+    lines += [Text(f"kept {node}: {reason}", UNSURE) for node, reason in (report.kept or {}).items()]
+    lines += [Text(f"warning: {warning}", UNSURE) for warning in report.warnings]
+    return Group(*lines)

@@ -1,17 +1,28 @@
-"""Console tables of a verification: a row for each runtime and each other check."""
+"""Console tables of verifications and bisections."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from ffn_export.parity.bisection.result import Bisection, Part, Verdict
 from ffn_export.parity.judging.result import ParityResult
+from ffn_export.reports.bisection import further_rows, how, part_rows
 from ffn_export.reports.overview import STATUSES, check_rows, legend, runtime_rows
-from ffn_export.reports.tables.environment import environment_line
-from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
+from ffn_export.reports.summary import MARKS, Line, Mark
+from ffn_export.reports.tables.layout import (
+    BAD,
+    GOOD,
+    QUIET,
+    UNSURE,
+    Marked,
+    Table,
+    add_row,
+    environment_line,
+    new_table,
+)
 
 MOST_LINES = 10
 
@@ -70,3 +81,69 @@ def _lines(found: Sequence[str], style: str) -> Iterator[Text]:
         yield Text(line, style)
     if len(found) > MOST_LINES:
         yield Text(f"… and {len(found) - MOST_LINES} more", style)
+
+
+def summary_lines(lines: Sequence[Line]) -> RenderableType:
+    """Return the lines of a summary, each behind its mark; a long one is indented below it."""
+    styles: dict[Mark, str] = {"good": GOOD, "bad": BAD, "unsure": UNSURE, "plain": ""}
+    return Group(*(Marked(MARKS[line.mark], Text(line.words, styles[line.mark])) for line in lines))
+
+
+def parity_summary_table(results: Mapping[str, ParityResult | str]) -> Table:
+    """Return one row for each model.
+
+    Args:
+        results: Name of a model -> its verification, or the reason why it could not be verified.
+    """
+    numbers = ("cases", "worst error\n(ulp)")
+    table = new_table("model", "verdict", *numbers, "judged by", "first failure or warning", numbers=numbers)
+    for name, result in results.items():
+        if isinstance(result, str):
+            add_row(table, name, Text("FAILED", BAD), "0", "", "", result)
+            continue
+        verdict = _verdict(result)
+        judged = [case for case in result.cases if case.skipped is None]
+        worst = max((output.actual.ulps for case in judged for output in case.outputs), default=None)
+        error = "" if worst is None else f"{worst:,.2f}"
+        found = next(iter((*result.failures, *filter(None, [result.allowance]), *result.warnings)), "")
+        add_row(table, name, verdict, str(len(judged)), error, ", ".join(result.judged), found)
+    return table
+
+
+def _verdict(result: ParityResult) -> Text:
+    if not result.passed:
+        return Text("FAILED", BAD)
+    return Text("warned", UNSURE) if result.warnings else Text("passed", GOOD)
+
+
+_GUILTY: dict[Verdict, str] = {
+    "node": BAD, "session": BAD, "initializer": BAD, "accumulated": UNSURE, "outside": UNSURE, "nothing": GOOD,
+}  # fmt: skip
+
+
+def bisection_table(bisection: Bisection) -> RenderableType:
+    """Return the verdict in one line, the part named for it, and other parts over their budget."""
+    lines: list[RenderableType] = [
+        Text.assemble("bisection: ", Text(bisection.reason, _GUILTY[bisection.verdict])),
+    ]
+    if bisection.part is not None:
+        lines.append(_part(bisection.part))
+    if bisection.further:
+        lines += [Text(), _further(bisection.further)]
+    if bisection.reduced_nodes is not None:
+        lines.append(Text(f"the smallest part that fails has {bisection.reduced_nodes} nodes"))
+    return Group(*lines, Text(how(bisection), QUIET))
+
+
+def _part(part: Part) -> Table:
+    table = new_table("guilty", "")
+    for what, words in part_rows(part):
+        add_row(table, what, words)
+    return table
+
+
+def _further(parts: Sequence[Part]) -> Table:
+    table = new_table("also wrong alone", "operator", "PyTorch module", "own error")
+    for row in further_rows(parts):
+        add_row(table, *row)
+    return table

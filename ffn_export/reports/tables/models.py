@@ -1,0 +1,170 @@
+"""Console tables of presets, exports and inspections, and of the findings of `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ffn_export.inspection.result import InspectedSite, Inspection
+from ffn_export.reports.tables.fusion import SITE_STYLES, group_label, grouped, site_names, why
+from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table, add_row, new_table
+
+
+def export_table(
+    name: str,
+    *,
+    source: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    opset: int,
+    weights_bytes: int,
+    nodes: int | None = None,
+    target: str | None = None,
+    path: str | None = None,
+) -> Table:
+    """Return one row for each property.
+
+    Args:
+        name: Name of the model.
+        source: SPEC of the model.
+        inputs: Inputs as specs: ``x:float32[batch,seq,512]``.
+        outputs: Outputs as specs.
+        opset: Version of the default operator set.
+        weights_bytes: Size of all initializers.
+        nodes: Number of nodes.
+        target: Target of the fused graph.
+        path: Path of the written file.
+    """
+    table = new_table("property", "value")
+    add_row(table, "name", name)
+    add_row(table, "source", source)
+    for spec in inputs:
+        add_row(table, "input", spec)
+    for spec in outputs:
+        add_row(table, "output", spec)
+    add_row(table, "opset", str(opset))
+    if nodes is not None:
+        add_row(table, "nodes", str(nodes))
+    add_row(table, "weights", f"{weights_bytes / 1e6:,.2f} MB ({weights_bytes:,} bytes)")
+    if target is not None:
+        add_row(table, "target", target)
+    if path is not None:
+        add_row(table, "file", path)
+    return table
+
+
+_BYTES = "size\n(bytes)"
+
+
+def inspection_table(inspection: Inspection, *, verbose: bool = False) -> RenderableType:
+    """Return tables of properties, operators, sizes of weights, and sites before and after fusing.
+
+    Args:
+        inspection: The inspection.
+        verbose: Whether to list every site with its name and evidence. Otherwise sites that are alike share a row.
+    """
+    return Group(
+        _properties(inspection),
+        *(Text(note, UNSURE) for note in inspection.notes),
+        Text(),
+        _operators(inspection),
+        Text(),
+        *((_parts(inspection), Text(), _largest(inspection), Text()) if inspection.parts else ()),
+        *_sites(inspection, verbose=verbose),
+    )
+
+
+def _properties(inspection: Inspection) -> Table:
+    table = new_table("property", "value")
+    add_row(table, "model", inspection.model)
+    for what, tensors in (("input", inspection.inputs), ("output", inspection.outputs)):
+        for tensor in tensors:
+            add_row(table, what, signature(tensor))
+    add_row(table, "opset", opset_words(inspection.opset_imports))
+    add_row(table, "producer", f"{inspection.producer or 'unnamed'}, ONNX format {inspection.ir_version}")
+    add_row(table, "nodes", str(sum(inspection.operators.values())))
+    add_row(table, "weights", f"{inspection.weights_bytes / 1e6:,.2f} MB ({inspection.weights_bytes:,} bytes)")
+    add_row(table, "outside the standard", ", ".join(inspection.outside_standard) or "none")
+    return table
+
+
+def _operators(inspection: Inspection) -> Table:
+    table = new_table("operator", "nodes", numbers=("nodes",))
+    for operator, count in inspection.operators.items():
+        add_row(table, operator, str(count))
+    return table
+
+
+def _parts(inspection: Inspection) -> Table:
+    table = new_table("part", "initializers", _BYTES, "share\n(%)", numbers=("initializers", _BYTES, "share\n(%)"))
+    total = inspection.weights_bytes or 1
+    for part in inspection.parts:
+        share = f"{100 * part.bytes / total:.1f}"
+        add_row(table, part.name, str(part.initializers), f"{part.bytes:,}", share)
+    return table
+
+
+def _largest(inspection: Inspection) -> Table:
+    table = new_table("largest initializers", "type", _BYTES, "part", numbers=(_BYTES,))
+    for weight in inspection.largest:
+        kind = f"{weight.dtype}[{','.join(map(str, weight.shape))}]"
+        add_row(table, weight.name, kind, f"{weight.bytes:,}", weight.part)
+    return table
+
+
+def _sites(inspection: Inspection, *, verbose: bool) -> tuple[RenderableType, ...]:
+    if not inspection.sites:
+        return (Text("no feed-forward, norm or residual + norm was found"),)
+    before, after = (inspection.nodes.get(when, "?") for when in ("before", "after"))
+    headline = Text(f"fused for {inspection.target} it would have {after} nodes instead of {before}")
+    table = new_table("site", "status", "form now", "form after", "rule or reason", _BYTES, "name", numbers=(_BYTES,))
+    for group in grouped(inspection.sites, _alike, verbose=verbose):
+        site = group[0]
+        add_row(
+            table,
+            group_label(group),
+            Text(site.status, SITE_STYLES[site.status]),
+            site.form_now or "",
+            "same" if site.form_after == site.form_now else site.form_after,
+            why(site, verbose=verbose),
+            f"{sum(each.bytes for each in group):,}",
+            site_names(group, verbose=verbose),
+        )
+    return headline, table
+
+
+def _alike(site: InspectedSite) -> Hashable:
+    return site.kind, site.status, site.form_now, site.form_after, site.rule, site.reason
+
+
+_VERDICTS = {"ok": GOOD, "note": QUIET, "problem": BAD}
+
+
+def presets_table(rows: Iterable[Sequence[str]]) -> Table:
+    """Return one row for each preset: name, inputs, summary, source."""
+    table = new_table("preset", "inputs", "what it is", "source")
+    for row in rows:
+        add_row(table, *row)
+    return table
+
+
+def findings_table(rows: Iterable[tuple[str, str, str]]) -> Table:
+    """Return one row for each finding: subject, verdict (``ok``, ``note``, ``problem``), detail."""
+    table = new_table("what", "verdict", "detail")
+    for subject, verdict, detail in rows:
+        add_row(table, subject, Text(verdict, style=_VERDICTS[verdict]), detail)
+    return table
+
+
+def signature(tensor: Mapping[str, Any]) -> str:
+    """Return ``x:float32[batch,seq,768]`` for a name, dtype and shape; ``[...]`` if the rank is unknown."""
+    dims = "..." if tensor["shape"] is None else ",".join(map(str, tensor["shape"]))
+    return f"{tensor['name']}:{tensor['dtype']}[{dims}]"
+
+
+def opset_words(imports: Mapping[str, int]) -> str:
+    """Return ``20, com.microsoft 1``: the default domain first, without its empty name."""
+    return ", ".join(f"{domain} {version}".strip() for domain, version in sorted(imports.items()))
