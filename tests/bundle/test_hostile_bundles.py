@@ -22,7 +22,7 @@ from ffn_export.cli.main import run
 from ffn_export.errors import FfnExportError, IntegrityError, UsageError
 from tests.exporter.helpers import refusal
 
-Change = Callable[[Path], None]
+Change = Callable[[Path], object]
 
 
 @pytest.fixture(scope="module")

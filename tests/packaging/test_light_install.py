@@ -81,9 +81,9 @@ def test_it_refuses_what_is_refused_here(light: Call, built: Path, tmp_path: Pat
         "outside-listed": model_that_names("../secret", "../secret"),
         "absolute": model_that_names("/etc/hostname"),
         "no-model": model_of(b"no model"),
-        "another-model": lambda directory: (directory / "model.onnx").write_bytes(b"") and None,
-        "wrong-type": lambda directory: (directory / "manifest.json").write_text("[]") and None,
-        "too-large": lambda directory: (directory / "manifest.json").write_bytes(b" " * 2**25) and None,
+        "another-model": lambda directory: (directory / "model.onnx").write_bytes(b""),
+        "wrong-type": lambda directory: (directory / "manifest.json").write_text("[]"),
+        "too-large": lambda directory: (directory / "manifest.json").write_bytes(b" " * 2**25),
     }
     (tmp_path / "secret").write_bytes(b"secret" * 9)
     directories = [Path(shutil.copytree(built, tmp_path / name)) for name in changes]
