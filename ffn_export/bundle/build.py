@@ -14,6 +14,7 @@ from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.core import onnx_file, vectors
 from ffn_export.core.drawing import draw_all
+from ffn_export.core.shown import Shown
 from ffn_export.core.steps import Steps
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Progress, silent
@@ -49,7 +50,7 @@ from ffn_export.tuning.search import search
 
 
 @dataclass(frozen=True)
-class Build:
+class Build(Shown):
     """Result of a build.
 
     Attributes:

@@ -3,7 +3,8 @@
 1. Names are those of the parameters of ``forward``.
 2. One trace leaves all axes open. ``torch.export`` says which of them the module fixes, and which it ties together. An
    axis of size 1 may be there to be broadcast, so if the trace fails such axes are fixed, first all but the batch.
-3. Guards on sizes, such as the length of a table of positions, become bounds.
+3. An open axis of size 1 is traced again with another size.
+4. Guards on sizes, such as the length of a table of positions, become bounds.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ def find_inputs(module: torch.nn.Module, examples: Examples) -> tuple[TensorSpec
     Raises:
         UsageError: If an example is no tensor, is empty, or has no parameter of ``forward``.
     """
-    arrays = {name: as_array(example) for name, example in _named(module, examples).items()}
+    return _find(module, {name: as_array(example) for name, example in _named(module, examples).items()})
+
+
+def _find(module: torch.nn.Module, arrays: Mapping[str, Array]) -> tuple[TensorSpec, ...]:
     specs = tuple(TensorSpec(name, array.dtype.name, array.shape) for name, array in arrays.items())
     source = with_samples(from_module(module, specs), arrays)
     with evaluation_mode(module), quiet(), torch.no_grad():
@@ -61,6 +65,9 @@ def find_inputs(module: torch.nn.Module, examples: Examples) -> tuple[TensorSpec
             return source.inputs  # with every size fixed: the export then says what is wrong
         shapes = {spec.name: value.shape for spec, value in zip(source.inputs, user_inputs(program), strict=True)}
         open_axes = _with_axes(source.inputs, shapes)
+        larger = _without_ones(open_axes, arrays)
+        if larger is not None:
+            return _find(module, larger)
         return tuple(_as_mask(spec, arrays[spec.name]) for spec in _bounded(replace(source, inputs=open_axes), program))
 
 
@@ -108,6 +115,16 @@ def _traced(source: Source) -> torch.export.ExportedProgram | None:
         except ExportError:
             continue
     return None
+
+
+def _without_ones(specs: Iterable[TensorSpec], arrays: Mapping[str, Array]) -> dict[str, Array] | None:
+    """Return the examples with open axes of size 1 doubled, as a size of 1 hides conditions; None if none is open."""
+    larger = dict(arrays)
+    for spec in specs:
+        for axis in spec.symbolic:
+            if arrays[spec.name].shape[axis] == 1:
+                larger[spec.name] = larger[spec.name].repeat(2, axis)
+    return None if all(larger[name] is array for name, array in arrays.items()) else larger
 
 
 def _with_axes(specs: Iterable[TensorSpec], shapes: Mapping[str, Sequence[Any]]) -> tuple[TensorSpec, ...]:

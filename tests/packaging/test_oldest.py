@@ -23,7 +23,7 @@ MODULES: Mapping[str, nn.Module] = {
 
 
 @pytest.mark.parametrize("name", MODULES)
-@pytest.mark.parametrize("opset", [18, 23])
+@pytest.mark.parametrize("opset", [18, 20])
 def test_it_is_exported_fused_and_verified(name: str, opset: int) -> None:
     module = MODULES[name].eval()
     model = fx.export(module, INPUTS, opset=opset)
@@ -53,6 +53,5 @@ def test_the_commands(tmp_path: Path) -> None:
         ["verify", fused, "--against", "d2l-ffn", "--runtime", "ort-cpu", "--html", page, "--junit", junit],
         ["bench", fused, "--against", "d2l-ffn", "--tokens", "4"],
         ["diff", model, fused],
-        ["doctor"],
     ):
         assert run(words) == 0, words
