@@ -20,7 +20,7 @@ demo: $(VENV)/.installed ## Build the bundle of the preset bert-ffn
 
 # Coverage is that of the quick tests: the slow ones are not traced.
 test: lint ## Lint, then all tests but the exhaustive ones, with coverage
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not exhaustive" --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not exhaustive and not oldest" --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 # What `make test` runs a part of: all graphs at the edges of what rules take, every fault in every module, more seeds.
 exhaustive: $(VENV)/.installed ## The rest of the large families of which `make test` runs a part
@@ -43,7 +43,7 @@ nightly: exhaustive ## `make exhaustive`, then new random graphs and damaged fil
 	FUZZ_FIRST=$$(date +%s) FUZZ_FILES=20000 $(BIN)/python -m pytest -n $(WORKERS) tests/fuzz/test_fuzz.py
 
 quick: lint ## The edit loop: lint, then the tests that are not slow, without coverage
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not exhaustive"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not exhaustive and not oldest"
 
 docs: $(VENV)/.installed ## Build the documentation site into site/; a broken link fails
 	$(BIN)/mkdocs build
