@@ -20,6 +20,7 @@ from ffn_export.parity.judging.result import ParityResult
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.reports import tables
 from ffn_export.reports.console import as_lines
+from ffn_export.reports.summary import MARKS, summary
 from ffn_export.tuning.result import TuningResult
 
 _TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
@@ -45,19 +46,21 @@ def as_html(result: Shown) -> str:
 
 
 def _parts(result: Any) -> Iterator[RenderableType]:
-    """Yield what is shown of a result: its table, or the parts of the results that it consists of."""
-    if isinstance(result, LatencyResult) and not result.measurements:
-        return
+    """Yield the table of a result; of one that consists of several, what they are worth in a few lines."""
     if type(result) in _TABLES:
         yield _TABLES[type(result)](result)
         return
-    for field in fields(result):
-        value = getattr(result, field.name)
-        if isinstance(value, Shown):
-            yield from _parts(value)
-    failures = getattr(result, "failures", ())
-    passed = getattr(result, "passed", not failures)
-    yield Text("\n".join(["passed" if passed else "FAILED", *failures]))
-    directory = getattr(result, "directory", None)
-    if directory is not None and passed:
-        yield Text(str(directory))
+    held = [getattr(result, field.name) for field in fields(result)]
+    fusion, parity, latency = (
+        next((each for each in held if isinstance(each, kind)), None)
+        for kind in (FusionReport, ParityResult, LatencyResult)
+    )
+    for line in summary(fusion, parity, latency):
+        yield Text(f"{MARKS[line.mark]} {line.words}")
+    for each in held:
+        if isinstance(each, QuantizationReport | TuningResult):
+            yield from _parts(each)
+    for failure in getattr(result, "failures", ()):
+        yield Text(f"{MARKS['bad']} {failure}")
+    if result.passed and hasattr(result, "directory"):
+        yield Text(str(result.directory))

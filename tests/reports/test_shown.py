@@ -13,10 +13,10 @@ def test_results_print_and_show(tmp_path: Path) -> None:
     built = fx.build("d2l-ffn", directory=tmp_path, bench_budget=0)
     assert "parity of model.onnx against d2l-ffn: passed" in str(built.parity)
     assert "feed_forward:0" in str(built.fusion)
-    for part in (str(built.parity), str(built.fusion), str(built.directory)):
-        assert part in str(built)
+    assert "same function" in str(built)
+    assert str(built).endswith(str(built.directory))
     assert max(map(len, str(built).splitlines())) <= 100
-    page = built._repr_html_()
+    page = built.fusion._repr_html_()
     assert page.startswith("<pre")
     assert "nodes 5 -&gt; 5" in page
 
