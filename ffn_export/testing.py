@@ -15,7 +15,7 @@ from ffn_export.errors import UsageError
 
 if TYPE_CHECKING:
     from ffn_export.core.source_options import SourceOptions
-    from ffn_export.core.tensor_spec import InputSpecs
+    from ffn_export.exporter.examples import Inputs
     from ffn_export.parity.judging.result import ParityResult
     from ffn_export.parity.judging.tolerances import Tolerances
     from ffn_export.verbs.open_model import Model
@@ -28,7 +28,7 @@ def assert_parity(
     reference: Subject | Path | None,
     model: Model,
     *,
-    inputs: InputSpecs | None = None,
+    inputs: Inputs | None = None,
     samples: Mapping[str, Any] | None = None,
     runtimes: Sequence[str] | None = None,
     tolerances: Tolerances | None = None,
@@ -134,7 +134,7 @@ def replay_command(result: ParityResult, reference: Subject | Path | None, model
     for name in ("atol", "rtol", "seed", "input_seed", "task", "threads"):
         if options.get(name) is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
-    words += ["--dtype", options["dtype"]] if options.get("dtype", "float32") != "float32" else []
+    words += ["--dtype", options["dtype"]] if options.get("dtype") else []
     words += ["--keep-io"] if options.get("keep_io") else []
     words += ["--trust"] if options.get("trust") else []
     saved = next((case.saved for case in result.cases if case.saved is not None), None)

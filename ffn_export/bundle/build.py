@@ -8,16 +8,18 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ffn_export import __version__
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.core import onnx_file, vectors
 from ffn_export.core.drawing import draw_all
+from ffn_export.core.shown import Shown
 from ffn_export.core.steps import Steps
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
-from ffn_export.exporter.export import export_source
+from ffn_export.exporter.export import PRODUCER, export_source
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.decisions import default_forms, for_few_bits
 from ffn_export.fusion.pipeline import fusion_failures
@@ -48,7 +50,7 @@ from ffn_export.tuning.search import search
 
 
 @dataclass(frozen=True)
-class Build:
+class Build(Shown):
     """Result of a build.
 
     Attributes:
@@ -148,7 +150,8 @@ def _build_in(
     steps = Steps(["export", *tried, "fuse", "verify", *([] if options.fast else ["time"]), "write"], progress)
     progress = steps.start("export")
     if exported is None:
-        progress(f"exporting {source.spec} to opset {options.opset}")
+        inputs = " ".join(f"{spec.name}:{spec}" for spec in source.inputs)
+        progress(f"exporting {source.spec} to opset {options.opset}, inputs {inputs}")
         exported = export_source(source, options.opset)
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     reference = reference or TorchReference(source, threads)
@@ -222,6 +225,7 @@ def _build_in(
         files=integrity.hash_files(stage),
         quantization=None if quantized is None else describe.summarise_quantization(quantized),
         tuning=None if tuning is None else describe.summarise_tuning(tuning),
+        producer={"name": PRODUCER, "version": __version__},
     )
     manifest.write(stage)
     return Build(destination, fusion, parity, latency, quantized, tuning, manifest)

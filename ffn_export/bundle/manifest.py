@@ -46,6 +46,7 @@ class Manifest:
         quantization: Bits, block, accuracy level and number of matrices; None without quantisation.
         tuning: Forms, tokens and reason; None without tuning.
         provider_options: Provider options of the verification and the timing.
+        producer: Name and version of the program that wrote it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Manifest:
     quantization: Mapping[str, Any] | None = None
     tuning: Mapping[str, Any] | None = None
     provider_options: Mapping[str, str] = field(default_factory=dict)
+    producer: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

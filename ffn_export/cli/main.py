@@ -18,7 +18,7 @@ from ffn_export.cli import supervised
 from ffn_export.cli.help import Context
 from ffn_export.cli.state import State
 from ffn_export.core.strict import expose
-from ffn_export.errors import FfnExportError, did_you_mean, needing
+from ffn_export.errors import FfnExportError, did_you_mean, for_the_shell, needing
 from ffn_export.reports.streams import guard_libraries, say, say_traceback
 
 # Command -> module that defines it, in the order of the help.
@@ -113,7 +113,7 @@ def run(arguments: list[str], *, is_supervised: bool = False) -> int:
     """Run the command line and return its exit status."""
     state = State(supervised=is_supervised, arguments=tuple(arguments))
     try:
-        with needing(" ".join(["ffn-export", *arguments[:1]])):
+        with for_the_shell(), needing(" ".join(["ffn-export", *arguments[:1]])):
             status = commands.main(arguments, prog_name="ffn-export", standalone_mode=False, obj=state)
     except click.exceptions.NoArgsIsHelpError as error:
         for line in error.format_message().splitlines():

@@ -53,7 +53,7 @@ def common(command: Command) -> Command:
 
 _SOURCE_OPTIONS: tuple[Callable[[Command], Command], ...] = (
     click.option(
-        "--dtype", default="float32", show_default=True, metavar="float32|float16|bfloat16|mixed",
+        "--dtype", metavar="float32|float16|bfloat16|mixed",
         help="Precision; mixed computes matrix products in float16 and the rest in float32.",
     ),
     click.option("--keep-io", is_flag=True, help="Keep the graph's inputs and outputs in float32."),

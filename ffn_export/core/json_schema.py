@@ -55,7 +55,7 @@ def _problems(data: Any, schema: Schema, root: Schema) -> Problems:
             problem = _OF_A_VALUE[keyword](data, wanted)
             if problem is not None:
                 yield (), problem
-        elif keyword in ("properties", "additionalProperties", "items"):
+        elif keyword in ("properties", "propertyNames", "additionalProperties", "items"):
             for name, value, inner in _parts(data, keyword, wanted, schema):
                 yield from (((name, *path), words) for path, words in _problems(value, inner, root))
         elif keyword not in _WITHOUT_MEANING:
@@ -71,6 +71,8 @@ def _parts(data: Any, keyword: str, wanted: Any, schema: Schema) -> Iterator[tup
         for name, value in data.items():
             if keyword == "properties" and name in named:
                 yield name, value, named[name]
+            elif keyword == "propertyNames":
+                yield name, name, wanted
             elif keyword == "additionalProperties" and name not in named:
                 yield name, value, _NOTHING if wanted is False else wanted
 

@@ -93,13 +93,27 @@ def _runs(source: Source, sizes: Mapping[str, int]) -> bool:
 
 
 def _trace(source: Source) -> torch.export.ExportedProgram:
-    args, kwargs = source.arguments(source.traced_sizes())
     # Dim.DYNAMIC hints instead of named Dim objects, which turn harmless layout guards (`seq != 1`) into errors.
     hints = {
         name: torch.export.Dim.DYNAMIC(min=dim.minimum, max=dim.maximum)
         for name, dim in merge_dims(source.inputs).items()
     }
-    axes = {spec.name: {axis: hints[dim.name] for axis, dim in spec.symbolic.items()} for spec in source.inputs}
+    return trace(
+        source, {spec.name: {axis: hints[dim.name] for axis, dim in spec.symbolic.items()} for spec in source.inputs}
+    )
+
+
+def trace(source: Source, axes: Mapping[str, Mapping[int, Any]]) -> torch.export.ExportedProgram:
+    """Trace a source.
+
+    Args:
+        source: The source.
+        axes: Input name -> axis -> hint of torch.export for its size.
+
+    Raises:
+        ExportError: If the module cannot be traced with these axes.
+    """
+    args, kwargs = source.arguments(source.traced_sizes())
     try:
         # backed_size_oblivious: branches on `size == 0` or `size == 1` add no guards.
         oblivious = torch.fx.experimental._config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
@@ -117,7 +131,7 @@ def _explained(error: Exception, source: Source) -> ExportError:
     text = str(error)
     fixed = re.search(r"marked L(\[.*?\])\.size\(\)\[(\d+)\] as dynamic but .* constant \((\d+)\)", text)
     if fixed:
-        axis, size = int(fixed[2]), fixed[3]
+        axis, size = int(fixed[2]), int(fixed[3])
         spec: Any = source.specs_by_parameter()
         for name, index in re.findall(r"\['(.*?)'\]|\[(\d+)\]", fixed[1]):
             spec = spec[name or int(index)]

@@ -88,14 +88,26 @@ def check_ranges(program: torch.export.ExportedProgram, specs: Sequence[TensorSp
 
 
 class TracedSizeError(ExportError):
-    """The trace assumed something about a size that does not hold for all requested sizes."""
+    """The trace assumed something about a size that does not hold for all requested sizes.
+
+    Attributes:
+        axis: The axis, if the assumption is about one.
+        takes: The size, or the bounds, that the assumption allows.
+    """
+
+    def __init__(self, message: str, axis: str | None = None, takes: int | Dim | None = None) -> None:
+        super().__init__(message)
+        self.axis = axis
+        self.takes = takes
 
 
 def specialised(axis: str, input_name: str, size: int | str) -> TracedSizeError:
     """Return the error for a symbolic axis that the module specialises to one size."""
     return TracedSizeError(
         f"axis {axis!r} of input {input_name!r} is specialised to {size} by the module: write {size} instead of the "
-        "name in --input, or take the size from the input in forward"
+        "name in --input, or take the size from the input in forward",
+        axis,
+        size if isinstance(size, int) else None,
     )
 
 
@@ -103,7 +115,9 @@ def out_of_bounds(dim: Dim) -> TracedSizeError:
     """Return the error for an axis that the module bounds more narrowly than requested."""
     return TracedSizeError(
         f"the module, as torch.export traced it, bounds axis {dim.name!r}: write {dim} for it in --input, "
-        "or take branches on the size out of forward"
+        "or take branches on the size out of forward",
+        dim.name,
+        dim,
     )
 
 

@@ -6,7 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 import onnx_ir as ir
+import torch
 
+from ffn_export import __version__
 from ffn_export.core.garbage import collected_seldom
 from ffn_export.core.onnx_file import strip_machine_metadata
 from ffn_export.errors import ExportError
@@ -18,6 +20,7 @@ from ffn_export.exporter.source import Source
 
 # A chunk of an axis that has size 1 at the small sizes of the first trace is longer at this size.
 _LARGER = 41
+PRODUCER = "ffn-export"
 
 
 @collected_seldom()
@@ -40,12 +43,20 @@ def export_source(source: Source, opset: int = DEFAULT_OPSET) -> ir.Model:
         raise ExportError(str(error)) from error
 
 
+def _say_what_made_it(model: ir.Model, source: Source) -> None:
+    """Write what viewers of models show; the same source and versions give the same text."""
+    inputs = " ".join(f"{spec.name}:{spec}" for spec in source.inputs)
+    model.producer_name, model.producer_version = PRODUCER, __version__
+    model.doc_string = f"{source.name}, exported from PyTorch {torch.__version__}. Inputs: {inputs}"
+
+
 def _exported(source: Source, opset: int) -> ir.Model:
     program, model = capture(source, opset)
     weight_layout.fold(model)
     shared_weights.merge(model)
     strip_machine_metadata(model)
     model.graph.name = source.name
+    _say_what_made_it(model, source)
     check_export(model, source.inputs, program, opset)
     check_sizes(program, source)
     return model

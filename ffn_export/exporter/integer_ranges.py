@@ -48,14 +48,15 @@ def with_ranges(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: Ca
     def bound(spec: TensorSpec) -> TensorSpec:
         if spec not in open_specs:
             return spec
-        rows = watch.rows.get(spec.name) or (2 if _is_mask(spec) else smallest or _taken(module, specs, call, spec))
+        rows = watch.rows.get(spec.name) or (2 if is_mask(spec) else smallest or _taken(module, specs, call, spec))
         largest = 1 if spec.dtype == "bool" else torch.iinfo(getattr(torch, spec.dtype)).max
         return replace(spec, value_range=(0, min(max(rows - 1, 0), largest)))
 
     return tuple(map(bound, specs))
 
 
-def _is_mask(spec: TensorSpec) -> bool:
+def is_mask(spec: TensorSpec) -> bool:
+    """Whether the dtype or the name of an input is that of a mask."""
     return spec.dtype == "bool" or any(word in spec.name.lower() for word in _OF_MASKS)
 
 

@@ -26,6 +26,14 @@ HALVES: Mapping[str, torch.dtype] = {"float16": torch.float16, "bfloat16": torch
 PRECISIONS = ("float32", *HALVES, "mixed")
 
 
+def own_dtype(source: Source) -> str:
+    """Return the precision of a module as it was given: that of all its parameters, as after ``module.half()``."""
+    if source.kind not in ("module", "factory"):
+        return "float32"
+    dtypes = {each.dtype for each in source.module.parameters() if each.is_floating_point()}
+    return next((name for name, half in HALVES.items() if dtypes == {half}), "float32")
+
+
 def convert(source: Source, dtype: str, *, keep_io: bool = False) -> Source:
     """Return the source in another precision, on a copy of its module.
 

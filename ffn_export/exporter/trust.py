@@ -37,11 +37,11 @@ def check(spec: str, *, trust: bool, named_by: str | None = None) -> None:
         if not trust:
             raise UsageError(
                 f"{named_by} names {spec!r} as its source, and nothing that a file names is imported: add --trust "
-                "(trust=True in Python) if you trust it"
+                "if you trust it"
             )
         _log.warning("trusting %s: importing %s", visible(named_by), visible(spec))
     elif spec.endswith(EXPORTED_PROGRAM) and not trust:
         raise UsageError(
-            f"{spec} can run code when it is opened, as every {EXPORTED_PROGRAM} file can: add --trust (trust=True in "
-            "Python) if you trust where it comes from"
+            f"{spec} can run code when it is opened, as every {EXPORTED_PROGRAM} file can: add --trust if "
+            "you trust where it comes from"
         )

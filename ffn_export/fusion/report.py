@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
 from ffn_export.core.plain_data import PlainData
+from ffn_export.core.shown import Shown
 from ffn_export.errors import UsageError
 
 SiteKind = Literal["feed_forward", "norm", "residual_norm"]
@@ -90,7 +91,7 @@ NOT_ASKED_FOR = Check(reason="it was not asked for")
 
 
 @dataclass(frozen=True)
-class FusionReport(PlainData):
+class FusionReport(PlainData, Shown):
     """All sites of a model, the rules that were applied, and the node counts.
 
     Attributes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ffn_export.core.plain_data import PlainData
+from ffn_export.core.shown import Shown
 
 WeightStatus = Literal["equal", "changed", "only in A", "only in B", "not compared"]
 STATUSES: tuple[WeightStatus, ...] = ("equal", "changed", "only in A", "only in B", "not compared")
@@ -71,7 +72,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Difference(PlainData):
+class Difference(PlainData, Shown):
     """A comparison of two models.
 
     Attributes:

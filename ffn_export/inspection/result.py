@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ffn_export.core.plain_data import PlainData
+from ffn_export.core.shown import Shown
 from ffn_export.fusion.report import SiteKind, SiteStatus
 
 
@@ -68,7 +69,7 @@ class InspectedSite:
 
 
 @dataclass(frozen=True)
-class Inspection(PlainData):
+class Inspection(PlainData, Shown):
     """Everything that an inspection reads from a model.
 
     Attributes:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar
 
 from ffn_export.core.plain_data import PlainData
+from ffn_export.core.shown import Shown
 from ffn_export.core.size_label import size_label
 from ffn_export.latency.host import STOLEN
 from ffn_export.runtimes.environment import Environment
@@ -208,7 +209,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class LatencyResult(PlainData):
+class LatencyResult(PlainData, Shown):
     """A whole latency measurement.
 
     Attributes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ffn_export.core.plain_data import PlainData
+from ffn_export.core.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class QuantizedWeight:
 
 
 @dataclass(frozen=True)
-class QuantizationReport(PlainData):
+class QuantizationReport(PlainData, Shown):
     """Result for each matrix product that was to be quantised.
 
     Attributes:

@@ -10,7 +10,7 @@ import torch
 
 from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.types import Array
-from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.errors import RuntimeUnavailableError, to_caller
 from ffn_export.exporter.outputs import output_names, tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
@@ -20,7 +20,7 @@ from ffn_export.runtimes.precision import described
 
 def no_source(artifact: Artifact) -> str | None:
     """Return why there is no module to run, or None: a model alone has none."""
-    return "there is no PyTorch module to run: name one with --against" if artifact.source is None else None
+    return to_caller("there is no PyTorch module to run: name one with --against") if artifact.source is None else None
 
 
 class TorchEager:

@@ -8,6 +8,7 @@ from statistics import geometric_mean
 from typing import Literal
 
 from ffn_export.core.plain_data import PlainData
+from ffn_export.core.shown import Shown
 from ffn_export.latency.result import FEW_TOKENS, Ratio
 from ffn_export.runtimes.environment import Environment
 from ffn_export.tuning.choice import Choice
@@ -68,7 +69,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class TuningResult(PlainData):
+class TuningResult(PlainData, Shown):
     """The trials of a tuning and its choice.
 
     Attributes:

@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from ffn_export.core import onnx_file
 from ffn_export.core.source_options import SourceOptions
-from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import FfnExportError
 from ffn_export.exporter.capture import DEFAULT_OPSET
+from ffn_export.exporter.examples import Inputs
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
 from ffn_export.latency.measure import measure
@@ -31,7 +31,7 @@ def bench(
     model: Model,
     against: Subject | None = None,
     *,
-    inputs: InputSpecs | None = None,
+    inputs: Inputs | None = None,
     sizes: Sequence[Mapping[str, int]] | None = None,
     tokens: Sequence[int] | None = None,
     runtimes: Sequence[str] | None = None,

@@ -9,8 +9,8 @@ from typing import Any, Unpack
 from ffn_export.bundle import reduced
 from ffn_export.core import onnx_file
 from ffn_export.core.source_options import SourceOptions
-from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.core.types import Progress, silent
+from ffn_export.exporter.examples import Inputs
 from ffn_export.parity.bisection.failing_cases import to_try
 from ffn_export.parity.bisection.reference_model import reference_model
 from ffn_export.parity.bisection.result import Bisection
@@ -30,7 +30,7 @@ def bisect(
     model: Model,
     against: Subject | Path | None = None,
     *,
-    inputs: InputSpecs | None = None,
+    inputs: Inputs | None = None,
     samples: Mapping[str, Any] | None = None,
     runtime: str | None = None,
     tolerances: Tolerances | None = None,

@@ -10,9 +10,9 @@ from ffn_export.bundle.build import Build, build_bundle
 from ffn_export.bundle.build_options import BuildOptions, GivenBuildOptions
 from ffn_export.bundle.publish import place
 from ffn_export.core.source_options import SourceOptions
-from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import GateError
+from ffn_export.exporter.examples import Inputs
 from ffn_export.verbs.source_spec import SourceSpec, Subject, evaluating
 
 
@@ -22,7 +22,7 @@ class _Given(SourceOptions, GivenBuildOptions, total=False):
 
 def build(
     module: Subject,
-    inputs: InputSpecs | None = None,
+    inputs: Inputs | None = None,
     *,
     samples: Mapping[str, Any] | None = None,
     directory: Path | str = "exported",

@@ -53,7 +53,7 @@ def reference_of(file: OpenModel, asked: SourceSpec, threads: int) -> Reference:
         return TorchReference(source, threads)
     if file.directory is None or file.manifest is None:
         raise UsageError(
-            "name what to verify against: --against a preset, package.module:factory, hf:DIR or other.onnx"
+            "name what to verify against with --against: a preset, package.module:factory, hf:DIR or other.onnx"
         )
     expected = vectors.read(file.directory)
     return VectorReference(f"{file.directory.name}'s test vectors", file.manifest.inputs, *expected, why_alone=why)

@@ -8,15 +8,15 @@ from typing import Any, Unpack
 import onnx_ir as ir
 
 from ffn_export.core.source_options import SourceOptions
-from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.exporter.capture import DEFAULT_OPSET
+from ffn_export.exporter.examples import Inputs
 from ffn_export.exporter.export import export_source
 from ffn_export.verbs.source_spec import SourceSpec, Subject
 
 
 def export(
     module: Subject,
-    inputs: InputSpecs | None = None,
+    inputs: Inputs | None = None,
     *,
     samples: Mapping[str, Any] | None = None,
     opset: int = DEFAULT_OPSET,
@@ -27,8 +27,9 @@ def export(
 
     Args:
         module: A ``torch.nn.Module``, or a SPEC: a preset's name, ``package.module:factory``, ``hf:DIR``, a ``.pt2``.
-        inputs: Input name -> ``"float32[batch,seq,768]"``. Required for a module and a factory; other SPECs declare
-            their inputs.
+        inputs: Input name -> ``"float32[batch,seq,768]"``, or for a module example tensors: one, a tuple in the order
+            of ``forward``, or a mapping by name. Names and axes are then found by tracing, and are those of the model's
+            inputs. Required for a module and a factory; other SPECs declare their inputs.
         samples: Input name -> array to trace with, if drawn inputs are not suitable.
         opset: Version of the default operator set, 18 or higher.
         name: Name of the graph.
@@ -38,5 +39,10 @@ def export(
     Raises:
         UsageError: If the SPEC or the inputs do not parse or do not fit.
         ExportError: If the module cannot be exported as requested.
+
+    Example:
+        >>> model = fx.export(module, (torch.ones(2, 7, 768), torch.ones(2, 7, dtype=torch.long)))
+        >>> [str(value.shape) for value in model.graph.inputs]
+        ['[batch,seq,768]', '[batch,seq]']
     """
     return export_source(SourceSpec(module, inputs, **source).source(samples, name=name), opset)

@@ -8,10 +8,11 @@ from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.fusion_check.limits import Limits
+from ffn_export.verbs.open_model import Model, as_ir
 
 
 def fuse(
-    model: ir.Model,
+    model: Model,
     target: str = "ort-cpu",
     check: bool = True,
     *,
@@ -26,7 +27,8 @@ def fuse(
     Every model gives a result: at worst, the unchanged model.
 
     Args:
-        model: Any ONNX model; it is not modified, and the result shares its weights.
+        model: Any ONNX model in memory, an ``.onnx`` file, or a bundle; it is not modified, and the result shares its
+            weights.
         target: Name of the target, such as ``ort-cpu`` or ``portable``.
         check: Run both graphs on drawn inputs and compare them.
         outline: Make each feed-forward one node, a call of a model-local function.
@@ -46,7 +48,7 @@ def fuse(
         >>> report.explain()
     """
     return fuse_checked(
-        model,
+        as_ir(model),
         target,
         check,
         outline=outline,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
 import onnx_ir as ir
 import torch
 
@@ -17,7 +18,8 @@ from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
 from ffn_export.runtimes.session_options import SessionSettings
 
-Model = ir.Model | Path | str
+Model = ir.Model | onnx.ModelProto | Path | str
+"""An ONNX model in memory, an ``.onnx`` file, or a bundle."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ def opened(model: Model) -> Iterator[OpenModel]:
         UsageError: If the model is none of these, does not exist, or does not parse.
         IntegrityError: If the files of a bundle differ from its manifest.
     """
+    if isinstance(model, onnx.ModelProto):
+        model = onnx_file.from_proto(model)
     if isinstance(model, ir.Model):
         with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
             path = Path(scratch) / MODEL
@@ -59,7 +63,7 @@ def opened(model: Model) -> Iterator[OpenModel]:
         return
     if not isinstance(model, str | Path):
         meant = "a module is what it is compared with" if isinstance(model, torch.nn.Module) else "pass one of them"
-        raise UsageError(f"{type(model).__name__} is no ONNX file, bundle or onnx_ir.Model: {meant}")
+        raise UsageError(f"{type(model).__name__} is no ONNX model, file or bundle: {meant}")
     path = Path(model)
     if path.is_dir():
         if not (path / MANIFEST).is_file():  # bad input, not the IntegrityError of a modified bundle
@@ -70,3 +74,18 @@ def opened(model: Model) -> Iterator[OpenModel]:
         return
     onnx_file.load(path)
     yield OpenModel(path, SessionSettings())
+
+
+def as_ir(model: Model) -> ir.Model:
+    """Return a model as onnx-ir; one in memory is not copied.
+
+    Raises:
+        UsageError: As for :func:`opened`.
+        IntegrityError: If the files of a bundle differ from its manifest.
+    """
+    if isinstance(model, ir.Model):
+        return model
+    if isinstance(model, onnx.ModelProto):
+        return onnx_file.from_proto(model)
+    with opened(model) as file:
+        return file.load()

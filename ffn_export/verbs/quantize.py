@@ -11,6 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ffn_export.core import onnx_file
+from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
 from ffn_export.parity.cases.case import given_cases
 from ffn_export.parity.judging.result import ParityResult
@@ -26,7 +27,7 @@ from ffn_export.verbs.open_model import Model, opened
 
 
 @dataclass(frozen=True)
-class Quantized:
+class Quantized(Shown):
     """A quantised model, verified against the model that it was made from.
 
     Attributes:

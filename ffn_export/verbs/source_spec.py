@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.errors import UsageError
+from ffn_export.exporter.examples import Inputs, are_examples, find_inputs
 from ffn_export.exporter.module_state import evaluation_mode
-from ffn_export.exporter.precision import convert
+from ffn_export.exporter.precision import convert, own_dtype
 from ffn_export.exporter.samples import specs_of
 from ffn_export.exporter.source import Source, from_module, knows_its_inputs, resolve, with_samples
 from ffn_export.parity.cases.case import as_feeds
@@ -27,14 +27,15 @@ class SourceSpec:
 
     Attributes:
         subject: A ``torch.nn.Module``, a SPEC, or the path of another ``.onnx`` file; None means the bundle's source.
-        inputs: Input name -> ``"float32[batch,seq,768]"``; None means the inputs declared by the SPEC or the graph.
+        inputs: Input name -> ``"float32[batch,seq,768]"``, or example tensors for a module; None means the inputs
+            declared by the SPEC or the graph.
         seed: As in :class:`~ffn_export.core.source_options.SourceOptions`, like the remaining attributes.
     """
 
     subject: Subject | Path | None = None
-    inputs: InputSpecs | None = None
+    inputs: Inputs | None = None
     seed: int | None = None
-    dtype: str = "float32"
+    dtype: str | None = None
     keep_io: bool = False
     task: str | None = None
     trust: bool = False
@@ -54,6 +55,10 @@ class SourceSpec:
         arrays = None if samples is None else as_feeds(samples)
         if inputs is None and arrays is not None and not (isinstance(subject, str) and knows_its_inputs(subject)):
             inputs = specs_of(arrays)
+        if are_examples(inputs):
+            if not isinstance(subject, torch.nn.Module):
+                raise UsageError(f"example tensors are for a module: write the inputs of {subject} as text")
+            inputs = find_inputs(subject, inputs)
         if isinstance(subject, str):
             source = resolve(subject, inputs, self.seed, self.task, trust=self.trust)
             source = source if name is None else replace(source, name=name)
@@ -62,12 +67,14 @@ class SourceSpec:
         elif self.task is not None:
             raise UsageError("a task is for hf:DIR, a model directory, and not for a module: leave it out")
         elif inputs is None:
-            raise UsageError('a module needs its inputs: pass inputs={"x": "float32[batch,seq,768]"}')
+            raise UsageError(
+                'a module needs its inputs: pass inputs={"x": "float32[batch,seq,768]"}, or example tensors'
+            )
         else:
             source = from_module(subject, inputs, name)
         if arrays is not None:
             source = with_samples(source, arrays)
-        return convert(source, self.dtype, keep_io=self.keep_io)
+        return convert(source, self.dtype or own_dtype(source), keep_io=self.keep_io)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ffn_export.bundle.build import Build, build_bundle
 from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.core import onnx_file
+from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import GateError, UsageError
 from ffn_export.fusion import portable_functions
@@ -34,7 +35,7 @@ from ffn_export.verbs.source_spec import SourceSpec, evaluating
 
 
 @dataclass(frozen=True)
-class Tuned:
+class Tuned(Shown):
     """A tuned model.
 
     Attributes:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ffn_export.core.source_options import SourceOptions
-from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
+from ffn_export.exporter.examples import Inputs
 from ffn_export.parity.cases.case import Case, as_feeds, given_cases
 from ffn_export.parity.judging.evidence import AllOutputs, FailingInputs, Keeper
 from ffn_export.parity.judging.result import ParityResult
@@ -27,7 +27,7 @@ def verify(
     model: Model,
     against: Subject | Path | None = None,
     *,
-    inputs: InputSpecs | None = None,
+    inputs: Inputs | None = None,
     samples: Mapping[str, Any] | None = None,
     runtimes: Sequence[str] | None = None,
     tolerances: Tolerances | None = None,

@@ -26,7 +26,7 @@ def directory(path: Path, holds: str) -> Path:
 def test_a_folder_with_another_manifest_is_not_replaced(tmp_path: Path, manifest: str) -> None:
     """Web applications and browser extensions have a file of this name too."""
     other = directory(tmp_path / "app", manifest)
-    with pytest.raises(UsageError, match="app is no bundle and is not replaced: remove it or choose another --name"):
+    with pytest.raises(UsageError, match="app is no bundle and is not replaced: remove it or choose another name="):
         publish.check_destination(other)
 
 

@@ -68,7 +68,7 @@ def test_a_source_that_a_manifest_names_is_not_imported(bundle: Callable[..., Pa
     result = fx.verify(directory, runtimes=["ort-cpu"])
     assert result.passed
     assert any(f"names '{spec}' as its source, and nothing that a file names is imported" in n for n in result.notes)
-    assert "add --trust" in refusal(UsageError, tune_bundle, directory)
+    assert "add trust=True" in refusal(UsageError, tune_bundle, directory)
     timed = fx.bench(directory, sizes=[{"batch": 1}], runtimes=["ort-cpu"])
     assert "nothing that a file names is imported" in timed.unavailable["torch"]
     assert not Path("ran").exists()
@@ -119,7 +119,7 @@ def test_a_program_is_opened_on_trust_alone(tmp_path: Path, monkeypatch: pytest.
     for verb in (fx.export, fx.build):
         assert "m.pt2 can run code when it is opened" in refusal(UsageError, verb, "m.pt2")
     fx.build("d2l-ffn", directory=tmp_path, bench_budget=0)
-    assert "add --trust" in refusal(UsageError, fx.verify, tmp_path / "d2l-ffn", "m.pt2")
+    assert "add trust=True" in refusal(UsageError, fx.verify, tmp_path / "d2l-ffn", "m.pt2")
 
 
 @pytest.mark.slow

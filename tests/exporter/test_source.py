@@ -129,7 +129,7 @@ def test_a_module_that_cannot_be_imported(user: Path, code: str, words: str) -> 
 def test_a_factory_needs_inputs_that_fit() -> None:
     nothings: list[Any] = [None, [], {}]
     for none in nothings:
-        assert "'user_models:linear' needs its inputs: add --input" in refusal(
+        assert "'user_models:linear' needs its inputs: add inputs=" in refusal(
             UsageError, resolve, "user_models:linear", none
         )
     assert "does not parse" in refusal(UsageError, resolve, "user_models:linear", ["x"])
@@ -317,7 +317,7 @@ def test_inputs_of_a_program_go_by_name_where_all_fit(tmp_path: Path) -> None:
     assert [spec.name for spec in program(path, ["m:float32[n,4]", "x:float32[n,4]"]).inputs] == ["x", "m"]
     assert [spec.name for spec in program(path, ["p:float32[n,4]", "q:float32[n,4]"]).inputs] == ["p", "q"]
     untied = program(path, ["p:float32[n,4]", "q:float32[k,4]"])
-    assert "'n' and 'k' are equal: give them one name in --input" in refusal(ExportError, export_source, untied)
+    assert "'n' and 'k' are equal: give them one name in inputs=" in refusal(ExportError, export_source, untied)
 
 
 def test_integer_inputs_of_a_program_stay_below_its_tables(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ffn_export.core.plain_data import PlainData
+from ffn_export.core.shown import Shown
 
 Verdict = Literal["node", "initializer", "session", "accumulated", "outside", "nothing"]
 Alignment = Literal["names", "numbers"]
@@ -120,7 +121,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Bisection(PlainData):
+class Bisection(PlainData, Shown):
     """Where a model first differs from its reference.
 
     Attributes:

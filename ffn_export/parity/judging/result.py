@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
 from ffn_export.core.plain_data import PlainData
+from ffn_export.core.shown import Shown
 from ffn_export.errors import UsageError
 from ffn_export.parity.cases.extreme_values import EXTREME
 from ffn_export.parity.cases.sizes.report import Sizes
@@ -123,7 +124,7 @@ class CaseResult:
 
 
 @dataclass(frozen=True)
-class ParityResult(PlainData):
+class ParityResult(PlainData, Shown):
     """The result of a verification.
 
     Attributes:

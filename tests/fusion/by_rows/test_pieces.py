@@ -229,5 +229,5 @@ def test_it_is_compared_after_fusing_and_undone_where_it_differs(monkeypatch: py
 
 
 def test_targets_without_pieces() -> None:
-    with pytest.raises(UsageError, match="portable has no form in pieces: take --target ort-cpu"):
+    with pytest.raises(UsageError, match="portable has no form in pieces: take target='ort-cpu'"):
         fuse(feed_forward(PLAIN), "portable", forms=FORMS)
