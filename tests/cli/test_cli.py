@@ -298,7 +298,7 @@ def test_the_same_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (signal.SIGTERM, signal.SIGHUP))],
 )
 def test_ctrl_c_and_a_cancelled_job_say_so_and_leave_nothing(number: signal.Signals, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ffn_export.cli.main", "build", "transformer-big", "-o", str(tmp_path)]
+    command = [sys.executable, "-m", "ffn_export.cli.main", "build", "transformer-base", "-o", str(tmp_path)]
     heard = partial(signal.signal, number, signal.SIG_DFL)  # also where a shell started all this in background
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard)  # noqa: PLW1509 - no threads here
     assert process.stderr is not None

@@ -26,9 +26,9 @@ def each_apart(self: Any, pieces: Any) -> torch.Tensor:
     "forward",
     [
         lambda self, x: each_apart(self, x.chunk(3, 1)),
-        lambda self, x: each_apart(self, torch.chunk(x, chunks=4, dim=-2)),
+        pytest.param(lambda self, x: each_apart(self, torch.chunk(x, chunks=4, dim=-2)), marks=pytest.mark.exhaustive),
         lambda self, x: each_apart(self, x.tensor_split(2, 1)),
-        lambda self, x: each_apart(self, torch.tensor_split(x, 3, dim=-2)),
+        pytest.param(lambda self, x: each_apart(self, torch.tensor_split(x, 3, dim=-2)), marks=pytest.mark.exhaustive),
         lambda self, x: each_apart(self, torch.tensor_split(x, (1, 2), dim=1)),
         lambda self, x: torch.cat(self.linear(x).chunk(2, -1)[::-1], -1),  # of a size that is known
     ],

@@ -184,6 +184,7 @@ def test_a_wrong_competitor_is_shown_as_wrong_and_not_timed(tmp_path: Path, monk
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_whole_model_is_added_to_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WHOLE_MODELS, "tiny BERT", TINY_BERT)
     known = Accuracy("a model", 2, 20, (LayerError(0, 0.004, 0.009),), 0.004, 0.009, 0.02, 0.999, 1.0)

@@ -57,7 +57,6 @@ def test_every_spelling_in_every_operand_order() -> None:
         assert node.attributes.get_int("stash_type") == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("axes", ["int64[1] axes = {2}", "int64[1] axes = {-1}"])
 def test_last_axis_positive_or_negative(axes: str) -> None:
     assert_fuses(norm(CONSTANTS.replace("int64[1] axes = {-1}", axes)), ["RMSNormalization"])
