@@ -116,6 +116,12 @@ def test_fusion_says_why(fusion: FusionReport) -> None:
     assert row(fusion_table(fusion), "norm:1")[-2] == "rms_norm: epsilon is no scalar"
 
 
+def test_a_thousand_sites_are_shown_and_the_others_counted(fusion: FusionReport) -> None:
+    lines = printed(fusion_table(replace(fusion, sites=fusion.sites[:1] * 1002)))
+    assert sum(line.startswith("feed_forward:0") for line in lines) == 1000
+    assert lines[-2] == "and 2 more, which the report in JSON has"
+
+
 def test_fusion_without_sites() -> None:
     assert "no feed-forward, norm or residual + norm was found" in printed(fusion_table(FusionReport("ort", ())))
 

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ffn_export.fusion.report import KINDS, Check, CheckStatus, FusionReport, Site, SiteStatus
-from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
+from ffn_export.reports.tables.layout import BAD, GOOD, MOST_ROWS, QUIET, UNSURE, add_row, left_out, new_table
 
 SITE_STYLES: dict[SiteStatus, str] = {"fused": GOOD, "kept": QUIET, "refused": UNSURE, "rolled_back": BAD}
 CHECK_STYLES: dict[CheckStatus, str] = {"passed": GOOD, "rolled back": BAD, "not checked": UNSURE}
@@ -19,7 +19,7 @@ def fusion_table(report: FusionReport) -> RenderableType:
         return Group(summary, Text(report.explain()), _check(report.check))
     numbers = ("d_model", "d_ff")
     table = new_table("site", "status", *numbers, "form", "rule or reason", "name", numbers=numbers)
-    for site in report.sites:
+    for site in report.sites[:MOST_ROWS]:
         add_row(
             table,
             site.id,
@@ -30,7 +30,7 @@ def fusion_table(report: FusionReport) -> RenderableType:
             _why(site),
             site.name,
         )
-    return Group(summary, table, _check(report.check))
+    return Group(summary, table, *left_out(report.sites), _check(report.check))
 
 
 def _summary(report: FusionReport) -> str:

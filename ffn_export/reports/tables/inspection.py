@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ffn_export.inspection.result import InspectedSite, Inspection
 from ffn_export.reports.tables.fusion import SITE_STYLES
-from ffn_export.reports.tables.layout import UNSURE, add_row, new_table
+from ffn_export.reports.tables.layout import MOST_ROWS, UNSURE, add_row, left_out, new_table
 from ffn_export.reports.tables.signature import opset_words, signature
 
 _BYTES = "size\n(bytes)"
@@ -71,7 +71,7 @@ def _sites(inspection: Inspection) -> tuple[RenderableType, ...]:
     before, after = (inspection.nodes.get(when, "?") for when in ("before", "after"))
     headline = Text(f"fused for {inspection.target} it would have {after} nodes instead of {before}")
     table = new_table("site", "status", "form now", "form after", "rule or reason", _BYTES, "name", numbers=(_BYTES,))
-    for site in inspection.sites:
+    for site in inspection.sites[:MOST_ROWS]:
         add_row(
             table,
             site.id,
@@ -82,7 +82,7 @@ def _sites(inspection: Inspection) -> tuple[RenderableType, ...]:
             f"{site.bytes:,}",
             site.name,
         )
-    return headline, table
+    return headline, table, *left_out(inspection.sites)
 
 
 def _why(site: InspectedSite) -> str:

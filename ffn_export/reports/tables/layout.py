@@ -5,7 +5,7 @@ Control characters are escaped before the layout, so that columns stay aligned.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sized
 
 from rich import box
 from rich.table import Table
@@ -15,6 +15,8 @@ from ffn_export.core.plain_text import visible
 from ffn_export.reports.console import Lines
 
 GOOD, BAD, UNSURE, QUIET = "green", "bold red", "yellow", "dim"
+# A table of more rows takes seconds to lay out, and nobody reads it.
+MOST_ROWS = 1000
 
 
 def new_table(*headers: str, numbers: Collection[str] = ()) -> Table:
@@ -33,3 +35,9 @@ def new_table(*headers: str, numbers: Collection[str] = ()) -> Table:
 def add_row(table: Table, *cells: str | Text) -> None:
     """Add a row; a string is literal text."""
     table.add_row(*(Text(visible(cell)) if isinstance(cell, str) else cell for cell in cells))
+
+
+def left_out(rows: Sized) -> tuple[Text, ...]:
+    """Return a line for the rows beyond ``MOST_ROWS``, if there are any."""
+    more = len(rows) - MOST_ROWS
+    return (Text(f"and {more} more, which the report in JSON has", QUIET),) if more > 0 else ()
