@@ -116,7 +116,9 @@ class _Checking:
         """Return the model and the report after undoing all rewrites whose results differ."""
         finding = self._trial.compare(self._first)
         if not finding.differs:
-            return self._first.model, replace(self._first.report, check=self._check("passed", finding))
+            return self._first.model, replace(
+                self._first.report, check=self._check("passed", finding, self._trial.left_out(self._first))
+            )
         try:
             return self._without_what_differs(finding)
         except OutOfTimeError as error:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ffn_export.core import onnx_file, tapped_graphs
 from ffn_export.core.drawing import is_floating
-from ffn_export.fusion.pipeline import Fusion, sorted_copy
+from ffn_export.fusion.pipeline import Fusion, node_count, sorted_copy
 from ffn_export.fusion_check import default_level, probes, random_nodes
 from ffn_export.fusion_check import inputs as drawn
 from ffn_export.fusion_check.case import Case
@@ -106,7 +106,7 @@ class Trial:
                 self._deadline.require()
                 with self._runtimes.loaded(fusion.model.clone(), self.runtime, UNPACKED) as loaded:
                     finding = self._compare_whole(loaded, finding)
-            if not finding.differs and self.runtime is ORT:
+            if not finding.differs and self.runtime is ORT and self.left_out(fusion) is None:
                 self._deadline.require()
                 problem = default_level.problem(
                     self._runtimes, self._model, fusion.model, self.cases, self._outputs, self._whole_bound
@@ -117,6 +117,11 @@ class Trial:
                 raise CannotCompareError(str(refused)) from refused
             return Finding(problem=str(refused))
         return finding
+
+    def left_out(self, fusion: Fusion) -> str | None:
+        """Return why a fused graph is not run at the default level; None if it is."""
+        nodes, most = node_count(fusion.model), self._limits.optimised_nodes
+        return f"not at the default level, {nodes} nodes are more than {most}" if nodes > most else None
 
     def _record(self, inputs: tuple[drawn.Input, ...]) -> tuple[Case, ...]:
         self._deadline.require()

@@ -267,6 +267,12 @@ def test_weights_above_the_limit() -> None:
     assert "its weights take" in (report.check.reason or "")
 
 
+def test_many_nodes_are_not_optimised_by_the_runtime() -> None:
+    _, report = fuse_checked(three(), "portable", limits=Limits(optimised_nodes=3))
+    assert report.check.status == "passed"
+    assert (report.check.reason or "").startswith("not at the default level")
+
+
 def test_few_bytes_for_values_still_compare_the_outputs(plant: Plant) -> None:
     plant(TanhForErf, "g1")
     of = three()

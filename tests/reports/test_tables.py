@@ -132,6 +132,13 @@ def test_sites_that_are_alike_share_a_row(fusion: FusionReport) -> None:
     assert listed[-2:] == ["faster apart here: 9 ns", "norm 12"]
 
 
+def test_a_thousand_sites_are_shown_and_the_others_counted(fusion: FusionReport) -> None:
+    sites = tuple(replace(fusion.sites[0], id=f"feed_forward:{number}") for number in range(1002))
+    lines = printed(fusion_table(replace(fusion, sites=sites), verbose=True))
+    assert sum(line.startswith("feed_forward:") for line in lines) == 1000
+    assert lines[-2] == "and 2 more, which the report in JSON has"
+
+
 def test_fusion_without_sites() -> None:
     assert "no feed-forward, norm or residual + norm was found" in printed(fusion_table(FusionReport("ort", ())))
 

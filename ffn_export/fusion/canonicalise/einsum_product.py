@@ -64,7 +64,7 @@ def _is_turned(of_rows: str, of_matrix: str, result: str) -> bool | None:
 
 
 def _same_size(x: ir.Value, matrix: ir.Value, is_turned: bool) -> bool:
-    if not x.shape or matrix.shape is None:
+    if not x.shape or matrix.shape is None or len(matrix.shape) != 2:  # in a branch that never runs
         return False
     summed = x.shape[-1]
     return isinstance(summed, int) and summed == matrix.shape[1 if is_turned else 0]

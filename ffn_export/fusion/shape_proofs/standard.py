@@ -6,7 +6,9 @@ nothing that the file states about other values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import onnx
 import onnx_ir as ir
@@ -25,6 +27,8 @@ _TYPED_BY_FIRST = frozenset(
         "SkipSimplifiedLayerNormalization",
     )
 )
+_KINDS = ir.AttributeType
+_PLAIN = {_KINDS.INT, _KINDS.INTS, _KINDS.FLOAT, _KINDS.FLOATS, _KINDS.STRING, _KINDS.STRINGS}
 
 
 def inferred(view: View) -> tuple[list[ir.TypeProtocol | None], list[Shape | None]]:
@@ -38,53 +42,90 @@ def inferred(view: View) -> tuple[list[ir.TypeProtocol | None], list[Shape | Non
         return [None if scale is None else scale.type], list(none)
     if node.domain:
         return list(none), list(none)
-    found = _infer(view)
+    found = _inferred(view)
     types: list[ir.TypeProtocol | None] = []
     shapes: list[Shape | None] = []
-    for output in node.outputs:
-        proto = found.get(str(output.name))
+    for proto in found:
         types.append(None if proto is None else ir.serde.deserialize_type_proto_for_type(proto))
         shapes.append(None if proto is None else _shape(proto, view.facts))
     return types, shapes
 
 
-def _infer(view: View) -> Mapping[str, onnx.TypeProto]:
+def _inferred(view: View) -> Sequence[onnx.TypeProto | None]:
     node = view.node
+    attributes = tuple((each.name, each.type, _frozen(each.value)) for each in node.attributes.values())
+    given = tuple(None if value is None else _given(value, view.facts) for value in node.inputs)
+    # The cache would keep tensors and graphs alive.
+    outputs = _outputs if {kind for _, kind, _ in attributes} <= _PLAIN else _outputs.__wrapped__
     try:
-        schema = onnx.defs.get_schema(node.op_type, view.opset, "")
-        given = [value for value in dict.fromkeys(node.inputs) if value is not None]
-        found: Mapping[str, onnx.TypeProto] = onnx.shape_inference.infer_node_outputs(
-            schema,
-            ir.to_proto(node),
-            {str(value.name): _type(value, view.facts) for value in given if value.type is not None},
-            {str(value.name): constant for value in given if (constant := _constant(value)) is not None},
-            opset_imports=[onnx.helper.make_opsetid("", view.opset)],
-        )
+        return outputs(node.op_type, view.opset, attributes, given, len(node.outputs))
     except Exception as error:  # noqa: BLE001 - if inference fails, the node keeps its own types
         expose_own(error)
-        return {}
-    return found
+        return [None] * len(node.outputs)
 
 
-def _type(value: ir.Value, facts: Facts) -> onnx.TypeProto:
-    proto = onnx.TypeProto()
-    assert value.type is not None
-    ir.serde.serialize_type_into(proto, value.type)
-    shape = facts.shapes.get(value)
-    if shape is not None and proto.HasField("tensor_type"):
-        proto.tensor_type.shape.SetInParent()
-        for size in shape:
-            dim = proto.tensor_type.shape.dim.add()
-            if size.constant is not None:
-                dim.dim_value = size.constant
-    return proto
+def _frozen(attribute: object) -> object:
+    return tuple(attribute) if isinstance(attribute, list) else attribute
 
 
-def _constant(value: ir.Value) -> onnx.TensorProto | None:
-    contents = contents_of_constant(value)
-    if contents is None or value.const_value is None:
-        return None
-    return ir.to_proto(value.const_value)
+@dataclass(frozen=True)
+class _Given:
+    """What is known of an input: its type, its sizes that are numbers, and its elements if they are few integers."""
+
+    type: ir.TypeProtocol | None
+    shape: tuple[int | None, ...] | None
+    elements: tuple[int, ...] | None
+
+    def to_type(self) -> onnx.TypeProto:
+        """Return the type for ONNX."""
+        proto = onnx.TypeProto()
+        ir.serde.serialize_type_into(proto, self.type)
+        if self.shape is not None and proto.HasField("tensor_type"):
+            proto.tensor_type.shape.SetInParent()
+            for size in self.shape:
+                dim = proto.tensor_type.shape.dim.add()
+                if size is not None:
+                    dim.dim_value = size
+        return proto
+
+    def to_tensor(self, name: str) -> onnx.TensorProto:
+        """Return the elements as a tensor."""
+        assert self.type is not None
+        assert self.shape is not None
+        return onnx.helper.make_tensor(name, self.type.dtype.value, self.shape, self.elements)
+
+
+def _given(value: ir.Value, facts: Facts) -> _Given:
+    shape, contents = facts.shapes.get(value), contents_of_constant(value)
+    sizes = None if shape is None else tuple(size.constant for size in shape)
+    elements = None if contents is None else tuple(size.constant or 0 for size in contents)
+    is_known = elements is not None and sizes is not None
+    return _Given(value.type, sizes, elements if is_known else None)
+
+
+@lru_cache(maxsize=1024)  # layers repeat, and the conversions take longer than all else that is proven of a node
+def _outputs(
+    op_type: str,
+    opset: int,
+    attributes: tuple[tuple[str, ir.AttributeType, object], ...],
+    given: tuple[_Given | None, ...],
+    count: int,
+) -> Sequence[onnx.TypeProto | None]:
+    named = {f"x{place}": each for place, each in enumerate(given) if each is not None}
+    node = onnx.NodeProto(
+        op_type=op_type,
+        input=["" if each is None else f"x{place}" for place, each in enumerate(given)],
+        output=[f"y{place}" for place in range(count)],
+        attribute=[ir.to_proto(ir.Attr(name, kind, value)) for name, kind, value in attributes],
+    )
+    found = onnx.shape_inference.infer_node_outputs(
+        onnx.defs.get_schema(op_type, opset, ""),
+        node,
+        {name: each.to_type() for name, each in named.items() if each.type is not None},
+        {name: each.to_tensor(name) for name, each in named.items() if each.elements is not None},
+        opset_imports=[onnx.helper.make_opsetid("", opset)],
+    )
+    return [found.get(name) for name in node.output]
 
 
 def _shape(proto: onnx.TypeProto, facts: Facts) -> Shape | None:

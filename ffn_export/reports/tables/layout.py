@@ -24,6 +24,8 @@ from ffn_export.reports.overview import environment_words
 from ffn_export.runtimes.environment import Environment
 
 GOOD, BAD, UNSURE, QUIET = "green", "bold red", "yellow", "dim"
+# A table of more rows takes seconds to lay out, and nobody reads it.
+MOST_ROWS = 1000
 
 _GAP, _INDENT = 2, "    "
 
@@ -47,7 +49,7 @@ class Table:
         filled = [place for place in range(len(self.headers)) if any(row[place].plain for row in self.rows)]
         places = filled or range(len(self.headers))
         headers = tuple(self.headers[place] for place in places)
-        rows = [tuple(row[place] for place in places) for row in self.rows]
+        rows = [tuple(row[place] for place in places) for row in self.rows[:MOST_ROWS]]
         titles = tuple(Text(header) for header in headers)
         widths = _widths([titles, *rows], options.max_width)
         yield from self._row(headers, titles, widths)
@@ -57,6 +59,8 @@ class Table:
             for header, cell in zip(headers[len(widths) :], row[len(widths) :], strict=True):
                 if cell.plain:
                     yield from _below(header, cell, options.max_width)
+        if len(self.rows) > MOST_ROWS:
+            yield Lines(f"and {len(self.rows) - MOST_ROWS} more, which the report in JSON has", QUIET)
 
     def _row(self, headers: Sequence[str], row: Sequence[Text], widths: Sequence[int]) -> Iterator[Text]:
         columns = [wrapped(cell, width) for cell, width in zip(row, widths, strict=False)]

@@ -92,3 +92,12 @@ def test_a_feed_forward_of_sums_is_one() -> None:
     assert_same_function(block, fused)
     (site,) = report.sites
     assert (site.status, site.activation, site.d_model, site.d_ff) == ("rewritten", "relu", 8, 2)
+
+
+def test_a_matrix_of_another_rank_in_a_branch_that_never_runs() -> None:
+    wrong = '{ z = Einsum<equation = "sd,df->sf">(x, v) }'
+    branches = f"then_branch = t () => (float z) {wrong}, else_branch = e () => (float z) {{ z = Relu(x) }}"
+    of = model(f"y = If(c) <{branches}>", "bool c = {0}, float[8] v = {1,2,3,4,5,6,7,8}", inputs="float[seq,8] x")
+    fused, report = fuse(of, "portable")
+    assert report.sites == ()
+    assert operators(fused) == ["If"]
