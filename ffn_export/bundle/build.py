@@ -12,6 +12,7 @@ from ffn_export import __version__
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
+from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.core import onnx_file, vectors
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.shown import Shown
@@ -36,7 +37,6 @@ from ffn_export.parity.cases.case import given_cases
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.options import DRAWN
-from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.session_options import SessionSettings
@@ -155,9 +155,14 @@ def _build_in(
         exported = export_source(source, options.opset)
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     reference = reference or TorchReference(source, threads)
+<<<<<<< HEAD
     further = given_cases(samples, source.inputs)
     gate = Gate(reference, further, options.budget, _few_bits_budget(options), options.seed, options.fast)
     progress = steps.start("tune") if tried else progress
+=======
+    given = given_cases(samples, source.inputs)
+    gate = Gate(reference, given, options.budget, _few_bits_budget(options), options.seed)
+>>>>>>> 05bf684 (Products in 8-bit integers: a scale for each row and column, smoothed by samples, within a budget or a metric)
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
     progress = steps.start("fuse")
     progress(f"fusing for {options.target}")
@@ -173,7 +178,11 @@ def _build_in(
     failures = fusion_failures(fusion, options.require_fusion)
     if failures:
         return Build(destination, fusion, tuning=tuning, failures=failures)
-    model, quantized = (fused, None) if choice.quantization is None else quantize_some(fused, choice.quantization)
+    model, quantized = (
+        (fused, None)
+        if choice.quantization is None
+        else quantize_by_samples(fused, choice.quantization, given[0].given if given else None, threads)
+    )
     onnx_file.save(model, stage / MODEL)
 
     progress = steps.start("verify")
