@@ -155,14 +155,9 @@ def _build_in(
         exported = export_source(source, options.opset)
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     reference = reference or TorchReference(source, threads)
-<<<<<<< HEAD
     further = given_cases(samples, source.inputs)
     gate = Gate(reference, further, options.budget, _few_bits_budget(options), options.seed, options.fast)
     progress = steps.start("tune") if tried else progress
-=======
-    given = given_cases(samples, source.inputs)
-    gate = Gate(reference, given, options.budget, _few_bits_budget(options), options.seed)
->>>>>>> 05bf684 (Products in 8-bit integers: a scale for each row and column, smoothed by samples, within a budget or a metric)
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
     progress = steps.start("fuse")
     progress(f"fusing for {options.target}")
@@ -181,7 +176,7 @@ def _build_in(
     model, quantized = (
         (fused, None)
         if choice.quantization is None
-        else quantize_by_samples(fused, choice.quantization, given[0].given if given else None, threads)
+        else quantize_by_samples(fused, choice.quantization, further[0].given if further else None, threads)
     )
     onnx_file.save(model, stage / MODEL)
 

@@ -75,6 +75,9 @@ def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> Quantize
         rows = op.Max(rows, below, op.constant(np.float32(_TINY)))
     else:
         rows = op.Max(rows, op.constant(np.float32(_TINY)))
+    # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number of it is all otherwise.
+    first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
+    rows = op.Slice(rows, first, end, last)
     scale, zero_point = op.constant(np.float32(held.scale)), op.constant(np.uint8(held.zero_point))
     numbers = op.QuantizeLinear(op.Div(x, rows), scale, zero_point)
     return QuantizedRows(numbers, scale, zero_point, rows)
