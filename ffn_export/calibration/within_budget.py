@@ -54,19 +54,19 @@ class Fitted:
 def fit(
     model: ir.Model,
     options: QuantizationOptions,
-    samples: Mapping[str, Array],
+    samples: Mapping[str, Array] | None,
     budget: Budget,
     threads: int = 1,
     *,
     always_measure: bool = False,
     progress: Progress = silent,
 ) -> Fitted:
-    """Quantise all products; if that is over the budget, leave some in float32.
+    """Quantise all products; if 8-bit integers are over the budget on the samples, leave some products in float32.
 
     Args:
         model: The model; it is not modified.
-        options: Quantisation options, with ``int8``.
-        samples: Input name -> array: real inputs.
+        options: Quantisation options.
+        samples: Input name -> array: real inputs; without them, all products are quantised and nothing is judged.
         budget: What the result may cost.
         threads: Intra-op threads.
         always_measure: Whether to measure sensitivities even if all products fit.
@@ -75,11 +75,14 @@ def fit(
     Raises:
         UsageError: If no product can be quantised.
     """
-    known = channels(model, options, samples, threads)
-    before = _outputs(model, samples, threads)
+    if samples is None or not options.int8:
+        return Fitted(*quantize_some(model, options))
+    given = samples
+    known = channels(model, options, given, threads)
+    before = _outputs(model, given, threads)
 
     def judged(made: tuple[ir.Model, QuantizationReport]) -> tuple[Fitted, bool]:
-        after = _outputs(made[0], samples, threads)
+        after = _outputs(made[0], given, threads)
         error = relative_error(before, after)
         measured = None if budget.metric is None else judge(budget.metric, before, after)
         fits = error <= budget.relative_l2 if measured is None else measured.passed
@@ -90,7 +93,7 @@ def fit(
     if fits and not always_measure:
         return best
     ranked = sensitivities(
-        model, options, known, lambda each: relative_error(before, _outputs(each, samples, threads)), threads, progress
+        model, options, known, lambda each: relative_error(before, _outputs(each, given, threads)), threads, progress
     )
     chosen = len(ranked)
     if not fits:

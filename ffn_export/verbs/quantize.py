@@ -11,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ffn_export.calibration.metrics import Measured, parse
-from ffn_export.calibration.within_budget import Budget, Fitted, fit
+from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import onnx_file
 from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
@@ -22,7 +22,6 @@ from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances, check_budget
 from ffn_export.parity.reference.references import OnnxReference
 from ffn_export.quantization.options import BROKEN, DRAWN, QuantizationOptions
-from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
@@ -114,11 +113,8 @@ def quantize(
         cases = given_cases(samples, reference.inputs)
         progress(f"quantizing {file.path.name} to {options.bits} bits")
         given = cases[0].given if cases else None
-        if options.int8 and given is not None:
-            bounds = Budget(budget, asked)
-            fitted = fit(file.load(), options, given, bounds, threads, always_measure=sensitivity, progress=progress)
-        else:
-            fitted = Fitted(*quantize_some(file.load(), options))
+        bounds = Budget(budget, asked)
+        fitted = fit(file.load(), options, given, bounds, threads, always_measure=sensitivity, progress=progress)
         quantized, report = fitted.model, fitted.report
         path = Path(scratch) / file.path.name
         onnx_file.save(quantized, path)

@@ -128,3 +128,8 @@ def test_a_bundle(tmp_path: Path) -> None:
     assert fx.load(built.directory).run({"x": np.ones((1, 2, 4), np.float32)})["y"].shape == (1, 2, 4)
     page = (built.directory / "report.html").read_text()
     assert "--int8 --budget 0.1" in page
+
+
+def test_cuda_has_no_kernel_for_it(tmp_path: Path) -> None:
+    with pytest.raises(fx.UsageError, match="CUDA has no kernel for products of 8-bit integers"):
+        fx.build("d2l-ffn", directory=tmp_path, quantization=INT8, target="ort-cuda")
