@@ -27,6 +27,7 @@ GIVES = {
     "fusion_check": "fused model that agrees with the exported one",
     "inspection": "Inspection, Difference",
     "quantization": "MatMulNBits model, QuantizationReport",
+    "calibration": "quantised model that meets a budget on samples",
     "runtimes": "Runner",
     "parity": "ParityResult, Bisection",
     "latency": "LatencyResult",

@@ -12,6 +12,7 @@ from ffn_export import __version__
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
+from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import onnx_file, vectors
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.shown import Shown
@@ -36,7 +37,6 @@ from ffn_export.parity.cases.case import given_cases
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.options import DRAWN
-from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.session_options import SessionSettings
@@ -124,6 +124,8 @@ def build_bundle(
     tries_few_bits = options.tuning is not None and options.tuning.budget is not None
     if options.outline and (options.quantization is not None or tries_few_bits):
         raise UsageError("a feed-forward that is one node keeps its weights as they are: leave --outline or --bits out")
+    if options.target == "ort-cuda" and options.quantization is not None and options.quantization.int8:
+        raise UsageError("CUDA has no kernel for products of 8-bit integers: take --bits 8, or --target ort-cpu")
     if options.tuning is not None:
         check_tuning(options.target, options.tuning)
         if options.quantization is not None:
@@ -173,7 +175,12 @@ def _build_in(
     failures = fusion_failures(fusion, options.require_fusion)
     if failures:
         return Build(destination, fusion, tuning=tuning, failures=failures)
-    model, quantized = (fused, None) if choice.quantization is None else quantize_some(fused, choice.quantization)
+    model, quantized = fused, None
+    if choice.quantization is not None:
+        bounds = Budget(gate.few_bits_budget or choice.quantization.default_budget)
+        real = further[0].given if further else None
+        fitted = fit(fused, choice.quantization, real, bounds, threads, progress=progress)
+        model, quantized = fitted.model, fitted.report
     onnx_file.save(model, stage / MODEL)
 
     progress = steps.start("verify")

@@ -12,7 +12,7 @@ from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.report import SiteKind
 from ffn_export.latency.gate import check_ratio
 from ffn_export.parity.judging.tolerances import check_budget
-from ffn_export.quantization.options import DEFAULT_BUDGET, QuantizationOptions
+from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.tuning.options import TuneOptions
 
 
@@ -33,8 +33,9 @@ class BuildOptions:
         outline: Make each feed-forward one node.
         portable_functions: Add function bodies in standard operators for the ``com.microsoft`` operators.
         quantization: Quantisation of the weights; None does not quantise them.
-        budget: Declared relative L2 error of an output; None means 0.02 for a quantised model, otherwise the bound in
-            ULP. A model that tuning stores in 8 bits must also meet the budget of ``tuning``.
+        budget: Declared relative L2 error of an output; None means 0.02 for a quantised model and 0.1 with
+            ``int8``, otherwise the bound in ULP. A model that tuning stores in 8 bits must also meet the budget of
+            ``tuning``.
         forms: The open forms to use; None means the default from the table of costs.
         fast: Verify on a few cases, and time nothing.
         tuning: Options for choosing forms, session options and, with a budget, 8-bit weights by timing; None does not
@@ -63,7 +64,7 @@ class BuildOptions:
 
     def __post_init__(self) -> None:
         if self.budget is None and self.quantization is not None:
-            object.__setattr__(self, "budget", DEFAULT_BUDGET)
+            object.__setattr__(self, "budget", self.quantization.default_budget)
         if self.budget is not None:
             check_budget(self.budget)
         if self.max_ratio is not None:

@@ -83,6 +83,8 @@ def provider_options(name: str) -> dict[str, str]:
 
 def summarise_quantization(report: QuantizationReport) -> dict[str, Any]:
     """Return the storage of weights and the number of quantised matrices."""
+    if report.int8:
+        return {"int8": True, "matrices": len(report.weights)}
     how = {"bits": report.bits, "block": report.block, "accuracy_level": report.accuracy_level}
     return {**how, "matrices": len(report.weights)}
 

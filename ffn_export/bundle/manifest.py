@@ -43,7 +43,8 @@ class Manifest:
         tolerances: Tolerances of the verdict.
         environment: Environment of the verification.
         files: Path inside the bundle -> sha256.
-        quantization: Bits, block, accuracy level and number of matrices; None without quantisation.
+        quantization: Number of matrices, and their bits, block and accuracy level or ``int8``; None without
+            quantisation.
         tuning: Forms, tokens and reason; None without tuning.
         provider_options: Provider options of the verification and the timing.
         producer: Name and version of the program that wrote it.

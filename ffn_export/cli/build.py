@@ -83,8 +83,8 @@ def command(
     """
     import ffn_export as fx
 
-    bits, block, level, all_products = map(options.pop, ("bits", "block", "accuracy_level", "all_products"))
-    options["quantization"] = quantization_of(bits, block, level, all_products, options["budget"])
+    given = [options.pop(name) for name in ("bits", "block", "accuracy_level", "all_products", "int8")]
+    options["quantization"] = quantization_of(*given, options["budget"])
     options["runtimes"] = options["runtimes"] or None
     arrays = read_npz(samples)
 

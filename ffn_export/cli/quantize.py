@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -12,7 +13,8 @@ from ffn_export.cli.options import common, read_npz, runtime_option, threads_opt
 from ffn_export.cli.quantization_options import quantization_of, quantization_options
 from ffn_export.cli.report_files import json_option
 from ffn_export.cli.state import State
-from ffn_export.quantization.options import BITS, DEFAULT_BUDGET
+from ffn_export.errors import UsageError
+from ffn_export.quantization.options import BITS
 from ffn_export.reports.streams import say
 
 
@@ -20,7 +22,7 @@ from ffn_export.reports.streams import say
     "quantize", cls=Command, page="docs/commands.md",
     examples=(
         "quantize model.onnx -o q8.onnx --bits 8",
-        "quantize model.onnx -o q8.onnx --samples activations.npz --budget 0.01",
+        "quantize model.onnx -o q8.onnx --int8 --all --samples inputs.npz --budget 0.05",
         "quantize exported/bert-ffn -o q4.onnx --bits 4 --budget 0.1",
     ),
 )  # fmt: skip
@@ -29,7 +31,20 @@ from ffn_export.reports.streams import say
 @quantization_options
 @click.option(
     "--samples", type=click.Path(path_type=Path), metavar="FILE.npz",
-    help="Real inputs to judge on; without them, drawn ones.",
+    help="Real inputs to judge on and to smooth --int8 by; without them, drawn ones.",
+)  # fmt: skip
+@click.option(
+    "--texts", type=click.Path(path_type=Path), metavar="FILE.txt",
+    help="Samples as texts, one a line, read by the tokenizer beside MODEL or in --tokenizer.",
+)  # fmt: skip
+@click.option("--tokenizer", type=click.Path(path_type=Path), metavar="DIR", help="Directory of the tokenizer.")
+@click.option(
+    "--metric", metavar="NAME=LEAST",
+    help="Judge the samples by cosine=0.998, top1=0.99 or your function FILE.py:function=0.9 in place of --budget.",
+)  # fmt: skip
+@click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE.svg",
+    help="Plot error over time saved as products go to 8 bits, those worth most first.",
 )  # fmt: skip
 @json_option
 @runtime_option
@@ -46,15 +61,20 @@ def command(
     block: int | None,
     accuracy_level: int | None,
     all_products: bool,
+    int8: bool,
     budget: float | None,
     samples: Path | None,
+    texts: Path | None,
+    tokenizer: Path | None,
+    metric: str | None,
+    plot: Path | None,
     json_path: str | None,
     runtimes: tuple[str, ...],
     threads: int | None,
     max_cpu: float | None,
     max_memory: float | None,
 ) -> int:
-    """Store the weights of feed-forwards in 8 or 4 bits.
+    """Store the weights of feed-forwards in 8 or 4 bits, or compute them in 8-bit integers.
 
     MODEL is an ONNX file or a bundle. The outputs are judged against its own, under the budget.
     """
@@ -62,34 +82,57 @@ def command(
     from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
     from ffn_export.core import onnx_file
+    from ffn_export.exporter.hugging_face.texts import read_texts
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
+    from ffn_export.reports.sensitivity_plot import sensitivity_plot
     from ffn_export.reports.tables import parity_table, quantization_table
+    from ffn_export.reports.text_file import write_text
 
     hold(state, [model, *([] if samples is None else [samples])], max_cpu, max_memory)
-    options = quantization_of(BITS[0] if bits is None else bits, block, accuracy_level, all_products)
+    bits = BITS[0] if bits is None and not int8 else bits
+    options = quantization_of(bits, block, accuracy_level, all_products, int8)
     check_output(output)
-    arrays = read_npz(samples)
+    if samples is not None and texts is not None:
+        raise UsageError("--samples and --texts are both samples: give one of them")
+    arrays = read_npz(samples) if texts is None else read_texts(texts, tokenizer or _beside(model), model)
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
         found = fx.quantize(
             model,
             options,
-            budget=DEFAULT_BUDGET if budget is None else budget,
+            budget=budget,
             samples=arrays,
+            metric=metric,
+            sensitivity=plot is not None,
             runtimes=runtimes or None,
             threads=threads,
             progress=report,
         )
     console.print(quantization_table(found.report))
+    if found.measured is not None:
+        console.print(found.measured.words, soft_wrap=True)
     console.print(parity_table(found.parity))
+    if plot is not None:
+        write_text(sensitivity_plot(found.report), plot)
     if found.passed:
         onnx_file.save(found.model, output)
     if json_path is not None:
-        write_json({"quantization": found.report.to_dict(), "parity": found.parity.to_dict()}, json_path)
+        write_json(
+            {
+                "quantization": found.report.to_dict(),
+                "metric": None if found.measured is None else asdict(found.measured),
+                "parity": found.parity.to_dict(),
+            },
+            json_path,
+        )
     if not found.passed:
-        say(f"ffn-export: {output} is not written: {found.parity.failures[0]}")
+        say(f"ffn-export: {output} is not written: {found.failure}")
         return 1
     # The file does not contain the session options of the bundle.
     console.print(f"session options: {found.settings.words()}", soft_wrap=True)
     return 0
+
+
+def _beside(model: Path) -> Path:
+    return model if model.is_dir() else model.parent

@@ -62,7 +62,7 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 )  # fmt: skip
 @click.option(
     "--budget", type=Positive(), metavar="SHARE",
-    help="Try 8-bit weights too, where an output's relative L2 error stays within this.",
+    help="Try 8-bit weights and 8-bit integers too, where an output's relative L2 error stays within this.",
 )  # fmt: skip
 @json_option
 @target_option

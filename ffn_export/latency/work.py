@@ -166,14 +166,16 @@ def _of_convolution(node: ir.Node) -> int | None:
 
 
 _OPERATIONS = {
-    **dict.fromkeys(("MatMul", "MatMulInteger", "FusedMatMul", "Gemm", "FusedGemm"), _of_product),
+    **dict.fromkeys(
+        ("MatMul", "MatMulInteger", "MatMulIntegerToFloat", "FusedMatMul", "Gemm", "FusedGemm"), _of_product
+    ),
     "MatMulNBits": _of_quantized,
     "Conv": _of_convolution,
 }
 # Operators with products that are not counted here. The work of a model with one of them is unknown.
 _NOT_COUNTED = frozenset({
     "Attention", "ConvInteger", "ConvTranspose", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "Einsum", "GRU",
-    "GroupQueryAttention", "LSTM", "MatMulBnb4", "MatMulIntegerToFloat", "MoE", "MultiHeadAttention", "PackedAttention",
+    "GroupQueryAttention", "LSTM", "MatMulBnb4", "MoE", "MultiHeadAttention", "PackedAttention",
     "PackedMultiHeadAttention", "QAttention", "QGemm", "QLinearConv", "QLinearMatMul", "QMoE", "RNN",
     "SparseAttention", "TransposeMatMul", "FusedConv", "NhwcConv",
 })  # fmt: skip

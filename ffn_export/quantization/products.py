@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ffn_export.fusion import sites
 from ffn_export.fusion.constants import is_fixed
 from ffn_export.fusion.views import float_of, input_at, int_of, is_standard
-from ffn_export.quantization.options import INTEGERS
+from ffn_export.quantization.options import INTEGERS, QuantizationOptions
 
 # Weight dtypes that the CPU kernel supports.
 _DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -45,8 +45,8 @@ def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
     yield from dict.fromkeys(node for nodes in found for node in nodes if _is_product(node))
 
 
-def read(node: ir.Node, accuracy_level: int) -> Product | str:
-    """Return a product that can be quantised at an accuracy level, or the reason why it cannot."""
+def read(node: ir.Node, options: QuantizationOptions) -> Product | str:
+    """Return a product that can be quantised with these options, or the reason why it cannot."""
     if not is_standard(node, "MatMul", "Gemm"):
         return f"{node.op_type} holds its activation: fuse for ort-cpu or portable"
     weight = _matrix(node)
@@ -56,9 +56,10 @@ def read(node: ir.Node, accuracy_level: int) -> Product | str:
         return "its matrix has no numbers"
     if weight.is_graph_input():
         return "a caller may override its matrix, which is an input too"
-    if weight.dtype not in _DTYPES:
-        return f"MatMulNBits takes no matrix in {weight.dtype.name.lower() if weight.dtype else 'an unknown dtype'}"
-    if weight.dtype == ir.DataType.FLOAT16 and accuracy_level == INTEGERS:
+    operator, dtypes = ("MatMulIntegerToFloat", (ir.DataType.FLOAT,)) if options.int8 else ("MatMulNBits", _DTYPES)
+    if weight.dtype not in dtypes:
+        return f"{operator} takes no matrix in {weight.dtype.name.lower() if weight.dtype else 'an unknown dtype'}"
+    if weight.dtype == ir.DataType.FLOAT16 and options.accuracy_level == INTEGERS:
         # onnxruntime 1.31 on CPU returns the bias alone, as if the product were 0.
         return (
             f"MatMulNBits computes wrong numbers in float16 at accuracy level {INTEGERS}: quantize the model in "

@@ -6,9 +6,8 @@ model in memory.
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -22,19 +21,31 @@ from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.sites import QUANTIZED
 from ffn_export.quantization.blocks import Blocks
 from ffn_export.quantization.blocks import quantized as in_blocks
+from ffn_export.quantization.int8 import rewrite as rewrite_int8
+from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.products import Product, asked_for, read
 from ffn_export.quantization.result import QuantizationReport, QuantizedWeight
+from ffn_export.quantization.row_scales import INTEGER_PRODUCT
+from ffn_export.quantization.smoothing import Channels
 
 DOMAIN = "com.microsoft"
+_NOT_WORTH = "left in float32: over the budget, and others save more time for their error"
 
 
-def quantize(model: ir.Model, options: QuantizationOptions | None = None) -> tuple[ir.Model, QuantizationReport]:
-    """Quantise the weights of feed-forwards, or of all products with a constant matrix.
+def quantize(
+    model: ir.Model,
+    options: QuantizationOptions | None = None,
+    known: Mapping[str, Channels] | None = None,
+    only: Collection[str] | None = None,
+) -> tuple[ir.Model, QuantizationReport]:
+    """Quantise the products of feed-forwards, or all products with a constant matrix.
 
     Args:
         model: A model; it is not modified.
         options: Quantisation options; None means 8 bits in blocks of 32, computed in 8-bit integers.
+        known: Name of a value -> its channels on samples, which ``int8`` smooths activations by.
+        only: Names of the outputs of the products to quantise; None means all that can be.
 
     Returns:
         The quantised model, and the result for each product.
@@ -47,39 +58,68 @@ def quantize(model: ir.Model, options: QuantizationOptions | None = None) -> tup
     if quantized is None:
         raise UsageError("the nodes of the model have no order in which they could run")
     remove_padding(quantized)  # padded widths are for other kernels, and are not a whole number of blocks
-    of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
+    found: list[Product] = []
     kept: dict[str, str] = {}
     for node in asked_for(quantized, all_products=options.all_products):
-        product = read(node, options.accuracy_level)
+        if only is not None and node.outputs[0].name not in only:
+            kept[str(node.name or node.outputs[0].name)] = _NOT_WORTH
+            continue
+        product = read(node, options)
         if isinstance(product, str):
             kept[str(node.name or node.outputs[0].name)] = product
         else:
-            of_matrix[product.weight, product.turned].append(product)
+            found.append(product)
     names = Names(quantized)
-    weights = tuple(_rewrite(products, options, names) for products in of_matrix.values())
+    if options.int8:
+        weights = rewrite_int8(quantized, found, known or {}, names)
+    else:
+        weights = _in_few_bits(found, options, names)
     if weights:
         quantized.opset_imports.setdefault(DOMAIN, 1)
     return quantized, QuantizationReport(
-        options.bits, options.block, options.accuracy_level, weights, kept, options.warnings()
+        options.bits, options.block, options.accuracy_level, weights, kept, options.warnings(), options.int8
     )
 
 
-def quantize_some(model: ir.Model, options: QuantizationOptions) -> tuple[ir.Model, QuantizationReport]:
+def _in_few_bits(found: list[Product], options: QuantizationOptions, names: Names) -> tuple[QuantizedWeight, ...]:
+    of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
+    for product in found:
+        of_matrix[product.weight, product.turned].append(product)
+    return tuple(_rewrite(products, options, names) for products in of_matrix.values())
+
+
+def quantize_some(
+    model: ir.Model,
+    options: QuantizationOptions,
+    known: Mapping[str, Channels] | None = None,
+    only: Collection[str] | None = None,
+) -> tuple[ir.Model, QuantizationReport]:
     """Quantise as :func:`quantize` does, and refuse a model in which nothing can be quantised.
 
     Raises:
         UsageError: If no product can be quantised; the message has the reasons.
     """
-    quantized, report = quantize(model, options)
+    quantized, report = quantize(model, options, known, only)
     if not report.weights:
         raise UsageError(f"nothing to quantize: {_why_not(model) or report.why_nothing}")
     return quantized, report
+
+
+def groups_of(model: ir.Model, options: QuantizationOptions) -> list[tuple[str, tuple[ir.Node, ...]]]:
+    """Return the products that can be quantised, by the names of the inputs that they read."""
+    by_input: dict[str, list[ir.Node]] = {}
+    for node in asked_for(model, all_products=options.all_products):
+        if not isinstance(read(node, options), str):
+            by_input.setdefault(str(node.inputs[0].name) if node.inputs[0] is not None else "", []).append(node)
+    return [(name, tuple(nodes)) for name, nodes in by_input.items()]
 
 
 def _why_not(model: ir.Model) -> str | None:
     """Return the reason why a model as a whole has no product to quantise, or None."""
     if any(node.op_type == QUANTIZED for node in model.graph.all_nodes()):
         return "its products are in few bits already"
+    if any(node.op_type == INTEGER_PRODUCT for node in model.graph.all_nodes()):
+        return "its products are in 8-bit integers already"
     if is_outlined(model):
         return "its feed-forwards are functions: quantize the model before it is fused with --outline"
     return None
@@ -88,13 +128,11 @@ def _why_not(model: ir.Model) -> str | None:
 def _rewrite(products: list[Product], options: QuantizationOptions, names: Names) -> QuantizedWeight:
     """Rewrite the products that share one matrix, and remove the matrix if nothing else reads it."""
     weight, graph = products[0].weight, products[0].weight.graph
-    tensor = weight.const_value
-    assert tensor is not None
     assert isinstance(graph, ir.Graph)
-    matrix = tensor.numpy().T if products[0].turned else tensor.numpy()
+    matrix = read_matrix(weight, turned=products[0].turned)
     blocks = in_blocks(matrix, options)
     stored = [
-        _initializer(graph, names.value(f"{weight.name}_{part}"), array)
+        add_initializer(graph, names.value(f"{weight.name}_{part}"), array)
         for part, array in ((f"Q{options.bits}", blocks.packed), ("scales", blocks.scales))
     ]
     d_in, d_out = matrix.shape
@@ -107,22 +145,16 @@ def _rewrite(products: list[Product], options: QuantizationOptions, names: Names
         _become(product, stored, attributes)
         if added is not None:
             _add(product.node, added, names)
-    goes = not weight.uses() and not weight.is_graph_output()
-    found = QuantizedWeight(
+    change = _relative_change(blocks, matrix)
+    del matrix  # it may be a view of the mapped file, which cannot be closed while a view exists
+    return QuantizedWeight(
         name=str(weight.name),
         shape=(d_in, d_out),
-        bytes_before=tensor.nbytes if goes else 0,
+        bytes_before=drop(weight),
         bytes_after=blocks.nbytes,
-        relative_l2=_relative_change(blocks, matrix),
+        relative_l2=change,
         nodes=tuple(str(product.node.name) for product in products),
     )
-    del matrix  # it may be a view of the mapped file, which cannot be closed while a view exists
-    if isinstance(tensor, ir.ExternalTensor):
-        with contextlib.suppress(BufferError):
-            tensor.release()
-    if goes:
-        del graph.initializers[str(weight.name)]
-    return found
 
 
 def _become(product: Product, stored: list[ir.Value], attributes: Mapping[str, int]) -> None:
@@ -156,10 +188,3 @@ def _relative_change(blocks: Blocks, matrix: Array) -> float:
     norm = float(np.linalg.norm(matrix.astype(np.float64)))
     change = blocks.matrix(len(matrix)).astype(np.float64) - matrix
     return float(np.linalg.norm(change)) / norm if norm else 0.0
-
-
-def _initializer(graph: ir.Graph, name: str, array: Array) -> ir.Value:
-    tensor = ir.Tensor(array, name=name)
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
-    graph.register_initializer(value)
-    return value

@@ -48,7 +48,7 @@ def chosen_words(result: TuningResult) -> str:
         only = " for long inputs only" if choice.forms.long_only else ""
         parts.append(f"chunks of {choice.forms.chunk} tokens{only}")
     if choice.quantization is not None:
-        parts.append(f"{choice.quantization.bits}-bit weights")
+        parts.append("8-bit integers" if choice.quantization.int8 else f"{choice.quantization.bits}-bit weights")
     if choice.settings != default.settings:
         parts.append(f"session options {choice.settings.words()}")
     return f"chosen: {', '.join(parts)}; {result.reason}"

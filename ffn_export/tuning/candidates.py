@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
 
+from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.core import onnx_file
+from ffn_export.core.types import Array
 from ffn_export.fusion.by_rows.rewrite import CHUNK_RULE, PIECES_RULE
 from ffn_export.fusion.padded_widths.units import RULE as PADDED_RULE
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion_check.check import fuse_checked
-from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.base import Artifact
 from ffn_export.tuning.choice import Choice
 
@@ -54,10 +56,14 @@ class Candidates:
         model: The model as exported; it is not modified.
         target: Fusion target.
         directory: Directory of the model files.
+        samples: Real inputs, which 8-bit activations are smoothed by; None without any.
     """
 
-    def __init__(self, model: ir.Model, target: str, directory: Path) -> None:
+    def __init__(
+        self, model: ir.Model, target: str, directory: Path, samples: Mapping[str, Array] | None = None
+    ) -> None:
         self._model, self._target, self._directory = model, target, directory
+        self._samples = samples
         self._count = 0
 
     def make(self, choice: Choice) -> Candidate:
@@ -68,7 +74,7 @@ class Candidates:
         """
         model, _ = fuse(self._model, self._target, forms=choice.forms)
         if choice.quantization is not None:
-            model, _ = quantize_some(model, choice.quantization)
+            model, _ = quantize_by_samples(model, choice.quantization, self._samples)
         path = self._directory / f"candidate-{self._count}.onnx"
         self._count += 1
         onnx_file.save(model, path)
@@ -82,7 +88,7 @@ class Candidates:
         forms = candidate.choice.forms
         model, report = fuse_checked(self._model, self._target, forms=forms)
         if candidate.choice.quantization is not None:
-            model, _ = quantize_some(model, candidate.choice.quantization)
+            model, _ = quantize_by_samples(model, candidate.choice.quantization, self._samples)
         if _fingerprint(model, candidate.choice) == candidate.fingerprint:
             return None
         return next((site.reason for site in report.sites if site.status == "rolled back"), None) or report.check.reason

@@ -69,6 +69,8 @@ def moves(
         yield Move(name, _with_settings(settings))
     if few_bits:
         yield Move("8-bit weights", _with_bits)
+        if on_cpu:  # CUDA has no kernel for them
+            yield Move("products in 8-bit integers", _with_int8)
 
 
 def _settings(threads: int) -> Iterator[tuple[str, Callable[[SessionSettings], SessionSettings]]]:
@@ -106,6 +108,10 @@ def _with_pieces(pieces: frozenset[str]) -> Callable[[Choice], Choice]:
 
 def _with_settings(change: Callable[[SessionSettings], SessionSettings]) -> Callable[[Choice], Choice]:
     return lambda choice: replace(choice, settings=change(choice.settings))
+
+
+def _with_int8(choice: Choice) -> Choice:
+    return replace(choice, forms=for_few_bits(choice.forms), quantization=QuantizationOptions(int8=True))
 
 
 def _with_bits(choice: Choice) -> Choice:

@@ -10,8 +10,9 @@ verification of the result.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
@@ -19,11 +20,12 @@ from ffn_export.core import onnx_file
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec
-from ffn_export.core.types import Progress, silent
+from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.fusion.decisions import default_forms, open_names
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.latency.sizes import token_count, token_sizes
+from ffn_export.parity.cases.case import given_cases
 from ffn_export.parity.reference.references import graph_inputs
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.threads import chosen_threads
@@ -75,7 +77,7 @@ def search(
     # Two lengths may be clamped to the same size by the bounds of an axis.
     sizes = [size for place, size in enumerate(asked) if size not in asked[:place]]
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
-        candidates = Candidates(model, target, Path(scratch))
+        candidates = Candidates(model, target, Path(scratch), _arrays(options.samples, specs))
         start = Choice(default_forms(chosen_target))
         default = candidates.make(start.whole() if outline else start)
         contest = Contest(specs, sizes, options.load or loader(target, threads), options.seconds)
@@ -113,6 +115,11 @@ def check(target: str, options: TuneOptions) -> Target:
     if not options.tokens:
         raise UsageError("name the numbers of tokens to tune for")
     return chosen
+
+
+def _arrays(samples: Mapping[str, Any] | None, specs: Sequence[TensorSpec]) -> Mapping[str, Array] | None:
+    cases = given_cases(samples, specs)
+    return cases[0].given if cases else None
 
 
 class _Search:

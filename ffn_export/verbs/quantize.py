@@ -10,16 +10,18 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ffn_export.calibration.metrics import Measured, parse
+from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import onnx_file
 from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
+from ffn_export.errors import UsageError
 from ffn_export.parity.cases.case import given_cases
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances, check_budget
 from ffn_export.parity.reference.references import OnnxReference
-from ffn_export.quantization.options import DEFAULT_BUDGET, DRAWN, QuantizationOptions
-from ffn_export.quantization.quantize import quantize_some
+from ffn_export.quantization.options import BROKEN, DRAWN, QuantizationOptions
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
@@ -35,37 +37,56 @@ class Quantized(Shown):
         report: Result for each matrix product.
         parity: Verification against the original model, under the budget.
         settings: Session options of the verification: those of the bundle, otherwise the defaults.
+        measured: The metric's figure on the samples; None without a metric.
     """
 
     model: ir.Model
     report: QuantizationReport
     parity: ParityResult
     settings: SessionSettings = field(default_factory=SessionSettings)
+    measured: Measured | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why the model is over the budget or worse than the metric asks for, or None."""
+        if self.measured is not None and not self.measured.passed:
+            return self.measured.words
+        error, budget = self.report.error, self.parity.tolerances.relative_l2
+        if self.measured is None and error is not None and budget is not None and not error <= budget:
+            return f"relative L2 error {error:.3g} on the samples, the declared budget is {budget:g}"
+        return None if self.parity.passed else self.parity.failures[0]
 
     @property
     def passed(self) -> bool:
-        """Whether every output is within the budget."""
-        return self.parity.passed
+        """Whether every output is within the budget, and the metric is reached."""
+        return self.failure is None
 
 
 def quantize(
     model: Model,
     options: QuantizationOptions | None = None,
     *,
-    budget: float = DEFAULT_BUDGET,
+    budget: float | None = None,
     samples: Mapping[str, Any] | None = None,
+    metric: str | None = None,
+    sensitivity: bool = False,
     runtimes: Sequence[str] | None = None,
     threads: int | None = None,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Quantized:
-    """Store the weights of feed-forwards in 8 or 4 bits, and verify the outputs against those of the original model.
+    """Quantise the products of feed-forwards, and verify the outputs against those of the original model.
 
     Args:
         model: An ONNX model in memory, an ``.onnx`` file, or a bundle; it is not modified.
         options: Quantisation options; None means 8 bits in blocks of 32, computed in 8-bit integers.
-        budget: The largest relative L2 error of an output.
-        samples: Input name -> array to verify on in addition to drawn inputs, which are not real activations.
+        budget: The largest relative L2 error of an output; None means the default of the options.
+        samples: Input name -> array to verify on in addition to drawn inputs, which are not real activations, and to
+            smooth 8-bit activations by.
+        metric: A figure that the outputs on the samples must reach, judged in place of their error: ``cosine=0.998``,
+            ``top1=0.99`` or ``FILE.py:function=0.9``. The function gets the outputs before and after by name.
+            Drawn inputs then show a broken model only.
+        sensitivity: Whether to measure error and time of the products of each input even if all fit the budget.
         runtimes: Names of required runtimes; None means every runtime that can run the model here.
         threads: Intra-op threads; None means the number of processors available to this process.
         seed: Seed of the drawn inputs.
@@ -77,13 +98,24 @@ def quantize(
     Raises:
         UsageError: If nothing can be quantised, the model does not exist, or the budget is not a finite number above 0.
     """
-    check_budget(budget)
     options = options or QuantizationOptions()
+    asked = None if metric is None else parse(metric)
+    if samples is None and (asked is not None or sensitivity):
+        raise UsageError("a metric and the sensitivity are measured on real inputs: give samples")
+    if not options.int8 and (asked is not None or sensitivity):
+        raise UsageError("a metric and the sensitivity are for 8-bit activations: take int8")
+    if budget is None:
+        budget = options.default_budget if asked is None else BROKEN
+    check_budget(budget)
     threads = chosen_threads(threads)
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         reference = OnnxReference(file.path, threads)
+        cases = given_cases(samples, reference.inputs)
         progress(f"quantizing {file.path.name} to {options.bits} bits")
-        quantized, report = quantize_some(file.load(), options)
+        given = cases[0].given if cases else None
+        bounds = Budget(budget, asked)
+        fitted = fit(file.load(), options, given, bounds, threads, always_measure=sensitivity, progress=progress)
+        quantized, report = fitted.model, fitted.report
         path = Path(scratch) / file.path.name
         onnx_file.save(quantized, path)
         parity = run_cases(
@@ -91,11 +123,11 @@ def quantize(
             reference,
             runtimes=runtimes,
             settings=file.settings,
-            further=given_cases(samples, reference.inputs),
+            further=cases,
             tolerances=Tolerances(relative_l2=budget),
             seed=seed,
             threads=threads,
             progress=progress,
         )
     notes = parity.notes if samples is not None else (*parity.notes, DRAWN)
-    return Quantized(quantized, report, replace(parity, notes=notes), file.settings)
+    return Quantized(quantized, report, replace(parity, notes=notes), file.settings, fitted.measured)

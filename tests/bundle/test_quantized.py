@@ -109,7 +109,7 @@ def test_by_the_command_line(tmp_path: Path, capfd: Capture) -> None:
     assert "ort-cpu gives a number for NaN" in said  # which 8-bit integers have none for, nor for infinity
     assert read_manifest(tmp_path / "d2l-ffn").parity["runtimes"]["ort-cpu"]["warned"] == 4
     assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--block", "64", "--quiet"]) == 2
-    assert "--block is about quantizing: give --bits 8 or --bits 4" in capfd.readouterr().err
+    assert "--block is about quantizing: give --bits 8, --bits 4 or --int8" in capfd.readouterr().err
     assert run(["build", "d2l-addnorm", "-o", str(tmp_path), "--bits", "8", "--quiet"]) == 2
     assert "nothing to quantize: there is no feed-forward" in capfd.readouterr().err
 

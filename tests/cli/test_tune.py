@@ -109,7 +109,7 @@ def test_functions_and_few_bits_exclude_each_other(tmp_path: Path, capfd: Captur
     with pytest.raises(UsageError, match="leave outline=True or quantization= out"):
         fx.build("d2l-ffn", directory=tmp_path, outline=True, tuning=fx.TuneOptions(budget=0.02))
     assert run(["build", "d2l-ffn", "--budget", "0.5", "-o", str(tmp_path)]) == 2
-    assert "--budget is about quantizing: give --bits 8 or --bits 4 beside it" in capfd.readouterr().err
+    assert "--budget is about quantizing: give --bits 8, --bits 4 or --int8 beside it" in capfd.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

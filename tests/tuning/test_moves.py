@@ -38,7 +38,9 @@ def test_session_options_of_one_thread_and_of_more() -> None:
 
 
 def test_few_bits_are_tried_last_and_where_they_are_allowed() -> None:
-    assert names(threads=2, bits=True) == [*names(threads=2), "8-bit weights"]
+    few = ["8-bit weights", "products in 8-bit integers"]
+    assert names(threads=2, bits=True) == [*names(threads=2), *few]
+    assert few[1] not in names(on_cpu=False, bits=True)  # CUDA has no kernel for them
 
 
 def test_few_bits_have_kernels_that_no_padding_helps() -> None:

@@ -1,0 +1,1 @@
+"""Quantisation by the user's samples: statistics of activations, metrics, and the choice of products."""

@@ -1,0 +1,132 @@
+"""Metrics of a quantised model on the user's samples: built-in ones, and functions of the user's own file."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ffn_export.core.types import Array
+from ffn_export.errors import UsageError
+
+Outputs = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of merit that a quantised model must reach.
+
+    Attributes:
+        name: Name, as the user wrote it.
+        least: The least figure that passes.
+        measure: Function of the outputs before and after.
+    """
+
+    name: str
+    least: float
+    measure: Callable[[Outputs, Outputs], float]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric's figure.
+
+    Attributes:
+        name: Name of the metric.
+        value: The figure.
+        least: The least figure that passes.
+    """
+
+    name: str
+    value: float
+    least: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the figure passes; NaN does not."""
+        return self.value >= self.least
+
+    @property
+    def words(self) -> str:
+        """The figure and its bound, in words."""
+        return f"{self.name}: {self.value:.4g} on the samples, at least {self.least:g} is asked for"
+
+
+def judge(metric: Metric, before: Outputs, after: Outputs) -> Measured:
+    """Measure outputs by a metric.
+
+    Raises:
+        UsageError: If a user's function fails or returns no number.
+    """
+    try:
+        value = float(metric.measure(before, after))
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{metric.name} failed: {type(error).__name__}: {error}") from error
+    return Measured(metric.name, value, metric.least)
+
+
+def parse(text: str) -> Metric:
+    """Read ``cosine=0.998``, ``top1=0.99``, ``FILE.py:function`` or ``FILE.py:function=0.9``.
+
+    Raises:
+        UsageError: If it is none of these, or the function cannot be loaded.
+    """
+    name, _, bound = text.rpartition("=") if "=" in text else (text, "", "")
+    path, _, function = name.rpartition(":")
+    try:
+        least = float(bound) if bound else math.nan
+    except ValueError:
+        raise UsageError(f"--metric {text}: {bound!r} is no number") from None
+    if path.endswith(".py"):
+        # A function without a bound returns whether the outputs are good: True counts as 1.
+        return Metric(name, least if bound else 1.0, _load(Path(path), function))
+    if name not in _KNOWN or not 0 < least <= 1:
+        raise UsageError(f"--metric {text} is not known: take cosine=0.998, top1=0.99 or FILE.py:function")
+    return Metric(name, least, _KNOWN[name])
+
+
+def cosine(before: Outputs, after: Outputs) -> float:
+    """Mean cosine of the rows of an output before and after; the least over the outputs."""
+    return min(_mean_cosine(array, after[name]) for name, array in before.items() if array.dtype.kind == "f")
+
+
+def top1(before: Outputs, after: Outputs) -> float:
+    """Share of rows whose largest element stays the same; the least over the outputs."""
+    return min(
+        float(np.mean(array.argmax(axis=-1) == after[name].argmax(axis=-1)))
+        for name, array in before.items()
+        if array.ndim
+    )
+
+
+def _mean_cosine(before: Array, after: Array) -> float:
+    width = before.shape[-1] if before.ndim else 1
+    one, other = (array.reshape(-1, width).astype(np.float64) for array in (before, after))
+    sizes = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    return float(np.mean((one * other).sum(axis=1)[sizes > 0] / sizes[sizes > 0])) if (sizes > 0).any() else 1.0
+
+
+_KNOWN: Mapping[str, Callable[[Outputs, Outputs], float]] = {"cosine": cosine, "top1": top1}
+
+
+def _load(path: Path, function: str) -> Callable[[Outputs, Outputs], float]:
+    """Import a function of the user's file, which the user named on the command line."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise UsageError(f"no such file: {path}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    found: Any = getattr(module, function, None)
+    if not callable(found):
+        raise UsageError(f"{path} has no function {function!r}")
+    return lambda before, after: float(found(dict(before), dict(after)))

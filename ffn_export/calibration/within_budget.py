@@ -1,0 +1,139 @@
+"""Quantise as many products as a budget allows, those first that save most time for the error that they add."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.calibration.calibrated import channels
+from ffn_export.calibration.metrics import Measured, Metric, judge
+from ffn_export.calibration.sensitivity import sensitivities
+from ffn_export.calibration.statistics import batches, real_rows
+from ffn_export.core import onnx_file
+from ffn_export.core.types import Array, Progress, silent
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.quantize import quantize, quantize_some
+from ffn_export.quantization.result import QuantizationReport, Sensitivity
+from ffn_export.runtimes.ort_session import OrtRunner, make_session
+from ffn_export.runtimes.session_options import SessionSettings
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a quantised model may cost on the samples.
+
+    Attributes:
+        relative_l2: Largest relative L2 error of an output.
+        metric: A metric of the user, which is judged in place of the error; None without one.
+    """
+
+    relative_l2: float
+    metric: Metric | None = None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A quantised model and its figures on the samples.
+
+    Attributes:
+        model: The model.
+        report: Result for each matrix, with the sensitivities if they were measured.
+        measured: The metric's figure; None without a metric.
+    """
+
+    model: ir.Model
+    report: QuantizationReport
+    measured: Measured | None = None
+
+
+def fit(
+    model: ir.Model,
+    options: QuantizationOptions,
+    samples: Mapping[str, Array] | None,
+    budget: Budget,
+    threads: int = 1,
+    *,
+    always_measure: bool = False,
+    progress: Progress = silent,
+) -> Fitted:
+    """Quantise all products; if 8-bit integers are over the budget on the samples, leave some products in float32.
+
+    Args:
+        model: The model; it is not modified.
+        options: Quantisation options.
+        samples: Input name -> array: real inputs; without them, all products are quantised and nothing is judged.
+        budget: What the result may cost.
+        threads: Intra-op threads.
+        always_measure: Whether to measure sensitivities even if all products fit.
+        progress: Called with a line for each step.
+
+    Raises:
+        UsageError: If no product can be quantised.
+    """
+    if samples is None or not options.int8:
+        return Fitted(*quantize_some(model, options))
+    given = samples
+    known = channels(model, options, given, threads)
+    before = _outputs(model, given, threads)
+
+    def judged(made: tuple[ir.Model, QuantizationReport]) -> tuple[Fitted, bool]:
+        after = _outputs(made[0], given, threads)
+        error = relative_error(before, after)
+        measured = None if budget.metric is None else judge(budget.metric, before, after)
+        fits = error <= budget.relative_l2 if measured is None else measured.passed
+        return Fitted(made[0], replace(made[1], error=error), measured), fits
+
+    progress("quantizing all products")
+    best, fits = judged(quantize_some(model, options, known))
+    if fits and not always_measure:
+        return best
+    ranked = sensitivities(
+        model, options, known, lambda each: relative_error(before, _outputs(each, given, threads)), threads, progress
+    )
+    chosen = len(ranked)
+    if not fits:
+        # The longest beginning that fits, by halving. One product at least is tried, and judged over budget if it is.
+        low, high = 0, len(ranked)
+        while high - low > 1:
+            middle = (low + high) // 2
+            progress(f"judging the best {middle} of {len(ranked)} inputs in 8 bits")
+            tried, fits = judged(quantize(model, options, known, _products(ranked[:middle])))
+            if fits:
+                low, best = middle, tried
+            else:
+                high = middle
+        chosen = low
+    marked = tuple(replace(each, chosen=index < chosen) for index, each in enumerate(ranked))
+    return replace(best, report=replace(best.report, sensitivities=marked))
+
+
+def relative_error(before: Mapping[str, Array], after: Mapping[str, Array]) -> float:
+    """Return the largest relative L2 error of a floating-point output."""
+    errors = []
+    for name, array in before.items():
+        if array.dtype.kind == "f":
+            truth = array.astype(np.float64)
+            size = float(np.linalg.norm(truth))
+            errors.append(float(np.linalg.norm(after[name] - truth)) / size if size else 0.0)
+    return max(errors, default=0.0)
+
+
+def _products(ranked: list[Sensitivity]) -> list[str]:
+    return [name for each in ranked for name in each.products]
+
+
+def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dict[str, Array]:
+    """Return the rows of the outputs on the samples, which run a few at a time, without padding."""
+    with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
+        path = Path(scratch) / "model.onnx"
+        onnx_file.save(model, path)
+        runner = OrtRunner(make_session(path, SessionSettings(), threads=threads))
+        found = [
+            {name: real_rows(feeds, array) for name, array in runner.run(feeds).items()} for feeds in batches(samples)
+        ]
+    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}

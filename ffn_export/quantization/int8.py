@@ -1,0 +1,200 @@
+"""Rewrite matrix products in 8-bit integers: rows of activations and columns of weights have a scale each.
+
+Products that read one input share its 8-bit rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.types import Array
+from ffn_export.fusion.builder import Builder, Names
+from ffn_export.quantization import safe_integers, smoothing
+from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
+from ffn_export.quantization.products import Product
+from ffn_export.quantization.result import QuantizedWeight
+from ffn_export.quantization.row_scales import RANGES, SYMMETRIC, QuantizedRows, product, quantize_rows
+from ffn_export.quantization.smoothing import Channels
+
+_NO_SAMPLES = "not smoothed: needs samples"
+_SHARED = "not smoothed: other products read its matrix"
+_UNSEEN = "not smoothed: no sample has finite numbers here"
+_WIDE = "not smoothed: nothing before it takes the factors, and a Mul of its own is not worth its time"
+
+
+@dataclass
+class Group:
+    """Products that read one input.
+
+    Attributes:
+        x: The input.
+        products: The products, in the order of the graph.
+        rows: Factors that the rows of the matrices are multiplied by; None without smoothing.
+        smoothing: Where the input is smoothed, or why it is not.
+        source: The input after smoothing.
+    """
+
+    x: ir.Value
+    products: list[Product]
+    rows: Array | None = None
+    smoothing: str = _NO_SAMPLES
+    source: ir.Value | None = None
+
+
+def groups(products: Sequence[Product]) -> list[Group]:
+    """Group products, which are in the order of the graph, by their input."""
+    found: dict[tuple[ir.Value, object], Group] = {}
+    for each in products:
+        x = each.node.inputs[0]
+        assert x is not None
+        found.setdefault((x, each.node.graph), Group(x, [])).products.append(each)
+    return list(found.values())
+
+
+def rewrite(
+    model: ir.Model, products: Sequence[Product], statistics: Mapping[str, Channels], names: Names
+) -> tuple[QuantizedWeight, ...]:
+    """Rewrite products of a model in place, and return the result for each matrix."""
+    order = {node: index for index, node in enumerate(model.graph.all_nodes())}
+    grouped = groups(sorted(products, key=lambda each: order[each.node]))
+    of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
+    for each in products:
+        of_matrix[each.weight, each.turned].append(each)
+    alone = {found[0].node for found in of_matrix.values() if len(found) == 1 and len(found[0].weight.uses()) == 1}
+    divider = smoothing.Divider(alone)
+    for group in grouped:
+        _smooth(group, divider, alone, statistics, names)
+    group_of = {each.node: group for group in grouped for each in group.products}
+    rows = {id(group): _quantized_rows(group, model, names) for group in grouped}
+    return tuple(
+        _quantize(found, group_of, rows, divider.columns.get(found[0].node), statistics, names)
+        for found in of_matrix.values()
+    )
+
+
+def _smooth(
+    group: Group,
+    divider: smoothing.Divider,
+    alone: set[ir.Node],
+    statistics: Mapping[str, Channels],
+    names: Names,
+) -> None:
+    """Smooth the input of a group if its channels are known and its matrices are its own."""
+    group.source = group.x
+    if not statistics:
+        return
+    nodes = [each.node for each in group.products]
+    if not alone.issuperset(nodes):
+        group.smoothing = _SHARED
+        return
+    channels = statistics.get(str(group.x.name))
+    if channels is None:
+        group.smoothing = _UNSEEN
+        return
+    op = Builder()
+    matrices = [read_matrix(each.weight, turned=each.turned) for each in group.products]
+    factors = smoothing.factors(channels.largest, matrices)
+    d_out = sum(matrix.shape[1] for matrix in matrices)
+    divided = divider.divide(op, group.x, factors, nodes, alone_is_worth=d_out >= len(factors))
+    if divided is None:
+        group.smoothing = _WIDE
+        return
+    group.source, group.smoothing = divided
+    group.rows = factors
+    insert(op, nodes[0], names)
+
+
+def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows:
+    """Write the 8-bit rows of a group's input before its first product."""
+    op = Builder()
+    assert group.source is not None
+    producer = group.source.producer()
+    held = SYMMETRIC if producer is None else RANGES.get(producer.op_type, SYMMETRIC)
+    found = quantize_rows(op, group.source, held, model.opset_imports.get("", 18))
+    insert(op, group.products[0].node, names)
+    return found
+
+
+def _quantize(
+    products: list[Product],
+    group_of: Mapping[ir.Node, Group],
+    rows: Mapping[int, QuantizedRows],
+    columns: Array | None,
+    statistics: Mapping[str, Channels],
+    names: Names,
+) -> QuantizedWeight:
+    """Quantise one matrix and rewrite the products that read it."""
+    first = products[0]
+    weight, graph, group = first.weight, first.weight.graph, group_of[first.node]
+    assert isinstance(graph, ir.Graph)
+    matrix = read_matrix(weight, turned=first.turned)
+    if group.rows is not None:
+        matrix = matrix * group.rows[:, None]
+    if columns is not None:
+        matrix = matrix / columns
+    channels = statistics.get(str(group.x.name)) if len(products) == 1 else None
+    importance = None if channels is None else channels.squares
+    if importance is not None and group.rows is not None:
+        importance = importance / np.square(group.rows)
+    scales = safe_integers.scales(matrix, importance)
+    numbers = safe_integers.rounded(matrix, scales)
+    stored = [
+        add_initializer(graph, names.value(f"{weight.name}_{part}"), array)
+        for part, array in (("int8", numbers), ("scales", scales))
+    ]
+    change = float(np.linalg.norm(numbers * scales - matrix)) / (float(np.linalg.norm(matrix)) or 1.0)
+    shape = (len(matrix), matrix.shape[1])
+    del matrix
+    for each in products:
+        _become(each, rows[id(group_of[each.node])], stored, names)
+    return QuantizedWeight(
+        name=str(weight.name),
+        shape=shape,
+        bytes_before=drop(weight),
+        bytes_after=numbers.nbytes + scales.nbytes,
+        relative_l2=change,
+        nodes=tuple(str(each.node.name) for each in products),
+        smoothing=group.smoothing,
+    )
+
+
+def _become(each: Product, rows: QuantizedRows, stored: Sequence[ir.Value], names: Names) -> None:
+    """Replace a product by its 8-bit form; the last node of the form takes over its output's name."""
+    op = Builder()
+    node = each.node
+    result = product(op, rows, *stored)
+    added = node.inputs[2] if len(node.inputs) > 2 else None
+    if added is not None:
+        result = op.Add(result, added)
+    insert(op, node, names)
+    before = node.outputs[0]
+    result.type, result.shape, result.doc_string = before.type, before.shape, before.doc_string
+    result.metadata_props.update(before.metadata_props)
+    last = result.producer()
+    assert last is not None
+    last.metadata_props.update(node.metadata_props)
+    ir.convenience.replace_all_uses_with(before, result, replace_graph_outputs=True)
+    graph = node.graph
+    assert graph is not None
+    graph.remove(node, safe=True)
+    result.name = before.name
+
+
+def insert(op: Builder, before: ir.Node, names: Names) -> None:
+    """Put what was built before a node, with free names."""
+    graph = before.graph
+    assert isinstance(graph, ir.Graph)
+    stem = before.name or before.outputs[0].name
+    for constant in op.constants:
+        constant.name = names.value(f"{stem}_constant")
+        graph.register_initializer(constant)
+    for node in op.nodes:
+        node.name = names.node(f"{stem}_{node.op_type}")
+        for output in node.outputs:
+            output.name = names.value(f"{node.name}_y")
+    graph.insert_before(before, op.nodes)

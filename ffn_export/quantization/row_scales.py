@@ -1,0 +1,99 @@
+"""Activations in 8 bits with a scale for each row, as nodes of the graph.
+
+A row is divided by its largest magnitude, and the product of integers is multiplied by it. One fixed scale and zero
+point then fit every row, so the result of a token does not depend on the tokens beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.fusion.builder import Builder
+
+DOMAIN = "com.microsoft"
+INTEGER_PRODUCT = "MatMulIntegerToFloat"
+# A row of zeros is divided by this.
+_TINY = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Range of the rows after the division: from ``-1 / steepness`` to 1.
+
+    Attributes:
+        steepness: How many times further a row may reach above zero than below it; infinite if it is never negative.
+    """
+
+    steepness: float
+
+    @property
+    def zero_point(self) -> int:
+        """The stored number of zero."""
+        return round(255 / (self.steepness + 1)) if np.isfinite(self.steepness) else 0
+
+    @property
+    def scale(self) -> float:
+        """Difference of two stored numbers, such that 1 and the lower end of the range are stored too."""
+        below = 1 / (self.steepness * self.zero_point) if self.zero_point else 0.0
+        return max(below, 1 / (255 - self.zero_point))
+
+
+SYMMETRIC = Range(1.0)
+# Activations that fall below zero by little. A row that falls further is scaled by that.
+RANGES: Mapping[str, Range] = {
+    **dict.fromkeys(("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "Swish", "HardSwish"), Range(4.0)),
+    **dict.fromkeys(("Relu", "Sigmoid", "Softmax"), Range(float("inf"))),
+}
+
+
+@dataclass(frozen=True)
+class QuantizedRows:
+    """Rows in 8 bits.
+
+    Attributes:
+        numbers: ``uint8`` value of the input's shape.
+        scale: Scale of all rows after their division.
+        zero_point: Stored number of zero.
+        rows: Divisor of each row.
+    """
+
+    numbers: ir.Value
+    scale: ir.Value
+    zero_point: ir.Value
+    rows: ir.Value
+
+
+def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> QuantizedRows:
+    """Write the nodes that quantise the rows of a value."""
+    rows = _extreme(op, "ReduceMax", x, opset)
+    if np.isfinite(held.steepness):
+        below = op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-held.steepness)))
+        rows = op.Max(rows, below, op.constant(np.float32(_TINY)))
+    else:
+        rows = op.Max(rows, op.constant(np.float32(_TINY)))
+    # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number of it is all otherwise.
+    first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
+    rows = op.Slice(rows, first, end, last)
+    scale, zero_point = op.constant(np.float32(held.scale)), op.constant(np.uint8(held.zero_point))
+    numbers = op.QuantizeLinear(op.Div(x, rows), scale, zero_point)
+    return QuantizedRows(numbers, scale, zero_point, rows)
+
+
+def product(op: Builder, left: QuantizedRows, numbers: ir.Value, scales: ir.Value) -> ir.Value:
+    """Write the product of quantised rows with 8-bit weights, in float32."""
+    scaled = getattr(op, INTEGER_PRODUCT)(left.numbers, numbers, left.scale, scales, left.zero_point, _domain=DOMAIN)
+    result: ir.Value = op.Mul(scaled, left.rows)
+    return result
+
+
+def _extreme(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:
+    """Reduce the last axis, which is an input from opset 18 on."""
+    if opset < 18:
+        result: ir.Value = getattr(op, operator)(x, axes=[-1], keepdims=1)
+    else:
+        result = getattr(op, operator)(x, op.constant(np.array([-1], np.int64)), keepdims=1)
+    return result

@@ -1,0 +1,146 @@
+"""Smoothing: moves the spread of an input's channels into the weights (Xiao et al. 2022, "SmoothQuant").
+
+Each channel of an input is divided by a factor, and the row of the matrix that reads it is multiplied by the factor.
+The division goes into the nodes before the input if it can; the product stays the same in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.types import Array
+from ffn_export.fusion import constants, sites
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.views import input_at, is_one_of, is_standard, readers
+
+# Share of the spread that moves into the weights. Of 0.5 and 0.6, the lower error on all-MiniLM-L6-v2.
+_ALPHA = 0.6
+_SMALLEST = 1e-5
+IN_NORM, IN_PRODUCT, OF_ITS_OWN = "in the norm before", "in the product before", "by a Mul of its own"
+
+
+def factors(largest: Array, weights: Sequence[Array]) -> Array:
+    """Return the factor of each channel, with a geometric mean of 1.
+
+    Args:
+        largest: Largest magnitude of each channel.
+        weights: The ``[d_in, d_out]`` matrices that read the input.
+    """
+    rows = np.max([np.abs(matrix).max(axis=1) for matrix in weights], axis=0)
+    spread = np.maximum(largest, _SMALLEST) ** _ALPHA / np.maximum(rows, _SMALLEST) ** (1 - _ALPHA)
+    smoothed: Array = (spread / np.exp(np.log(spread).mean())).astype(np.float32)
+    return smoothed
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """Statistics of each channel of a value, which is an index of its last axis.
+
+    Attributes:
+        largest: Largest magnitude.
+        squares: Mean square.
+    """
+
+    largest: Array
+    squares: Array
+
+
+class Divider:
+    """Divides the channels of values by factors.
+
+    Args:
+        quantized: Products whose weights will be quantised. Only theirs can take a division in.
+    """
+
+    def __init__(self, quantized: Collection[ir.Node]) -> None:
+        self._quantized = quantized
+        self.columns: dict[ir.Node, Array] = {}  # product -> factors that its columns are divided by
+
+    def divide(
+        self, op: Builder, x: ir.Value, by: Array, users: Collection[ir.Node], *, alone_is_worth: bool
+    ) -> tuple[ir.Value, str] | None:
+        """Divide a value that the users read. Return the divided value and where the division is, or None.
+
+        Args:
+            op: Builder of the constants, and of a ``Mul`` if nothing before the value can take the division in.
+            x: The value.
+            by: The factors.
+            users: The nodes that will read the divided value.
+            alone_is_worth: Whether to write a ``Mul`` if nothing before the value can take the division in.
+        """
+        node = x.producer()
+        if node is not None and not x.is_graph_output() and set(readers(x)) <= set(users):
+            if self._in_scale(op, node, by):
+                return x, IN_NORM
+            if self._in_product(op, node, by):
+                return x, IN_PRODUCT
+        return (op.Mul(x, op.constant(np.float32(1) / by)), OF_ITS_OWN) if alone_is_worth else None
+
+    def _in_scale(self, op: Builder, node: ir.Node, by: Array) -> bool:
+        """Divide the scale and bias of a norm, or the constant operand of a ``Mul``."""
+        if is_one_of(node, *sites.NORMS):
+            places = [1, *([2] if input_at(node, 2) is not None else [])]
+            if len(node.outputs) > 1 and any(output.uses() for output in node.outputs[1:]):
+                return False
+        elif is_standard(node, "Mul"):
+            places = [place for place, value in enumerate(node.inputs) if constants.is_constant(value)]
+        else:
+            return False
+        arrays = [_channels(node.inputs[place], by) for place in places]
+        if not arrays or any(array is None for array in arrays):
+            return False
+        for place, array in zip(places, arrays, strict=True):
+            assert array is not None
+            _replace(node, place, op.constant((array / by).astype(np.float32)))
+        return True
+
+    def _in_product(self, op: Builder, node: ir.Node, by: Array) -> bool:
+        """Divide the columns and the bias of a product that reaches the value through a gate's ``Mul`` or a Relu."""
+        if is_standard(node, "Mul"):
+            return any(self._into(op, value, by) for value in node.inputs if value is not None)
+        return is_standard(node, "Relu") and self._into(op, node.inputs[0], by)
+
+    def _into(self, op: Builder, value: ir.Value | None, by: Array) -> bool:
+        node = None if value is None else value.producer()
+        if value is None or node is None or value.is_graph_output() or len(value.uses()) != 1:
+            return False
+        if node in self._quantized and node not in self.columns:
+            bias = input_at(node, 2)
+            array = None if bias is None else _channels(bias, by)
+            if bias is not None:
+                if array is None:
+                    return False
+                _replace(node, 2, op.constant((array / by).astype(np.float32)))
+            self.columns[node] = by
+            return True
+        if is_standard(node, "Relu"):
+            return self._into(op, node.inputs[0], by)
+        if is_standard(node, "Add"):
+            for place, other in ((0, 1), (1, 0)):
+                array = _channels(node.inputs[place], by)
+                if array is not None and self._into(op, node.inputs[other], by):
+                    _replace(node, place, op.constant((array / by).astype(np.float32)))
+                    return True
+        return False
+
+
+def _channels(value: ir.Value | None, by: Array) -> Array | None:
+    """Return a constant of one number for each channel."""
+    if not constants.is_constant(value):
+        return None
+    array = constants.evaluate(value)
+    return array if array is not None and array.shape == by.shape else None
+
+
+def _replace(node: ir.Node, place: int, new: ir.Value) -> None:
+    """Replace a constant, and remove it from the graph if nothing else reads it."""
+    old = node.inputs[place]
+    node.replace_input_with(place, new)
+    if old is not None and old.is_initializer() and not old.uses() and not old.is_graph_output():
+        graph = old.graph
+        assert isinstance(graph, ir.Graph)
+        del graph.initializers[str(old.name)]

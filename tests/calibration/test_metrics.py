@@ -1,0 +1,50 @@
+"""Metrics of a quantised model: built-in ones, and a function in the user's own file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ffn_export.calibration.metrics import judge, parse
+from ffn_export.errors import UsageError
+
+BEFORE = {"y": np.array([[1.0, 0.0], [0.0, 2.0]], np.float32)}
+TURNED = {"y": np.array([[1.0, 0.0], [2.0, 0.0]], np.float32)}
+
+
+def test_built_in() -> None:
+    assert judge(parse("cosine=0.999"), BEFORE, BEFORE).passed
+    assert judge(parse("cosine=0.6"), BEFORE, TURNED).value == 0.5
+    assert not judge(parse("top1=0.9"), BEFORE, TURNED).passed
+    assert judge(parse("top1=0.5"), BEFORE, TURNED).passed
+    broken = {"y": np.full((2, 2), np.nan, np.float32)}
+    assert not judge(parse("cosine=0.1"), BEFORE, broken).passed
+
+
+def test_a_function_of_the_user(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "def gain(before, after):\n    return (after['y'] == before['y']).mean()\n"
+        "def same(before, after):\n    return bool((after['y'] == before['y']).all())\n"
+        "def fails(before, after):\n    return 1 / 0\n"
+    )
+    assert judge(parse(f"{file}:gain=0.5"), BEFORE, TURNED).value == 0.5
+    assert judge(parse(f"{file}:same"), BEFORE, BEFORE).passed
+    assert not judge(parse(f"{file}:same"), BEFORE, TURNED).passed
+    with pytest.raises(UsageError, match="fails failed: ZeroDivisionError"):
+        judge(parse(f"{file}:fails"), BEFORE, BEFORE)
+    with pytest.raises(UsageError, match="has no function 'gone'"):
+        parse(f"{file}:gone")
+
+
+@pytest.mark.parametrize("wrong", ["cosine", "cosine=2", "bleu=0.3", "cosine=much", "top1=0"])
+def test_what_is_no_metric(wrong: str) -> None:
+    with pytest.raises(UsageError, match="--metric"):
+        parse(wrong)
+
+
+def test_a_file_that_is_gone() -> None:
+    with pytest.raises(UsageError, match=r"no such file: gone\.py"):
+        parse("gone.py:f")

@@ -1,0 +1,89 @@
+"""Products go to 8 bits as far as the budget allows, those worth most first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ffn_export.calibration import within_budget
+from ffn_export.calibration.metrics import parse
+from ffn_export.calibration.statistics import batches, statistics
+from ffn_export.calibration.within_budget import Budget, fit
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.quantize import quantize
+from ffn_export.reports.sensitivity_plot import sensitivity_plot
+from tests.quantization.test_quantize import DRAW, graph
+
+ALL = QuantizationOptions(int8=True, all_products=True)
+# Two feed-forwards: the second is a thousandth of the sum.
+BODY = (
+    "m = MatMul(x, w) h = Relu(m) p = MatMul(h, v) k = Constant <value = float {0.001}> () "
+    "n = MatMul(x, table) g = Relu(n) q = MatMul(g, t) r = Mul(q, k) y = Add(p, r)"
+)
+SAMPLES = {"x": DRAW.standard_normal((20, 3, 40)).astype(np.float32)}
+
+
+@pytest.fixture(autouse=True)
+def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ffn_export.calibration.sensitivity.saved", lambda shape, threads: 1e-6 * sum(shape))
+
+
+def test_all_fit() -> None:
+    found = fit(graph(BODY), ALL, SAMPLES, Budget(0.05))
+    assert len(found.report.weights) == 4
+    assert found.report.error is not None
+    assert found.report.error < 0.03
+    assert found.report.sensitivities == ()
+
+
+def test_some_fit_and_the_sensitive_ones_stay() -> None:
+    whole = fit(graph(BODY), ALL, SAMPLES, Budget(0.05), always_measure=True).report
+    assert all(each.chosen for each in whole.sensitivities)
+    assert whole.error is not None
+    found = fit(graph(BODY), ALL, SAMPLES, Budget(whole.error / 2)).report
+    assert found.error is not None
+    assert found.error <= whole.error / 2
+    assert 0 < len(found.weights) < 4
+    assert any("left in float32" in why for why in (found.kept or {}).values())
+    ranked = found.sensitivities
+    assert [each.chosen for each in ranked] == sorted((each.chosen for each in ranked), reverse=True)
+    assert [each.worth for each in ranked] == sorted((each.worth for each in ranked), reverse=True)
+    # The product whose result is multiplied by a thousandth is nearly free.
+    assert "q" in ranked[0].products
+    plot = sensitivity_plot(found)
+    assert plot.count("<circle") == len(ranked) + 1
+    assert f"chosen: {sum(each.chosen for each in ranked)} of {len(ranked)} inputs in 8 bits" in plot
+
+
+def test_nothing_fits() -> None:
+    found = fit(graph(BODY), ALL, SAMPLES, Budget(1e-9))
+    assert found.report.error is not None
+    assert found.report.error > 1e-9
+    assert not any(each.chosen for each in found.report.sensitivities)
+
+
+def test_a_metric_replaces_the_error() -> None:
+    found = fit(graph(BODY), ALL, SAMPLES, Budget(1e-9, parse("cosine=0.99")))
+    assert found.measured is not None
+    assert found.measured.passed
+    assert len(found.report.weights) == 4
+
+
+def test_samples_run_a_few_rows_at_a_time() -> None:
+    assert [len(each["x"]) for each in batches(SAMPLES)] == [8, 8, 4]
+    assert len(list(batches({"x": np.zeros((9, 2)), "table": np.zeros((3, 2))}))) == 1
+    found = statistics(graph(BODY), {"x", "h"}, SAMPLES)
+    assert np.allclose(found["x"].largest, np.abs(SAMPLES["x"]).max(axis=(0, 1)))
+    assert np.allclose(found["x"].squares, np.square(SAMPLES["x"]).mean(axis=(0, 1)), rtol=1e-4)
+    assert found["h"].largest.shape == (48,)
+
+
+def test_padding_is_left_out() -> None:
+    mask = np.array([[1, 1, 0], [1, 0, 0]])
+    array = np.arange(18.0).reshape(2, 3, 3)
+    assert within_budget.real_rows({"attention_mask": mask}, array).tolist() == [[0, 1, 2], [3, 4, 5], [9, 10, 11]]
+
+
+def test_without_statistics_nothing_is_smoothed() -> None:
+    _, report = quantize(graph(BODY), ALL)
+    assert {weight.smoothing for weight in report.weights} == {"not smoothed: needs samples"}

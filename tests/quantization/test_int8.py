@@ -1,0 +1,144 @@
+"""Products in 8-bit integers: rows and columns with a scale each, shared inputs, and smoothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from ffn_export.calibration.calibrated import quantize_by_samples
+from ffn_export.core import onnx_file
+from ffn_export.errors import UsageError
+from ffn_export.quantization import safe_integers
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.quantize import quantize, quantize_some
+from ffn_export.quantization.smoothing import IN_NORM, IN_PRODUCT, OF_ITS_OWN
+from tests.quantization.test_quantize import DRAW, FEED_FORWARD, graph, operators, relative, run
+
+Array = np.ndarray[Any, np.dtype[Any]]
+INT8 = QuantizationOptions(int8=True)
+ALL = QuantizationOptions(int8=True, all_products=True)
+X = DRAW.standard_normal((2, 9, 40)).astype(np.float32)
+# Some channels are much larger than others, as in real models.
+UNEVEN = (X * np.exp(2 * DRAW.standard_normal(40))).astype(np.float32)
+SPREAD = ", ".join(f"{each:.3f}" for each in np.exp(2 * DRAW.standard_normal(40)))
+NORMED = f"g = Constant <value = float[40] {{{SPREAD}}}> () n = LayerNormalization (x, g, c) "
+
+
+def integers(model: ir.Model) -> list[Array]:
+    values = model.graph.initializers
+    return [v.const_value.numpy() for n, v in values.items() if n.endswith("_int8") and v.const_value is not None]
+
+
+@pytest.mark.parametrize("activation", ["Relu", "Gelu", "Identity"])
+def test_a_feed_forward(activation: str) -> None:
+    model = graph(FEED_FORWARD.replace("Relu", activation))
+    if activation == "Identity":
+        quantized, report = quantize(model, ALL)
+    else:
+        quantized, report = quantize(model, INT8)
+    assert [weight.name for weight in report.weights] == ["w", "v"]
+    assert operators(quantized).count("MatMulIntegerToFloat") == 2
+    assert not {"w", "v"} & set(quantized.graph.initializers)
+    assert all(map(safe_integers.are_safe, integers(quantized)))
+    assert 1e-4 < relative(run(quantized, X), run(model, X)) < 0.02
+    assert report.bytes_after < report.bytes_before / 3
+
+
+def test_a_row_does_not_depend_on_the_others() -> None:
+    quantized, _ = quantize(graph(FEED_FORWARD), INT8)
+    x = X.copy()
+    x[:, 1:] *= 1000
+    assert np.array_equal(run(quantized, x)[:, 0], run(quantized, X)[:, 0])
+    # Nor does the relative error depend on the size of a row.
+    assert np.array_equal(run(quantized, 2.0**40 * X) / 2.0**40 != 0, run(quantized, X) != 0)
+
+
+def test_rows_of_zeros_are_zeros() -> None:
+    model = graph("m = MatMul(x, w) y = MatMul(m, v)")
+    quantized, _ = quantize(model, ALL)
+    x = X.copy()
+    x[0, 0] = 0
+    y = run(quantized, x)
+    assert (y[0, 0] == 0).all()
+    assert np.isfinite(y).all()
+
+
+def test_products_of_one_input_share_its_rows() -> None:
+    model = graph("m = MatMul(x, w) n = MatMul(x, table) s = Add(m, n) y = MatMul(s, v)")
+    quantized, _ = quantize(model, ALL)
+    assert operators(quantized).count("QuantizeLinear") == 2
+    assert operators(quantized).count("MatMulIntegerToFloat") == 3
+    assert relative(run(quantized, X), run(model, X)) < 0.02
+
+
+def test_a_shared_matrix_is_stored_once() -> None:
+    model = graph("m = MatMul(x, w) k = MatMul(m, v) l = MatMul(k, w) y = MatMul(l, v)")
+    quantized, report = quantize_by_samples(model, ALL, {"x": X})
+    assert len(report.weights) == len(integers(quantized)) == 2
+    assert {weight.smoothing for weight in report.weights} == {"not smoothed: other products read its matrix"}
+    assert relative(run(quantized, X), run(model, X)) < 0.03
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = Gemm(x, w, b) h = Relu(m) y = Gemm(h, t, c)",
+        "m = Gemm <transB = 1> (x, t, b) h = Relu(m) y = Gemm <transB = 1> (h, w, c)",
+    ],
+)
+def test_gemm(body: str) -> None:
+    model = graph(body, rows="rows")
+    quantized, report = quantize_by_samples(model, ALL, {"x": UNEVEN[0]})
+    assert len(report.weights) == 2
+    assert relative(run(quantized, UNEVEN[0]), run(model, UNEVEN[0])) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("body", "places"),
+    [
+        (NORMED + "z = MatMul(n, w) y = MatMul(z, v)", [IN_NORM]),
+        (NORMED + "m = MatMul(n, w) k = MatMul(m, v) y = Add(k, n)", [OF_ITS_OWN, "not smoothed: nothing"]),
+        ("m = MatMul(x, w) a = Add(m, b) u = MatMul(x, table) g = Sigmoid(a) h = Mul(g, u) y = MatMul(h, v)",
+         [OF_ITS_OWN, OF_ITS_OWN, IN_PRODUCT]),
+        ("m = MatMul(x, w) a = Add(m, b) h = Relu(a) y = MatMul(h, v)", [OF_ITS_OWN, IN_PRODUCT]),
+        ("m = MatMul(x, w) h = Gelu(m) y = MatMul(h, v)", [OF_ITS_OWN, "not smoothed: nothing before it"]),
+    ],
+)  # fmt: skip
+def test_smoothing_and_where_it_goes(body: str, places: list[str]) -> None:
+    model = graph(body)
+    plain, _ = quantize(model, ALL)
+    quantized, report = quantize_by_samples(model, ALL, {"x": UNEVEN})
+    for weight, place in zip(report.weights, places, strict=False):
+        assert weight.smoothing is not None
+        assert weight.smoothing.startswith(place)
+    truth = run(model, UNEVEN)
+    assert relative(run(quantized, UNEVEN), truth) < 0.9 * relative(run(plain, UNEVEN), truth)
+    assert relative(run(quantized, UNEVEN), truth) < 0.03
+
+
+def test_large_weights_stay_in_their_file(tmp_path: Any) -> None:
+    onnx_file.save(graph(FEED_FORWARD), tmp_path / "m.onnx", external_above=0)
+    quantized, _ = quantize_by_samples(onnx_file.load(tmp_path / "m.onnx"), INT8, {"x": X})
+    onnx_file.save(quantized, tmp_path / "q.onnx", external_above=0)
+    again = onnx_file.load(tmp_path / "q.onnx", in_memory=list(quantized.graph.initializers))
+    assert relative(run(quantized, X), run(graph(FEED_FORWARD), X)) < 0.02
+    assert len(integers(again)) == 2
+
+
+def test_what_has_no_kernel_is_kept() -> None:
+    for dtype in (np.float16, np.float64):
+        _, report = quantize(graph(FEED_FORWARD, dtype=dtype), INT8)
+        assert report.weights == ()
+        assert all("MatMulIntegerToFloat takes no matrix" in why for why in (report.kept or {}).values())
+    with pytest.raises(UsageError, match="in 8-bit integers already"):
+        quantize_some(quantize(graph(FEED_FORWARD), INT8)[0], INT8)
+
+
+def test_options_of_blocks_are_not_its() -> None:
+    with pytest.raises(UsageError, match="about weights in blocks"):
+        QuantizationOptions(bits=4, int8=True)
+    assert INT8.command_line() == ("--int8",)
+    assert ALL.command_line() == ("--int8", "--all")

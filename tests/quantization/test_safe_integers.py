@@ -1,0 +1,90 @@
+"""Products of 8-bit integers: the same on a processor whose 16-bit sums saturate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ffn_export.quantization import safe_integers
+
+Array = np.ndarray[Any, np.dtype[Any]]
+DRAW = np.random.default_rng(5)
+
+
+def exact(left: Array, right: Array) -> Array:
+    """The product of ``uint8`` by ``int8`` in 32-bit integers, as with VNNI."""
+    return left.astype(np.int32) @ right.astype(np.int32)
+
+
+def saturating(left: Array, right: Array) -> Array:
+    """The same as ``vpmaddubsw`` adds it: two neighbours in 16 bits, and these sums in 32 bits."""
+    odd = left.shape[1] % 2
+    left = np.pad(left.astype(np.int32), ((0, 0), (0, odd)))
+    right = np.pad(right.astype(np.int32), ((0, odd), (0, 0)))
+    products = left[:, :, None] * right[None]
+    pairs = products.reshape(len(left), -1, 2, right.shape[1]).sum(axis=2)
+    summed: Array = np.clip(pairs, -(2**15), 2**15 - 1).sum(axis=1)
+    return summed
+
+
+def worst_rows(numbers: Array) -> Array:
+    """Rows of activations at which every pair of a column reaches its largest and its smallest sum."""
+    columns = numbers.T
+    return np.concatenate([255 * (columns > 0), 255 * (columns < 0), DRAW.integers(0, 256, (8, len(numbers)))]).astype(
+        np.uint8
+    )
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (41, 7), (1, 3), (2, 2)])
+@pytest.mark.parametrize("kind", ["normal", "constant", "one sign", "outliers", "zeros"])
+def test_nothing_saturates(shape: tuple[int, int], kind: str) -> None:
+    matrix = DRAW.standard_normal(shape).astype(np.float32)
+    if kind == "constant":
+        matrix[:] = -1
+    elif kind == "one sign":
+        matrix = np.abs(matrix)
+    elif kind == "outliers":
+        matrix[0] *= 100
+    elif kind == "zeros":
+        matrix[:] = 0
+    numbers = safe_integers.rounded(matrix, safe_integers.scales(matrix))
+    assert safe_integers.are_safe(numbers)
+    assert np.isfinite(safe_integers.scales(matrix)).all()
+    rows = worst_rows(numbers)
+    assert np.array_equal(saturating(rows, numbers), exact(rows, numbers))
+
+
+def test_plain_rounding_does_saturate() -> None:
+    """The model of the processor shows the fault that is avoided."""
+    matrix = DRAW.standard_normal((64, 16)).astype(np.float32)
+    numbers = np.rint(matrix / np.abs(matrix).max(axis=0) * 127).astype(np.int8)
+    numbers[:2] = 127
+    assert not safe_integers.are_safe(numbers)
+    rows = worst_rows(numbers)
+    assert not np.array_equal(saturating(rows, numbers), exact(rows, numbers))
+
+
+def test_it_costs_less_than_seven_bits() -> None:
+    matrix = DRAW.standard_normal((512, 64)).astype(np.float32)
+
+    def error(numbers: Array, scales: Array) -> float:
+        return float(np.linalg.norm(numbers * scales - matrix) / np.linalg.norm(matrix))
+
+    scales = safe_integers.scales(matrix)
+    halved = np.abs(matrix).max(axis=0) / 63
+    seven = error(np.rint(matrix / halved), halved)
+    assert error(safe_integers.rounded(matrix, scales), scales) < 0.9 * seven
+
+
+def test_important_inputs_are_rounded_better() -> None:
+    matrix = DRAW.standard_normal((64, 8)).astype(np.float32)
+    matrix[0] = 30  # reaches far, and no activation is there
+    importance = np.ones(64, np.float32)
+    importance[0] = 0
+
+    def error(scales: Array) -> float:
+        return float(np.square(safe_integers.rounded(matrix, scales) * scales - matrix)[1:].sum())
+
+    assert error(safe_integers.scales(matrix, importance)) <= error(safe_integers.scales(matrix))
