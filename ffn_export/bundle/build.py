@@ -19,7 +19,7 @@ from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
-from ffn_export.fusion.decisions import default_forms, for_few_bits
+from ffn_export.fusion.forms.choice import default_forms, for_few_bits
 from ffn_export.fusion.pipeline import fusion_failures
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.targets import get_target
