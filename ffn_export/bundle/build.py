@@ -79,9 +79,12 @@ class Build:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; a result that is missing is None."""
         parts = {
-            "fusion": self.fusion, "parity": self.parity, "latency": self.latency,
-            "quantization": self.quantization, "tuning": self.tuning,
-        }  # fmt: skip
+            "fusion": self.fusion,
+            "parity": self.parity,
+            "latency": self.latency,
+            "quantization": self.quantization,
+            "tuning": self.tuning,
+        }
         return {
             "directory": str(self.directory),
             "passed": self.passed,

@@ -17,20 +17,24 @@ from ffn_export.reports.streams import say
 
 
 @click.command(
-    "quantize", cls=Command, page="docs/commands.md",
+    "quantize",
+    cls=Command,
+    page="docs/commands.md",
     examples=(
         "quantize model.onnx -o q8.onnx --bits 8",
         "quantize model.onnx -o q8.onnx --samples activations.npz --budget 0.01",
         "quantize exported/bert-ffn -o q4.onnx --bits 4 --budget 0.1",
     ),
-)  # fmt: skip
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
 @quantization_options
 @click.option(
-    "--samples", type=click.Path(path_type=Path), metavar="FILE.npz",
+    "--samples",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npz",
     help="Real inputs to judge on; without them, drawn ones.",
-)  # fmt: skip
+)
 @json_option
 @runtime_option
 @threads_option
