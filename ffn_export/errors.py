@@ -121,12 +121,35 @@ def needing(what: str, install: str | None = "ffn-export") -> Iterator[None]:
 
 # Other libraries' names, which are no near misses of ours by their letters.
 _ALIASES = {
-    "float": "float32", "single": "float32", "fp32": "float32", "f32": "float32", "double": "float64",
-    "fp64": "float64", "f64": "float64", "half": "float16", "fp16": "float16", "f16": "float16", "bf16": "bfloat16",
-    "long": "int64", "int": "int64", "i64": "int64", "i32": "int32", "short": "int16", "byte": "uint8", "amp": "mixed",
-    "onnxruntime": "ort-cpu", "ort": "ort-cpu", "cpu": "ort-cpu", "cuda": "ort-cuda", "gpu": "ort-cuda",
-    "pytorch": "torch", "eager": "torch", "ffn": "feed_forward", "mlp": "feed_forward", "layer_norm": "norm",
-}  # fmt: skip
+    "float": "float32",
+    "single": "float32",
+    "fp32": "float32",
+    "f32": "float32",
+    "double": "float64",
+    "fp64": "float64",
+    "f64": "float64",
+    "half": "float16",
+    "fp16": "float16",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "long": "int64",
+    "int": "int64",
+    "i64": "int64",
+    "i32": "int32",
+    "short": "int16",
+    "byte": "uint8",
+    "amp": "mixed",
+    "onnxruntime": "ort-cpu",
+    "ort": "ort-cpu",
+    "cpu": "ort-cpu",
+    "cuda": "ort-cuda",
+    "gpu": "ort-cuda",
+    "pytorch": "torch",
+    "eager": "torch",
+    "ffn": "feed_forward",
+    "mlp": "feed_forward",
+    "layer_norm": "norm",
+}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -54,10 +54,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the plugin."""
     group = parser.getgroup("ffn-export", "parity of ONNX models with PyTorch (ffn-export)")
     group.addoption(
-        "--parity-runtime", dest="parity_runtimes", action="append", metavar="NAME",
+        "--parity-runtime",
+        dest="parity_runtimes",
+        action="append",
+        metavar="NAME",
         help="judge assert_parity on this runtime whatever the tests say; repeat for several. "
         "One that is not available here fails the test.",
-    )  # fmt: skip
+    )
     group.addoption(
         "--parity-report",
         metavar="DIR",

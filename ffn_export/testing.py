@@ -70,9 +70,18 @@ def assert_parity(
     """
     __tracebackhide__ = True
     options: dict[str, Any] = {
-        "inputs": inputs, "samples": samples, "runtimes": runtimes, "tolerances": tolerances, "atol": atol,
-        "rtol": rtol, "input_seed": input_seed, "threads": threads, "jobs": jobs, "failures": failures, **source,
-    }  # fmt: skip
+        "inputs": inputs,
+        "samples": samples,
+        "runtimes": runtimes,
+        "tolerances": tolerances,
+        "atol": atol,
+        "rtol": rtol,
+        "input_seed": input_seed,
+        "threads": threads,
+        "jobs": jobs,
+        "failures": failures,
+        **source,
+    }
     result = judge(reference, model, **options)
     require(result, reference, model, **options)
     return result

@@ -6,7 +6,7 @@ passes. A Gemm's or FusedGemm's is what it costs more than a bare MatMul of the 
 bias (Add, BiasGelu, FastGelu:bias) is measured behind such a MatMul, in the same way. MatMul:aliased and MatMul:padded
 are whole products, from 3072 and from 3088 to 768: rows that lie a multiple of 4096 bytes apart, and rows that are
 longer by a cache line. FeedForward:gelu and the like are whole feed-forwards of 768 and 3072 with 512 and 2048 rows,
-and FeedForward:gelu:pieces is what they cost more with their hidden layer in pieces; below 0, what they cost less. The
+and FeedForward:gelu:split is what they cost more with their hidden layer split; below 0, what they cost less. The
 table goes to standard error.
 Exit status: 0 all were measured; 2 bad usage; 130 interrupted.
 """
@@ -25,9 +25,8 @@ import onnxruntime
 from command_line import count, say, seconds
 from ffn_export.core.processor import family, instruction_set, processor_name, vendor
 from ffn_export.errors import FfnExportError, UsageError
-from ffn_export.fusion.cost_tables import TABLES, Table, read_tables, stored
+from ffn_export.fusion.costs import TABLES, Table, read_tables, stored
 from ffn_export.reports.json_report import write_json
-from ffn_export.runtimes.ort_cpu import PROVIDER
 from kernels.feed_forwards import FEED_FORWARDS
 from kernels.graphs import KERNELS
 from kernels.timing import Cost, measure
@@ -51,7 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         table = Table(
             onnxruntime=onnxruntime.__version__,
             instruction_set=instruction_set(),
-            provider=PROVIDER,
             vendor=vendor(),
             family=family(),
             processor=processor_name(),

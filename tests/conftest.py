@@ -16,10 +16,9 @@ from ffn_export.core import onnx_file, strict
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
 from ffn_export.fusion.costs import costs
-from ffn_export.fusion.decisions import default_forms
 from ffn_export.fusion.pipeline import fuse
-from ffn_export.fusion.targets import get_target
 from ffn_export.latency.host import Lost
+from tests.fusion.graphs import whole
 from tests.tuning.planted import Clock
 
 # Property tests: the same examples in every usual run, 2,000 others each night (`make nightly`).
@@ -67,9 +66,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture(autouse=True, scope="session")
 def costs_of_one_processor() -> Iterator[None]:
     """Let the table of one processor say which forms are used by default, wherever the tests run."""
-    measured = partial(costs, instruction_set="avx512", vendor="GenuineIntel", family="6")
+    measured = partial(costs, key=("avx512", "GenuineIntel", "6"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ffn_export.fusion.decisions.costs", measured)
+        patch.setattr("ffn_export.fusion.forms.choice.costs", measured)
         yield
 
 
@@ -104,8 +103,7 @@ def fused_file(tmp_path: Path) -> Callable[..., Path]:
 
     def write(spec: str, target: str = "ort-cpu", opset: int = 20) -> Path:
         path = tmp_path / f"{spec}-{target}-{opset}.onnx"
-        forms = default_forms(get_target(target)).whole()  # so that the nodes are the same on any processor
-        onnx_file.save(fuse(_exported(spec, opset), target, forms=forms)[0], path)
+        onnx_file.save(fuse(_exported(spec, opset), target, forms=whole(target))[0], path)
         return path
 
     return write

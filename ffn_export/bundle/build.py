@@ -22,7 +22,7 @@ from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
 from ffn_export.exporter.export import PRODUCER, export_source
 from ffn_export.exporter.source import Source
-from ffn_export.fusion.decisions import default_forms, for_few_bits
+from ffn_export.fusion.forms.choice import default_forms, for_few_bits
 from ffn_export.fusion.pipeline import fusion_failures
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.targets import get_target
@@ -81,9 +81,12 @@ class Build(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; a result that is missing is None."""
         parts = {
-            "fusion": self.fusion, "parity": self.parity, "latency": self.latency,
-            "quantization": self.quantization, "tuning": self.tuning,
-        }  # fmt: skip
+            "fusion": self.fusion,
+            "parity": self.parity,
+            "latency": self.latency,
+            "quantization": self.quantization,
+            "tuning": self.tuning,
+        }
         return {
             "directory": str(self.directory),
             "passed": self.passed,

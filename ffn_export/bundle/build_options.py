@@ -36,7 +36,7 @@ class BuildOptions:
         budget: Declared relative L2 error of an output; None means 0.02 for a quantised model and 0.1 with
             ``int8``, otherwise the bound in ULP. A model that tuning stores in 8 bits must also meet the budget of
             ``tuning``.
-        forms: The open forms to use; None means the default from the table of costs.
+        forms: Names of the optional forms to use; None means the default from the table of costs.
         fast: Verify on a few cases, and time nothing.
         tuning: Options for choosing forms, session options and, with a budget, 8-bit weights by timing; None does not
             tune. Excludes ``quantization``.

@@ -92,7 +92,7 @@ def summarise_quantization(report: QuantizationReport) -> dict[str, Any]:
 def summarise_tuning(result: TuningResult) -> dict[str, Any]:
     """Return the choice of the tuning, its reason, and the tokens and threads that it was timed with."""
     return {
-        "forms": result.chosen.forms.to_dict(),
+        "forms": sorted(result.chosen.forms),
         "reason": result.reason,
         "left_default": result.leaves_default,
         "tokens": list(result.tokens),

@@ -25,9 +25,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def baseline_option(command: Command) -> Command:
     """``--baseline``."""
     return click.option(
-        "--baseline", type=click.Path(path_type=Path), metavar="OLD.json|BUNDLE",
+        "--baseline",
+        type=click.Path(path_type=Path),
+        metavar="OLD.json|BUNDLE",
         help="Fail on what is worse than a stored result (verify --json, bench --json), or than a bundle's.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def same_threads(old: LatencyResult) -> int | None:

@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "bench", short_help="Time a model beside PyTorch.", cls=Command, page="docs/commands.md",
+    "bench",
+    short_help="Time a model beside PyTorch.",
+    cls=Command,
+    page="docs/commands.md",
     examples=(
         "bench exported/bert-ffn",
         "bench exported/bert-ffn --tokens 1 --tokens 128 --max-ratio 1.0",
         "bench model.onnx --against bert-ffn --json -",
     ),
-)  # fmt: skip
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
     "--against",
@@ -42,13 +45,19 @@ if TYPE_CHECKING:
     help="The PyTorch source to time it beside. Without it, a bundle is timed beside its preset.",
 )
 @click.option(
-    "--tokens", multiple=True, type=click.IntRange(0), metavar="N",
+    "--tokens",
+    multiple=True,
+    type=click.IntRange(0),
+    metavar="N",
     help="Length of the one sequence to time; once for each. [default: three typical sizes]",
-)  # fmt: skip
+)
 @click.option(
-    "--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIM,...]",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME:DTYPE[DIM,...]",
     help="An input of --against, such as x:float32[batch,seq,768]; once for each. [default: the model's]",
-)  # fmt: skip
+)
 @json_option
 @source_options
 @max_ratio_option

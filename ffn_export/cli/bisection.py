@@ -23,9 +23,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def bisection_options(command: Command) -> Command:
     """``--bisect`` and ``--reduce``."""
     command = click.option(
-        "--reduce", "reduce_to", type=click.Path(path_type=Path), metavar="DIR",
+        "--reduce",
+        "reduce_to",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
         help="Write the smallest part that fails, with its inputs, to DIR; bisects as well.",
-    )(command)  # fmt: skip
+    )(command)
     return click.option(
         "--bisect", is_flag=True, help="Say which node is wrong: each one alone, on the reference's numbers."
     )(command)

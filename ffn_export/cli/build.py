@@ -35,18 +35,24 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "build", cls=Command, page="docs/commands.md",
+    "build",
+    cls=Command,
+    page="docs/commands.md",
     examples=(
         "build bert-ffn",
         'build my.models:encoder --input "ids:int64[batch,seq<=512]" --fast',
         "build hf:./my-model --require-fusion feed_forward=12 --max-ratio 1.0",
     ),
-)  # fmt: skip
+)
 @click.argument("spec")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), default=Path("exported"), show_default=True,
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("exported"),
+    show_default=True,
     help="Where bundles go; this one is written to a directory of its name in it.",
-)  # fmt: skip
+)
 @click.option("--name", help="Name of the bundle. [default: the preset's, factory's or directory's]")
 @fast_option
 @max_ratio_option

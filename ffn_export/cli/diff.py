@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "diff", short_help="Show how two models differ: weights, nodes, interface.", cls=Command, page="docs/commands.md",
+    "diff",
+    short_help="Show how two models differ: weights, nodes, interface.",
+    cls=Command,
+    page="docs/commands.md",
     examples=(
         "diff model.onnx fused.onnx",
         "diff exported/bert-ffn exported/bert-ffn-tuned",
         "diff old.onnx new.onnx --exit-code --json -",
     ),
-)  # fmt: skip
+)
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @json_option

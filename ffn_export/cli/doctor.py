@@ -12,13 +12,15 @@ from ffn_export.cli.report_files import json_option
 
 
 @click.command(
-    "doctor", cls=Command, page="docs/commands.md",
+    "doctor",
+    cls=Command,
+    page="docs/commands.md",
     examples=(
         "doctor",
         "doctor -v",
         "doctor --json -",
     ),
-)  # fmt: skip
+)
 @json_option
 @common
 def command(json_path: str | None) -> int:

@@ -19,13 +19,15 @@ _ONE_BY_ONE = 12
 
 
 @click.command(
-    "export", cls=Command, page="docs/commands.md",
+    "export",
+    cls=Command,
+    page="docs/commands.md",
     examples=(
         "export bert-ffn -o model.onnx",
         'export my.models:encoder --input "ids:int64[batch,seq<=512]" -o encoder.onnx',
         "export hf:./my-model --dtype float16 --keep-io -o half.onnx",
     ),
-)  # fmt: skip
+)
 @click.argument("spec")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
 @click.option("--name", help="Name of the graph.")

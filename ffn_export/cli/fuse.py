@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "fuse", cls=Command, page="docs/fusion.md",
+    "fuse",
+    cls=Command,
+    page="docs/fusion.md",
     examples=(
         "fuse model.onnx -o fused.onnx",
         "fuse model.onnx -o fused.onnx --target portable --require-fusion feed_forward=12",
         "fuse model.onnx -o fused.onnx --report -",
     ),
-)  # fmt: skip
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
 @click.option(

@@ -11,18 +11,42 @@ import click
 # Group -> its options, by parameter name. An option of no group is listed under "Other".
 GROUPS: Mapping[str, Sequence[str]] = {
     "Input": (
-        "inputs", "samples", "texts", "tokenizer", "dtype", "keep_io", "seed", "task", "trust", "opset", "against",
-        "load_inputs", "input_seed", "tokens",
+        "inputs",
+        "samples",
+        "texts",
+        "tokenizer",
+        "dtype",
+        "keep_io",
+        "seed",
+        "task",
+        "trust",
+        "opset",
+        "against",
+        "load_inputs",
+        "input_seed",
+        "tokens",
     ),
     "Fusion": ("target", "require_fusion", "check", "outline", "portable_functions"),
     "Quantisation": ("bits", "int8", "block", "accuracy_level", "all_products"),
     "Gates": ("runtimes", "max_ratio", "budget", "metric", "atol", "rtol", "baseline", "rejudge", "exit_code"),
     "Work": ("fast", "threads", "jobs", "seconds", "bisect", "max_cpu", "max_memory"),
     "Output": (
-        "output", "name", "report_path", "json_path", "junit_path", "markdown_path", "html_path", "plot", "reduce_to",
-        "failures", "save_outputs", "verbose", "quiet", "debug",
+        "output",
+        "name",
+        "report_path",
+        "json_path",
+        "junit_path",
+        "markdown_path",
+        "html_path",
+        "plot",
+        "reduce_to",
+        "failures",
+        "save_outputs",
+        "verbose",
+        "quiet",
+        "debug",
     ),
-}  # fmt: skip
+}
 
 
 class Formatter(click.HelpFormatter):

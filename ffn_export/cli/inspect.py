@@ -15,13 +15,16 @@ from ffn_export.cli.state import State
 
 
 @click.command(
-    "inspect", short_help="Show what a model holds, and why a site is not fused.", cls=Command, page="docs/fusion.md",
+    "inspect",
+    short_help="Show what a model holds, and why a site is not fused.",
+    cls=Command,
+    page="docs/fusion.md",
     examples=(
         "inspect model.onnx",
         "inspect model.onnx --target portable -v",
         "inspect exported/bert-ffn --json -",
     ),
-)  # fmt: skip
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @json_option
 @target_option

@@ -10,13 +10,15 @@ from ffn_export.cli.report_files import json_option
 
 
 @click.command(
-    "list", cls=Command, page="docs/commands.md",
+    "list",
+    cls=Command,
+    page="docs/commands.md",
     examples=(
         "list",
         "list --json -",
         "list --json presets.json",
     ),
-)  # fmt: skip
+)
 @json_option
 @common
 def command(json_path: str | None) -> None:

@@ -53,21 +53,24 @@ def common(command: Command) -> Command:
 
 _SOURCE_OPTIONS: tuple[Callable[[Command], Command], ...] = (
     click.option(
-        "--dtype", metavar="float32|float16|bfloat16|mixed",
+        "--dtype",
+        metavar="float32|float16|bfloat16|mixed",
         help="Precision; mixed computes matrix products in float16 and the rest in float32.",
     ),
     click.option("--keep-io", is_flag=True, help="Keep the graph's inputs and outputs in float32."),
     click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the weights and of the drawn inputs."),
     click.option(
-        "--task", metavar="NAME",
+        "--task",
+        metavar="NAME",
         help="What hf:DIR is loaded for, such as fill-mask. [default: what its config.json says]",
     ),
     click.option(
-        "--trust", is_flag=True,
+        "--trust",
+        is_flag=True,
         help="Import the source that a bundle's manifest names, or open a .pt2 file. Both can run any code: trust only "
         "files of people whom you trust.",
     ),
-)  # fmt: skip
+)
 
 
 def source_options(command: Command) -> Command:
@@ -86,9 +89,12 @@ def source_options(command: Command) -> Command:
 def input_option(command: Command) -> Command:
     """``--input``."""
     return click.option(
-        "--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIM,...]",
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="NAME:DTYPE[DIM,...]",
         help="An input, such as x:float32[batch,seq,768]; once for each. Presets and hf:DIR know their own.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def samples_option(command: Command) -> Command:
@@ -115,9 +121,10 @@ def target_option(command: Command) -> Command:
 def function_options(command: Command) -> Command:
     """``--outline`` and ``--portable-functions``."""
     command = click.option(
-        "--portable-functions", is_flag=True,
+        "--portable-functions",
+        is_flag=True,
         help="Give com.microsoft operators bodies in standard ones, for runtimes that do not know them.",
-    )(command)  # fmt: skip
+    )(command)
     return click.option(
         "--outline", is_flag=True, help="Make each feed-forward one node, FeedForward, of a model-local function."
     )(command)
@@ -126,10 +133,13 @@ def function_options(command: Command) -> Command:
 def runtime_option(command: Command) -> Command:
     """``--runtime``."""
     return click.option(
-        "--runtime", "runtimes", multiple=True, metavar="NAME",
+        "--runtime",
+        "runtimes",
+        multiple=True,
+        metavar="NAME",
         help="A runtime that must judge it, once for each; `ffn-export doctor` lists them. Without it: ort-cpu and "
         "ort-cuda, where they can run.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def threads_option(command: Command) -> Command:
@@ -157,17 +167,23 @@ def check_option(command: Command) -> Command:
     """``--no-check``."""
     return click.option(
         # A plain flag, not `flag_value=False`, whose default differs between releases of click.
-        "--no-check", "check", is_flag=True, callback=lambda context, option, is_off: not is_off,
+        "--no-check",
+        "check",
+        is_flag=True,
+        callback=lambda context, option, is_off: not is_off,
         help="Do not run both graphs on drawn inputs, which undoes what differs.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def require_fusion_option(command: Command) -> Command:
     """``--require-fusion``."""
     return click.option(
-        "--require-fusion", multiple=True, metavar="KIND=N[,KIND=N]", callback=_parse_required,
+        "--require-fusion",
+        multiple=True,
+        metavar="KIND=N[,KIND=N]",
+        callback=_parse_required,
         help="Fail unless N sites of a kind have the target's form, rewritten or not.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:

@@ -17,17 +17,21 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def quantization_options(command: Command) -> Command:
     """``--bits``, ``--block``, ``--accuracy-level``, ``--int8``, ``--all`` and ``--budget``."""
     command = click.option(
-        "--budget", type=Positive(), metavar="SHARE",
+        "--budget",
+        type=Positive(),
+        metavar="SHARE",
         help=f"Declared relative L2 error of an output of a quantized model.  "
         f"[default: {DEFAULT_BUDGET}; with --int8 {INT8_BUDGET}]",
-    )(command)  # fmt: skip
+    )(command)
     command = click.option(
         "--all", "all_products", is_flag=True, help="Quantize every product with a constant matrix."
     )(command)
     command = click.option(
-        "--accuracy-level", type=int, metavar="N",
+        "--accuracy-level",
+        type=int,
+        metavar="N",
         help="What quantized products compute in: 4 is 8-bit integers, 0 and 1 are float32.  [default: 4]",
-    )(command)  # fmt: skip
+    )(command)
     command = click.option(
         "--block", type=int, metavar="N", help="Weights along the input axis that share a scale.  [default: 32]"
     )(command)

@@ -19,33 +19,42 @@ from ffn_export.reports.streams import say
 
 
 @click.command(
-    "quantize", cls=Command, page="docs/commands.md",
+    "quantize",
+    cls=Command,
+    page="docs/commands.md",
     examples=(
         "quantize model.onnx -o q8.onnx --bits 8",
         "quantize model.onnx -o q8.onnx --int8 --all --samples inputs.npz --budget 0.05",
         "quantize exported/bert-ffn -o q4.onnx --bits 4 --budget 0.1",
     ),
-)  # fmt: skip
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
 @quantization_options
 @click.option(
-    "--samples", type=click.Path(path_type=Path), metavar="FILE.npz",
+    "--samples",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npz",
     help="Real inputs to judge on and to smooth --int8 by; without them, drawn ones.",
-)  # fmt: skip
+)
 @click.option(
-    "--texts", type=click.Path(path_type=Path), metavar="FILE.txt",
+    "--texts",
+    type=click.Path(path_type=Path),
+    metavar="FILE.txt",
     help="Samples as texts, one a line, read by the tokenizer beside MODEL or in --tokenizer.",
-)  # fmt: skip
+)
 @click.option("--tokenizer", type=click.Path(path_type=Path), metavar="DIR", help="Directory of the tokenizer.")
 @click.option(
-    "--metric", metavar="NAME=LEAST",
+    "--metric",
+    metavar="NAME=LEAST",
     help="Judge the samples by cosine=0.998, top1=0.99 or your function FILE.py:function=0.9 in place of --budget.",
-)  # fmt: skip
+)
 @click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE.svg",
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE.svg",
     help="Plot error over time saved as products go to 8 bits, those worth most first.",
-)  # fmt: skip
+)
 @json_option
 @runtime_option
 @threads_option

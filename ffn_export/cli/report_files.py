@@ -56,9 +56,12 @@ REPORT_FILE = ReportFile()
 def json_option(command: Command) -> Command:
     """``--json`` of a command that shows one result."""
     return click.option(
-        "--json", "json_path", type=REPORT_FILE, metavar="FILE",
+        "--json",
+        "json_path",
+        type=REPORT_FILE,
+        metavar="FILE",
         help="Write the result as JSON; - for standard output, without tables there.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def report_options(command: Command) -> Command:

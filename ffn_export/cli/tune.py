@@ -38,32 +38,49 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 
 
 @click.command(
-    "tune", short_help="Choose form and session options by measuring here.", cls=Command, page="docs/commands.md",
+    "tune",
+    short_help="Choose form and session options by measuring here.",
+    cls=Command,
+    page="docs/commands.md",
     examples=(
         "tune bert-ffn",
         "tune exported/bert-ffn --tokens 128 --tokens 4096",
         "tune model.onnx -o tuned.onnx --budget 0.02",
     ),
-)  # fmt: skip
+)
 @click.argument("what", metavar="MODEL|BUNDLE|SPEC")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="PATH",
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
     help="The ONNX file to write of a MODEL; of a SPEC, where bundles go [default: exported]; of a BUNDLE, the tuned "
     "one [default: in its place].",
-)  # fmt: skip
+)
 @click.option("--name", help="Name of the bundle of a SPEC. [default: the preset's, factory's or directory's]")
 @click.option(
-    "--tokens", multiple=True, type=click.IntRange(1), metavar="N", default=DEFAULT_TOKENS, show_default=True,
+    "--tokens",
+    multiple=True,
+    type=click.IntRange(1),
+    metavar="N",
+    default=DEFAULT_TOKENS,
+    show_default=True,
     help="Length of the one sequence to tune for; once for each.",
-)  # fmt: skip
+)
 @click.option(
-    "--seconds", type=Positive(), metavar="S", default=DEFAULT_SECONDS, show_default=True,
+    "--seconds",
+    type=Positive(),
+    metavar="S",
+    default=DEFAULT_SECONDS,
+    show_default=True,
     help="Seconds of timed runs for each of two competitors and length; of the bundle at last, twice as many.",
-)  # fmt: skip
+)
 @click.option(
-    "--budget", type=Positive(), metavar="SHARE",
+    "--budget",
+    type=Positive(),
+    metavar="SHARE",
     help="Try 8-bit weights and 8-bit integers too, where an output's relative L2 error stays within this.",
-)  # fmt: skip
+)
 @json_option
 @target_option
 @opset_option

@@ -44,13 +44,15 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "verify", cls=Command, page="docs/parity.md",
+    "verify",
+    cls=Command,
+    page="docs/parity.md",
     examples=(
         "verify model.onnx --against bert-ffn --junit parity.xml",
         "verify exported/bert-ffn --runtime ort-cpu --html report.html",
         "verify --rejudge result.json --atol 1e-4",
     ),
-)  # fmt: skip
+)
 @click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--against",
@@ -160,10 +162,18 @@ def command(
         say(f"ffn-export: parity failed: {result.failures[0]}")
     worse = 0
     if old is not None:
-        time = None if model is None else partial(
-            fx.bench, model, None if against is None or against.endswith(".onnx") else against, inputs=inputs or None,
-            runtimes=runtimes or None, **source,
-        )  # fmt: skip
+        time = (
+            None
+            if model is None
+            else partial(
+                fx.bench,
+                model,
+                None if against is None or against.endswith(".onnx") else against,
+                inputs=inputs or None,
+                runtimes=runtimes or None,
+                **source,
+            )
+        )
         worse = report_regressions(compared(old, result, time, threads), baseline, console)
     return 0 if result.passed and not worse else 1
 

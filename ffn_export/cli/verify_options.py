@@ -22,24 +22,38 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _REJUDGE = "--rejudge"
 # Options that a replay leaves out: it names its own inputs, and writes no report.
-_NOT_REPLAYED = (_REJUDGE, "--samples", "--load-inputs", "--save-outputs", "--failures", "--jobs", "--baseline",
-                 *(f"--{each.name}" for each in FORMATS))  # fmt: skip
+_NOT_REPLAYED = (
+    _REJUDGE,
+    "--samples",
+    "--load-inputs",
+    "--save-outputs",
+    "--failures",
+    "--jobs",
+    "--baseline",
+    *(f"--{each.name}" for each in FORMATS),
+)
 
 
 def tolerance_options(command: Command) -> Command:
     """``--atol``, ``--rtol`` and ``--budget``, which :func:`tolerances_of` parses."""
     command = click.option(
-        "--budget", type=Positive(), metavar="SHARE",
+        "--budget",
+        type=Positive(),
+        metavar="SHARE",
         help="Declared relative L2 error of a model that is meant to differ (quantised), such as 0.01.",
-    )(command)  # fmt: skip
+    )(command)
     command = click.option(
-        "--rtol", multiple=True, metavar="[OUTPUT=]NUMBER",
+        "--rtol",
+        multiple=True,
+        metavar="[OUTPUT=]NUMBER",
         help="Allow this share of the oracle's magnitude, beside --atol or alone.",
-    )(command)  # fmt: skip
+    )(command)
     return click.option(
-        "--atol", multiple=True, metavar="[OUTPUT=]NUMBER",
+        "--atol",
+        multiple=True,
+        metavar="[OUTPUT=]NUMBER",
         help="Allow this absolute error, in place of the bound in units of the last place.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def tolerances_of(atol: Sequence[str], rtol: Sequence[str], budget: float | None) -> Tolerances | None:
@@ -61,13 +75,19 @@ def tolerances_of(atol: Sequence[str], rtol: Sequence[str], budget: float | None
 def evidence_options(command: Command) -> Command:
     """``--input-seed``, ``--load-inputs``, ``--save-outputs`` and ``--failures``."""
     command = click.option(
-        "--failures", type=click.Path(path_type=Path), metavar="DIR", default=Path("ffn-export-failures"),
-        show_default=True, help="Keep the inputs of failing cases here, as ONNX test vectors.",
-    )(command)  # fmt: skip
+        "--failures",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        default=Path("ffn-export-failures"),
+        show_default=True,
+        help="Keep the inputs of failing cases here, as ONNX test vectors.",
+    )(command)
     command = click.option(
-        "--save-outputs", type=click.Path(path_type=Path), metavar="DIR",
+        "--save-outputs",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
         help="Keep every case's inputs, oracle and outputs here, as .npz files.",
-    )(command)  # fmt: skip
+    )(command)
     command = click.option(
         "--input-seed", type=click.IntRange(0, 2**31 - 1), metavar="N", help="Seed of the drawn inputs.  [default: 0]"
     )(command)

@@ -45,7 +45,7 @@ class Activation:
         alpha: Default of the operators' attribute ``alpha``; None if they have none.
         outlined: Whether a function of ``--outline`` may name it. False if it has parameters other than ``alpha``.
         in_fused_gemm: Whether ``com.microsoft::FusedGemm`` has a kernel for it.
-        measured_in_pieces: Whether the costs of its feed-forward with a split hidden layer are measured.
+        measured_split: Whether the costs of its feed-forward with a split hidden layer are measured.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Activation:
     alpha: float | None = None
     outlined: bool = True
     in_fused_gemm: bool = False
-    measured_in_pieces: bool = False
+    measured_split: bool = False
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
@@ -168,14 +168,14 @@ def _relu2(x: Tensor) -> Tensor:
 
 
 _ALL = (
-    Activation("relu", ("Relu",), torch="ReLU", numpy=relu, in_fused_gemm=True, measured_in_pieces=True),
+    Activation("relu", ("Relu",), torch="ReLU", numpy=relu, in_fused_gemm=True, measured_split=True),
     Activation(
         "gelu",
         ("Gelu", "com.microsoft::Gelu", "com.microsoft::BiasGelu"),
         torch="GELU",
         constants={"approximate": "none"},
         numpy=gelu,
-        measured_in_pieces=True,
+        measured_split=True,
     ),
     Activation(
         "gelu_tanh",
@@ -184,11 +184,11 @@ _ALL = (
         constants={"approximate": "tanh"},
         numpy=gelu_tanh,
         aliases=("gelu_new", "gelu_fast", "gelu_pytorch_tanh"),
-        measured_in_pieces=True,
+        measured_split=True,
     ),
     # Each slope of Swish and QuickGelu has its own name; any other is ``swish(alpha)`` in a report.
     Activation("quick_gelu", ("com.microsoft::QuickGelu",), torch=_quick_gelu, numpy=quick_gelu, alpha=1.702),
-    Activation("silu", ("Swish",), torch="SiLU", numpy=silu, aliases=("swish",), alpha=1.0, measured_in_pieces=True),
+    Activation("silu", ("Swish",), torch="SiLU", numpy=silu, aliases=("swish",), alpha=1.0, measured_split=True),
     Activation("relu2", chain=("Relu", SQUARE), torch=_relu2, numpy=relu2),
     Activation("tanh", ("Tanh",), torch="Tanh", numpy=tanh, in_fused_gemm=True),
     Activation("elu", ("Elu",), torch="ELU", constants={"alpha": 1.0}, numpy=elu, alpha=1.0, in_fused_gemm=True),

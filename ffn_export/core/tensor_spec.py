@@ -20,9 +20,17 @@ from dataclasses import dataclass, replace
 from ffn_export.errors import UsageError, did_you_mean
 
 DTYPES = (
-    "float32", "float64", "float16", "bfloat16",
-    "int64", "int32", "int16", "int8", "uint8", "bool",
-)  # fmt: skip
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+)
 
 _NAME = r"[A-Za-z_]\w*(?:\.\w+)*"
 _TENSOR = re.compile(

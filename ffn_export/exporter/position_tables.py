@@ -13,16 +13,14 @@ import sympy  # type: ignore[import-untyped]
 import torch
 
 from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.words import words
 from ffn_export.exporter.traced import user_inputs
 
 _ATEN = torch.ops.aten
 # Operators that change the layout of positions and not their values.
-_LAYOUT = frozenset(
-    {
-        "clone", "contiguous", "expand", "expand_as", "flatten", "repeat", "reshape", "select", "slice",
-        "squeeze", "to", "_to_copy", "unsqueeze", "view", "view_as",
-    }
-)  # fmt: skip
+_LAYOUT = words(
+    "clone contiguous expand expand_as flatten repeat reshape select slice squeeze to _to_copy unsqueeze view view_as"
+)
 
 
 def position_limits(

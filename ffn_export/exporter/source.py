@@ -183,9 +183,17 @@ def _from_preset(name: str, inputs: tuple[TensorSpec, ...] | None, seed: int | N
     # The user may name an input like the output; then the exporter chooses another output name.
     is_free = not any(spec.name in preset.outputs for spec in specs)
     return Source(
-        name, name, "preset", module, specs, call,
-        outputs=preset.outputs if is_free else None, seed=seed, reference=preset.source, example=preset.example,
-    )  # fmt: skip
+        name,
+        name,
+        "preset",
+        module,
+        specs,
+        call,
+        outputs=preset.outputs if is_free else None,
+        seed=seed,
+        reference=preset.source,
+        example=preset.example,
+    )
 
 
 def _from_factory(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: int) -> Source:
@@ -255,10 +263,19 @@ def _from_hugging_face(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: i
     model = load_model(directory, task, inputs)
     specs, call = _bind(model.module, model.inputs)
     return Source(
-        spec, model.name, "hugging_face", model.module, with_ranges(model.module, specs, call), call, seed=seed,
-        reference=model.reference, example=model.example, task=model.task, companions=model.companions,
+        spec,
+        model.name,
+        "hugging_face",
+        model.module,
+        with_ranges(model.module, specs, call),
+        call,
+        seed=seed,
+        reference=model.reference,
+        example=model.example,
+        task=model.task,
+        companions=model.companions,
         load=lambda dtype: load_model(directory, task, inputs, dtype).module,
-    )  # fmt: skip
+    )
 
 
 def _from_program(path: Path, inputs: tuple[TensorSpec, ...] | None, seed: int) -> Source:
@@ -266,9 +283,15 @@ def _from_program(path: Path, inputs: tuple[TensorSpec, ...] | None, seed: int) 
     specs, call = program_inputs(program, inputs)
     module = program.module()
     return Source(
-        str(path), path.stem, "exported_program", module, with_ranges(module, specs, call), call,
-        program=program, seed=seed,
-    )  # fmt: skip
+        str(path),
+        path.stem,
+        "exported_program",
+        module,
+        with_ranges(module, specs, call),
+        call,
+        program=program,
+        seed=seed,
+    )
 
 
 def _bind(module: torch.nn.Module, specs: tuple[TensorSpec, ...]) -> tuple[tuple[TensorSpec, ...], CallSignature]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from ffn_export.core.activations import OPERATORS, SQUARE, TABLE
+from ffn_export.core.words import words
 from ffn_export.fusion import constants
 from ffn_export.fusion.rule import Operator, standard
 from ffn_export.fusion.views import float_of, input_at, string_of
@@ -21,27 +22,28 @@ _SLOPES = {operator: _BY_OPERATOR[operator].alpha or 0.0 for operator in ("Swish
 
 # Element-wise operators.
 ELEMENTWISE: frozenset[Operator] = OPERATORS | standard(
-    "Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Reciprocal", "Neg", "Abs", "Exp", "Log", "Erf", "Min", "Max", "Sign",
-    "Where", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Not", "And", "Or", "PRelu", "Sum",
-    "Sin", "Cos", "Floor", "Ceil", "Round",
-)  # fmt: skip
+    *words(
+        "Add Sub Mul Div Pow Sqrt Reciprocal Neg Abs Exp Log Erf Min Max Sign Where Less LessOrEqual Greater "
+        "GreaterOrEqual Equal Not And Or PRelu Sum Sin Cos Floor Ceil Round"
+    )
+)
 
 
-def activation_name(activated: Sequence[ir.Node], pieces: Sequence[ir.Node]) -> str | None:
+def activation_name(activated: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> str | None:
     """Name the activation of a feed-forward.
 
     Args:
         activated: First products that hold the activation (``FusedGemm``).
-        pieces: Further nodes of the activation.
+        nodes: Further nodes of the activation.
 
     Returns:
         The name in the reference modules, or None if it is another function.
     """
     words = [string_of(node, "activation", "") or "" for node in activated]
-    chain = (*words, *(SQUARE if _squares(node) else node.op_type for node in pieces))
+    chain = (*words, *(SQUARE if _squares(node) else node.op_type for node in nodes))
     if len(chain) == 1 and chain not in _BY_CHAIN:
-        return operator_activation(pieces[0]) if pieces else _name(words[0])
-    return _BY_CHAIN.get(chain) or _swish_in_pieces(pieces)
+        return operator_activation(nodes[0]) if nodes else _name(words[0])
+    return _BY_CHAIN.get(chain) or _decomposed_swish(nodes)
 
 
 def operator_activation(node: ir.Node) -> str | None:
@@ -64,11 +66,11 @@ def _squares(node: ir.Node) -> bool:
     return node.op_type == "Mul" and input_at(node, 0) is input_at(node, 1)
 
 
-def _swish_in_pieces(pieces: Sequence[ir.Node]) -> str | None:
+def _decomposed_swish(nodes: Sequence[ir.Node]) -> str | None:
     """Name a swish that is decomposed into products and a sigmoid."""
-    operators = sorted(node.op_type for node in pieces)
-    sigmoid = next((node for node in pieces if node.op_type == "Sigmoid"), None)
-    last = pieces[-1] if pieces else None
+    operators = sorted(node.op_type for node in nodes)
+    sigmoid = next((node for node in nodes if node.op_type == "Sigmoid"), None)
+    last = nodes[-1] if nodes else None
     if sigmoid is None or last is None or last.op_type != "Mul" or sigmoid.outputs[0] not in last.inputs:
         return None
     gated = next((value for value in last.inputs if value is not sigmoid.outputs[0]), None)
@@ -76,10 +78,10 @@ def _swish_in_pieces(pieces: Sequence[ir.Node]) -> str | None:
     if operators == ["Mul", "Sigmoid"]:
         return "silu" if gated is argument else None
     scale = None if argument is None else argument.producer()
-    if operators == ["Mul", "Mul", "Sigmoid"] and scale in pieces and scale is not None and gated in scale.inputs:
-        numbers = [constants.number(value) for node in pieces for value in node.inputs]
+    if operators == ["Mul", "Mul", "Sigmoid"] and scale in nodes and scale is not None and gated in scale.inputs:
+        numbers = [constants.number(value) for node in nodes for value in node.inputs]
         alpha = next((number for number in numbers if number is not None), None)
-        return None if alpha is None else _swish(alpha, pieces[-1].outputs[0].dtype)
+        return None if alpha is None else _swish(alpha, nodes[-1].outputs[0].dtype)
     return None
 
 

@@ -104,8 +104,15 @@ _SOFTMAX = (Adapter(13, _say_last_axis, _is_over_the_last_axis),)
 ADAPTERS: Mapping[str, tuple[Adapter, ...]] = {
     **dict.fromkeys(
         (
-            "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
-            "ReduceProd", "ReduceSumSquare",
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceLogSum",
+            "ReduceLogSumExp",
+            "ReduceMax",
+            "ReduceMean",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSumSquare",
         ),
         _AXES_18,
     ),
@@ -114,4 +121,4 @@ ADAPTERS: Mapping[str, tuple[Adapter, ...]] = {
     "Erf": (Adapter(13, _says_nothing, _is_of_floats),),
     "BatchNormalization": (Adapter(14, _says_nothing, _has_one_output),),
     "Split": (Adapter(13, _attribute_to_input("split"), _is_stated("split")), Adapter(18, _count_outputs)),
-}  # fmt: skip
+}

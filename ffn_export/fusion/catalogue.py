@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 
+from ffn_export.fusion.forms.form import Form
 from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.targets import TARGETS, Target
 
@@ -16,9 +17,9 @@ _INTRODUCTION = """# Fusion catalogue
 
 Made by `python -m ffn_export.fusion.catalogue` from the rules' own docstrings; a test keeps it up to date.
 
-A rule is applied where it recognises its function, its own conditions hold, and the safety gate has nothing against
-it: no intermediate that is a graph output or is read elsewhere, a dtype with a kernel, an opset that the graph
-can be raised to. Otherwise the site is left alone, and the report says why.
+A rule is applied where it recognises its function, its own conditions hold, and safety has nothing against it: no
+intermediate that is a graph output or is read elsewhere, a dtype with a kernel, an opset that the graph can be raised
+to. Otherwise the site is left alone, and the report says why.
 """
 
 _STANDARD = TARGETS["portable"].canonical
@@ -31,7 +32,15 @@ def page() -> str:
     parts = [_INTRODUCTION, "## Targets\n", *map(_target, TARGETS.values())]
     parts += ["\n## Canonical operators\n", *map(_section, _STANDARD)]
     parts += ["## Forms of targets\n", *(_section(rule) for rule in EVERY if rule not in _STANDARD)]
+    forms = {form.name: form for target in TARGETS.values() for form in target.optional if form.apply is not None}
+    parts += ["## Forms that write whole feed-forwards anew\n", *map(_form, forms.values())]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _form(form: Form) -> str:
+    users = ", ".join(f"`{name}`" for name, target in TARGETS.items() if form in target.optional)
+    assert form.apply is not None
+    return f"### {form.name}\n\n{_described(form.apply.__module__)}\n\n- Targets: {users}, optional\n"
 
 
 def _target(target: Target) -> str:

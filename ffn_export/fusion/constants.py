@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.core.strict import expose_own
+from ffn_export.core.words import words
 from ffn_export.fusion.memory import remembered
 
 
@@ -118,8 +119,9 @@ def rounding(number: float, dtype: ir.DataType) -> float:
     return half + float(np.spacing(np.float32(abs(number))))
 
 
-_FOLDED = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Cast", "Identity", "Transpose", "Reshape", "Squeeze",
-                     "Unsqueeze", "Flatten", "Expand", "Sqrt", "Reciprocal", "Pow", "Range"})  # fmt: skip
+_FOLDED = words(
+    "Add Sub Mul Div Neg Cast Identity Transpose Reshape Squeeze Unsqueeze Flatten Expand Sqrt Reciprocal Pow Range"
+)
 _BROADCAST = frozenset({"Add", "Sub", "Mul", "Div", "Pow"})
 _FOLDED_SIZE = 1 << 20
 _LARGEST_EXPRESSION = 6

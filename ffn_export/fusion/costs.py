@@ -1,126 +1,134 @@
-"""Measured kernel costs, by which the forms of a site are compared.
+"""Measured costs of kernels, which decide the defaults of optional forms.
 
-Whether a fused kernel is faster than the nodes that it replaces depends on the version of ONNX Runtime and on the
-processor, so no rule may assume it. ``scripts/measure_kernels.py`` writes ``costs.json``, with a table for each
-version, processor and execution provider that was measured; :func:`costs` picks the nearest one.
+``scripts/measure_kernels.py`` writes ``costs.json``, with a table for each version of ONNX Runtime and processor that
+was measured. A cost is in nanoseconds per element of the kernel's first output: the mean of measurements with 64 and
+with 512 rows. Norms and residual sums have width 768, operators between two products 3072.
+
+An operator is named as in a graph: ``Add`` or ``com.microsoft::BiasGelu``. A suffix marks another use of it: ``Add``
+adds a row, ``Add:residual`` a tensor of the same shape. Some entries need more words:
+
+- Products: the cost above a bare MatMul of the same matrices, so ``Gemm`` is to be compared with ``Add``.
+- ``MatMul:aliased``: a whole product of rows of 3072 numbers, a multiple of 4096 bytes apart, to 768 columns.
+- ``MatMul:padded``: the same with rows that are longer by a cache line.
+- ``FeedForward:gelu``: a whole feed-forward of 768 and 3072, with 512 and with 2048 rows.
+- ``FeedForward:gelu:split``: the extra cost of its split hidden layer; below 0, the split one is faster.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
-from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from ffn_export.core.processor import family as this_family
-from ffn_export.core.processor import instruction_set as this_instruction_set
-from ffn_export.core.processor import vendor as this_vendor
+from ffn_export.core import processor
+from ffn_export.core.plain_data import PlainData
 from ffn_export.errors import UsageError
-from ffn_export.fusion.cost_tables import TABLES, Table, read_tables
 
+TABLES = Path(__file__).with_name("costs.json")
+_FORMAT = 2
 _PACKAGES = ("onnxruntime-gpu", "onnxruntime")
-_BY_VERSION = attrgetter("version")
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Kernel costs from one table.
+class Table(PlainData):
+    """The costs on one processor.
 
     Attributes:
-        onnxruntime: Version of ONNX Runtime that was measured.
-        instruction_set: Instruction set of the measured processor.
-        vendor: Vendor of that processor, as it reports it.
-        provider: Execution provider, by its name in ONNX Runtime.
-        ns_per_element: Operator -> nanoseconds per element of its first output, as described in ``cost_tables``.
-        is_exact: Whether version (major and minor), instruction set, vendor and family are those asked for.
-        is_same_processor: Whether instruction set, vendor and family are those asked for.
-        family: Family number of that processor; empty if the table is for any family of the vendor.
+        onnxruntime: Version of ONNX Runtime.
+        instruction_set: Instruction set of the processor.
+        vendor: Vendor that the processor reports.
+        family: Family number of the processor.
+        processor: Name that the processor reports.
+        dtype: Dtype of all tensors.
+        threads: Number of intra-op threads.
+        command: Command that measured it.
+        ns_per_element: Operator -> nanoseconds per element of its first output.
     """
 
     onnxruntime: str
     instruction_set: str
-    provider: str
+    vendor: str
+    family: str
+    processor: str
+    dtype: str
+    threads: int
+    command: str
     ns_per_element: Mapping[str, float]
-    is_exact: bool
-    vendor: str = ""
-    is_same_processor: bool = True
-    family: str = ""
 
-    def of(self, operator: str) -> float | None:
-        """Return nanoseconds per element, or None for an operator that was not measured."""
-        return self.ns_per_element.get(operator)
+    def __post_init__(self) -> None:
+        try:
+            Version(self.onnxruntime)
+        except InvalidVersion as error:
+            raise ValueError(f"onnxruntime: {error}") from error
+        for name, cost in self.ns_per_element.items():
+            if not math.isfinite(cost):
+                raise ValueError(f"the cost of {name} is no number")
 
-    def sum_of(self, operators: Iterable[str]) -> float | None:
-        """Return the sum of several operators' nanoseconds per element, or None if one was not measured."""
-        each = [self.of(operator) for operator in operators]
-        known = [cost for cost in each if cost is not None]
-        return sum(known) if len(known) == len(each) else None
+    @property
+    def key(self) -> tuple[str, str, str, Version]:
+        """The fields that identify a table, in the order by which tables are sorted."""
+        return (self.instruction_set, self.vendor, self.family, Version(self.onnxruntime))
 
     @property
     def words(self) -> str:
         """The table's name in one line."""
-        maker = f"{self.vendor} family {self.family}" if self.family else self.vendor
-        return ", ".join(filter(None, (f"onnxruntime {self.onnxruntime}", self.instruction_set, maker)))
+        return f"onnxruntime {self.onnxruntime}, {self.instruction_set}, {self.vendor} family {self.family}"
+
+
+def read_tables(path: Path = TABLES) -> tuple[Table, ...]:
+    """Read the measurements in a file.
+
+    Raises:
+        UsageError: If the file cannot be read, or its data are not valid; the message says where.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(data, dict) or data.get("format") != _FORMAT or not isinstance(data.get("tables"), list):
+            raise ValueError(f"it is no file of format {_FORMAT}: measure again")
+        tables = tuple(map(Table.from_dict, data["tables"]))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"no tables of costs in {path}: {error}") from error
+    if len({table.key for table in tables}) < len(tables):
+        raise UsageError(f"{path} has two tables for one version and processor")
+    return tables
+
+
+def stored(tables: Iterable[Table]) -> dict[str, Any]:
+    """Return measurements as the plain data that :func:`read_tables` reads, sorted."""
+    ordered = [table.to_dict() for table in sorted(tables, key=lambda table: table.key)]
+    for entry in ordered:
+        entry["ns_per_element"] = dict(sorted(entry["ns_per_element"].items()))
+    return {"format": _FORMAT, "tables": ordered}
 
 
 @cache
-def costs(
-    provider: str = "CPUExecutionProvider",
-    version: str | None = None,
-    instruction_set: str | None = None,
-    path: Path = TABLES,
-    *,
-    vendor: str | None = None,
-    family: str | None = None,
-) -> Costs | None:
-    """Return the costs nearest to those asked for, or None if nothing was measured for the provider.
+def costs(version: str | None = None, path: Path = TABLES, *, key: tuple[str, str, str] | None = None) -> Table | None:
+    """Return the costs on this processor, or None if it was not measured: caches differ between processors.
 
-    The tables are narrowed down in this order; a step that leaves none is skipped:
-
-    1. Same instruction set. Without one, the newest table is taken, of the same vendor if possible.
-    2. Same vendor, or else for any vendor.
-    3. Same family, or else for any family.
-    4. Same version, or else the newest release (major and minor) that is not above it, or else the next one above.
+    Of several versions of ONNX Runtime, the newest that is not above the asked one is taken, or else the oldest.
 
     Args:
-        provider: Execution provider, by its name in ONNX Runtime.
         version: Version of ONNX Runtime; by default the installed one, or the newest measured if none is installed.
-        instruction_set: Instruction set of the processor; by default this machine's.
         path: File of tables.
-        vendor: Vendor of the processor; by default this machine's.
-        family: Family number of the processor; by default this machine's.
+        key: Instruction set, vendor and family of the processor; by default this machine's.
 
     Raises:
-        UsageError: If the file holds no valid tables, or the version is not valid.
+        UsageError: If the file holds no valid tables.
     """
-    wanted_set = this_instruction_set() if instruction_set is None else instruction_set
-    asked = _version(version or installed_version())
-    ours = [table for table in read_tables(path) if table.provider == provider]
-    wanted_vendor = this_vendor() if vendor is None else vendor
-    same_set = [table for table in ours if table.instruction_set == wanted_set]
-    wanted_family = this_family() if family is None else family
-    same_vendor = [t for t in same_set if t.vendor == wanted_vendor] or [t for t in same_set if not t.vendor]
-    same = [t for t in same_vendor if t.family == wanted_family] or [t for t in same_vendor if not t.family]
-    if not ours:
-        return None
-    alike = same or same_vendor or same_set
-    of_vendor = [t for t in ours if t.vendor == wanted_vendor]
-    table = _nearest(alike, asked) if alike else max(of_vendor or ours, key=_BY_VERSION)
-    is_exact = bool(same) and asked is not None and _release(table.version) == _release(asked)
-    return Costs(
-        table.onnxruntime,
-        table.instruction_set,
-        table.provider,
-        table.ns_per_element,
-        is_exact,
-        table.vendor,
-        is_same_processor=bool(same),
-        family=table.family,
-    )
+    key = key or (processor.instruction_set(), processor.vendor(), processor.family())
+    measured = {table.key[-1]: table for table in read_tables(path) if table.key[:-1] == key}
+    version = version or installed_version()
+    asked = max(measured, default=None) if version is None else Version(version)
+    not_above = [each for each in measured if asked is not None and each <= asked]
+    nearest = max(not_above) if not_above else min(measured, default=None)
+    return None if nearest is None else measured[nearest]
 
 
 def installed_version() -> str | None:
@@ -131,24 +139,3 @@ def installed_version() -> str | None:
         except metadata.PackageNotFoundError:
             continue
     return None
-
-
-def _version(text: str | None) -> Version | None:
-    try:
-        return None if text is None else Version(text)
-    except InvalidVersion as error:
-        raise UsageError(f"{text!r} is no version of onnxruntime") from error
-
-
-def _nearest(tables: list[Table], asked: Version | None) -> Table:
-    """Return the table of the nearest release; of several, the one of the asked version, or else the newest."""
-    if asked is None:
-        return max(tables, key=_BY_VERSION)
-    not_above = [table for table in tables if _release(table.version) <= _release(asked)]
-    if not not_above:
-        return min(tables, key=_BY_VERSION)
-    return max(not_above, key=lambda table: (_release(table.version), table.version == asked, table.version))
-
-
-def _release(version: Version) -> tuple[int, int]:
-    return (version.major, version.minor)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 import onnx
 import onnx_ir as ir
 
+from ffn_export.core.words import words
 from ffn_export.fusion.adapters import ADAPTERS
 from ffn_export.fusion.builder import Names
 
@@ -21,18 +22,9 @@ HIGHEST_OPSET = 26
 
 # Operators for which onnxruntime 1.31 has a CPU kernel of an earlier version, and none of opset 22: the raised graph
 # would not load. Found by loading ONNX's tests of every operator at opsets 14 to 24.
-_NO_KERNEL_OF_22 = frozenset(
-    {
-        "Bernoulli",
-        "GlobalLpPool",
-        "MaxRoiPool",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "RoiAlign",
-    }
+_NO_KERNEL_OF_22 = words(
+    "Bernoulli GlobalLpPool MaxRoiPool Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike "
+    "RoiAlign"
 )
 
 # Operators that onnxruntime 1.31 runs by their function body, only up to this opset.

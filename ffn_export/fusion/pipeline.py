@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
@@ -11,18 +11,15 @@ from onnx_ir.passes.common import TopologicalSortPass
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose
 from ffn_export.exporter import weight_layout
-from ffn_export.fusion import batch_of_one, functions, inference, ir_version_3, no_ops, opset, scopes, synonyms
-from ffn_export.fusion.by_rows.rewrite import by_rows
-from ffn_export.fusion.decisions import GEMM, PADDED, in_use
+from ffn_export.fusion import batch_of_one, inference, ir_version_3, no_ops, opset, scopes, synonyms
 from ffn_export.fusion.engine import Log, Sweep
-from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
-from ffn_export.fusion.padded_widths.pad import pad_widths
-from ffn_export.fusion.padded_widths.remove import remove as remove_padding
-from ffn_export.fusion.portable_functions import remove as remove_portable_functions
+from ffn_export.fusion.forms.choice import in_use, undo
+from ffn_export.fusion.functions import inline
+from ffn_export.fusion.functions.finish import finish
+from ffn_export.fusion.functions.portable import remove as remove_portable_functions
 from ffn_export.fusion.provenance import notes, rules_of
 from ffn_export.fusion.report import FusionReport, SiteKind
-from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.site_report import report_sites
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.fusion.views import is_read
@@ -40,13 +37,13 @@ class Fusion:
         report: Status of each site.
         values: Names of the values whose computation changed, in topological order. :func:`rewrite` leaves them
             unchanged if they are passed as ``excluded``.
-        forms: The open forms that were used.
+        forms: The optional forms that were used.
     """
 
     model: ir.Model
     report: FusionReport
     values: tuple[str, ...] = ()
-    forms: Forms = field(default_factory=Forms)
+    forms: Forms = frozenset()
 
 
 def fuse(
@@ -55,7 +52,7 @@ def fuse(
     *,
     outline: bool = False,
     portable_functions: bool = False,
-    forms: Forms | None = None,
+    forms: Collection[str] | None = None,
 ) -> tuple[ir.Model, FusionReport]:
     """Fuse the feed-forward and norm nodes of a model, without running it.
 
@@ -70,14 +67,14 @@ def fuse(
         The fused model, and the report of its sites.
 
     Raises:
-        UsageError: If no target has this name, or the target does not leave these forms open.
+        UsageError: If no target has this name, or the target does not offer these forms.
     """
     fusion = rewrite(model, target, forms=in_use(forms, get_target(target), outline=outline))
     return finish(fusion.model, fusion.report, outline=outline, portable_functions=portable_functions)
 
 
 def rewrite(
-    model: ir.Model, target: str = "ort-cpu", excluded: Collection[str] = (), *, forms: Forms | None = None
+    model: ir.Model, target: str = "ort-cpu", excluded: Collection[str] = (), *, forms: Collection[str] | None = None
 ) -> Fusion:
     """Fuse as :func:`fuse` does, except for the values named in ``excluded``.
 
@@ -85,10 +82,10 @@ def rewrite(
         model: As for :func:`fuse`.
         target: As for :func:`fuse`.
         excluded: Names of values whose computation must not change.
-        forms: Open forms to use; None for the defaults from the table of costs.
+        forms: Names of the optional forms to use; None for the defaults from the table of costs.
 
     Raises:
-        UsageError: If no target has this name, or the target does not leave these forms open.
+        UsageError: If no target has this name, or the target does not offer these forms.
     """
     chosen = get_target(target)
     used = in_use(forms, chosen)
@@ -110,9 +107,9 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     opset.normalise(fused)
     before = node_count(fused), fused.opset_imports.get("", 0)
     remove_portable_functions(fused)
-    fused = functions.inlined(fused)
+    fused = inline.inlined(fused)
     ir_version_3.free_constants(fused)
-    remove_padding(fused)
+    undo(fused)
     scopes.rename_shadowing(fused)
     opset.tell_subgraphs(fused)
     weight_layout.fold(fused)
@@ -127,9 +124,13 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     Sweep(chosen.canonical, excluded).apply(fused, log)
     inference.prove_shapes(fused, stated)  # nodes that rules wrote have no types yet
     # Forms consist of canonical operators, so this is a second sweep.
-    Sweep(_in_use(chosen, used), excluded).apply(fused, log)
-    left = _by_rows(fused, stated, used, log, excluded)
-    unpadded = _padded(fused, stated, used, log, excluded)
+    optional = [form for form in chosen.optional if form.name in used]
+    Sweep((*chosen.forms, *(rule for form in optional for rule in form.rules)), excluded).apply(fused, log)
+    left: dict[str, Mapping[str, str]] = {}
+    for form in optional:
+        if form.apply is not None:
+            inference.prove_shapes(fused, stated)  # includes the nodes that the form before wrote
+            left[form.name] = form.apply(fused, log, excluded)
     _remove_unused(fused)
     # A rule that writes no new operator still notes its name on a norm. A runtime may accept that norm in a graph of
     # an older opset, which cannot always be raised.
@@ -137,35 +138,13 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     ir_version_3.raise_version(fused)
     report = FusionReport(
         target=chosen.name,
-        sites=report_sites(fused, chosen, used, log, {"by rows": left, "padded": unpadded}, earlier),
+        sites=report_sites(fused, chosen, used, log, left, earlier),
         rules=dict(sorted(log.applied.items())),
         nodes={"before": before[0], "after": node_count(fused)},
         opset={"before": before[1], "after": fused.opset_imports.get("", 0)},
     )
     stated.restore(fused)
     return Fusion(fused, report, tuple(dict.fromkeys(log.values)), used)
-
-
-def _in_use(target: Target, forms: Forms) -> tuple[type[Rule], ...]:
-    return (*target.forms, *(rule for rule in target.open_forms if rule.name in forms.rules))
-
-
-def _by_rows(
-    model: ir.Model, stated: inference.Stated, forms: Forms, log: Log, excluded: Collection[str]
-) -> dict[str, str]:
-    if GEMM not in forms.rules and forms.chunk is None and not forms.pieces:
-        return {}
-    inference.prove_shapes(model, stated)
-    return by_rows(model, log, forms, excluded)
-
-
-def _padded(
-    model: ir.Model, stated: inference.Stated, forms: Forms, log: Log, excluded: Collection[str]
-) -> dict[str, str]:
-    if PADDED not in forms.rules:
-        return {}
-    inference.prove_shapes(model, stated)  # includes the nodes written by rows
-    return pad_widths(model, log, excluded)
 
 
 def unchanged(model: ir.Model, target: str) -> FusionReport:

@@ -75,16 +75,16 @@ class Region:
     @property
     def is_gated(self) -> bool:
         """Whether an activation is multiplied by another projection."""
-        return len(self.firsts) == 2 or (self.is_packed and any(map(self._is_gate, self.shaped)))
+        return len(self.firsts) == 2 or (self.is_packed and any(map(self._is_gating, self.shaped)))
 
     @property
-    def pieces(self) -> list[ir.Node]:
+    def activation(self) -> list[ir.Node]:
         """The nodes of the activation."""
         shaped = self.shaped
-        outermost = next(filter(self._is_gate, reversed(shaped)), None) if self.is_gated else None
+        outermost = next(filter(self._is_gating, reversed(shaped)), None) if self.is_gated else None
         return [node for node in shaped if node is not outermost]
 
-    def _is_gate(self, node: ir.Node) -> bool:
+    def _is_gating(self, node: ir.Node) -> bool:
         return is_one_of(node, "Mul") and not self._reads_given(node)
 
     def _reads_given(self, node: ir.Node) -> bool:

@@ -63,21 +63,12 @@ class Rule(ABC):
         site: Kind of site that a refusal is reported as.
         writes: Operator that it writes, ``domain::Name`` for a vendor's; None if it keeps the operators of the graph.
         ends: Operators that may end a match, as ``(domain, name)``.
-        replaces: Operators that an open form combines, by their names in the table of costs. Empty if the table cannot
-            tell the two forms apart, and only tuning can.
-        costs_as: Name in the table of costs of the operator that it writes.
-        reshapes: Whether it writes reshapes around the operator, which the table of costs does not cover.
-        undoes: Name of the open rule that it reverses.
     """
 
     name: ClassVar[str]
     site: ClassVar[SiteKind]
     writes: ClassVar[str | None]
     ends: ClassVar[frozenset[Operator]]
-    replaces: ClassVar[tuple[str, ...]] = ()
-    costs_as: ClassVar[str] = ""
-    reshapes: ClassVar[bool] = False
-    undoes: ClassVar[str | None] = None
 
     def __init_subclass__(cls) -> None:
         cls.name = "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(cls.__name__))

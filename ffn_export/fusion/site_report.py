@@ -8,13 +8,19 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from ffn_export.fusion import experts, mixed, sites
-from ffn_export.fusion.decisions import Decision, decisions
+from ffn_export.fusion import sites, unfused
+from ffn_export.fusion.costs import costs
 from ffn_export.fusion.engine import Log, Refusal, scoped_name, sorted_nodes
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.provenance import joined, rules_of
 from ffn_export.fusion.report import Site
-from ffn_export.fusion.targets import Target
+from ffn_export.fusion.targets import SLOWER, Target
+
+# Norm -> ONNX Runtime's kernel for a residual sum and this norm.
+_IN_ONE = {
+    "LayerNormalization": "SkipLayerNormalization",
+    "RMSNormalization": "SkipSimplifiedLayerNormalization",
+}
 
 
 def report_sites(
@@ -54,10 +60,9 @@ def report_sites(
         open_refusals = [each for each in open_refusals if each not in own]
         for form, reasons in left.items() if site.kind == "feed_forward" else ():
             if site.name in reasons:
-                site = replace(site, reason=f"{site.reason or site.form}; not {form}: {reasons[site.name]}")
+                site = replace(site, reason=f"{site.reason or site.form}; without {form}: {reasons[site.name]}")
         reported.append(site)
-    unfused = (*experts.find(model), *mixed.find(model))
-    reported += [_unfused(found, numbered("feed_forward")) for found in unfused]
+    reported += [_unfused(found, numbered("feed_forward")) for found in unfused.find(model)]
     return (*reported, *(_refused(refusal, numbered(refusal.kind)) for refusal in open_refusals))
 
 
@@ -69,11 +74,10 @@ def _site(
     site: sites.FoundSite, target: Target, forms: Forms, identifier: str, earlier: Mapping[str, tuple[str, ...]]
 ) -> Site:
     rule = joined(name for node in site.nodes for name in rules_of(node)) or None
-    not_chosen = _not_chosen(site, target, forms)
     kept = (
         target.kept.get(site.kind)
-        or (None if not_chosen is None else not_chosen.reason)
-        or site.in_pieces
+        or _not_chosen(site, target, forms)
+        or site.decomposed
         or (_not_tight(site) if target.fewest_nodes else None)
     )
     return Site(
@@ -84,7 +88,7 @@ def _site(
         form=" ".join(node.op_type for node in sorted_nodes(site.nodes)),
         rule=rule,
         reason=kept,
-        evidence=(not_chosen.evidence or None) if not_chosen is not None and kept == not_chosen.reason else None,
+        evidence=_evidence(site) if kept == SLOWER else None,
         activation=site.activation,
         gated=site.gated,
         d_model=site.d_model,
@@ -110,17 +114,27 @@ def _unfused(found: sites.Unfused, identifier: str) -> Site:
     )
 
 
-def _not_chosen(site: sites.FoundSite, target: Target, forms: Forms) -> Decision | None:
-    """Return why a decomposed site does not have the target's open form for it; None if it has no such form."""
-    if site.in_pieces is None:
+def _not_chosen(site: sites.FoundSite, target: Target, forms: Forms) -> str | None:
+    """Return why a decomposed site does not have the target's optional form for it; None if it has no such form."""
+    if site.decomposed is None:
         return None
     last = site.nodes[-1]
-    for rule in target.open_forms:
-        if rule.site == site.kind and (last.domain, last.op_type) in rule.ends and rule.name not in forms.rules:
-            decision = decisions(target)[rule.name]
-            left = f"{rule.name} was measured here and not chosen"
-            return replace(decision, reason=left, evidence="") if decision.used else decision
+    for form in target.optional:
+        ends = any((last.domain, last.op_type) in rule.ends for rule in form.rules)
+        if form.site == site.kind and ends and form.name not in forms:
+            return f"{form.name} was not chosen"
     return None
+
+
+def _evidence(site: sites.FoundSite) -> str | None:
+    """Return the measured costs of a residual sum and its norm, as two nodes and as one; None without any."""
+    table, norm = costs(), site.nodes[-1].op_type
+    one = _IN_ONE.get(norm)
+    if table is None or one is None:
+        return None
+    cost = table.ns_per_element
+    apart, together = cost["Add:residual"] + cost[norm], cost[f"com.microsoft::{one}"]
+    return f"Add and {norm} cost {apart:.2g} ns an element, {one} {together:.2g} ({table.words})"
 
 
 def _not_tight(site: sites.FoundSite) -> str | None:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.fusion.activations import CHAINED, ELEMENTWISE, activation_name
-from ffn_export.fusion.padded_widths.units import plain_shape
+from ffn_export.fusion.forms.padded_widths.units import plain_shape
 from ffn_export.fusion.region import LARGEST, LAYOUT, Region, through
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.shapes import last_size
@@ -37,7 +37,7 @@ class FoundSite:
         gated: Whether a feed-forward multiplies the activation by a second projection.
         d_model: Width of the residual stream.
         d_ff: Width of the hidden layer.
-        in_pieces: Reason why its activation, or its sum and norm, is not one operator; None if it is.
+        decomposed: Reason why its activation, or its sum and norm, is not one operator; None if it is.
         between: Computing nodes between the two products of a feed-forward, for one part of a split hidden layer.
         parts: Number of parts of a split hidden layer; 1 if it is whole.
     """
@@ -48,7 +48,7 @@ class FoundSite:
     gated: bool | None = None
     d_model: int | None = None
     d_ff: int | None = None
-    in_pieces: str | None = None
+    decomposed: str | None = None
     between: tuple[ir.Node, ...] = ()
     parts: int = 1
 
@@ -136,7 +136,7 @@ def _sites_ending_at(node: ir.Node) -> Iterator[FoundSite]:
         add = None if x is None else producer(through(x, LAYOUT), "Add")
         if add is not None and not any(map(constants.is_fixed, add.inputs)):
             apart = "the sum and its norm are two nodes"
-            yield FoundSite("residual_norm", (add, node), d_model=last_size(x), in_pieces=apart)
+            yield FoundSite("residual_norm", (add, node), d_model=last_size(x), decomposed=apart)
     if is_one_of(node, *SKIP_NORMS):
         yield FoundSite("norm", (node,), d_model=last_size(x))
         yield FoundSite("residual_norm", (node,), d_model=last_size(x))
@@ -157,11 +157,11 @@ def _feed_forward(product: ir.Node) -> FoundSite | None:
     sizes = weight_sizes(firsts[0])
     if sizes is None or sizes[0] != second[1]:
         return None
-    gated, pieces = region.is_gated, region.pieces
+    gated, activation = region.is_gated, region.activation
     activated = [n for n in firsts if n.op_type == "FusedGemm"]
-    if not pieces and not activated and not gated:
+    if not activation and not activated and not gated:
         return None
-    name = activation_name(activated, pieces)
+    name = activation_name(activated, activation)
     bias = _bias_after(product)
     nodes = (*firsts, *reversed(region.computing), product, *([bias] if bias is not None else []))
     return FoundSite(
@@ -171,15 +171,15 @@ def _feed_forward(product: ir.Node) -> FoundSite | None:
         gated=gated,
         d_model=second[1],
         d_ff=second[0],
-        in_pieces=_in_pieces(name, pieces),
+        decomposed=_decomposed(name, activation),
         between=tuple(reversed(region.computing)),
     )
 
 
-def _in_pieces(name: str | None, pieces: list[ir.Node]) -> str | None:
-    if len(pieces) <= 1 or name in CHAINED:
+def _decomposed(name: str | None, activation: list[ir.Node]) -> str | None:
+    if len(activation) <= 1 or name in CHAINED:
         return None
-    return f"{name or 'the activation'} is in {len(pieces)} pieces: {listed(pieces)}"
+    return f"{name or 'the activation'} is decomposed into {len(activation)} nodes: {listed(activation)}"
 
 
 def listed(nodes: Sequence[ir.Node]) -> str:

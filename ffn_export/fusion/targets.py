@@ -1,6 +1,7 @@
 """The targets, the purposes of a fused graph, and the rules of each in the order in which they are tried.
 
-To add a fused form, write its rule in a file of ``rules/`` and add it to the tuples of its targets here.
+To add a fused form, write its rule in a file of ``rules/`` and add it to the tuples of its targets here: to ``forms``,
+or to ``optional`` if it is not faster everywhere.
 """
 
 from __future__ import annotations
@@ -11,24 +12,25 @@ from importlib import import_module
 
 from ffn_export.core.activations import TABLE
 from ffn_export.errors import UsageError, did_you_mean
+from ffn_export.fusion.canonicalise.decomposed_norm import LayerNorm, RmsNorm
 from ffn_export.fusion.canonicalise.einsum_product import EinsumProduct
 from ffn_export.fusion.canonicalise.gelu import Gelu
 from ffn_export.fusion.canonicalise.half_norm import HalfNorm
-from ffn_export.fusion.canonicalise.layer_norm import LayerNorm
 from ffn_export.fusion.canonicalise.layer_norm_expanded import LayerNormExpanded
 from ffn_export.fusion.canonicalise.norm_affine import NormBias, NormScale
 from ffn_export.fusion.canonicalise.norm_of_rows import NormOfRows
 from ffn_export.fusion.canonicalise.norm_of_sum import NormOfSum
-from ffn_export.fusion.canonicalise.rms_norm import RmsNorm
 from ffn_export.fusion.canonicalise.swish import Swish
 from ffn_export.fusion.canonicalise.transposed_activation import TransposedActivation
+from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
+from ffn_export.fusion.forms.by_rows.split_hidden import SPLIT_HIDDEN_LAYERS
+from ffn_export.fusion.forms.form import Form, of_rule
+from ffn_export.fusion.forms.padded_widths.pad import PADDED_WIDTHS
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.rules.bias_gelu import BiasGelu, FastGelu
 from ffn_export.fusion.rules.biased_gemm import BiasedGemm
 from ffn_export.fusion.rules.fused_gemm import FusedGemm
-from ffn_export.fusion.rules.gate_apart import GateApart
-from ffn_export.fusion.rules.gate_packed import GatePacked
 from ffn_export.fusion.rules.ort_gelu import OrtGelu
 from ffn_export.fusion.rules.quick_gelu import QuickGelu
 from ffn_export.fusion.rules.skip_norm import SkipLayerNorm, SkipRmsNorm
@@ -45,31 +47,24 @@ class Target:
         summary: Purpose in a few words.
         canonical: Rules that raise all spellings to one operator, a vendor's if this target asks for it.
         forms: Rules that always combine canonical operators.
-        open_forms: Rules that combine them if the table of costs, or the caller, chooses so.
-        used_unmeasured: Open forms that are used if the table has no costs for them.
-        kept: Kind of site -> reason to leave it, if the target has no better form for it.
+        optional: Forms that are used if the table of costs, or the caller, chooses so, in the order in which they are
+            applied and in which ``tune`` tries them.
+        kept: Kind of site -> reason to leave its canonical operators, if the target has no better form for it.
         fewest_nodes: Whether a feed-forward counts as fused only with one node between its products.
-        provider: Execution provider whose costs decide between open forms; None if no form is open.
-        by_rows: Whether feed-forwards by rows are open too: with biases in the products, or in row chunks.
-        padded_widths: Whether padded widths are open too.
     """
 
     name: str
     summary: str
     canonical: Rules
     forms: Rules = ()
-    open_forms: Rules = ()
-    used_unmeasured: Rules = ()
+    optional: tuple[Form, ...] = ()
     kept: Mapping[SiteKind, str] = field(default_factory=dict)
     fewest_nodes: bool = False
-    provider: str | None = None
-    by_rows: bool = False
-    padded_widths: bool = False
 
     @property
     def rules(self) -> Rules:
         """All rules of the target."""
-        return (*self.canonical, *self.forms, *self.open_forms)
+        return (*self.canonical, *self.forms, *(rule for form in self.optional for rule in form.rules))
 
 
 def _spelling(name: str) -> type[Rule]:
@@ -93,6 +88,8 @@ _CANONICAL: Rules = (
 )
 _CANONICAL_FOR_ORT: Rules = (Gelu, *_CANONICAL, QuickGelu, OrtGelu)
 
+SLOWER = "one kernel for a residual sum and its norm is slower than two nodes"
+
 TARGETS: Mapping[str, Target] = {
     target.name: target
     for target in (
@@ -113,19 +110,15 @@ TARGETS: Mapping[str, Target] = {
             "ort-cpu",
             "ONNX Runtime on CPU, the form of each site that was measured to be the fastest",
             canonical=_CANONICAL_FOR_ORT,
-            open_forms=(BiasGelu, FastGelu, FusedGemm, GateApart, GatePacked, SkipLayerNorm, SkipRmsNorm),
-            provider="CPUExecutionProvider",
-            by_rows=True,
-            padded_widths=True,
+            optional=(ROW_CHUNKS, SPLIT_HIDDEN_LAYERS, PADDED_WIDTHS),
+            kept={"residual_norm": SLOWER},
         ),
         Target(
             "ort-cuda",
             "ONNX Runtime on CUDA, the fused operators that its provider has kernels for",
             canonical=_CANONICAL_FOR_ORT,
-            open_forms=(BiasGelu, FastGelu, GateApart, GatePacked, SkipLayerNorm, SkipRmsNorm),
-            # Fewer kernels to launch.
-            used_unmeasured=(BiasGelu, FastGelu, SkipLayerNorm, SkipRmsNorm),
-            provider="CUDAExecutionProvider",
+            # It has not been measured; one kernel is launched faster than several.
+            optional=tuple(of_rule(each, used=True) for each in (BiasGelu, FastGelu, SkipLayerNorm, SkipRmsNorm)),
         ),
     )
 }

@@ -20,9 +20,9 @@ import onnx_ir as ir
 from ffn_export.core.garbage import collected_seldom
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose
-from ffn_export.fusion.decisions import in_use
-from ffn_export.fusion.finish import finish
 from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.forms.choice import in_use
+from ffn_export.fusion.functions.finish import finish
 from ffn_export.fusion.pipeline import Fusion, as_it_came, rewrite, unchanged
 from ffn_export.fusion.report import NOT_ASKED_FOR, Check, CheckStatus, FusionReport
 from ffn_export.fusion.targets import get_target
@@ -43,7 +43,7 @@ def fuse_checked(
     *,
     outline: bool = False,
     portable_functions: bool = False,
-    forms: Forms | None = None,
+    forms: Collection[str] | None = None,
     limits: Limits | None = None,
     threads: int | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -59,7 +59,7 @@ def fuse_checked(
         outline: Whether to make each feed-forward one node that calls a model-local function. No hidden layer is then
             split.
         portable_functions: Whether to give the operators of ``com.microsoft`` bodies in standard operators.
-        forms: Open forms to use; None for the defaults from the table of costs.
+        forms: Names of the optional forms to use; None for the defaults from the table of costs.
         limits: Time and memory that the check may take.
         threads: Threads that the check may use; None for the processors that this process may run on.
         clock: Function that returns the time in seconds.
@@ -68,7 +68,7 @@ def fuse_checked(
         The fused model, and the report of its sites; ``report.check`` states what was compared.
 
     Raises:
-        UsageError: If no target has this name, or the target does not leave these forms open.
+        UsageError: If no target has this name, or the target does not offer these forms.
     """
     used = in_use(forms, get_target(target), outline=outline)
     fused, report = _checked(model, target, used, check, limits or Limits(), chosen_threads(threads), clock)

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import onnx_ir as ir
 
-from ffn_export.fusion_check.case import Case
 from ffn_export.fusion_check.difference import Difference, difference
+from ffn_export.fusion_check.inputs import Case
 from ffn_export.fusion_check.running import ORT, RefusedError, Runtimes
 from ffn_export.runtimes.session_options import SessionSettings
 

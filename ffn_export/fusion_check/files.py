@@ -21,10 +21,12 @@ _IN_MEMORY = "in-memory"
 _SMALL = 1024
 _ALIGNMENT = 4096  # so that a runtime may map it
 
-_TAKEN_FROM_MEMORY = frozenset({
-    *(ir.DataType.from_numpy(np.dtype(name)) for name in ("?", *np.typecodes["AllInteger"], *"efd")),
-    ir.DataType.BFLOAT16,
-})  # fmt: skip
+_TAKEN_FROM_MEMORY = frozenset(
+    {
+        *(ir.DataType.from_numpy(np.dtype(name)) for name in ("?", *np.typecodes["AllInteger"], *"efd")),
+        ir.DataType.BFLOAT16,
+    }
+)
 
 
 class ModelFiles:
@@ -102,9 +104,14 @@ class ModelFiles:
 
     def _reference(self, file: str, offset: int, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
         return ir.ExternalTensor(
-            file, offset, tensor.nbytes, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name or "",
+            file,
+            offset,
+            tensor.nbytes,
+            tensor.dtype,
+            shape=ir.Shape(tensor.shape.numpy()),
+            name=tensor.name or "",
             base_dir=self._directory,
-        )  # fmt: skip
+        )
 
 
 def _in_place(tensor: ir.TensorProtocol) -> Array:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ffn_export.core.words import words
 from ffn_export.fusion import constants
 
 # Operators that pass on the integers of their first input, all or some, in another shape or dtype.
-_CARRIERS = frozenset(
-    {
-        "Cast", "Expand", "Flatten", "Gather", "GatherElements", "Identity", "Pad", "Reshape", "Slice", "Split",
-        "Squeeze", "Tile", "Transpose", "Unsqueeze",
-    }
-)  # fmt: skip
+_CARRIERS = words(
+    "Cast Expand Flatten Gather GatherElements Identity Pad Reshape Slice Split Squeeze Tile Transpose Unsqueeze"
+)
 _MERGES = frozenset({"Concat", "Max", "Min", "Where"})
 _SUMS = frozenset({"Add", "Sub"})
 _LOOKUPS = frozenset({"Gather", "GatherElements"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, count
 
 import ml_dtypes
@@ -24,6 +24,15 @@ _LARGEST_INPUT = 2**26
 
 SCALES: Mapping[str, float] = {"normal": 1.0, "small": 1e-3, "large": 30.0}
 """Small: below every usual epsilon of a norm, so that a wrong epsilon shows. Large: the tails of an activation."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs on which graphs are compared, and the model's results for them."""
+
+    sizes: Sizes
+    feeds: Mapping[str, Array] = field(repr=False)
+    expected: Mapping[str, Array] = field(repr=False)
 
 
 @dataclass(frozen=True)

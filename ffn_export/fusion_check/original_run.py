@@ -12,8 +12,8 @@ from ffn_export.core.drawing import is_floating
 from ffn_export.fusion.pipeline import Fusion, node_count, sorted_copy
 from ffn_export.fusion_check import default_level, probes, random_nodes
 from ffn_export.fusion_check import inputs as drawn
-from ffn_export.fusion_check.case import Case
 from ffn_export.fusion_check.difference import MOST, WHOLE_GRAPH, difference, tolerance_of, tolerances_at
+from ffn_export.fusion_check.inputs import Case
 from ffn_export.fusion_check.limits import Deadline
 from ffn_export.fusion_check.running import EVALUATOR, ORT, Loaded, RefusedError, Runtimes
 from ffn_export.runtimes.base import Runtime

@@ -9,8 +9,13 @@ from ffn_export.fusion.engine import scoped_name
 from ffn_export.fusion.views import input_at, is_standard
 
 _DRAWS = (
-    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-)  # fmt: skip
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+)
 
 
 def first_of(model: ir.Model) -> str | None:

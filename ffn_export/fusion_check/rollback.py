@@ -9,9 +9,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from ffn_export.fusion import sites
-from ffn_export.fusion.by_rows.rewrite import BY_ROWS
 from ffn_export.fusion.engine import scoped_name
-from ffn_export.fusion.padded_widths.units import RULE as PADDED_RULE
 from ffn_export.fusion.pipeline import Fusion
 from ffn_export.fusion.provenance import joined, rules_of
 from ffn_export.fusion.report import FusionReport, Site, SiteKind
@@ -97,6 +95,6 @@ def _computed(nodes: tuple[ir.Node, ...]) -> list[str]:
 def _kind(node: ir.Node, target: str) -> SiteKind | None:
     """Return the kind of site of the rule that wrote a node."""
     made_by = next(reversed(rules_of(node)), None)
-    if made_by in (*BY_ROWS, PADDED_RULE):
-        return "feed_forward"
-    return next((rule.site for rule in get_target(target).rules if rule.name == made_by), None)
+    chosen = get_target(target)
+    kinds = {rule.name: rule.site for rule in chosen.rules} | {form.name: form.site for form in chosen.optional}
+    return None if made_by is None else kinds.get(made_by)

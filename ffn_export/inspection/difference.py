@@ -96,8 +96,10 @@ class Difference(PlainData, Shown):
     def differs(self) -> bool:
         """Whether interface, opsets, wiring or weights differ; names and layout of weights do not count."""
         same_interface = (self.a.inputs, self.a.outputs, self.a.opset_imports) == (
-            self.b.inputs, self.b.outputs, self.b.opset_imports,
-        )  # fmt: skip
+            self.b.inputs,
+            self.b.outputs,
+            self.b.opset_imports,
+        )
         return not (same_interface and self.same_wiring and self.count("equal") == len(self.weights))
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 Both limits come from ONNX Runtime's ``MatMul`` in float32:
 
-1. Operations: a product so large that bandwidth does not matter. Its rows do not fall on the same cache sets
-   (:mod:`ffn_export.fusion.padded_widths.units`).
+1. Operations: a product so large that bandwidth does not matter. Its rows do not fall on the same cache sets.
 2. Bytes: a row times a matrix of about the size of the model's weights. The matrix is read once, from the cache if it
    fits.
 
@@ -20,13 +19,12 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ffn_export.fusion.padded_widths.units import UNITS
 from ffn_export.latency.interleaving import interleave
 from ffn_export.latency.result import Ceilings
 from ffn_export.runtimes.ort_session import make_session
 from ffn_export.runtimes.session_options import SessionSettings
 
-_SQUARE, _INNER = 1024, 1024 + UNITS
+_SQUARE, _INNER = 1024, 1024 + 16  # one cache line more than a multiple of 4096 bytes
 _COLUMNS = 4096
 _LEAST_ROWS, _MOST_ROWS = 64, 8192  # 1 MiB to 128 MiB
 _SESSIONS = 2

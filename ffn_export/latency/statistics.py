@@ -25,9 +25,16 @@ def summarise(competitor: Competitor, runs: Runs, *, accelerated: bool = False) 
     """Return the median and percentiles of a competitor's runs."""
     p50, p90, p99 = map(float, np.percentile(runs.seconds, [50, 90, 99]))
     return Timing(
-        competitor.runtime, p50, p90, p99, len(runs.seconds), accelerated, competitor.copies, runs.sessions,
+        competitor.runtime,
+        p50,
+        p90,
+        p99,
+        len(runs.seconds),
+        accelerated,
+        competitor.copies,
+        runs.sessions,
         competitor.default,
-    )  # fmt: skip
+    )
 
 
 def ratios(runs: Mapping[Competitor, Runs], baseline: str, lost: Lost | None = None) -> tuple[Ratio, ...]:

@@ -10,7 +10,9 @@ import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.core.node_graphs import graphs_of
-from ffn_export.fusion import constants, functions
+from ffn_export.core.words import words
+from ffn_export.fusion import constants
+from ffn_export.fusion.functions import inline
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.views import input_at, int_of, is_standard, producer
 from ffn_export.latency.concrete import at_sizes, bytes_of, shape_of, worked_out
@@ -41,7 +43,7 @@ def work(model: ir.Model, sizes: Mapping[str, int]) -> Work | None:
     ordered = sorted_copy(model)
     if ordered is None:
         return None
-    concrete = at_sizes(functions.inlined(functions.written_out(ordered)), sizes)
+    concrete = at_sizes(inline.inlined(inline.written_out(ordered)), sizes)
     is_plain = not any(_computes_inside(node, concrete) for node in concrete.graph)
     operations = _operations((concrete if is_plain else worked_out(concrete)).graph, concrete)
     interface = [value for value in (*concrete.graph.inputs, *concrete.graph.outputs) if not value.is_initializer()]
@@ -173,9 +175,8 @@ _OPERATIONS = {
     "Conv": _of_convolution,
 }
 # Operators with products that are not counted here. The work of a model with one of them is unknown.
-_NOT_COUNTED = frozenset({
-    "Attention", "ConvInteger", "ConvTranspose", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "Einsum", "GRU",
-    "GroupQueryAttention", "LSTM", "MatMulBnb4", "MoE", "MultiHeadAttention", "PackedAttention",
-    "PackedMultiHeadAttention", "QAttention", "QGemm", "QLinearConv", "QLinearMatMul", "QMoE", "RNN",
-    "SparseAttention", "TransposeMatMul", "FusedConv", "NhwcConv",
-})  # fmt: skip
+_NOT_COUNTED = words(
+    "Attention ConvInteger ConvTranspose DynamicQuantizeLSTM DynamicQuantizeMatMul Einsum GRU GroupQueryAttention LSTM "
+    "MatMulBnb4 MoE MultiHeadAttention PackedAttention PackedMultiHeadAttention QAttention QGemm "
+    "QLinearConv QLinearMatMul QMoE RNN SparseAttention TransposeMatMul FusedConv NhwcConv"
+)

@@ -15,8 +15,8 @@ import onnx_ir as ir
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 from ffn_export.fusion.builder import Names
-from ffn_export.fusion.outline import is_outlined
-from ffn_export.fusion.padded_widths.remove import remove as remove_padding
+from ffn_export.fusion.forms.choice import undo
+from ffn_export.fusion.functions.outline import is_outlined
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.sites import QUANTIZED
 from ffn_export.quantization.blocks import Blocks
@@ -57,7 +57,7 @@ def quantize(
     quantized = sorted_copy(model)
     if quantized is None:
         raise UsageError("the nodes of the model have no order in which they could run")
-    remove_padding(quantized)  # padded widths are for other kernels, and are not a whole number of blocks
+    undo(quantized)  # padded widths are for other kernels, and are not a whole number of blocks
     found: list[Product] = []
     kept: dict[str, str] = {}
     for node in asked_for(quantized, all_products=options.all_products):

@@ -46,10 +46,18 @@ class Row(NamedTuple):
 
 # Title and unit of each column of numbers.
 NUMBERS = (
-    ("median", "ms"), ("p90", "ms"), ("p99", "ms"), ("tokens", "1/s"), ("products", "GFLOP/s"),
-    ("of GEMM", "share"), ("of memory", "share"), ("time over {baseline}", "ratio"), ("95 % interval", "ratio"),
-    ("time over default", "ratio"), ("rounds", "runs"),
-)  # fmt: skip
+    ("median", "ms"),
+    ("p90", "ms"),
+    ("p99", "ms"),
+    ("tokens", "1/s"),
+    ("products", "GFLOP/s"),
+    ("of GEMM", "share"),
+    ("of memory", "share"),
+    ("time over {baseline}", "ratio"),
+    ("95 % interval", "ratio"),
+    ("time over default", "ratio"),
+    ("rounds", "runs"),
+)
 # Columns that a console shows without -v, by place: median, ratio and interval, ratio over the default session.
 BRIEF = (0, 7, 8, 9)
 

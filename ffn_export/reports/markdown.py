@@ -65,11 +65,17 @@ def _runtimes(result: ParityResult) -> str:
     headers = ("runtime", "verdict", *STATUSES, *_ERRORS, "worst case")
     rows = (
         [
-            _plain(row.runtime), row.verdict, *(str(row.counts[status]) for status in STATUSES),
-            row.error, row.allowed, row.factor, row.own, _plain(row.case),
+            _plain(row.runtime),
+            row.verdict,
+            *(str(row.counts[status]) for status in STATUSES),
+            row.error,
+            row.allowed,
+            row.factor,
+            row.own,
+            _plain(row.case),
         ]
         for row in runtime_rows(result)
-    )  # fmt: skip
+    )
     return markdown_table(headers, rows, numbers=(*STATUSES, *_ERRORS))
 
 

@@ -40,13 +40,8 @@ def chosen_words(result: TuningResult) -> str:
     choice, default = result.chosen, result.default
     if not result.leaves_default:
         return f"chosen: the default; {result.reason}"
-    parts = sorted(choice.forms.rules - default.forms.rules)
-    parts += [f"without {name}" for name in sorted(default.forms.rules - choice.forms.rules)]
-    if choice.forms.pieces != default.forms.pieces:
-        parts.append(f"hidden layers {'in pieces' if choice.forms.pieces else 'whole'}")
-    if choice.forms.chunk is not None:
-        only = " for long inputs only" if choice.forms.long_only else ""
-        parts.append(f"chunks of {choice.forms.chunk} tokens{only}")
+    parts = sorted(choice.forms - default.forms)
+    parts += [f"without {name}" for name in sorted(default.forms - choice.forms)]
     if choice.quantization is not None:
         parts.append("8-bit integers" if choice.quantization.int8 else f"{choice.quantization.bits}-bit weights")
     if choice.settings != default.settings:

@@ -70,10 +70,11 @@ def _onnxruntime_wheels() -> Iterator[Finding]:
     wheels = installed(("onnxruntime", "onnxruntime-gpu"))
     if len(wheels) == 2:
         yield Finding(
-            "onnxruntime wheels", "problem",
+            "onnxruntime wheels",
+            "problem",
             "onnxruntime and onnxruntime-gpu are both installed and overwrite each other: uninstall both, "
             "then install one",
-        )  # fmt: skip
+        )
     elif wheels:
         yield Finding("onnxruntime wheels", "ok", f"one: {next(iter(wheels))}")
 

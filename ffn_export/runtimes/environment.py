@@ -13,8 +13,16 @@ from ffn_export.core.processor import processor_name
 # Fields that a timing depends on, besides the versions.
 PLACE = ("processor", "system", "threads")
 _PACKAGES = (
-    "torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "onnxruntime-gpu", "openvino", "tract", "numpy",
-)  # fmt: skip
+    "torch",
+    "onnx",
+    "onnx-ir",
+    "onnxscript",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "openvino",
+    "tract",
+    "numpy",
+)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.fusion import functions, portable_functions
+from ffn_export.fusion.functions import inline, portable
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.precision import described, graph_dtypes
 
@@ -100,7 +100,7 @@ def _with_bodies(model: ir.Model) -> ir.Model:
 
     The evaluator runs a function body without the half-precision operators that it was given.
     """
-    return functions.written_out(portable_functions.add(model))
+    return inline.written_out(portable.add(model))
 
 
 def unknown_operator(model: ir.Model) -> str | None:

@@ -11,14 +11,14 @@ from collections import Counter
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.core.words import words
 
 # Operators from integers to integers whose outputs are about as large as their inputs. None can fill a mask from two
 # sizes.
-_ARITHMETIC = frozenset({
-    "Abs", "Add", "And", "Cast", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Identity", "Less",
-    "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
-    "Reshape", "Slice", "Split", "Squeeze", "Sub", "Unsqueeze", "Where",
-})  # fmt: skip
+_ARITHMETIC = words(
+    "Abs Add And Cast Concat Div Equal Gather Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not "
+    "Or ReduceMax ReduceMin ReduceProd ReduceSum Reshape Slice Split Squeeze Sub Unsqueeze Where"
+)
 _OF_ANYTHING = frozenset({"Shape", "Size"})
 
 

@@ -13,8 +13,6 @@ import onnx_ir as ir
 from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.core import onnx_file
 from ffn_export.core.types import Array
-from ffn_export.fusion.by_rows.rewrite import CHUNK_RULE, PIECES_RULE
-from ffn_export.fusion.padded_widths.units import RULE as PADDED_RULE
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion_check.check import fuse_checked
@@ -97,12 +95,9 @@ class Candidates:
 def _fingerprint(model: ir.Model, choice: Choice) -> str:
     """Return the operators in their order, and the properties of a choice that the operators do not show."""
     nodes = list(model.graph.all_nodes())
-    used = {rule for node in nodes for rule in rules_of(node)}
     told: dict[str, Any] = {
         "operators": [f"{node.domain}::{node.op_type}" for node in nodes],
-        "chunk": (choice.forms.chunk, choice.forms.long_only) if CHUNK_RULE in used else None,
-        "padded": PADDED_RULE in used,
-        "pieces": PIECES_RULE in used,
+        "rules": sorted({rule for node in nodes for rule in rules_of(node)}),
         "session_options": choice.settings.to_dict(),
     }
     return json.dumps(told, sort_keys=True)

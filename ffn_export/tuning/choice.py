@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ffn_export.core.plain_data import PlainData
 from ffn_export.fusion.forms import Forms
@@ -15,18 +15,14 @@ class Choice(PlainData):
     """One way to run a model.
 
     Attributes:
-        forms: The open forms in use.
+        forms: Names of the optional forms in use.
         settings: The session options.
         quantization: Quantisation of the weights; None does not quantise them.
     """
 
-    forms: Forms = field(default_factory=Forms)
+    forms: Forms = frozenset()
     settings: SessionSettings = field(default_factory=SessionSettings)
     quantization: QuantizationOptions | None = None
 
     def __post_init__(self) -> None:
         self.settings.check()
-
-    def whole(self) -> Choice:
-        """Return the choice without split hidden layers."""
-        return replace(self, forms=self.forms.whole())

@@ -22,7 +22,7 @@ from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import FfnExportError, UsageError
-from ffn_export.fusion.decisions import default_forms, open_names
+from ffn_export.fusion.forms.choice import in_use
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.latency.sizes import token_count, token_sizes
 from ffn_export.parity.cases.case import given_cases
@@ -61,12 +61,12 @@ def search(
         options: Options of the tuning; None means the defaults.
         specs: Inputs of the model, with bounds of axes and ranges of integers; None reads them from the graph.
         gate: Verification that the result must pass; None compares with the exported model.
-        outline: Whether each feed-forward of the result will be one node, which excludes split hidden layers.
+        outline: Whether each feed-forward of the result will be one node, which some forms exclude.
         threads: Intra-op threads; None means the number of processors available to this process.
         progress: Called with a line for each trial.
 
     Raises:
-        UsageError: If the target has no open forms, no number of tokens is given, or the model runs on none of them.
+        UsageError: If the target has no optional forms, no number of tokens is given, or the model runs on none.
         RuntimeUnavailableError: If the target's runtime is not available here.
     """
     options = options or TuneOptions()
@@ -78,8 +78,7 @@ def search(
     sizes = [size for place, size in enumerate(asked) if size not in asked[:place]]
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         candidates = Candidates(model, target, Path(scratch), _arrays(options.samples, specs))
-        start = Choice(default_forms(chosen_target))
-        default = candidates.make(start.whole() if outline else start)
+        default = candidates.make(Choice(in_use(None, chosen_target, outline=outline)))
         contest = Contest(specs, sizes, options.load or loader(target, threads), options.seconds)
         contest, refused = contest.without_refused(default)
         if not contest.sizes:
@@ -91,13 +90,12 @@ def search(
             gate = own_gate(exported, options, threads)
         search = _Search(target, candidates, contest, options, gate, threads, progress, default, refused)
         for move in moves(
-            chosen_target,
+            [form for form in chosen_target.optional if form.in_one_node or not outline],
             search.default.choice,
             [token_count(specs, size) for size in contest.sizes],
             threads,
             on_cpu=target == "ort-cpu",
             few_bits=options.budget is not None,
-            outline=outline,
         ):
             search.attempt(move)
         return search.result()
@@ -107,10 +105,10 @@ def check(target: str, options: TuneOptions) -> Target:
     """Return the target, after checking that it can be tuned.
 
     Raises:
-        UsageError: If the target is unknown or has no open forms, or no number of tokens is given.
+        UsageError: If the target is unknown or has no optional forms, or no number of tokens is given.
     """
     chosen = get_target(target)
-    if not open_names(chosen):
+    if not chosen.optional:
         raise UsageError(f"{target} has one form of each site, so nothing to tune: take --target ort-cpu or ort-cuda")
     if not options.tokens:
         raise UsageError("name the numbers of tokens to tune for")

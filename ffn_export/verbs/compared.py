@@ -73,9 +73,13 @@ def source_of(file: OpenModel, asked: SourceSpec) -> Source | None:
         # The seed is the manifest's, since it gives the bundle's weights. The manifest records the inputs as they
         # were before a conversion to another precision.
         source = resolve(
-            recorded["spec"], inputs or recorded["inputs"], recorded["seed"], recorded.get("task"),
-            trust=asked.trust, named_by=f"the manifest of {file.path.parent.name}",
-        )  # fmt: skip
+            recorded["spec"],
+            inputs or recorded["inputs"],
+            recorded["seed"],
+            recorded.get("task"),
+            trust=asked.trust,
+            named_by=f"the manifest of {file.path.parent.name}",
+        )
         return convert(source, recorded["dtype"], keep_io=recorded["keep_io"])
     if isinstance(subject, Path):
         raise UsageError(f"{subject} is no PyTorch source")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import onnx_ir as ir
 
-from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.fusion_check.limits import Limits
@@ -18,7 +19,7 @@ def fuse(
     *,
     outline: bool = False,
     portable_functions: bool = False,
-    forms: Forms | None = None,
+    forms: Collection[str] | None = None,
     limits: Limits | None = None,
     threads: int | None = None,
 ) -> tuple[ir.Model, FusionReport]:
@@ -33,7 +34,7 @@ def fuse(
         check: Run both graphs on drawn inputs and compare them.
         outline: Make each feed-forward one node, a call of a model-local function.
         portable_functions: Add function bodies in standard operators for the ``com.microsoft`` operators.
-        forms: The optional forms to use; None means the default from the measured kernel costs.
+        forms: Names of the optional forms to use; None means the default from the measured kernel costs.
         limits: Time and memory limits of the check.
         threads: Threads of the check; None means the number of processors available to this process.
 

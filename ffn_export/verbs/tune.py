@@ -14,9 +14,8 @@ from ffn_export.core import onnx_file
 from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import GateError, UsageError
-from ffn_export.fusion import portable_functions
-from ffn_export.fusion.decisions import open_names
-from ffn_export.fusion.outline import is_outlined
+from ffn_export.fusion.functions import portable
+from ffn_export.fusion.functions.outline import is_outlined
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.targets import get_target
 from ffn_export.fusion_check.check import fuse_checked
@@ -78,7 +77,7 @@ def tune(
         progress: Called with a line for each trial.
 
     Raises:
-        UsageError: If the model does not exist, or the target has no open forms.
+        UsageError: If the model does not exist, or the target has no optional forms.
         RuntimeUnavailableError: If the target's runtime is not available here.
     """
     options = options or TuneOptions()
@@ -122,7 +121,7 @@ def tune_bundle(
         progress: Called with a line for each step.
 
     Raises:
-        UsageError: If the source cannot be resolved here or is not trusted, the target has no open forms, or the
+        UsageError: If the source cannot be resolved here or is not trusted, the target has no optional forms, or the
             bundle is quantised.
         GateError: If the tuned bundle fails a quality gate; the existing bundle stays in place.
     """
@@ -137,7 +136,7 @@ def tune_bundle(
             f"{directory} was built from a module that only its program has: pass that to fx.build(…, "
             f"tuning=fx.TuneOptions()), or tune {directory / 'model.onnx'}"
         )
-    if not open_names(get_target(manifest.target)):
+    if not get_target(manifest.target).optional:
         raise UsageError(
             f"{directory} was built for {manifest.target}, which has one form of each site, so nothing to tune: "
             f"ffn-export tune {manifest.source['spec']} makes one for ort-cpu"
@@ -150,7 +149,7 @@ def tune_bundle(
         threads=threads,
         seed=manifest.source["seed"],
         outline=is_outlined(made),
-        portable_functions=portable_functions.are_in(made),
+        portable_functions=portable.are_in(made),
         bench_budget=options.bench_budget,
         budget=manifest.tolerances.get("relative_l2"),
         tuning=options,

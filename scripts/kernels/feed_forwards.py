@@ -1,4 +1,4 @@
-"""Whole feed-forwards, as ``ort-cpu`` computes them; and what they cost more with the hidden layer in pieces, or less.
+"""Whole feed-forwards, as ``ort-cpu`` computes them; and what they cost more with the hidden layer split, or less.
 
 They are timed with long inputs: a hidden layer of few rows is in the cache as it is.
 """
@@ -6,7 +6,7 @@ They are timed with long inputs: a hidden layer of few rows is in the cache as i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -15,8 +15,8 @@ from onnx import numpy_helper
 
 from ffn_export.core.onnx_file import from_proto
 from ffn_export.core.types import Array
-from ffn_export.fusion.decisions import MEASURED_IN_PIECES, default_forms
-from ffn_export.fusion.forms import ANY
+from ffn_export.fusion.forms.by_rows.split_hidden import MEASURED, SPLIT_HIDDEN_LAYERS
+from ffn_export.fusion.forms.choice import default_forms
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import get_target
 from kernels.graphs import HIDDEN, WIDTH, Pair
@@ -37,12 +37,12 @@ class FeedForward:
 
     Attributes:
         activation: Its activation.
-        in_pieces: Whether its hidden layer is computed in pieces.
+        is_split: Whether its hidden layer is split.
         tokens: The numbers of rows that it is timed with.
     """
 
     activation: str
-    in_pieces: bool
+    is_split: bool
     tokens: tuple[int, ...] = (512, 2048)
 
     @property
@@ -53,17 +53,17 @@ class FeedForward:
     @property
     def name(self) -> str:
         """Its name in the table."""
-        return f"FeedForward:{self.activation}{':pieces' if self.in_pieces else ''}"
+        return f"FeedForward:{self.activation}{':split' if self.is_split else ''}"
 
     def pair(self, tokens: int, rng: np.random.Generator) -> Pair:
         """Return a graph without the feed-forward, or with the whole one, and one with it."""
         weights, body = _weights(rng), _BODIES[self.activation]
-        less = _fused(body, weights) if self.in_pieces else _fused("", weights)
-        more = _fused(body, weights, in_pieces=self.in_pieces)
+        less = _fused(body, weights) if self.is_split else _fused("", weights)
+        more = _fused(body, weights, is_split=self.is_split)
         return Pair(less, more, {"x": rng.standard_normal((1, tokens, WIDTH), np.float32)}, tokens * WIDTH)
 
 
-def _fused(body: str, weights: Mapping[str, Array], *, in_pieces: bool = False) -> bytes:
+def _fused(body: str, weights: Mapping[str, Array], *, is_split: bool = False) -> bytes:
     """Return a model of a body and the second product; of no body one that does nothing."""
     rest = "o = MatMul(g, w2) z = Add(o, b2)" if body else "z = Identity(x)"
     names = [name for name in weights if f"{name})" in body + rest]
@@ -74,8 +74,9 @@ def _fused(body: str, weights: Mapping[str, Array], *, in_pieces: bool = False) 
     )
     del model.graph.input[1:]
     model.graph.initializer.extend(numpy_helper.from_array(weights[name], name) for name in names)
-    forms = replace(default_forms(get_target(TARGET)), pieces=frozenset({ANY} if in_pieces else ()))
-    fused, _ = fuse(from_proto(model), TARGET, forms=forms)
+    split = frozenset({SPLIT_HIDDEN_LAYERS.name})
+    whole = default_forms(get_target(TARGET)) - split
+    fused, _ = fuse(from_proto(model), TARGET, forms=whole | split if is_split else whole)
     written: bytes = ir.to_proto(fused).SerializeToString()
     return written
 
@@ -90,5 +91,5 @@ def _weights(rng: np.random.Generator) -> dict[str, Array]:
     }  # fmt: skip
 
 
-FEED_FORWARDS = tuple(FeedForward(name, in_pieces) for name in MEASURED_IN_PIECES for in_pieces in (False, True))
-assert set(MEASURED_IN_PIECES) == set(_BODIES)
+FEED_FORWARDS = tuple(FeedForward(name, is_split) for name in MEASURED for is_split in (False, True))
+assert set(MEASURED) == set(_BODIES)

@@ -11,7 +11,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ffn_export.core.types import Array
-from ffn_export.fusion.padded_widths.units import UNITS
 
 WIDTH, HIDDEN = 768, 3072
 # Enough that a product's weights (3 MiB) push its output out of the second cache, as those of 768 columns do; with 64
@@ -104,7 +103,7 @@ def _matrix(columns: int) -> Draw:
 
 
 _weight = _matrix(COLUMNS)
-_PADDED = HIDDEN + UNITS
+_PADDED = HIDDEN + 16  # one cache line
 
 
 _MS = "com.microsoft::"

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
-from ffn_export.fusion.decisions import default_forms, for_few_bits
 from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
+from ffn_export.fusion.forms.choice import default_forms, for_few_bits
 from ffn_export.fusion.targets import get_target
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.runtimes.session_options import SessionSettings
-from ffn_export.tuning.moves import DEFAULT_CHUNK
 from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.search import search
 from peers.subject import Subject
@@ -39,8 +39,8 @@ def again(subject: Subject, threads: int) -> Made:
 
 
 def in_chunks(subject: Subject, threads: int) -> Made:
-    """Fuse with feed-forwards in a loop over chunks where the input holds two of them, and in pieces within."""
-    forms = default_forms(get_target(TARGET)).in_chunks(DEFAULT_CHUNK, long_only=True)
+    """Fuse with feed-forwards in a loop over row chunks."""
+    forms = default_forms(get_target(TARGET)) | {ROW_CHUNKS.name}
     return _in_form(subject, "ours-chunked", forms, threads), SessionSettings()
 
 

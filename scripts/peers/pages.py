@@ -42,7 +42,7 @@ again, up to three times, as long as the command had patience; the times with th
   level 2, in the same kind of session
 - openvino: the export, told to compute in float32; openvino-bf16: told nothing, where that means bfloat16
 - ours: `fuse` for `ort-cpu`, with its session settings; ours-again: the same file in sessions of its own;
-  ours-chunked: from 768 tokens on in a loop over chunks of 384, with split hidden layers; ours-tuned: what
+  ours-chunked: in a loop over chunks of 384 rows, one chunk below 768, with wide hidden layers split; ours-tuned: what
   `ffn-export tune` chooses for 16, 128 and 512 tokens; ours-8bit: products in 8 bits, blocks of 32, accuracy level 4
 - bare: the products of the block in ONNX Runtime and nothing else; limit: what a large product and a large read take
   for the same work, as measured on this machine

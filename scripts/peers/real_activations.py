@@ -20,7 +20,7 @@ from ffn_export.core import onnx_file
 from ffn_export.core.types import Array
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module, resolve
-from ffn_export.fusion.decisions import default_forms, for_few_bits
+from ffn_export.fusion.forms.choice import default_forms, for_few_bits
 from ffn_export.fusion.targets import get_target
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.parity.judging.metrics import relative_l2

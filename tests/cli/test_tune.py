@@ -140,15 +140,14 @@ def test_a_result_that_could_not_be_written_is_refused_before_any_work(
 
 @pytest.mark.slow
 def test_what_runs_is_what_was_chosen(tmp_path: Path, planted: Planted) -> None:
-    planted(lambda choice: "gemm-by-rows" not in choice.forms.rules)
-    assert run(["tune", "d2l-ffn", "-o", str(tmp_path), "--quiet", *QUICK]) == 0
+    planted(lambda choice: "row-chunks" not in choice.forms)
+    assert run(["tune", "d2l-ffn", "-o", str(tmp_path), "--quiet", *QUICK, "--tokens", "768"]) == 0
     bundle = tmp_path / "d2l-ffn"
     feeds = {"x": np.ones((2, 3, 4), np.float32)}
     ran = executed_kernels(bundle / "model.onnx", read_manifest(bundle).session_options, feeds)
     operators = [kernel.operator for kernel in ran]
-    assert sorted(operators) == sorted(node.op_type for node in onnx_file.load(bundle / "model.onnx").graph)
-    assert "Gemm" in operators
-    assert "MatMul" not in operators
+    assert "Loop" in operators
+    assert "Loop" in {node.op_type for node in onnx_file.load(bundle / "model.onnx").graph}
 
 
 @pytest.mark.slow

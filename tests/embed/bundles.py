@@ -18,8 +18,7 @@ from ffn_export.bundle.manifest import read_manifest
 from ffn_export.core import vectors
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module, resolve
-from ffn_export.fusion.decisions import GEMM
-from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
 from ffn_export.modules.block import FeedForwardBlock
 from ffn_export.modules.feed_forward import FeedForward
 from ffn_export.modules.norms import make_norm
@@ -41,7 +40,7 @@ def build_all(directory: Path) -> None:
     options = {
         "plain": judged,
         "contrib operators": replace(judged, target="ort"),
-        "by rows": replace(judged, forms=Forms(frozenset({GEMM}), chunk=8, long_only=True)),
+        "by rows": replace(judged, forms=frozenset({ROW_CHUNKS.name})),
         "few bits": replace(judged, quantization=QuantizationOptions(block=16), budget=0.05),
     }
     for name, how in options.items():

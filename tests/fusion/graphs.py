@@ -13,8 +13,9 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
-from ffn_export.fusion.decisions import default_forms
 from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.forms.by_rows.split_hidden import SPLIT_HIDDEN_LAYERS
+from ffn_export.fusion.forms.choice import default_forms
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.targets import get_target
@@ -57,8 +58,8 @@ def cast(of: ir.Model, dtype: ir.DataType) -> ir.Model:
 
 
 def whole(target: str) -> Forms:
-    """Return the default forms without pieces, which are in use where this processor was measured to gain by them."""
-    return default_forms(get_target(target)).whole()
+    """Return the default forms without split hidden layers, which are a default on some processors."""
+    return default_forms(get_target(target)) - {SPLIT_HIDDEN_LAYERS.name}
 
 
 class Writer:

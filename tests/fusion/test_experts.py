@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ffn_export import fuse
-from ffn_export.fusion import experts
+from ffn_export.fusion import unfused
 from ffn_export.fusion.sites import Unfused
 from tests.fusion.graphs import model
 
@@ -20,7 +20,7 @@ TAKEN = "u = GatherND(up, chosen) d = GatherND(down, chosen)"
 
 
 def found(body: str) -> list[Unfused]:
-    return list(experts.find(model(body, STACKS, inputs=INPUTS, outputs="float[] y")))
+    return list(unfused.find(model(body, STACKS, inputs=INPUTS, outputs="float[] y")))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ffn_export import fuse
-from ffn_export.fusion import mixed
+from ffn_export.fusion import unfused
 from ffn_export.fusion.sites import Unfused
 from tests.fusion.graphs import model
 
@@ -22,7 +22,7 @@ RESPONSE = """h = MatMul(x, up) a = Gelu(h) n = ReduceL2(a, tokens) m = ReduceMe
 
 
 def found(body: str) -> list[Unfused]:
-    return list(mixed.find(model(body, f"{WEIGHTS}, {OVER_TOKENS}", outputs="float[] y")))
+    return list(unfused.find(model(body, f"{WEIGHTS}, {OVER_TOKENS}", outputs="float[] y")))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.fusion.constants import evaluate
-from ffn_export.fusion.decisions import GEMM
-from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
 from ffn_export.fusion.pipeline import fuse, rewrite
 from tests.fusion.feed_forwards import feed_forward
 from tests.fusion.graphs import assert_interface_kept, assert_same_function, model, operators
@@ -47,29 +46,15 @@ def test_a_norm_whose_scale_is_an_expression_of_constants_keeps_its_sum_in_one_n
     assert_same_function(of, fused)
 
 
-@pytest.mark.parametrize("forms", [Forms(frozenset({GEMM})), Forms(chunk=4)], ids=["gemm", "chunks"])
-def test_a_half_that_ends_where_a_shape_says(forms: Forms) -> None:
+def test_a_half_that_ends_where_a_shape_says() -> None:
     of = feed_forward(
         "h = MatMul(x, w13) e = Shape<start = 2, end = 3>(h) n = Constant<value_ints = [-1]>() "
         "z = Constant<value_ints = [0]>() m = Constant<value_ints = [16]>() "
         "g = Slice(h, z, m, n) u = Slice(h, m, e, n) r = Gelu(g) p = Mul(r, u) y = MatMul(p, w2)"
     )
-    fused, report = fuse(of, "ort-cpu", forms=forms)
+    fused, report = fuse(of, "ort-cpu", forms=[ROW_CHUNKS.name])
     assert operators(fused).count("Slice") == 2
     assert any("cuts is computed" in str(site.reason) for site in report.sites)
-    assert_same_function(of, fused)
-
-
-@pytest.mark.parametrize("split", [[16, 16], [8, 24]], ids=["equal", "unequal"])
-def test_halves_of_an_old_opset_by_their_attribute(split: list[int]) -> None:
-    of = feed_forward(
-        f"p = MatMul(x, w13) a, b = Split<axis = -1, split = {split}>(p) r = Relu(a) y = MatMul(r, w2)", opset=11
-    )
-    weight = of.graph.initializers["w2"]
-    weight.const_value = ir.tensor(np.ones((split[0], 8), np.float32), name="w2")
-    weight.shape = ir.Shape([split[0], 8])
-    fused, _ = fuse(of, "ort-cpu", forms=Forms(frozenset({"gate-apart"})))
-    assert "Split" not in operators(valid(fused))
     assert_same_function(of, fused)
 
 

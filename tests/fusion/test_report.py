@@ -8,7 +8,6 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.errors import UsageError
-from ffn_export.fusion.decisions import decisions
 from ffn_export.fusion.pipeline import fuse, fusion_failures
 from ffn_export.fusion.report import KINDS, FusionReport, Site
 from ffn_export.fusion.targets import TARGETS, get_target
@@ -37,7 +36,7 @@ def test_sites(report: FusionReport) -> None:
     )  # fmt: skip
     assert (norm.id, norm.status, norm.reason, norm.d_model) == ("norm:0", "already optimal", None, 8)
     assert (residual.id, residual.kind, residual.status) == ("residual_norm:0", "residual_norm", "kept")
-    assert residual.reason == decisions(TARGETS["ort-cpu"])["skip-layer-norm"].reason
+    assert residual.reason == TARGETS["ort-cpu"].kept["residual_norm"]
     assert residual.form == "Add LayerNormalization"
 
 
@@ -69,7 +68,7 @@ def test_requirement_counts_what_is_rewritten_or_came_so_and_lists_what_is_missi
     assert fusion_failures(report, {"feed_forward": 1, "norm": 1, "residual_norm": 0}) == ()
     first, missing = fusion_failures(report, {"feed_forward": 1, "residual_norm": 1})
     assert first == "0 of 1 residual_norm sites are in the target's form, 1 required"
-    reason = decisions(TARGETS["ort-cpu"])["skip-layer-norm"].reason
+    reason = TARGETS["ort-cpu"].kept["residual_norm"]
     assert missing == f"residual_norm:0 is kept, LayerNormalization: {reason}"
 
 
@@ -84,22 +83,22 @@ def test_refusal_is_numbered_after_the_sites_of_its_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "activation", "pieces"),
+    ("argument", "activation", "words"),
     [
-        ("h", "silu", "2 pieces: Sigmoid Mul"),
-        ("Mul(h, k)", "quick_gelu", "3 pieces: Mul Sigmoid Mul"),
-        ("Mul(k, h)", "quick_gelu", "3 pieces: Mul Sigmoid Mul"),
+        ("h", "silu", "decomposed into 2 nodes: Sigmoid Mul"),
+        ("Mul(h, k)", "quick_gelu", "decomposed into 3 nodes: Mul Sigmoid Mul"),
+        ("Mul(k, h)", "quick_gelu", "decomposed into 3 nodes: Mul Sigmoid Mul"),
     ],
 )
-def test_activation_that_stays_in_pieces_is_refused_with_its_feed_forward_and_says_why(
-    argument: str, activation: str, pieces: str
+def test_a_decomposed_activation_is_refused_with_its_feed_forward_and_says_why(
+    argument: str, activation: str, words: str
 ) -> None:
     sigmoid = "s = Sigmoid(h)" if argument == "h" else f"t = {argument} s = Sigmoid(t)"
     of = model(BLOCK.replace("s = Sigmoid(h)", sigmoid), WEIGHTS + ", float k = {1.702}", opset=25)
     _, report = fuse(of, "portable")
     (feed_forward,) = (site for site in report.sites if site.kind == "feed_forward")
     assert (feed_forward.status, feed_forward.activation) == ("refused", activation)
-    assert feed_forward.reason == f"{activation} is in {pieces}; onnxruntime runs no Swish in a graph of opset 25"
+    assert feed_forward.reason == f"{activation} is {words}; onnxruntime runs no Swish in a graph of opset 25"
 
 
 def test_nothing_found() -> None:

@@ -57,7 +57,7 @@ def test_activations(operator: str, name: str) -> None:
         "MatMul",
         "Add",
     ]
-    assert site.in_pieces is None
+    assert site.decomposed is None
 
 
 def test_slope_that_was_rounded_to_float16() -> None:
@@ -73,24 +73,24 @@ def test_slope_that_was_rounded_to_float16() -> None:
 def test_squared_relu(square: str) -> None:
     body = f"h = MatMul(x, w1) r = Relu(h) a = {square} y = MatMul(a, w2)"
     site = feed_forward(body, constants=WEIGHTS + ", float two = {2}")
-    assert (site.activation, site.in_pieces) == ("relu2", None)
+    assert (site.activation, site.decomposed) == ("relu2", None)
 
 
 def test_other_power_of_relu_is_no_known_activation() -> None:
     body = "h = MatMul(x, w1) r = Relu(h) a = Pow(r, two) y = MatMul(a, w2)"
     site = feed_forward(body, constants=WEIGHTS + ", float two = {3}")
-    assert (site.activation, site.in_pieces) == (None, "the activation is in 2 pieces: Relu Pow")
+    assert (site.activation, site.decomposed) == (None, "the activation is decomposed into 2 nodes: Relu Pow")
 
 
 @pytest.mark.parametrize("product", ["Mul(h, s)", "Mul(s, h)"])
-def test_silu_in_pieces(product: str) -> None:
+def test_silu_decomposed(product: str) -> None:
     site = feed_forward(f"h = MatMul(x, w1) s = Sigmoid(h) a = {product} y = MatMul(a, w2)")
-    assert (site.activation, site.in_pieces) == ("silu", "silu is in 2 pieces: Sigmoid Mul")
+    assert (site.activation, site.decomposed) == ("silu", "silu is decomposed into 2 nodes: Sigmoid Mul")
 
 
 def test_an_activation_without_a_name() -> None:
     site = feed_forward("h = MatMul(x, w1) a = Sin(h) y = MatMul(a, w2)")
-    assert (site.activation, site.in_pieces, site.is_tight) == (None, None, True)
+    assert (site.activation, site.decomposed, site.is_tight) == (None, None, True)
 
 
 @pytest.mark.parametrize(

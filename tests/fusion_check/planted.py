@@ -9,9 +9,8 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.canonicalise.decomposed_norm import NormParts, RmsNorm
 from ffn_export.fusion.canonicalise.gelu import Gelu
-from ffn_export.fusion.canonicalise.norm_in_pieces import Pieces
-from ffn_export.fusion.canonicalise.rms_norm import RmsNorm
 from ffn_export.fusion.rule import Found, Match, Rule
 from ffn_export.fusion.targets import TARGETS
 
@@ -29,8 +28,8 @@ class TanhForErf(Gelu):
 class WrongEpsilon(RmsNorm):
     """Writes an epsilon that is a hundred times too large."""
 
-    def write(self, op: Builder, pieces: Pieces, y: ir.Value, outputs: int) -> list[ir.Value]:
-        written = super().write(op, pieces, y, outputs)
+    def write(self, op: Builder, parts: NormParts, y: ir.Value, outputs: int) -> list[ir.Value]:
+        written = super().write(op, parts, y, outputs)
         for node in op.nodes:
             if node.op_type == "RMSNormalization":
                 node.attributes["epsilon"] = ir.AttrFloat32("epsilon", 100 * node.attributes.get_float("epsilon", 0.0))

@@ -6,27 +6,24 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.by_rows import rewrite
-from ffn_export.fusion.by_rows.write import write
-from ffn_export.fusion.decisions import GEMM
-from ffn_export.fusion.forms import Forms
-from ffn_export.fusion.outline_site import Reading
+from ffn_export.fusion.forms.by_rows import row_chunks
+from ffn_export.fusion.forms.by_rows.copy import write
+from ffn_export.fusion.functions.site_reading import Reading
 from ffn_export.fusion_check.check import fuse_checked
 from tests.fusion.feed_forwards import PLAIN, feed_forward
 from tests.fusion.graphs import assert_same_function, operators
 
 
-@pytest.mark.parametrize("forms", [Forms(frozenset({GEMM})), Forms(chunk=4), Forms(frozenset({GEMM}), 4)])
-def test_a_faulty_form_is_undone(monkeypatch: pytest.MonkeyPatch, forms: Forms) -> None:
-    def wrong(op: Builder, x: ir.Value, *, reading: Reading, gemm: bool) -> ir.Value:
-        y = write(op, x, reading=reading, gemm=gemm)
+def test_a_faulty_form_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(op: Builder, x: ir.Value, *, reading: Reading) -> ir.Value:
+        y = write(op, x, reading=reading)
         negated: ir.Value = op.Neg(y)
         negated.type, negated.shape = y.type, y.shape
         return negated
 
-    of = feed_forward(PLAIN)
+    of, forms = feed_forward(PLAIN), [row_chunks.NAME]
     assert fuse_checked(of, "ort-cpu", forms=forms)[1].check.status == "passed"
-    monkeypatch.setattr(rewrite, "write", wrong)
+    monkeypatch.setattr(row_chunks, "write", wrong)
     fused, report = fuse_checked(of, "ort-cpu", forms=forms)
     assert report.check.status == "rolled back"
     assert [(site.kind, site.status) for site in report.sites] == [("feed_forward", "rolled back")]

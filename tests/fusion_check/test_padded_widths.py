@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from ffn_export.core.types import Array
-from ffn_export.fusion.decisions import PADDED
-from ffn_export.fusion.forms import Forms
-from ffn_export.fusion.padded_widths import pad
-from ffn_export.fusion.padded_widths.units import Padding, padded
+from ffn_export.fusion.forms.padded_widths import pad
+from ffn_export.fusion.forms.padded_widths.units import RULE as PADDED
+from ffn_export.fusion.forms.padded_widths.units import Padding, padded
 from ffn_export.fusion_check.check import fuse_checked
 from tests.fusion.feed_forwards import GATED, PACKED, PLAIN, feed_forward
 from tests.fusion.graphs import assert_same_function, operators
 
-FORMS = Forms(frozenset({PADDED}))
+FORMS = [PADDED]
 SWISH = "h = MatMul(x, w1) s = Sigmoid(h) g = Mul(h, s) u = MatMul(x, w3) m = Mul(g, u) y = MatMul(m, w2)"
 
 

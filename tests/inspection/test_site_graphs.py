@@ -7,9 +7,7 @@ import json
 import pytest
 
 import ffn_export as fx
-from ffn_export.fusion.by_rows.split_hidden import PIECES
-from ffn_export.fusion.decisions import GEMM
-from ffn_export.fusion.forms import ANY, Forms
+from ffn_export.fusion.forms.by_rows.split_hidden import PARTS, SPLIT_HIDDEN_LAYERS
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.inspection.site_graphs import site_graphs
@@ -50,14 +48,13 @@ def test_what_moves_numbers_between_is_part_of_a_site(drawn: dict[tuple[str, ...
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("forms", [Forms(frozenset({GEMM})), Forms(pieces=frozenset({ANY}))])
-def test_a_feed_forward_by_rows_is_drawn_beside_what_it_was(forms: Forms) -> None:
+def test_a_feed_forward_by_rows_is_drawn_beside_what_it_was() -> None:
     model = fx.export("bert-ffn")
-    fused, report = fuse(model, "ort-cpu", forms=forms)
+    fused, report = fuse(model, "ort-cpu", forms=[SPLIT_HIDDEN_LAYERS.name])
     site = {site.sites: site for site in site_graphs(model, fused, report)}["feed_forward:0",]
     assert site.before.operators == ("MatMul", "Add", "Gelu", "MatMul", "Add")
     assert (site.after.operators[0], site.after.operators[-1]) == ("Reshape", "Reshape")
-    assert site.after.operators.count("Gelu") == (PIECES if forms.pieces else 1)
+    assert site.after.operators.count("Gelu") == PARTS
 
 
 @pytest.mark.slow

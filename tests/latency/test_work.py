@@ -10,7 +10,7 @@ import pytest
 from ffn_export.core import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
-from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.forms.by_rows import row_chunks
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.latency.ceilings import ceilings, ceilings_over
 from ffn_export.latency.result import Ceilings, Work
@@ -42,10 +42,12 @@ def test_a_preset_costs_the_same_in_every_form(target: str, fused_file: Callable
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seq", [1, 5, 6, 40])
-@pytest.mark.parametrize("long_only", [False, True])
-def test_chunks_do_as_much_as_the_whole(seq: int, long_only: bool, source: Callable[[str], Source]) -> None:
+def test_chunks_do_as_much_as_the_whole(
+    seq: int, source: Callable[[str], Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_chunks, "TOKENS", 3)
     whole = export_source(source("d2l-ffn"))
-    chunked, _ = fuse(whole, "ort-cpu", forms=Forms(chunk=3, long_only=long_only))
+    chunked, _ = fuse(whole, "ort-cpu", forms=[row_chunks.NAME])
     assert "Loop" in {node.op_type for node in chunked.graph}
     counted, expected = work(chunked, {"batch": 1, "seq": seq}), work(whole, {"batch": 1, "seq": seq})
     assert counted is not None

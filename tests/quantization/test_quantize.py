@@ -14,7 +14,7 @@ import pytest
 
 import ffn_export as fx
 from ffn_export.errors import UsageError
-from ffn_export.fusion.forms import ANY, Forms
+from ffn_export.fusion.forms.by_rows.split_hidden import SPLIT_HIDDEN_LAYERS
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.sites import find
 from ffn_export.quantization.options import QuantizationOptions
@@ -184,8 +184,8 @@ def test_what_a_gemm_adds_that_is_no_row_is_added_by_a_node_of_its_own(body: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("preset", "d_ff"), [("bert-ffn", 3072), ("llama-ffn", 2048)])
-def test_pieces_of_a_hidden_layer_are_quantised_each(preset: str, d_ff: int) -> None:
-    model, _ = fuse(fx.export(preset), "ort-cpu", forms=Forms(pieces=frozenset({ANY})))
+def test_parts_of_a_hidden_layer_are_quantised_each(preset: str, d_ff: int) -> None:
+    model, _ = fuse(fx.export(preset), "ort-cpu", forms=[SPLIT_HIDDEN_LAYERS.name])
     quantized, report = quantize(model)
     assert report.kept == {}
     assert not {"MatMul", "Gemm"} & set(operators(quantized))

@@ -1,6 +1,6 @@
 """Each body against its formula in float64, ONNX Runtime's own kernel, and the same operator in NumPy.
 
-The runtime runs the bodies of ``fusion.bodies`` where an operator has one, and the NumPy formulas elsewhere.
+The runtime runs the bodies of ``fusion.functions.bodies`` where an operator has one, and the NumPy formulas elsewhere.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from onnx.reference import ReferenceEvaluator
 from scipy.special import erf
 
 from ffn_export.core.types import Array
-from ffn_export.fusion.bodies import BODIES
 from ffn_export.fusion.catalogue import EVERY
+from ffn_export.fusion.functions.bodies import BODIES
 from ffn_export.runtimes.contrib_operators import ACTIVATIONS, OPERATORS
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx_ir as ir
@@ -13,9 +13,12 @@ import torch
 import ffn_export as fx
 from ffn_export.core import onnx_file
 from ffn_export.errors import RuntimeUnavailableError, UsageError
-from ffn_export.fusion import constants, rows
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.decisions import GEMM
+from ffn_export.fusion.forms.by_rows import row_chunks
+from ffn_export.fusion.forms.by_rows.copy import write
+from ffn_export.fusion.forms.by_rows.row_chunks import NAME as CHUNKS
+from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
+from ffn_export.fusion.functions.site_reading import Reading
 from ffn_export.latency.sessions import SESSIONS
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.registry import get_runtime
@@ -28,6 +31,7 @@ from ffn_export.tuning.search import search
 from tests.fusion.feed_forwards import feed_forward
 from tests.tuning.planted import FAST, SLOW, Clock, Delayed, loading
 
+TOKENS = ROW_CHUNKS.least_tokens
 Tuned = Callable[[Callable[[Choice], bool]], TuningResult]
 
 
@@ -38,28 +42,28 @@ def exported() -> ir.Model:
 
 @pytest.fixture
 def tuned(exported: ir.Model, clock: Clock) -> Tuned:
-    """Tune for 64 tokens, where the choices that are named take four times as long."""
+    """Tune for inputs of two chunks, where the choices that are named take four times as long."""
     return lambda is_slow: with_load(exported, loading(is_slow, clock.sleep))
 
 
 def with_load(model: ir.Model, load: Callable[[Candidate], Runner], budget: float | None = None) -> TuningResult:
-    return search(model, options=TuneOptions((64,), 0.05, budget=budget, load=load), threads=1)
+    return search(model, options=TuneOptions((TOKENS,), 0.05, budget=budget, load=load), threads=1)
 
 
 def test_a_slow_default_is_left_for_what_is_faster(tuned: Tuned) -> None:
-    result = tuned(lambda choice: GEMM not in choice.forms.rules)
-    assert result.chosen.forms.rules == {GEMM}
+    result = tuned(lambda choice: CHUNKS not in choice.forms)
+    assert result.chosen.forms == {CHUNKS}
     assert result.leaves_default
-    assert [trial.move for trial in result.trials if trial.outcome == "taken"] == [f"with {GEMM}"]
+    assert [trial.move for trial in result.trials if trial.outcome == "taken"] == [f"with {CHUNKS}"]
     assert result.held_out[0].ratio.value < 0.7
     assert result.reason.startswith("ahead of the default: 0.")
 
 
 @pytest.mark.slow
 def test_the_same_candidate_made_slow_is_left(tuned: Tuned) -> None:
-    result = tuned(lambda choice: GEMM in choice.forms.rules)
+    result = tuned(lambda choice: CHUNKS in choice.forms)
     assert result.chosen == result.default
-    (trial,) = (each for each in result.trials if each.move == f"with {GEMM}")
+    (trial,) = (each for each in result.trials if each.move == f"with {CHUNKS}")
     assert trial.outcome == "left"
     assert trial.pairs[0].ratio.value > 1.5
 
@@ -77,11 +81,11 @@ def test_changes_are_put_together(exported: ir.Model, clock: Clock) -> None:
 
     def load(candidate: Candidate) -> Runner:
         choice = candidate.choice
-        left = (GEMM not in choice.forms.rules) + (choice.settings.graph_optimization_level != "all")
+        left = (CHUNKS not in choice.forms) + (choice.settings.graph_optimization_level != "all")
         return Delayed(candidate, FAST * (1 + left), clock.sleep)
 
     result = with_load(exported, load)
-    assert result.chosen.forms.rules == {GEMM}
+    assert result.chosen.forms == {CHUNKS}
     assert result.chosen.settings.graph_optimization_level == "all"
 
 
@@ -92,11 +96,11 @@ def test_a_lead_that_does_not_last_is_none(exported: ir.Model, clock: Clock) -> 
 
     def load(candidate: Candidate) -> Runner:
         loaded.append(candidate.fingerprint)
-        is_lucky = GEMM in candidate.choice.forms.rules and loaded.count(candidate.fingerprint) <= SESSIONS
+        is_lucky = CHUNKS in candidate.choice.forms and loaded.count(candidate.fingerprint) <= SESSIONS
         return Delayed(candidate, FAST if is_lucky else SLOW, clock.sleep)
 
     result = with_load(exported, load)
-    assert GEMM in result.best.forms.rules
+    assert CHUNKS in result.best.forms
     assert result.chosen == result.default
     assert result.reason.startswith("the lead over the default is too small: ")
 
@@ -111,7 +115,7 @@ def test_what_was_dropped_leaves_no_file(exported: ir.Model, clock: Clock) -> No
         settings = candidate.choice.settings
         if settings.graph_optimization_level == "all" and settings.config_entries:
             raise RuntimeUnavailableError("not with these")
-        left = (GEMM not in candidate.choice.forms.rules) + (settings.graph_optimization_level != "all")
+        left = (CHUNKS not in candidate.choice.forms) + (settings.graph_optimization_level != "all")
         return Delayed(candidate, FAST * (1 + left), clock.sleep)
 
     result = with_load(exported, load)
@@ -124,10 +128,7 @@ def test_what_was_dropped_leaves_no_file(exported: ir.Model, clock: Clock) -> No
 @pytest.mark.slow
 def test_what_changes_nothing_is_not_timed(tuned: Tuned) -> None:
     result = tuned(lambda choice: False)
-    assert {t.move for t in result.trials if t.outcome == "changes nothing"} >= {
-        "with bias-gelu",
-        "with skip-layer-norm",
-    }
+    assert "with split-hidden-layers" in {t.move for t in result.trials if t.outcome == "changes nothing"}
     assert all(not trial.pairs for trial in result.trials if trial.outcome == "changes nothing")
 
 
@@ -148,10 +149,10 @@ def test_8_bits_within_the_budget_only(clock: Clock) -> None:
 
 @pytest.mark.slow
 def test_the_evidence_is_plain_data(tuned: Tuned) -> None:
-    result = tuned(lambda choice: GEMM not in choice.forms.rules)
+    result = tuned(lambda choice: CHUNKS not in choice.forms)
     assert TuningResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
     assert result.environment is not None
-    assert (result.environment.threads, result.tokens) == (1, (64,))
+    assert (result.environment.threads, result.tokens) == (1, (TOKENS,))
 
 
 def test_what_leaves_nothing_to_choose(exported: ir.Model) -> None:
@@ -167,7 +168,7 @@ def test_a_runtime_that_is_not_here(exported: ir.Model, tmp_path: Path) -> None:
     if get_runtime("ort-cuda").unavailable(Artifact(path)) is None:
         pytest.skip("CUDA is available here")
     with pytest.raises(RuntimeUnavailableError):
-        search(exported, "ort-cuda", TuneOptions((64,), 0.01))
+        search(exported, "ort-cuda", TuneOptions((TOKENS,), 0.01))
 
 
 @pytest.mark.slow
@@ -185,16 +186,15 @@ def test_a_length_that_the_model_refuses_is_left_out() -> None:
 
 @pytest.mark.slow
 def test_a_form_that_is_wrong_is_not_chosen_however_fast_it_is(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rows.of
+    def twice(op: Builder, x: ir.Value, *, reading: Reading) -> ir.Value:
+        y = write(op, x, reading=reading)
+        doubled: ir.Value = op.Add(y, y)
+        doubled.type, doubled.shape = y.type, y.shape
+        return doubled
 
-    def twice(op: Builder, value: ir.Value, sizes: Sequence[int]) -> ir.Value:
-        array = constants.evaluate(right(op, value, sizes))
-        assert array is not None
-        return op.constant(2 * array)
-
-    monkeypatch.setattr("ffn_export.fusion.by_rows.write.rows.of", twice)
-    result = tuned(lambda choice: GEMM not in choice.forms.rules)
-    assert GEMM in result.best.forms.rules
+    monkeypatch.setattr(row_chunks, "write", twice)
+    result = tuned(lambda choice: CHUNKS not in choice.forms)
+    assert CHUNKS in result.best.forms
     assert result.chosen == result.default
     assert result.reason.startswith("the best is wrong in one of its forms: ")
 
@@ -234,9 +234,9 @@ def test_what_a_runtime_raises_at_last_keeps_the_default_and_the_evidence(export
     def load(candidate: Candidate) -> Runner:
         if said and said[-1].startswith("timing the best"):
             raise MemoryError("no room for one more session")
-        return Delayed(candidate, SLOW if GEMM not in candidate.choice.forms.rules else FAST, clock.sleep)
+        return Delayed(candidate, SLOW if CHUNKS not in candidate.choice.forms else FAST, clock.sleep)
 
-    result = search(exported, options=TuneOptions((64,), 0.05, load=load), threads=1, progress=said.append)
+    result = search(exported, options=TuneOptions((TOKENS,), 0.05, load=load), threads=1, progress=said.append)
     assert result.chosen == result.default != result.best
     assert result.reason == "the best could not be held against the default: MemoryError: no room for one more session"
     assert result.trials

@@ -19,14 +19,31 @@ _LFS_POINTER = b"version https://git-lfs"
 # Files that a caller of the model needs besides the graph, to make inputs from text, images and audio,
 # and to read its outputs.
 _COMPANIONS = (
-    CONFIG, "generation_config.json",
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "vocab.txt", "vocab.json", "merges.txt", "bpe.codes", "dict.txt",
-    "spiece.model", "sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "tokenizer.model",
-    "source.spm", "target.spm",
-    "chat_template.jinja", "chat_template.json",
-    "preprocessor_config.json", "processor_config.json", "image_processor_config.json", "feature_extractor_config.json",
-)  # fmt: skip
+    CONFIG,
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "bpe.codes",
+    "dict.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "sentencepiece.model",
+    "spm.model",
+    "tokenizer.model",
+    "source.spm",
+    "target.spm",
+    "chat_template.jinja",
+    "chat_template.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "image_processor_config.json",
+    "feature_extractor_config.json",
+)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """``x / 2 * (1 + erf(x / sqrt(2)))`` and its tanh approximation -> ``Gelu``.
 
-Covers: any order and association of the product; the half as a factor of the product or of the gate; the product
+Covers: any order and association of the product; the half as a factor of the product or of the self-gate; the product
 multiplied out, ``x / 2 + x / 2 * erf(x / sqrt(2))``; division or multiplication by the reciprocal; the cube as a
 power, as products, or factored ``x * (a + b * x^2)``; the approximation through a sigmoid of twice the argument. If
 the graph cannot be raised to opset 20, targets for ONNX Runtime use ``com.microsoft::Gelu``.

@@ -1,6 +1,6 @@
 """``x * min(max(x + 3, 0), 6) / 6`` -> ``HardSwish``.
 
-Covers: the gate as ``HardSigmoid`` or as ``Clip``, divided before or after. Not covered: the clip as
+Covers: the factor as ``HardSigmoid`` or as ``Clip``, divided before or after. Not covered: the clip as
 ``Min`` and ``Max``.
 
 Source: Howard et al. 2019, "Searching for MobileNetV3", section 5.2.

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ffn_export.fusion import algebra, rows
 from ffn_export.fusion.algebra import ONE, Product
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.canonicalise.norm_in_pieces import Pieces, refusal
+from ffn_export.fusion.canonicalise.decomposed_norm import NormParts, refusal
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, standard
 from ffn_export.fusion.statistics import are_same, centred, mean, mean_square
@@ -36,27 +36,27 @@ class LayerNormExpanded(Rule):
         found = _find(node)
         if found is None:
             return None
-        pieces, bias = found
-        sizes, reason = pieces.sizes, refusal(pieces)
+        parts, bias = found
+        sizes, reason = parts.sizes, refusal(parts)
         if reason is None and bias is not None and not rows.covers(bias, sizes or []):
             reason = f"bias of shape {bias.shape} does not cover the normalised axes {sizes}"
         if reason is not None:
-            return Refused(reason, pieces.nodes)
-        return replacing(pieces.nodes, node.outputs[0], self.write, pieces, bias, sizes, node.outputs[0].dtype)
+            return Refused(reason, parts.nodes)
+        return replacing(parts.nodes, node.outputs[0], self.write, parts, bias, sizes, node.outputs[0].dtype)
 
     def write(
-        self, op: Builder, pieces: Pieces, bias: ir.Value | None, sizes: list[int], dtype: ir.DataType | None
+        self, op: Builder, parts: NormParts, bias: ir.Value | None, sizes: list[int], dtype: ir.DataType | None
     ) -> ir.Value:
         """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
-        scale = rows.product(op, pieces.rows, pieces.scale.number, sizes, dtype)
+        scale = rows.product(op, parts.rows, parts.scale.number, sizes, dtype)
         shift = [] if bias is None else [rows.of(op, bias, sizes)]
         y: ir.Value = op.LayerNormalization(
-            pieces.x, scale, *shift, axis=-len(sizes), epsilon=pieces.statistic.epsilon, stash_type=1
+            parts.x, scale, *shift, axis=-len(sizes), epsilon=parts.statistic.epsilon, stash_type=1
         )
         return y
 
 
-def _find(node: ir.Node) -> tuple[Pieces, ir.Value | None] | None:
+def _find(node: ir.Node) -> tuple[NormParts, ir.Value | None] | None:
     graph, y = node.graph, node.outputs[0]
     addends, _ = algebra.terms(y, graph, most=_TERMS)
     for value in dict.fromkeys(f for term in addends for f, power in term.factors.items() if power == -0.5):
@@ -88,8 +88,10 @@ def _find(node: ir.Node) -> tuple[Pieces, ir.Value | None] | None:
         if biases and bias is None:
             continue
         every = (*nodes, *(n for t in addends for n in t.nodes), *statistic.nodes, *centre.nodes, *own.nodes)
-        pieces = Pieces(centre.x, statistic, centre, tuple(dict.fromkeys(every)), positive[0].coefficient, tuple(scale))
-        return pieces, bias
+        parts = NormParts(
+            centre.x, statistic, centre, tuple(dict.fromkeys(every)), positive[0].coefficient, tuple(scale)
+        )
+        return parts, bias
     return None
 
 

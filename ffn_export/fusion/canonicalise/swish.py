@@ -1,7 +1,7 @@
 """``x * sigmoid(alpha * x)`` -> ``Swish(alpha)``: SiLU with alpha 1, quick GELU with 1.702.
 
 Covers: any constant alpha, any operand order; the sigmoid as ``1 / (1 + exp(-x))``. Not covered: a product
-with the sigmoid of another value, which is a gate and no activation.
+with the sigmoid of another value, which is a gated feed-forward and no activation.
 
 Source: Ramachandran, Zoph and Le 2017, "Searching for Activation Functions".
 """

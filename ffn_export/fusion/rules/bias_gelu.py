@@ -24,8 +24,6 @@ class BiasGelu(Rule):
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "com.microsoft::BiasGelu"
     ends: ClassVar[frozenset[Operator]] = frozenset({("", "Gelu"), ("com.microsoft", "Gelu")})
-    replaces: ClassVar[tuple[str, ...]] = ("Add", "Gelu")
-    costs_as: ClassVar[str] = "com.microsoft::BiasGelu"
     approximate: ClassVar[str] = "none"
 
     def match(self, node: ir.Node) -> Found:
@@ -66,6 +64,4 @@ class FastGelu(BiasGelu):
 
     writes: ClassVar[str | None] = "com.microsoft::FastGelu"
     ends: ClassVar[frozenset[Operator]] = frozenset({("", "Gelu"), ("com.microsoft", "FastGelu")})
-    replaces: ClassVar[tuple[str, ...]] = ("Add", "Gelu:tanh")
-    costs_as: ClassVar[str] = "com.microsoft::FastGelu:bias"
     approximate: ClassVar[str] = "tanh"

@@ -20,7 +20,7 @@ from ffn_export.fusion.rule import Found, Operator, Rule, replacing
 from ffn_export.fusion.sites import leads_to_a_product
 from ffn_export.fusion.views import inputs_of, is_standard
 
-# A product that holds its activation marks a gate like an activation does.
+# A product that holds its activation marks a gated feed-forward like an activation does.
 _ACTIVATED = OPERATORS | {("com.microsoft", "FusedGemm")}
 
 
@@ -33,7 +33,7 @@ class BiasedGemm(Rule):
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before an activation, or the one beside it in a gated feed-forward."""
-        if is_standard(node, "Mul") and not _is_gate(node):
+        if is_standard(node, "Mul") and not _is_gating(node):
             return None
         opset = node.graph.opset_imports.get("", 0) if node.graph is not None else 0
         for value in inputs_of(node)[:2]:
@@ -49,8 +49,8 @@ class BiasedGemm(Rule):
         return None
 
 
-def _is_gate(node: ir.Node) -> bool:
-    """Whether one factor is activated, or both are linear layers: a gate without an activation."""
+def _is_gating(node: ir.Node) -> bool:
+    """Whether one factor is activated, or both are linear layers: a gated feed-forward without an activation."""
     factors = [through(value) for value in inputs_of(node)]
     return any(map(_is_activated, factors)) or all(linear.read(value, node.graph) is not None for value in factors)
 

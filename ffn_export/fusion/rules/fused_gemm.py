@@ -28,7 +28,6 @@ class FusedGemm(Rule):
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "com.microsoft::FusedGemm"
     ends: ClassVar[frozenset[Operator]] = OPERATORS_OF_MODULES & standard(*FUSED_GEMM)
-    reshapes: ClassVar[bool] = True
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the linear layer before the activation."""

@@ -65,8 +65,6 @@ class SkipLayerNorm(Rule):
     site: ClassVar[SiteKind] = "residual_norm"
     writes: ClassVar[str | None] = "com.microsoft::SkipLayerNormalization"
     ends: ClassVar[frozenset[Operator]] = standard("LayerNormalization")
-    replaces: ClassVar[tuple[str, ...]] = ("Add:residual", "LayerNormalization")
-    costs_as: ClassVar[str] = "com.microsoft::SkipLayerNormalization"
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before the norm."""
@@ -145,8 +143,6 @@ class SkipRmsNorm(SkipLayerNorm):
 
     writes: ClassVar[str | None] = "com.microsoft::SkipSimplifiedLayerNormalization"
     ends: ClassVar[frozenset[Operator]] = standard("RMSNormalization")
-    replaces: ClassVar[tuple[str, ...]] = ("Add:residual", "RMSNormalization")
-    costs_as: ClassVar[str] = "com.microsoft::SkipSimplifiedLayerNormalization"
 
     def inputs(self, x: ir.Value, skip: ir.Value, node: ir.Node, bias: ir.Value | None) -> list[ir.Value | None]:
         """Return the inputs in the operator's order; it has no shift."""

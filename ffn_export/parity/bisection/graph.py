@@ -9,16 +9,20 @@ import onnx_ir as ir
 
 from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.tapped_graphs import computed
-from ffn_export.fusion import functions, portable_functions
-from ffn_export.fusion.padded_widths.remove import remove as remove_padding
+from ffn_export.fusion.forms.choice import undo
+from ffn_export.fusion.functions import inline, portable
 from ffn_export.fusion.pipeline import sorted_copy
 
 _NUMBERS = frozenset(
     {
         *(dtype for dtype in ir.DataType if dtype.is_integer() and dtype.bitwidth >= 8),
-        ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.BOOL,
+        ir.DataType.FLOAT,
+        ir.DataType.DOUBLE,
+        ir.DataType.FLOAT16,
+        ir.DataType.BFLOAT16,
+        ir.DataType.BOOL,
     }
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,9 @@ class Graph:
 
     def __init__(self, model: ir.Model) -> None:
         copied = sorted_copy(model) or model.clone()
-        portable_functions.remove(copied)  # the runtime has the vendor operators
-        self.model = functions.written_out(copied)
-        remove_padding(self.model)  # so that the hidden layers of both sides have the same width
+        portable.remove(copied)  # the runtime has the vendor operators
+        self.model = inline.written_out(copied)
+        undo(self.model)  # so that the hidden layers of both sides have the same width
         graph = self.model.graph
         self.inputs = [value for value in graph.inputs if not value.is_initializer()]
         self.outputs = list(graph.outputs)

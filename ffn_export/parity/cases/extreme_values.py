@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ffn_export.core.words import words
+
 THRESHOLD = "threshold"
 """Kind of values on both sides of a number that the graph compares them with."""
 
-EXTREME = frozenset(
-    {
-        "small", "large", "outliers", "offset", "constant", "tiny", "denormal", "zeros", "nan", "nan in parts",
-        "infinite", "infinite in parts", THRESHOLD,
-    }
-)  # fmt: skip
+EXTREME = words("small large outliers offset constant tiny denormal zeros nan infinite") | {
+    "nan in parts",
+    "infinite in parts",
+    THRESHOLD,
+}
 """Kinds of values that do not occur as activations: every drawn kind except normal values and masks."""

@@ -12,14 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx_ir as ir
 
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
+from ffn_export.core.words import words
 from ffn_export.fusion.views import is_one_of
 
 _LOOKING = ("Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual")
 # Operators whose results have their features from one feature of an input each.
-_KEEPING = frozenset({
-    "Abs", "Add", "Cast", "Clip", "Concat", "Div", "Expand", "Flatten", "Gather", "Identity", "Max", "Min", "Mul",
-    "Neg", "Pow", "Reshape", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
-})  # fmt: skip
+_KEEPING = words(
+    "Abs Add Cast Clip Concat Div Expand Flatten Gather Identity Max Min Mul Neg Pow Reshape Slice Split Sqrt Squeeze "
+    "Sub Transpose Unsqueeze Where"
+)
 _MOST = 2048  # tokens
 
 

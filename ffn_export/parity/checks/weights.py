@@ -27,7 +27,7 @@ import torch
 
 from ffn_export.core.drawing import is_floating
 from ffn_export.core.types import Array
-from ffn_export.fusion.padded_widths.units import Padding, padded, paddings_of, plain
+from ffn_export.fusion.forms.padded_widths.units import Padding, padded, paddings_of, plain
 from ffn_export.parity.checks.constants.collect import Constant, constants, is_setting
 from ffn_export.parity.checks.constants.combined import combined
 from ffn_export.parity.checks.constants.layouts import Layouts
@@ -84,9 +84,10 @@ def compare_weights(model: ir.Model, module: torch.nn.Module, watched: Watched |
     traced = tracer.traced([each for each in stored if each.constant.value not in scales])
     metrics = tuple(_metrics(each, traced[each]) for each in stored if each in traced)
     untraced = [
-        each for each in stored
+        each
+        for each in stored
         if each not in traced and each.constant.value not in scales and not is_setting(each.array)
-    ]  # fmt: skip
+    ]
     held = {name for each in metrics for name in _NAMES.findall(each.parameter)}
     is_read = named.keys() if watched is None else watched.read
     return Weights(

@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 INK, QUIET, RULE = "#010203", "#040506", "#070809"
 GOOD, UNSURE, BAD, SERIES = "#0a0b0c", "#0d0e0f", "#101112", ("#131415", "#161718", "#191a1b", "#1c1d1e", "#1f2021")
 _VARIABLES = {
-    INK: "--ink", QUIET: "--quiet", RULE: "--rule", GOOD: "--good", UNSURE: "--unsure", BAD: "--bad",
+    INK: "--ink",
+    QUIET: "--quiet",
+    RULE: "--rule",
+    GOOD: "--good",
+    UNSURE: "--unsure",
+    BAD: "--bad",
     **{color: f"--series-{number}" for number, color in enumerate(SERIES, 1)},
-}  # fmt: skip
+}
 
 # The width of a phone: a chart is never scaled down, so its text stays as large as the page's.
 WIDTH_PIXELS = 350

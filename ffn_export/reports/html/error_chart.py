@@ -17,8 +17,11 @@ _LEAST = 0.05
 _ROW_PIXELS = 17
 _FRAME_PIXELS = 78
 _COLORS: dict[CaseStatus, str] = {
-    "passed": chart.SERIES[0], "warned": chart.UNSURE, "failed": chart.BAD, "skipped": chart.QUIET,
-}  # fmt: skip
+    "passed": chart.SERIES[0],
+    "warned": chart.UNSURE,
+    "failed": chart.BAD,
+    "skipped": chart.QUIET,
+}
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,14 @@ def error_svg(shown: ErrorChart, name: str) -> str:
         axes.set_xlabel(shown.unit)
         for place, row in enumerate(rows):
             if math.isfinite(row.allowed):
-                axes.plot([least / 1.6, row.allowed], [place, place], color=chart.RULE, linewidth=7, zorder=1,
-                          solid_capstyle="butt")  # fmt: skip
+                axes.plot(
+                    [least / 1.6, row.allowed],
+                    [place, place],
+                    color=chart.RULE,
+                    linewidth=7,
+                    zorder=1,
+                    solid_capstyle="butt",
+                )
                 axes.plot([row.allowed], [place], "|", color=chart.QUIET, markersize=10, zorder=2)
         own = [(max(row.own, least), place) for place, row in enumerate(rows) if row.own is not None]
         axes.plot(*_columns(own), "o", markerfacecolor="none", color=chart.INK, markersize=5.5, zorder=3)

@@ -25,9 +25,19 @@ def latency_svg(result: LatencyResult, name: str) -> str | None:
             points = [(m.tokens, t) for m in measured for t in m.timings if t.label == label]
             x, y = [n for n, _ in points], [t.median * 1e3 for _, t in points]
             upper = [max(t.p90 - t.median, 0.0) * 1e3 for _, t in points]
-            axes.errorbar(x, y, yerr=[[0.0] * len(y), upper], color=color, marker=marker, markersize=4.5,
-                          linestyle="--" if any_of_it.copies else "-", linewidth=1.6, elinewidth=1, capsize=2,
-                          label=chart.label(label))  # fmt: skip
+            axes.errorbar(
+                x,
+                y,
+                yerr=[[0.0] * len(y), upper],
+                color=color,
+                marker=marker,
+                markersize=4.5,
+                linestyle="--" if any_of_it.copies else "-",
+                linewidth=1.6,
+                elinewidth=1,
+                capsize=2,
+                label=chart.label(label),
+            )
         limits = [(m.tokens, limit * 1e3) for m in measured if (limit := result.limit(m)) is not None]
         if limits:
             axes.plot(*zip(*limits, strict=True), color=chart.QUIET, linestyle=":", linewidth=1.6, label="limit")

@@ -24,11 +24,16 @@ def sites_table(report: FusionReport) -> Table:
     headers = ("site", "status", "d_model", "d_ff", "form", "rule or reason", "name")
     rows = (
         (
-            s.id, s.status, _width(s.d_model), _width(s.d_ff), s.form,
-            ": ".join(part for part in (s.rule, s.reason, s.evidence) if part), s.name,
+            s.id,
+            s.status,
+            _width(s.d_model),
+            _width(s.d_ff),
+            s.form,
+            ": ".join(part for part in (s.rule, s.reason, s.evidence) if part),
+            s.name,
         )
         for s in report.sites
-    )  # fmt: skip
+    )
     return table("Sites", headers, rows, numbers=("d_model", "d_ff"), verdicts=("status",))
 
 

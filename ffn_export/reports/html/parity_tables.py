@@ -48,9 +48,15 @@ def _failing(case: CaseResult, result: ParityResult) -> Iterator[tuple[str, ...]
         found = case.output_failure(output, result.tolerances)
         if found is not None:
             yield (
-                case.case, case.runtime, output.output, *_errors(output, result.tolerances), _index(output),
-                str(case.seed), saved, _without_number(output, found),
-            )  # fmt: skip
+                case.case,
+                case.runtime,
+                output.output,
+                *_errors(output, result.tolerances),
+                _index(output),
+                str(case.seed),
+                saved,
+                _without_number(output, found),
+            )
 
 
 def cases_table(result: ParityResult, runtime: str) -> Table:
@@ -106,11 +112,16 @@ def weights_table(result: ParityResult) -> Table:
     )
     rows = (
         (
-            w.initializer, "passed" if verdict.weight_failure(w, result.tolerances) is None else "failed", w.parameter,
-            w.how, f"{w.differing:,}", f"{w.max_relative:.2g}", f"{w.relative_l2:.2g}",
+            w.initializer,
+            "passed" if verdict.weight_failure(w, result.tolerances) is None else "failed",
+            w.parameter,
+            w.how,
+            f"{w.differing:,}",
+            f"{w.max_relative:.2g}",
+            f"{w.relative_l2:.2g}",
         )
         for w in result.weights
-    )  # fmt: skip
+    )
     untraced = (
         (c.name, "warned", c.resembles and f"resembles {c.resembles}", "matches no parameter", c.type, "", "")
         for c in result.untraced

@@ -16,8 +16,12 @@ from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, 
 AnySite = TypeVar("AnySite", Site, InspectedSite)
 
 SITE_STYLES: dict[SiteStatus, str] = {
-    "rewritten": GOOD, "already optimal": GOOD, "kept": QUIET, "refused": UNSURE, "rolled back": BAD,
-}  # fmt: skip
+    "rewritten": GOOD,
+    "already optimal": GOOD,
+    "kept": QUIET,
+    "refused": UNSURE,
+    "rolled back": BAD,
+}
 CHECK_STYLES: dict[CheckStatus, str] = {"passed": GOOD, "rolled back": BAD, "not checked": UNSURE}
 
 

@@ -29,8 +29,13 @@ MOST_LINES = 10
 _CASES = tuple(f"{status}\n(cases)" for status in STATUSES)
 _ERRORS = ("worst\nerror\n(ulp)", "allowed\n(ulp)", "error over\nallowed\n(factor)", "PyTorch's\nown\n(ulp)")
 _STYLES = {
-    "passed": GOOD, "warned": UNSURE, "failed": BAD, "skipped": UNSURE, "unavailable": UNSURE, "not checked": QUIET,
-}  # fmt: skip
+    "passed": GOOD,
+    "warned": UNSURE,
+    "failed": BAD,
+    "skipped": UNSURE,
+    "unavailable": UNSURE,
+    "not checked": QUIET,
+}
 
 
 def parity_table(result: ParityResult) -> RenderableType:
@@ -117,8 +122,13 @@ def _verdict(result: ParityResult) -> Text:
 
 
 _GUILTY: dict[Verdict, str] = {
-    "node": BAD, "session": BAD, "initializer": BAD, "accumulated": UNSURE, "outside": UNSURE, "nothing": GOOD,
-}  # fmt: skip
+    "node": BAD,
+    "session": BAD,
+    "initializer": BAD,
+    "accumulated": UNSURE,
+    "outside": UNSURE,
+    "nothing": GOOD,
+}
 
 
 def bisection_table(bisection: Bisection) -> RenderableType:

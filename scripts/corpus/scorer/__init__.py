@@ -7,7 +7,7 @@ feed_forward   A product (MatMul, Gemm) with a constant matrix whose data input 
                layout operators only and with at least one that is not linear, from one other such product, or
                from two of one source (gated), and which gives back the width that the first ones read.
                Complete: at most one computing node between the products, two where it is gated.
-norm           LayerNormalization or RMSNormalization over exactly the last axis, as one node or in pieces.
+norm           LayerNormalization or RMSNormalization over exactly the last axis, as one node or decomposed.
                Complete: one node, bias included. An epsilon that the exporter dropped (1e-8 and less) counts as 0.
 residual_norm  An Add of two values that are not constant and have the same shape, which a norm reads directly or
                through Reshape, Squeeze, Unsqueeze, Identity or Cast. A sum read by two norms is one site.

@@ -1,4 +1,4 @@
-"""Norms over the last axis, as one node or in pieces, and the sums that they read."""
+"""Norms over the last axis, as one node or decomposed, and the sums that they read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Norm:
 def find_norms(graph: Graph) -> Iterator[Norm]:
     """Find the norms of a graph, in the order of its nodes."""
     for node in graph.nodes:
-        norm = _one_node(graph, node) or _in_pieces(graph, node)
+        norm = _one_node(graph, node) or _decomposed(graph, node)
         if norm is not None:
             yield norm
 
@@ -83,7 +83,7 @@ def _kind(operator: str) -> str:
     return "rms" if "RMS" in operator or "Simplified" in operator else "layer"
 
 
-def _in_pieces(graph: Graph, mean: ir.Node) -> Norm | None:
+def _decomposed(graph: Graph, mean: ir.Node) -> Norm | None:
     """Recognise a norm by the mean of its squares."""
     squared = graph.through(mean.inputs[0], _CAST) if mean.op_type == "ReduceMean" else None
     if squared is None or not _keeps_last_axis(graph, mean):

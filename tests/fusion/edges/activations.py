@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from tests.fusion.edges.edge import Edge, edge
-from tests.fusion.edges.pieces import ERF, TANH, both, gelu, tanh_gelu, tensor
+from tests.fusion.edges.snippets import ERF, TANH, both, gelu, tanh_gelu, tensor
 
 TWO = "float[batch,seq,8] y, float[batch,seq,8] z"
 

@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.fusion.edges.edge import Edge, edge
-from tests.fusion.edges.pieces import ERF, gelu, layer_norm
+from tests.fusion.edges.snippets import ERF, gelu, layer_norm
 from tests.fusion.edges.texts import CONSTANTS, LAYER, changed
 
 

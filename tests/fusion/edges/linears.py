@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from tests.fusion.edges.edge import Edge, edge
-from tests.fusion.edges.pieces import AFFINE, ERF, TANH, WEIGHTS, both, gelu, tanh_gelu, tensor
+from tests.fusion.edges.snippets import AFFINE, ERF, TANH, WEIGHTS, both, gelu, tanh_gelu, tensor
 
 ACTIVATIONS = {
     "relu": "h = Relu(a)", "tanh": "h = Tanh(a)", "leaky": "h = LeakyRelu<alpha = 0.2>(a)", "leaky-default": "h = LeakyRelu(a)",

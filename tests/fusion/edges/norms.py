@@ -1,4 +1,4 @@
-"""Edges of norms: operators and pieces, epsilons, axes, scales and biases of every shape."""
+"""Edges of norms: operators and decomposed nodes, epsilons, axes, scales and biases of every shape."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from tests.fusion.edges.edge import Edge, edge
-from tests.fusion.edges.pieces import AFFINE, ERF, both, layer_norm, rms, tensor
+from tests.fusion.edges.snippets import AFFINE, ERF, both, layer_norm, rms, tensor
 
 LN, RMS = "LayerNormalization", "RMSNormalization"
 SKIP, SKIP_RMS = "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"
@@ -97,8 +97,8 @@ def _operators() -> Iterator[Edge]:
         kind = dtype.name.lower()
         yield edge(f"ln-{kind}", f"{add} y = {LN}(a, scale, shift)", AFFINE, inputs=TWO, dtype=dtype)
         yield edge(f"rms-{kind}", f"{add} y = {RMS}(a, scale)", AFFINE, inputs=TWO, dtype=dtype)
-        yield edge(f"ln-in-pieces-{kind}", layer_norm("x", "y"), ROWS, dtype=dtype)
-        yield edge(f"rms-in-pieces-{kind}", rms("x", "y"), ROWS, dtype=dtype)
+        yield edge(f"ln-decomposed-{kind}", layer_norm("x", "y"), ROWS, dtype=dtype)
+        yield edge(f"rms-decomposed-{kind}", rms("x", "y"), ROWS, dtype=dtype)
     mixed = {"inputs": "float16[batch,seq,8] x, float16[batch,seq,8] r", "outputs": "float[batch,seq,8] y"}
     yield edge("rms-half-with-float-scale", f"{add} y = {RMS}(a, scale)", AFFINE, **mixed)
     for opset in (17, 18, 20, 21, 22, 23, 24, 25, 26):
@@ -135,14 +135,16 @@ def _layer_norm_spellings() -> Iterator[Edge]:
         fused = None if name in ("tensorflow", "identities") else LN
         for opset in (18, 20):
             yield edge(
-                f"ln-pieces-{name}-{opset}", body, both(ROWS, tensor("eight", values=[8])), opset=opset, fused=fused
+                f"ln-decomposed-{name}-{opset}", body, both(ROWS, tensor("eight", values=[8])), opset=opset, fused=fused
             )
     attribute = layer_norm("x", "y").replace("ReduceMean(", "ReduceMean<axes = [-1]>(").replace(", last)", ")")
     for opset in (9, 11, 13, 14, 17):
-        yield edge(f"ln-pieces-axes-attribute-{opset}", attribute, ROWS, opset=opset, fused=LN if opset > 12 else None)
-    yield edge("ln-pieces-axis-2", layer_norm("x", "y"), ROWS.replace("{-1}", "{2}"), opset=18, fused=LN)
+        yield edge(
+            f"ln-decomposed-axes-attribute-{opset}", attribute, ROWS, opset=opset, fused=LN if opset > 12 else None
+        )
+    yield edge("ln-decomposed-axis-2", layer_norm("x", "y"), ROWS.replace("{-1}", "{2}"), opset=18, fused=LN)
     yield edge(
-        "ln-pieces-two-axes",
+        "ln-decomposed-two-axes",
         layer_norm("x", "y"),
         both(
             ERF.replace("int64[1] last = {-1}", "int64[2] last = {-2, -1}"),
@@ -153,7 +155,7 @@ def _layer_norm_spellings() -> Iterator[Edge]:
         **FOUR,
     )
     yield edge(
-        "ln-pieces-axes-swapped",
+        "ln-decomposed-axes-swapped",
         layer_norm("x", "y"),
         both(
             ERF.replace("int64[1] last = {-1}", "int64[2] last = {3, 2}"), tensor("scale", 4, 8), tensor("shift", 4, 8)
@@ -162,7 +164,7 @@ def _layer_norm_spellings() -> Iterator[Edge]:
         **FOUR,
     )
     yield edge(
-        "ln-pieces-two-axes-row",
+        "ln-decomposed-two-axes-row",
         layer_norm("x", "y"),
         ROWS.replace("int64[1] last = {-1}", "int64[2] last = {-2, -1}"),
         opset=18,
@@ -198,7 +200,7 @@ def _rms_spellings() -> Iterator[Edge]:
         )  # fmt: skip
         fused = None if name in ("l2", "abs-pow", "scaled-twice") else RMS
         for opset in (18, 23):
-            yield edge(f"rms-pieces-{name}-{opset}", body, constants, opset=opset, fused=fused)
+            yield edge(f"rms-decomposed-{name}-{opset}", body, constants, opset=opset, fused=fused)
 
 
 def _no_norms() -> Iterator[Edge]:
@@ -402,14 +404,14 @@ def _half() -> Iterator[Edge]:
             )
             yield edge(f"{kind}-rms-between-casts-{name}", f"{there} n = {RMS}(f, scale) {back}", constants, **typed)
             yield edge(
-                f"{kind}-rms-pieces-between-casts-{name}",
+                f"{kind}-rms-decomposed-between-casts-{name}",
                 f"{there} {rms('f', 'n')} {back}",
                 constants,
                 opset=18,
                 **typed,
             )
             yield edge(
-                f"{kind}-ln-pieces-between-casts-{name}",
+                f"{kind}-ln-decomposed-between-casts-{name}",
                 f"{there} {layer_norm('f', 'n')} {back}",
                 constants,
                 opset=18,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from tests.fusion.edges.edge import Edge, edge
-from tests.fusion.edges.pieces import AFFINE, ERF, WEIGHTS, both, rms, tensor
+from tests.fusion.edges.snippets import AFFINE, ERF, WEIGHTS, both, rms, tensor
 
 TWO = "float[batch,seq,8] x, float[batch,seq,8] r"
 THREE = TWO + ", float[batch,seq,8] s"
@@ -388,7 +388,7 @@ def _between() -> Iterator[Edge]:
         outputs="float[batch,24] y",
     )
     yield edge(
-        "pieces-after-sum",
+        "decomposed-after-sum",
         "a = Add(x, r) " + rms("a", "y") + " z = Neg(a)",
         both(ERF, AFFINE),
         inputs=TWO,
@@ -397,7 +397,7 @@ def _between() -> Iterator[Edge]:
         fused="SkipSimplifiedLayerNormalization",
     )
     yield edge(
-        "pieces-after-broadcast-sum",
+        "decomposed-after-broadcast-sum",
         "a = Add(x, r) " + rms("a", "y"),
         both(ERF, AFFINE),
         inputs="float[batch,seq,8] x, float[1,seq,8] r",

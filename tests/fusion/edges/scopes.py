@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.fusion.edges.edge import Edge, edge
-from tests.fusion.edges.pieces import ERF, both, gelu, layer_norm, rms, tanh_gelu, tensor
+from tests.fusion.edges.snippets import ERF, both, gelu, layer_norm, rms, tanh_gelu, tensor
 from tests.fusion.edges.texts import CONSTANTS, FLAG, LAYER, RELU
 
 

@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from tests.fusion.edges.edge import Edge, edge
-from tests.fusion.edges.pieces import ERF, both, gelu, tensor
+from tests.fusion.edges.snippets import ERF, both, gelu, tensor
 from tests.fusion.edges.texts import CONSTANTS, LAYER, RELU, changed
 
 
@@ -109,7 +109,7 @@ def _values() -> Iterator[Edge]:
         outputs="seq(float[batch,seq,8]) y",
     )
     yield edge(
-        "sequence-of-pieces",
+        "sequence-of-parts",
         gelu("x", "g").replace("g = Mul(gm", "g = Mul(gm")
         + " q = SequenceConstruct(ga, g) k = Constant<value = int64 {1}>() y = SequenceAt(q, k)",
         ERF,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import onnx
 
 from tests.fusion.edges.edge import Edge
-from tests.fusion.edges.pieces import AFFINE, ERF, TANH, WEIGHTS, both, gelu, layer_norm
+from tests.fusion.edges.snippets import AFFINE, ERF, TANH, WEIGHTS, both, gelu, layer_norm
 
 CONSTANTS = both(ERF, AFFINE, WEIGHTS, ", ".join(TANH.split(", ")[:3]))
 RELU = "m = MatMul(x, w1) a = Add(m, b1) h = Relu(a) y = MatMul(h, w2)"

@@ -17,18 +17,18 @@ SHAPES = {"inputs": "float[2,3,8] u", "outputs": "float[2,3,8] y"}
 
 
 @pytest.mark.parametrize("target", ["ort", "ort-cpu", "ort-cuda"])
-@pytest.mark.parametrize(("pieces", "written"), [(ERF, "Gelu"), (TANH, "FastGelu")])
-def test_where_the_opset_is_out_of_reach(pieces: str, written: str, target: str) -> None:
-    fused, report = assert_fuses(model(HOLDS + pieces, CONSTANTS, **SHAPES, opset=12), ["Softmax", written], target)
+@pytest.mark.parametrize(("body", "written"), [(ERF, "Gelu"), (TANH, "FastGelu")])
+def test_where_the_opset_is_out_of_reach(body: str, written: str, target: str) -> None:
+    fused, report = assert_fuses(model(HOLDS + body, CONSTANTS, **SHAPES, opset=12), ["Softmax", written], target)
     assert fused.graph[1].domain == "com.microsoft"
     assert fused.opset_imports == {"": 12, "com.microsoft": 1}
     assert report.rules == {"ort-gelu": 1}
 
 
 @pytest.mark.parametrize("target", ["ort", "ort-cpu", "ort-cuda"])
-@pytest.mark.parametrize("pieces", [ERF, TANH])
-def test_the_standards_operator_goes_first(pieces: str, target: str) -> None:
-    fused, report = assert_fuses(model(pieces, CONSTANTS, opset=18), ["Gelu"], target)
+@pytest.mark.parametrize("body", [ERF, TANH])
+def test_the_standards_operator_goes_first(body: str, target: str) -> None:
+    fused, report = assert_fuses(model(body, CONSTANTS, opset=18), ["Gelu"], target)
     assert fused.graph[0].domain == ""
     assert report.rules == {"gelu": 1}
 
@@ -38,9 +38,9 @@ def test_a_portable_graph_gets_none() -> None:
     assert_refuses(of, "Gelu needs opset 20; raising this graph above 12 would change one of its operators")
 
 
-@pytest.mark.parametrize(("pieces", "written"), [(ERF, "BiasGelu"), (TANH, "FastGelu")])
-def test_goes_on_to_the_form_with_a_bias(pieces: str, written: str) -> None:
-    body = HOLDS.replace("x =", "w =") + "x = Add(w, b) " + pieces
+@pytest.mark.parametrize(("body", "written"), [(ERF, "BiasGelu"), (TANH, "FastGelu")])
+def test_goes_on_to_the_form_with_a_bias(body: str, written: str) -> None:
+    body = HOLDS.replace("x =", "w =") + "x = Add(w, b) " + body
     assert_fuses(model(body, CONSTANTS, **SHAPES, opset=12), ["Softmax", written], "ort")
 
 

@@ -24,7 +24,7 @@ def test_hands_on_alpha(swish: str, alpha: float) -> None:
 
 @pytest.mark.parametrize("opset", [14, 18, 20, 24, 25, 26])
 @pytest.mark.parametrize("order", range(4))
-def test_from_pieces_at_any_opset(opset: int, order: int) -> None:
+def test_decomposed_at_any_opset(opset: int, order: int) -> None:
     op = Writer(order)
     op("Mul", "x", op("Sigmoid", op("Mul", "x", "alpha")), to="y")
     plain = Writer(order)
@@ -59,15 +59,15 @@ def test_between_transposes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pieces", "constants", "reason"),
+    ("body", "constants", "reason"),
     [
         ("t = Mul(x, b) s = Sigmoid(t) y = Mul(x, s)", "float[8] b = {1,2,3,4,5,6,7,8}", None),
         ("t = Mul(b, x) s = Sigmoid(t) y = Mul(s, x)", "float[1,1,1,1] b = {1.5}", "alpha has an axis"),
         ("s = Sigmoid(x) t = Add(s, b) y = Mul(x, t)", "float b = {1.5}", None),
     ],
 )
-def test_asks_the_pieces_as_the_canonical_rule_does(pieces: str, constants: str, reason: str | None) -> None:
-    of = model(pieces, constants, outputs="float[1,batch,seq,8] y" if reason else Y)
+def test_asks_the_nodes_as_the_canonical_rule_does(body: str, constants: str, reason: str | None) -> None:
+    of = model(body, constants, outputs="float[1,batch,seq,8] y" if reason else Y)
     assert_refuses(of, reason, "ort-cpu")
 
 

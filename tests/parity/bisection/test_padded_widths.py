@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from ffn_export.core import onnx_file
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module
-from ffn_export.fusion.decisions import PADDED
-from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.forms.padded_widths.units import RULE as PADDED
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.parity.cases.case import sweep
 from ffn_export.parity.checks.weights import compare_weights
@@ -47,7 +46,7 @@ def wide() -> Subject:
 
 @pytest.fixture
 def padded(wide: Subject, tmp_path: Path) -> ir.Model:
-    fused, report = fuse(wide.model, "ort-cpu", forms=Forms(frozenset({PADDED})))
+    fused, report = fuse(wide.model, "ort-cpu", forms=[PADDED])
     assert report.rules == {PADDED: 1}
     onnx_file.save(fused, tmp_path / "padded.onnx")
     return onnx_file.load(tmp_path / "padded.onnx")

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from ffn_export.fusion import portable_functions
+from ffn_export.fusion.functions import portable
 from ffn_export.parity.checks import bodies
 from ffn_export.parity.checks.bodies import Judged, judge
 
@@ -34,7 +34,7 @@ def called(operator: str, constants: int, computed: int = 1, **attributes: float
     node.outputs[0].name = "y"
     opsets = {"": 17, DOMAIN: 1}
     graph = ir.Graph(inputs, node.outputs, nodes=[node], initializers=rows, opset_imports=opsets, name="g")
-    return portable_functions.add(ir.Model(graph, ir_version=10))
+    return portable.add(ir.Model(graph, ir_version=10))
 
 
 CALLS: dict[str, Callable[[], ir.Model]] = {

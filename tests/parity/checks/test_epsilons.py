@@ -83,7 +83,7 @@ def test_an_absent_epsilon_is_that_of_the_schema() -> None:
     assert "has epsilon 1e-05" in found(model, source)[0]
 
 
-def test_the_epsilon_of_a_norm_in_pieces() -> None:
+def test_the_epsilon_of_a_decomposed_norm() -> None:
     source, model = exported("rms")
     tensors = ((value, value.const_value) for value in model.graph.initializers.values())
     constant, tensor = next((v, t) for v, t in tensors if t is not None and t.size == 1 and 0 < t.numpy().item() < 1e-5)

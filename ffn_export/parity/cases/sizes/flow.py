@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.tensor_spec import Dim, TensorSpec
+from ffn_export.core.words import words
 from ffn_export.parity.cases.sizes.expressions import Expression, Expressions
 from ffn_export.parity.cases.sizes.facts import DATA, MOST_ITEMS, Fact, Kind
 from ffn_export.parity.cases.sizes.operators import Inference
@@ -26,26 +27,39 @@ _LARGEST_READ = 4096  # elements of a constant
 
 # Operator -> the inputs that are shapes, or the bounds of one.
 _SHAPES: Mapping[str, frozenset[int]] = {
-    "Reshape": frozenset({1}), "Expand": frozenset({1}), "Slice": frozenset({1, 2, 3, 4}), "Tile": frozenset({1}),
-    "Pad": frozenset({1, 3}), "ConstantOfShape": frozenset({0}), "Resize": frozenset({2, 3}), "Split": frozenset({1}),
-    "Squeeze": frozenset({1}), "Unsqueeze": frozenset({1}), "OneHot": frozenset({1}), "CenterCropPad": frozenset({1}),
-    "Shape": frozenset({0}), "Size": frozenset({0}),
-}  # fmt: skip
+    "Reshape": frozenset({1}),
+    "Expand": frozenset({1}),
+    "Slice": frozenset({1, 2, 3, 4}),
+    "Tile": frozenset({1}),
+    "Pad": frozenset({1, 3}),
+    "ConstantOfShape": frozenset({0}),
+    "Resize": frozenset({2, 3}),
+    "Split": frozenset({1}),
+    "Squeeze": frozenset({1}),
+    "Unsqueeze": frozenset({1}),
+    "OneHot": frozenset({1}),
+    "CenterCropPad": frozenset({1}),
+    "Shape": frozenset({0}),
+    "Size": frozenset({0}),
+}
 _SOURCES = frozenset({"Shape", "Size"})
 # Operators whose output elements depend on input elements at the same place, or are input elements.
-_IN_PLACE = frozenset(
-    {
-        "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Concat", "Cos", "Div", "Equal", "Erf", "Exp",
-        "Expand", "Flatten", "Floor", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Log",
-        "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Relu", "Reshape", "Round",
-        "Sigmoid", "Sign", "Sin", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Tile", "Transpose", "Unsqueeze",
-        "Where", "Xor",
-    }
-)  # fmt: skip
+_IN_PLACE = words(
+    "Abs Add And Cast CastLike Ceil Clip Concat Cos Div Equal Erf Exp Expand Flatten Floor Greater GreaterOrEqual "
+    "Identity Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Reciprocal Relu Reshape Round Sigmoid Sign Sin Sqrt "
+    "Squeeze Sub Sum Tanh Tile Transpose Unsqueeze Where Xor"
+)
 # Results that do not depend on the data: of an operator on two equal operands, and with a number as one operand.
 _OF_ITSELF: Mapping[str, int] = {
-    "Sub": 0, "Div": 1, "Equal": 1, "LessOrEqual": 1, "GreaterOrEqual": 1, "Less": 0, "Greater": 0, "Xor": 0,
-}  # fmt: skip
+    "Sub": 0,
+    "Div": 1,
+    "Equal": 1,
+    "LessOrEqual": 1,
+    "GreaterOrEqual": 1,
+    "Less": 0,
+    "Greater": 0,
+    "Xor": 0,
+}
 _WITH_NUMBER: Mapping[tuple[str, float], int] = {("Mul", 0): 0, ("And", 0): 0, ("Or", 1): 1, ("Pow", 0): 1}
 
 

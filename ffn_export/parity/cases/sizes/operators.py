@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.activations import OPERATORS
+from ffn_export.core.words import words
 from ffn_export.parity.cases.sizes.expressions import Expression, Expressions
 from ffn_export.parity.cases.sizes.facts import MOST_ITEMS, Fact, Items, Kind
 
@@ -21,22 +22,49 @@ Shape = tuple[Expression, ...]
 
 _TO_THE_END = 2**31 - 1
 _ELEMENTWISE = {
-    "Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "Pow": "**", "Equal": "==", "Less": "<", "Greater": ">",
-    "LessOrEqual": "<=", "GreaterOrEqual": ">=", "And": "and", "Or": "or", "Xor": "xor", "Not": "not", "Min": "min",
-    "Max": "max", "Where": "where", "Abs": "abs", "Neg": "negative", "Sign": "sign", "Sqrt": "sqrt", "Erf": "erf",
-    "Reciprocal": "reciprocal", "Exp": "exp", "Log": "log", "Floor": "floor", "Ceil": "ceil", "Round": "round",
-    "Tanh": "tanh", "Sin": "sin", "Cos": "cos", "Relu": "relu", "Sigmoid": "sigmoid", "Sum": "+",
-}  # fmt: skip
+    "Add": "+",
+    "Sub": "-",
+    "Mul": "*",
+    "Div": "/",
+    "Mod": "%",
+    "Pow": "**",
+    "Equal": "==",
+    "Less": "<",
+    "Greater": ">",
+    "LessOrEqual": "<=",
+    "GreaterOrEqual": ">=",
+    "And": "and",
+    "Or": "or",
+    "Xor": "xor",
+    "Not": "not",
+    "Min": "min",
+    "Max": "max",
+    "Where": "where",
+    "Abs": "abs",
+    "Neg": "negative",
+    "Sign": "sign",
+    "Sqrt": "sqrt",
+    "Erf": "erf",
+    "Reciprocal": "reciprocal",
+    "Exp": "exp",
+    "Log": "log",
+    "Floor": "floor",
+    "Ceil": "ceil",
+    "Round": "round",
+    "Tanh": "tanh",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Relu": "relu",
+    "Sigmoid": "sigmoid",
+    "Sum": "+",
+}
 _OF_BOOLEANS = frozenset({"==", "<", ">", "<=", ">=", "and", "or", "xor", "not"})
 # Operators that return the shape of their first input: element-wise ones and normalisations.
-_SAME_SHAPE = frozenset(
-    {
-        "Cast", "CastLike", "Dropout", "Identity", "IsInf", "IsNaN", "LayerNormalization", "LogSoftmax",
-        "RMSNormalization", "Softmax", "Trilu", "CumSum", "SimplifiedLayerNormalization", "InstanceNormalization",
-        "GroupNormalization", "BatchNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
-        *(name for _, name in OPERATORS),
-    }
-)  # fmt: skip
+_SAME_SHAPE = words(
+    "Cast CastLike Dropout Identity IsInf IsNaN LayerNormalization LogSoftmax RMSNormalization Softmax Trilu CumSum "
+    "SimplifiedLayerNormalization InstanceNormalization GroupNormalization BatchNormalization SkipLayerNormalization "
+    "SkipSimplifiedLayerNormalization"
+) | {*(name for _, name in OPERATORS)}
 
 
 class Inference:

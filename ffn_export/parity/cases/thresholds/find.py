@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.words import words
 from ffn_export.fusion import constants
 from ffn_export.fusion.views import float_of, input_at
 
@@ -213,10 +214,7 @@ def _is_boolean(node: ir.Node) -> bool:
 _WITHOUT_ORDER = frozenset({ir.DataType.BOOL, ir.DataType.STRING})
 _ASK_EQUAL = frozenset({"Equal", "NonZero"})
 _EQUAL_IS_ABOVE = {"Greater": False, "GreaterOrEqual": True, "Less": True, "LessOrEqual": False}
-_KINKS = frozenset({
-    "Abs", "Celu", "Ceil", "Elu", "Erf", "Floor", "LeakyRelu", "PRelu", "Relu", "Round", "Selu", "Sigmoid", "Sign",
-    "Tanh",
-})  # fmt: skip
+_KINKS = words("Abs Celu Ceil Elu Erf Floor LeakyRelu PRelu Relu Round Selu Sigmoid Sign Tanh")
 _FINDERS: Mapping[str, Callable[[ir.Node], _Found]] = {
     **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), _compared),
     **dict.fromkeys(("Max", "Min"), _against_first),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes.common import NameFixPass
 
-from ffn_export.fusion import functions
+from ffn_export.fusion.functions import inline
 from ffn_export.fusion.views import is_standard
 
 _DEEPEST = 4  # levels of nested branches
@@ -16,7 +16,7 @@ _DEEPEST = 4  # levels of nested branches
 
 def flat(model: ir.Model) -> ir.Model:
     """Return a copy with functions inlined and a copy of each branch in front of its ``If``."""
-    result = functions.all_inlined(model.clone())
+    result = inline.all_inlined(model.clone())
     waiting = [node for node in result.graph if is_standard(node, "If")]
     for _ in range(_DEEPEST):
         moved = [each for node in waiting for branch in _branches(node) for each in _copied(branch, result.graph, node)]

@@ -1,0 +1,4 @@
+"""Optional forms: forms that a target offers, used if the measured costs or the caller choose them."""
+
+# Names of the forms in use.
+Forms = frozenset[str]

@@ -1,0 +1,59 @@
+"""Copy the nodes of a feed-forward for rows, ``[tokens, d_in]``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.forms.by_rows.row_function import is_moved, is_of_shapes
+from ffn_export.fusion.functions.site_reading import Reading
+from ffn_export.fusion.shapes import last_size
+from ffn_export.fusion.views import is_standard
+
+
+def write(op: Builder, x: ir.Value, *, reading: Reading) -> ir.Value:
+    """Write a feed-forward, for rows.
+
+    Args:
+        op: Builder that takes the nodes; its constants belong to the main graph.
+        x: Input as rows.
+        reading: Feed-forward.
+
+    Returns:
+        The result as rows.
+    """
+    values = {reading.inputs["x"]: x}
+    for node in reading.nodes:
+        if is_of_shapes(node):
+            continue
+        inputs = [value if value is None else values.get(value, value) for value in node.inputs]
+        if is_moved(node):
+            assert inputs[0] is not None
+            values[node.outputs[0]] = inputs[0]
+        else:
+            values.update(zip(node.outputs, again(op, node, inputs), strict=True))
+    y = values[reading.end]
+    y.type, y.shape = reading.end.type, ir.Shape([None, last_size(reading.end)])
+    return y
+
+
+def again(op: Builder, node: ir.Node, inputs: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
+    """Write a copy of a node for rows; a ``Split`` or ``Slice`` is along the last axis."""
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    if is_standard(node, "Split"):
+        attributes["axis"] = -1
+    if is_standard(node, "Slice"):
+        inputs = [*inputs[:3], op.Constant(value_ints=[-1]), *inputs[4:]]
+    made = getattr(op, node.op_type)(*inputs, _domain=node.domain, _outputs=len(node.outputs), **attributes)
+    made = [made] if isinstance(made, ir.Value) else list(made)
+    hand_on(node, made[0])
+    return made
+
+
+def hand_on(node: ir.Node, value: ir.Value) -> None:
+    """Copy a node's metadata to the node of ``value``: its PyTorch module, and the rules that wrote it."""
+    written = value.producer()
+    assert written is not None
+    written.metadata_props.update(node.metadata_props)

@@ -1,0 +1,130 @@
+"""Write feed-forwards anew as functions of rows, ``[tokens, d_in]``, for the forms that do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.node_graphs import graphs_of
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose
+from ffn_export.fusion import sites
+from ffn_export.fusion.builder import Builder, Names
+from ffn_export.fusion.engine import Log, scoped_name
+from ffn_export.fusion.forms.by_rows.row_function import read
+from ffn_export.fusion.functions.site_reading import Reading
+from ffn_export.fusion.provenance import note, rules_of
+from ffn_export.fusion.shapes import last_size
+from ffn_export.fusion.views import rank
+
+# Function that writes a computation on rows.
+Compute = Callable[[Builder, ir.Value], ir.Value]
+Plan = Callable[[sites.FoundSite, Reading], Compute | str]
+
+_SHARES = "it shares nodes with another"
+
+
+def rewrite(
+    model: ir.Model,
+    log: Log,
+    excluded: Collection[str],
+    name: str,
+    plan: Plan,
+    is_meant: Callable[[sites.FoundSite], bool] = lambda site: True,
+) -> dict[str, str]:
+    """Write feed-forwards by rows, in place.
+
+    Args:
+        model: A fused model whose values have types.
+        log: Record of the applied rules.
+        excluded: Names of values whose computation must not change.
+        name: Name of the form, for the nodes that are written.
+        plan: Function that returns how to compute the rows of a feed-forward, or why it is left.
+        is_meant: Function that tells which feed-forwards to write; nothing is said about the others.
+
+    Returns:
+        Name of a feed-forward that is left -> reason.
+    """
+    names = Names(model)
+    places = {node: place for place, node in enumerate(model.graph.all_nodes())}
+    left: dict[str, str] = {}
+    taken: set[ir.Node] = set()
+    # The result of one feed-forward may be the input of the next.
+    written: dict[ir.Value, ir.Value] = {}
+    for site in sites.find(model):
+        if site.kind != "feed_forward" or site.parts > 1 or not is_meant(site):
+            continue
+        at = scoped_name(site.nodes[-1])
+        # Checked before reading: replaced nodes are in no graph.
+        if not taken.isdisjoint(site.nodes):
+            left[at] = _SHARES
+            continue
+        try:
+            reading = read(model, site, places)
+            compute = reading if isinstance(reading, str) else plan(site, reading)
+        except Exception as error:  # noqa: BLE001 - a site that cannot be read stays as it is
+            expose(error)
+            reading = compute = f"reading it raised {first_line(error)}"
+        if isinstance(reading, str) or isinstance(compute, str):
+            left[at] = str(compute)
+            continue
+        if not taken.isdisjoint(reading.nodes):
+            left[at] = _SHARES
+            continue
+        if reading.end.name in excluded:
+            continue
+        taken.update(reading.nodes)
+        x = reading.inputs["x"]
+        op = Builder()
+        result = _write(op, reading, written.get(x, x), compute)
+        log.applied.update([name])
+        log.values.append(str(reading.end.name))
+        written[reading.end] = _put(op, reading, result, name, names)
+    return left
+
+
+def _write(op: Builder, reading: Reading, x: ir.Value, compute: Compute) -> ir.Value:
+    d_in, d_out = last_size(reading.inputs["x"]), last_size(reading.end)
+    is_matrix = rank(reading.inputs["x"]) == 2
+    y = compute(op, x if is_matrix else op.Reshape(x, op.constant(np.asarray([-1, d_in], np.int64))))
+    if not is_matrix:
+        shape = op.Concat(op.Shape(x, end=-1), op.constant(np.asarray([d_out], np.int64)), axis=0)
+        # allowzero: an empty batch is a size of 0 and not "as before".
+        y = op.Reshape(y, shape, allowzero=1)
+    y.type, y.shape = reading.end.type, reading.end.shape
+    return y
+
+
+def _put(op: Builder, reading: Reading, result: ir.Value, name: str, names: Names) -> ir.Value:
+    """Replace the nodes by the written ones, under names that are new in the whole model."""
+    last, end = reading.nodes[-1], reading.end
+    graph = last.graph
+    assert isinstance(graph, ir.Graph)
+    for value in op.constants:
+        value.name = names.value(f"{end.name}_constant")
+        graph.register_initializer(value)
+    result.metadata_props.update(end.metadata_props)
+    result.doc_string = end.doc_string
+    nodes = list(_with_bodies(op.nodes))
+    for node in nodes:
+        made_by = rules_of(node)
+        node.metadata_props.update({k: v for k, v in last.metadata_props.items() if k not in node.metadata_props})
+        note(node, [*made_by, name])
+        node.name = names.node(f"{last.name or 'rows'}_{node.op_type}")
+        for value in node.outputs:
+            if value is not result:
+                value.name = names.value(f"{end.name}_{node.op_type}")
+    for body in (body for node in nodes for body in graphs_of(node)):
+        for value in body.inputs:
+            value.name = names.value(f"{end.name}_{value.name}")
+    ir.convenience.replace_nodes_and_values(graph, last, list(reading.replaced), op.nodes, [end], [result])
+    return result
+
+
+def _with_bodies(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    for node in nodes:
+        for body in graphs_of(node):
+            yield from _with_bodies(body)
+        yield node

@@ -1,0 +1,74 @@
+"""Build the nodes of a function body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.words import words
+from ffn_export.fusion.builder import Builder
+
+Values = Sequence[ir.Value | None]
+
+
+class BodyBuilder(Builder):
+    """Writes the nodes of a function body. Constants are nodes, because a body has no initializers.
+
+    Values get dtypes, which ONNX's reference evaluator needs.
+    """
+
+    def __getattr__(self, operator: str) -> Callable[..., Any]:
+        """Return a function that writes a node of this operator."""
+        write = super().__getattr__(operator)
+
+        def typed(*inputs: ir.Value | None, **attributes: Any) -> Any:
+            y = write(*inputs, **attributes)
+            _set_dtypes(self.nodes[-1])
+            return y
+
+        return typed
+
+    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> ir.Value:
+        """Write a constant as a node."""
+        return self.tensor(ir.tensor(array, dtype=dtype))
+
+    def tensor(self, tensor: ir.TensorProtocol) -> ir.Value:
+        """Write a tensor as a node."""
+        value: ir.Value = self.Constant(value=ir.AttrTensor("value", ir.Tensor(tensor.numpy(), dtype=tensor.dtype)))
+        return value
+
+    def copy(self, node: ir.Node, inputs: Values) -> Sequence[ir.Value]:
+        """Write a copy of a node with other inputs, and return all its outputs."""
+        outputs: Sequence[ir.Value] = self._tape.op_multi_out(
+            node.op_type, inputs, dict(node.attributes), domain=node.domain, num_outputs=len(node.outputs)
+        )
+        for new, old in zip(outputs, node.outputs, strict=True):
+            new.type = None if old.dtype is None else ir.TensorType(old.dtype)
+        _set_dtypes(self.nodes[-1])
+        return outputs
+
+
+_OF_ONE_DTYPE = words(
+    "Add Sub Mul Div MatMul Gemm Reshape Relu Gelu Sigmoid Tanh Erf Elu LeakyRelu ReduceMean Sqrt Reciprocal Split "
+    "Swish Identity Slice Concat"
+)
+
+
+def _set_dtypes(node: ir.Node) -> None:
+    """Set unknown dtypes of a node's outputs that follow from its inputs or attributes."""
+    dtype: ir.DataType | None = None
+    if node.op_type == "Cast":
+        dtype = ir.DataType(node.attributes["to"].as_int())
+    elif node.op_type == "Constant":
+        tensor = node.attributes.get("value")
+        dtype = ir.DataType.FLOAT if tensor is None else tensor.as_tensor().dtype
+    elif node.op_type == "Shape":
+        dtype = ir.DataType.INT64
+    elif node.op_type in _OF_ONE_DTYPE:
+        dtype = None if node.inputs[0] is None else node.inputs[0].dtype
+    for value in node.outputs:
+        if value.type is None and dtype is not None:
+            value.type = ir.TensorType(dtype)
