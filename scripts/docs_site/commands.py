@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 
 import click
@@ -26,7 +27,7 @@ def _section(name: str) -> Iterator[str]:
     yield "| option | |\n| --- | --- |"
     records = [found for each in command.get_params(own) if (found := each.get_help_record(own)) is not None]
     for option, text in records:
-        yield f"| `{_cell(option)}` | {_cell(text)} |"
+        yield f"| `{_cell(option)}` | {_cell(_plain(text))} |"
     yield ""
 
 
@@ -42,9 +43,9 @@ def _text(command: click.Command) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    return _plain(" ".join(text.split())).replace("|", r"\|")
+    return " ".join(text.split()).replace("|", r"\|")
 
 
 def _plain(text: str) -> str:
     """Keep what Markdown would take for a tag or emphasis as it is."""
-    return text.replace("<", "&lt;").replace("*", r"\*")
+    return re.sub(r"([\[\]*_])", r"\\\1", text.replace("<", "&lt;"))

@@ -12,12 +12,27 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # mkdocs runs this file by its path
-from docs_site import commands, notebook, repository
+from docs_site import api, commands, compatibility, notebook, repository
 from docs_site.diagram import svg
 
-MADE: dict[str, Callable[[], str]] = {"commands": commands.reference, "notebook": notebook.page}
+MADE: dict[str, Callable[[], str]] = {
+    "api": api.reference,
+    "commands": commands.reference,
+    "compatibility": compatibility.table,
+    "notebook": notebook.page,
+}
 _MERMAID = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 _COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List in the navigation the pages of the folders that it names."""
+    for section in config.nav or []:
+        for entry in (each for entries in section.values() for each in entries if isinstance(each, dict)):
+            for title, place in entry.items():
+                if isinstance(place, str) and place.endswith("/"):
+                    entry[title] = [f"{place}{page.name}" for page in sorted(Path(config.docs_dir, place).glob("*.md"))]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

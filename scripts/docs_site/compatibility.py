@@ -1,0 +1,31 @@
+"""The table of versions: those that are declared, those that the tests run with, and those of stored results."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+
+from docs_site.repository import ROOT
+from ffn_export.reports.markdown_table import markdown_table
+
+_SHOWN = ("torch", "onnx", "onnxruntime", "onnxscript", "onnx-ir", "numpy", "transformers", "openvino", "tract")
+
+
+def table() -> str:
+    """Return a row for Python and for each library."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    bounds = dict(found.groups() for each in wanted if (found := re.match(r"([\w-]+)(>=[\d.]+)", each)))
+    pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    stored = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "docs").glob("results-*.json"))}
+    headers = ("", "declared", "tests", *(f"[{name}]({name}.md)" for name in stored))
+    versions = [data["environment"]["versions"] for data in stored.values()]
+    rows = [("Python", project["requires-python"], "the one that runs them", *(each["python"] for each in versions))]
+    for name in _SHOWN:
+        measured = (each.get(name) or each.get(f"{name}-gpu", "") for each in versions)
+        rows.append((name, bounds.get(name, ""), pinned.get(name, ""), *measured))
+    return markdown_table(headers, rows)
