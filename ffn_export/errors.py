@@ -51,7 +51,15 @@ def _argument(match: re.Match[str]) -> str:
 
 
 class FfnExportError(Exception):
-    """Base of all errors raised on purpose by this package."""
+    """Base of all errors raised on purpose by this package.
+
+    Example:
+        >>> try:
+        ...     fx.create("bert-fnn")
+        ... except fx.FfnExportError as error:
+        ...     error.exit_status
+        2
+    """
 
     exit_status = 2
 
@@ -60,15 +68,43 @@ class FfnExportError(Exception):
 
 
 class UsageError(FfnExportError, ValueError):
-    """Bad usage or bad input: a misspelt name, a missing file, an option that does not parse."""
+    """Bad usage or bad input: a misspelt name, a missing file, an option that does not parse.
+
+    Example:
+        >>> try:
+        ...     fx.create("bert-fnn")
+        ... except fx.UsageError as error:
+        ...     print(str(error).partition(" known")[0])
+        unknown preset 'bert-fnn': did you mean 'bert-ffn'?
+    """
 
 
 class ExportError(FfnExportError):
-    """The module cannot be exported as requested: a specialised axis, an unsupported operator or opset."""
+    """The module cannot be exported as requested: a specialised axis, an unsupported operator or opset.
+
+    Example:
+        >>> import torch
+        >>> class Fixed(torch.nn.Module):
+        ...     def forward(self, x):
+        ...         return x.reshape(4, 8) * 2
+        >>> try:
+        ...     fx.export(Fixed(), {"x": "float32[batch,8]"})
+        ... except fx.ExportError:
+        ...     print("batch is fixed")
+        batch is fixed
+    """
 
 
 class IntegrityError(FfnExportError):
-    """A bundle differs from its manifest: a hash differs, or a file is missing or lies outside the bundle."""
+    """A bundle differs from its manifest: a hash differs, or a file is missing or lies outside the bundle.
+
+    Example:
+        >>> try:
+        ...     fx.load(".")
+        ... except fx.IntegrityError:
+        ...     print("no bundle")
+        no bundle
+    """
 
     exit_status = 1
 
@@ -78,6 +114,13 @@ class GateError(FfnExportError):
 
     Attributes:
         result: The measured result; None if it is not available.
+
+    Example:
+        >>> try:
+        ...     fx.build("d2l-ffn", require_fusion={"feed_forward": 9}, runtimes=["ort-cpu"])
+        ... except fx.GateError as error:
+        ...     error.exit_status
+        1
     """
 
     exit_status = 1
@@ -88,11 +131,23 @@ class GateError(FfnExportError):
 
 
 class MissingPackageError(FfnExportError, ImportError):
-    """A package that this part of ffn-export needs is not installed, as where bundles are only loaded."""
+    """A package that this part of ffn-export needs is not installed, as where bundles are only loaded.
+
+    Example:
+        >>> issubclass(fx.MissingPackageError, ImportError)
+        True
+    """
 
 
 class RuntimeUnavailableError(FfnExportError):
-    """A runtime requested by name is not available on this machine."""
+    """A runtime requested by name is not available on this machine.
+
+    Example:
+        >>> issubclass(fx.RuntimeUnavailableError, fx.FfnExportError)
+        True
+        >>> fx.RuntimeUnavailableError.exit_status
+        3
+    """
 
     exit_status = 3
 

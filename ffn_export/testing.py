@@ -67,6 +67,11 @@ def assert_parity(
             failures, and a command that runs the verification again.
         UsageError: If a named thing does not exist, or both ``tolerances`` and ``atol`` or ``rtol`` are given.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
+
+    Example:
+        >>> from ffn_export.testing import assert_parity
+        >>> assert_parity("d2l-ffn", "model.onnx", runtimes=["ort-cpu"]).passed
+        True
     """
     __tracebackhide__ = True
     options: dict[str, Any] = {

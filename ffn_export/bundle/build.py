@@ -62,6 +62,11 @@ class Build(Shown):
         tuning: Trials and choice of the tuning; None without tuning.
         manifest: Manifest of the bundle; None if a quality gate failed and nothing was written.
         failures: Reasons for failed quality gates, one line each.
+
+    Example:
+        >>> built = fx.build("d2l-ffn", directory="bundles", runtimes=["ort-cpu"])
+        >>> built.failures
+        ()
     """
 
     directory: Path

@@ -41,6 +41,12 @@ class Site:
         gated: Whether a feed-forward multiplies the activation by a second projection.
         d_model: Width of the residual stream, if the weights tell it.
         d_ff: Width of the hidden layer of a feed-forward.
+
+    Example:
+        >>> _, report = fx.fuse(fx.export("d2l-ffn"), target="portable")
+        >>> (site,) = report.sites
+        >>> site.kind, site.activation, site.d_ff
+        ('feed_forward', 'relu', 8)
     """
 
     id: str
@@ -102,6 +108,11 @@ class FusionReport(PlainData, Shown):
         opset: ``{"before": n, "after": n}`` of the default domain.
         check: Comparison of both graphs on drawn inputs.
         problem: Error that fusing raised, so that the model is unchanged; None if it succeeded.
+
+    Example:
+        >>> _, report = fx.fuse(fx.export("d2l-ffn-addnorm"))
+        >>> print(report.explain())  # doctest: +ELLIPSIS
+        ...
     """
 
     target: str

@@ -36,6 +36,10 @@ class QuantizationOptions:
 
     Raises:
         UsageError: If the operator does not support a value.
+
+    Example:
+        >>> fx.QuantizationOptions(bits=4, block=16).command_line()
+        ('--bits', '4', '--block', '16', '--accuracy-level', '4')
     """
 
     bits: int = 8

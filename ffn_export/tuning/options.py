@@ -32,6 +32,10 @@ class TuneOptions:
 
     Raises:
         UsageError: If a number of tokens is below 1, or the seconds or the budget is not a finite number above 0.
+
+    Example:
+        >>> fx.TuneOptions(tokens=(1, 128), budget=0.02).tokens
+        (1, 128)
     """
 
     tokens: Sequence[int] = DEFAULT_TOKENS

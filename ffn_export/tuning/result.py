@@ -84,6 +84,11 @@ class TuningResult(PlainData, Shown):
         held_out: The best over the default, on sessions and rounds that had no part in the search; empty if the best
             is the default.
         environment: Environment of the timings.
+
+    Example:
+        >>> tuned = fx.tune("model.onnx", options=fx.TuneOptions(tokens=(16,), seconds=0.001), threads=1)
+        >>> tuned.tuning.tokens
+        (16,)
     """
 
     target: str

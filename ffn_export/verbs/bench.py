@@ -61,6 +61,11 @@ def bench(
         UsageError: If a named thing does not exist or does not parse, sizes and tokens are both given, or no axis is
             symbolic and tokens are given.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
+
+    Example:
+        >>> result = fx.bench("model.onnx", against="d2l-ffn", tokens=[16], runtimes=["ort-cpu"], threads=1)
+        >>> len(result.measurements)
+        1
     """
     asked = SourceSpec(against, inputs, **source)
     with opened(model) as file:

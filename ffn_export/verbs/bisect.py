@@ -62,6 +62,11 @@ def bisect(
         UsageError: If a named thing does not exist or does not parse, or the directory holds other files.
         ExportError: If the source cannot be exported again.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
+
+    Example:
+        >>> found = fx.bisect("model.onnx", against="d2l-ffn", runtime="ort-cpu")
+        >>> found.part is None  # the model agrees with its reference
+        True
     """
     threads = chosen_threads(threads)
     if reduce_to is not None:

@@ -46,6 +46,13 @@ def build(
         GateError: If a quality gate fails: fusion, parity or latency. An earlier bundle stays in place.
         ExportError: If the module cannot be exported as requested.
         UsageError: If the destination cannot be written, or a named thing does not exist.
+
+    Example:
+        >>> built = fx.build("d2l-ffn", directory="bundles", runtimes=["ort-cpu"])
+        >>> built.passed
+        True
+        >>> (built.directory / "manifest.json").is_file()
+        True
     """
     given: dict[str, Any] = dict(options)
     loading = {key: value for key, value in given.items() if key in SourceOptions.__annotations__}

@@ -45,8 +45,9 @@ def fuse(
         UsageError: If the target is unknown or does not offer these forms.
 
     Example:
-        >>> fused, report = fx.fuse(model, target="ort-cpu")
-        >>> report.explain()
+        >>> fused, report = fx.fuse(fx.export("d2l-ffn-addnorm"), target="ort-cpu")
+        >>> [site.kind for site in report.sites]
+        ['feed_forward', 'norm', 'residual_norm']
     """
     return fuse_checked(
         as_ir(model),

@@ -27,6 +27,12 @@ class Session:
     Attributes:
         manifest: Manifest of the bundle.
         directory: Directory of the bundle.
+
+    Example:
+        >>> import numpy as np
+        >>> session = fx.load("exported/d2l-ffn")
+        >>> session.run({"x": np.zeros((2, 5, 4), np.float32)})["y"].shape
+        (2, 5, 4)
     """
 
     def __init__(self, directory: Path, manifest: Manifest, runner: OrtRunner) -> None:
@@ -98,6 +104,11 @@ def load(directory: Path | str, *, threads: int | None = None) -> Session:
         RuntimeUnavailableError: If the execution provider is not available. No other provider is used in its place,
             since it would compute something else. Or if onnxruntime is too old.
         MissingPackageError: If one of these packages is not installed.
+
+    Example:
+        >>> session = fx.load("exported/d2l-ffn")
+        >>> session.providers
+        ['CPUExecutionProvider']
     """
     directory = Path(directory)
     if not directory.is_dir():

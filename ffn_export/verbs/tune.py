@@ -44,6 +44,11 @@ class Tuned(Shown):
         fusion: Status of each site.
         parity: Verification against the given model.
         quantization: Result for each matrix, if 8-bit weights were chosen.
+
+    Example:
+        >>> tuned = fx.tune("model.onnx", options=fx.TuneOptions(tokens=(16,), seconds=0.001), threads=1)
+        >>> tuned.tuning.target
+        'ort-cpu'
     """
 
     model: ir.Model
@@ -79,6 +84,12 @@ def tune(
     Raises:
         UsageError: If the model does not exist, or the target has no optional forms.
         RuntimeUnavailableError: If the target's runtime is not available here.
+
+    Example:
+        >>> options = fx.TuneOptions(tokens=(16,), seconds=0.001)
+        >>> tuned = fx.tune("model.onnx", options=options, threads=1)
+        >>> tuned.passed
+        True
     """
     options = options or TuneOptions()
     threads = chosen_threads(threads)

@@ -66,6 +66,13 @@ def verify(
         UsageError: If a named thing does not exist or does not parse.
         IntegrityError: If the files of a bundle differ from its manifest.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
+
+    Example:
+        >>> result = fx.verify("model.onnx", against="d2l-ffn", runtimes=["ort-cpu"])
+        >>> result.passed
+        True
+        >>> result.failures
+        ()
     """
     threads = chosen_threads(threads)
     with opened(model) as file:

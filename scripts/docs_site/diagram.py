@@ -8,7 +8,7 @@ from html import escape
 
 from architecture_diagram import GIVES, readers
 
-_BOX, _ROW, _WIDTH = (196, 44), 84, 940
+_BOX, _ROW, _WIDTH = (290, 44), 84, 940
 
 
 def svg() -> str:
@@ -43,9 +43,7 @@ def _arrows(edges: dict[str, set[str]], places: dict[str, tuple[int, int]]) -> I
 def _boxes(places: dict[str, tuple[int, int]]) -> Iterator[str]:
     width, height = _BOX
     for folder, (x, y) in places.items():
-        first, *rest = GIVES.get(folder, "").split(", ")
-        gives = first if len(first) > 22 or not rest else ", ".join([first, *rest])
-        gives = gives if len(gives) <= 34 else gives[:33] + "…"
+        gives = GIVES.get(folder, "")
         yield f'<rect x="{x - width // 2}" y="{y - height // 2}" width="{width}" height="{height}" rx="6"/>'
         yield f'<text x="{x}" y="{y - 3}" class="name">{escape(folder)}</text>'
         yield f'<text x="{x}" y="{y + 13}">{escape(gives)}</text>'

@@ -1,8 +1,8 @@
 """Fenced blocks of Markdown pages, and a shell that runs their commands in this process where it can.
 
 A block of ``sh`` or ``python`` is run. With ``title="file"`` a block is written to that file. A comment
-``<!-- not run: reason -->`` before a block leaves it out. Blocks within a comment ``<!-- before: … -->`` are run like the
-others and are not shown: they make what a page takes for granted.
+``<!-- not run: reason -->`` before a block leaves it out. Blocks within a comment ``<!-- before: … -->`` are run like
+the others and are not shown: they make what a page takes for granted.
 """
 
 from __future__ import annotations

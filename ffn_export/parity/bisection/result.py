@@ -145,6 +145,11 @@ class Bisection(PlainData, Shown):
         part: First guilty part, or None.
         further: Other parts over their bounds, in topological order.
         reduced_nodes: Number of nodes of the smallest failing part; None if not requested or if none fails.
+
+    Example:
+        >>> found = fx.bisect("model.onnx", against="d2l-ffn", runtime="ort-cpu")
+        >>> found.runtime
+        'ort-cpu'
     """
 
     model: str

@@ -144,6 +144,11 @@ class ParityResult(PlainData, Shown):
         sizes: Uses of sizes in the graph, and sizes that were not judged; None if the caller gave the cases.
         untraced: Constants that match no parameter.
         unheld: Parameters that the module reads and no constant holds.
+
+    Example:
+        >>> result = fx.verify("model.onnx", against="d2l-ffn", runtimes=["ort-cpu"])
+        >>> result.judged
+        ('ort-cpu',)
     """
 
     model: str

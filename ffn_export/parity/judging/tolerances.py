@@ -53,6 +53,10 @@ class Tolerances(PlainData):
             with 16 lanes adds 16 parts of a row, and its rounding error is sqrt(16) times smaller.
         relative_l2: Declared budget: largest relative L2 error of any output and of any traced initializer.
         closeness: Output name -> classic test; the name ``*`` stands for every other output.
+
+    Example:
+        >>> fx.Tolerances(relative_l2=0.02).declared_words()
+        'a relative L2 error of 0.02'
     """
 
     baseline_factor: float = 4.0
