@@ -26,6 +26,6 @@ def table() -> str:
     versions = [data["environment"]["versions"] for data in stored.values()]
     rows = [("Python", project["requires-python"], "the one that runs them", *(each["python"] for each in versions))]
     for name in _SHOWN:
-        measured = (each.get(name) or each.get(f"{name}-gpu", "") for each in versions)
+        measured = (each.get(f"{name}-gpu") or each.get(name, "") for each in versions)
         rows.append((name, bounds.get(name, ""), pinned.get(name, ""), *measured))
     return markdown_table(headers, rows)

@@ -21,6 +21,7 @@ MADE: dict[str, Callable[[], str]] = {
     "compatibility": compatibility.table,
     "notebook": notebook.page,
 }
+_ROLE = re.compile(r":\w+:<code>~?(?:\w+\.)*(\w+)</code>")
 _MERMAID = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 _COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
 
@@ -49,6 +50,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         r"```mermaid\n.*?```", "![data flow between the folders](architecture.svg)", markdown, flags=re.DOTALL
     )
     return repository.on_site(_COMMENT.sub(_made, text), page.file.src_uri)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Show Sphinx's roles, which docstrings use, as the name that they lead to."""
+    return _ROLE.sub(r"<code>\1</code>", html)
 
 
 def _made(comment: re.Match[str]) -> str:
