@@ -111,8 +111,8 @@ class FusionReport(PlainData, Shown):
 
     Example:
         >>> _, report = fx.fuse(fx.export("d2l-ffn-addnorm"))
-        >>> print(report.explain())  # doctest: +ELLIPSIS
-        ...
+        >>> "feed_forward" in report.explain()
+        True
     """
 
     target: str

@@ -93,7 +93,7 @@ def _command(command: str) -> None:
     expected = int(found[1]) if found else 0
     plain = re.sub(r"\s#.*$", "", command)
     words = shlex.split(plain)
-    if words[0] == "ffn-export":
+    if words[0] == "ffn-export" and "$" not in plain:  # what needs a shell takes a process
         status = run(words[1:])
     else:
         path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
