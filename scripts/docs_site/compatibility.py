@@ -20,12 +20,16 @@ def table() -> str:
         *(each for extra in project["optional-dependencies"].values() for each in extra),
     ]
     bounds = dict(found.groups() for each in wanted if (found := re.match(r"([\w-]+)(>=[\d.]+)", each)))
-    pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    oldest, pinned = _pinned("constraints-oldest.txt"), _pinned("constraints.txt")
     stored = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "docs").glob("results-*.json"))}
-    headers = ("", "declared", "tests", *(f"[{name}]({name}.md)" for name in stored))
+    headers = ("", "declared", "oldest tested", "tests", *(f"[{name}]({name}.md)" for name in stored))
     versions = [data["environment"]["versions"] for data in stored.values()]
-    rows = [("Python", project["requires-python"], "the one that runs them", *(each["python"] for each in versions))]
+    rows = [("Python", project["requires-python"], "", "", *(each["python"] for each in versions))]
     for name in _SHOWN:
         measured = (each.get(f"{name}-gpu") or each.get(name, "") for each in versions)
-        rows.append((name, bounds.get(name, ""), pinned.get(name, ""), *measured))
+        rows.append((name, bounds.get(name, ""), oldest.get(name, ""), pinned.get(name, ""), *measured))
     return markdown_table(headers, rows)
+
+
+def _pinned(name: str) -> dict[str, str]:
+    return dict(line.split("==") for line in (ROOT / name).read_text().splitlines() if "==" in line)
