@@ -53,7 +53,7 @@ def _argument(match: re.Match[str]) -> str:
 class FfnExportError(Exception):
     """Base of all errors raised on purpose by this package.
 
-    Example:
+    Examples:
         >>> try:
         ...     fx.create("bert-fnn")
         ... except fx.FfnExportError as error:
@@ -70,7 +70,7 @@ class FfnExportError(Exception):
 class UsageError(FfnExportError, ValueError):
     """Bad usage or bad input: a misspelt name, a missing file, an option that does not parse.
 
-    Example:
+    Examples:
         >>> try:
         ...     fx.create("bert-fnn")
         ... except fx.UsageError as error:
@@ -82,7 +82,7 @@ class UsageError(FfnExportError, ValueError):
 class ExportError(FfnExportError):
     """The module cannot be exported as requested: a specialised axis, an unsupported operator or opset.
 
-    Example:
+    Examples:
         >>> import torch
         >>> class Fixed(torch.nn.Module):
         ...     def forward(self, x):
@@ -98,7 +98,7 @@ class ExportError(FfnExportError):
 class IntegrityError(FfnExportError):
     """A bundle differs from its manifest: a hash differs, or a file is missing or lies outside the bundle.
 
-    Example:
+    Examples:
         >>> try:
         ...     fx.load(".")
         ... except fx.IntegrityError:
@@ -115,7 +115,7 @@ class GateError(FfnExportError):
     Attributes:
         result: The measured result; None if it is not available.
 
-    Example:
+    Examples:
         >>> try:
         ...     fx.build("d2l-ffn", require_fusion={"feed_forward": 9}, runtimes=["ort-cpu"])
         ... except fx.GateError as error:
@@ -133,7 +133,7 @@ class GateError(FfnExportError):
 class MissingPackageError(FfnExportError, ImportError):
     """A package that this part of ffn-export needs is not installed, as where bundles are only loaded.
 
-    Example:
+    Examples:
         >>> issubclass(fx.MissingPackageError, ImportError)
         True
     """
@@ -142,7 +142,7 @@ class MissingPackageError(FfnExportError, ImportError):
 class RuntimeUnavailableError(FfnExportError):
     """A runtime requested by name is not available on this machine.
 
-    Example:
+    Examples:
         >>> issubclass(fx.RuntimeUnavailableError, fx.FfnExportError)
         True
         >>> fx.RuntimeUnavailableError.exit_status

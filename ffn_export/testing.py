@@ -68,7 +68,7 @@ def assert_parity(
         UsageError: If a named thing does not exist, or both ``tolerances`` and ``atol`` or ``rtol`` are given.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
 
-    Example:
+    Examples:
         >>> from ffn_export.testing import assert_parity
         >>> assert_parity("d2l-ffn", "model.onnx", runtimes=["ort-cpu"]).passed
         True

@@ -63,7 +63,7 @@ class Build(Shown):
         manifest: Manifest of the bundle; None if a quality gate failed and nothing was written.
         failures: Reasons for failed quality gates, one line each.
 
-    Example:
+    Examples:
         >>> built = fx.build("d2l-ffn", directory="bundles", runtimes=["ort-cpu"])
         >>> built.failures
         ()

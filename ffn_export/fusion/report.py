@@ -42,7 +42,7 @@ class Site:
         d_model: Width of the residual stream, if the weights tell it.
         d_ff: Width of the hidden layer of a feed-forward.
 
-    Example:
+    Examples:
         >>> _, report = fx.fuse(fx.export("d2l-ffn"), target="portable")
         >>> (site,) = report.sites
         >>> site.kind, site.activation, site.d_ff
@@ -109,7 +109,7 @@ class FusionReport(PlainData, Shown):
         check: Comparison of both graphs on drawn inputs.
         problem: Error that fusing raised, so that the model is unchanged; None if it succeeded.
 
-    Example:
+    Examples:
         >>> _, report = fx.fuse(fx.export("d2l-ffn-addnorm"))
         >>> "feed_forward" in report.explain()
         True

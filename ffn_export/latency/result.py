@@ -220,7 +220,7 @@ class LatencyResult(PlainData, Shown):
         environment: Environment of the measurement, with the thread count of all competitors.
         ceilings: Limits of the machine; None if they were not measured.
 
-    Example:
+    Examples:
         >>> result = fx.bench("model.onnx", against="d2l-ffn", tokens=[16], runtimes=["ort-cpu"], threads=1)
         >>> sorted({timing.runtime for timing in result.measurements[0].timings})
         ['ort-cpu', 'torch']

@@ -180,7 +180,7 @@ def create(name: str, seed: int | None = None) -> nn.Module:
     Raises:
         UsageError: No preset has this name, or the seed is not a 64-bit whole number.
 
-    Example:
+    Examples:
         >>> module = fx.create("d2l-ffn", seed=1)
         >>> sum(parameter.numel() for parameter in module.parameters())
         76

@@ -37,7 +37,7 @@ class QuantizationOptions:
     Raises:
         UsageError: If the operator does not support a value.
 
-    Example:
+    Examples:
         >>> fx.QuantizationOptions(bits=4, block=16).command_line()
         ('--bits', '4', '--block', '16', '--accuracy-level', '4')
     """

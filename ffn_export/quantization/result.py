@@ -71,17 +71,9 @@ class QuantizationReport(PlainData, Shown):
         weights: The quantised matrices.
         kept: Name of a product -> reason why it was not quantised.
         warnings: Warnings about slow combinations of options.
-<<<<<<< HEAD
         int8: Whether activations are in 8 bits too.
         sensitivities: Products by their worth, the best first, if some had to stay in float32 or a plot was asked for.
         error: Relative L2 error of the outputs on the samples; None without samples.
-=======
-
-    Example:
-        >>> report = fx.quantize("model.onnx", budget=0.1, runtimes=["ort-cpu"]).report
-        >>> len(report.weights)
-        2
->>>>>>> a050b9d (Examples in the docstrings of all public names; tests of pages cover every page and build the site)
     """
 
     bits: int

@@ -33,7 +33,7 @@ class TuneOptions:
     Raises:
         UsageError: If a number of tokens is below 1, or the seconds or the budget is not a finite number above 0.
 
-    Example:
+    Examples:
         >>> fx.TuneOptions(tokens=(1, 128), budget=0.02).tokens
         (1, 128)
     """

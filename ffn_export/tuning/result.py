@@ -85,7 +85,7 @@ class TuningResult(PlainData, Shown):
             is the default.
         environment: Environment of the timings.
 
-    Example:
+    Examples:
         >>> tuned = fx.tune("model.onnx", options=fx.TuneOptions(tokens=(16,), seconds=0.001), threads=1)
         >>> tuned.tuning.tokens
         (16,)

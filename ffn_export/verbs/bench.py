@@ -62,7 +62,7 @@ def bench(
             symbolic and tokens are given.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
 
-    Example:
+    Examples:
         >>> result = fx.bench("model.onnx", against="d2l-ffn", tokens=[16], runtimes=["ort-cpu"], threads=1)
         >>> len(result.measurements)
         1

@@ -63,7 +63,7 @@ def bisect(
         ExportError: If the source cannot be exported again.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
 
-    Example:
+    Examples:
         >>> found = fx.bisect("model.onnx", against="d2l-ffn", runtime="ort-cpu")
         >>> found.part is None  # the model agrees with its reference
         True

@@ -47,7 +47,7 @@ def build(
         ExportError: If the module cannot be exported as requested.
         UsageError: If the destination cannot be written, or a named thing does not exist.
 
-    Example:
+    Examples:
         >>> built = fx.build("d2l-ffn", directory="bundles", runtimes=["ort-cpu"])
         >>> built.passed
         True

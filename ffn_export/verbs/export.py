@@ -41,16 +41,8 @@ def export(
         ExportError: If the module cannot be exported as requested.
 
     Example:
-<<<<<<< HEAD
         >>> model = fx.export(module, (torch.ones(2, 7, 768), torch.ones(2, 7, dtype=torch.long)))
         >>> [str(value.shape) for value in model.graph.inputs]
         ['[batch,seq,768]', '[batch,seq]']
-=======
-        >>> model = fx.export("d2l-ffn")
-        >>> [node.op_type for node in model.graph]
-        ['MatMul', 'Add', 'Relu', 'MatMul', 'Add']
-        >>> import torch
-        >>> model = fx.export(torch.nn.LayerNorm(8), {"input": "float32[batch,8]"})
->>>>>>> a050b9d (Examples in the docstrings of all public names; tests of pages cover every page and build the site)
     """
     return export_source(SourceSpec(module, inputs, **source).source(samples, name=name), opset)

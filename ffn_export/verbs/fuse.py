@@ -44,7 +44,7 @@ def fuse(
     Raises:
         UsageError: If the target is unknown or does not offer these forms.
 
-    Example:
+    Examples:
         >>> fused, report = fx.fuse(fx.export("d2l-ffn-addnorm"), target="ort-cpu")
         >>> [site.kind for site in report.sites]
         ['feed_forward', 'norm', 'residual_norm']

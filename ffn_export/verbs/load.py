@@ -28,7 +28,7 @@ class Session:
         manifest: Manifest of the bundle.
         directory: Directory of the bundle.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> session = fx.load("exported/d2l-ffn")
         >>> session.run({"x": np.zeros((2, 5, 4), np.float32)})["y"].shape
@@ -105,7 +105,7 @@ def load(directory: Path | str, *, threads: int | None = None) -> Session:
             since it would compute something else. Or if onnxruntime is too old.
         MissingPackageError: If one of these packages is not installed.
 
-    Example:
+    Examples:
         >>> session = fx.load("exported/d2l-ffn")
         >>> session.providers
         ['CPUExecutionProvider']

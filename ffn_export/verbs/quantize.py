@@ -37,15 +37,7 @@ class Quantized(Shown):
         report: Result for each matrix product.
         parity: Verification against the original model, under the budget.
         settings: Session options of the verification: those of the bundle, otherwise the defaults.
-<<<<<<< HEAD
         measured: The metric's figure on the samples; None without a metric.
-=======
-
-    Example:
-        >>> quantized = fx.quantize("model.onnx", budget=0.1, runtimes=["ort-cpu"])
-        >>> "MatMulNBits" in {node.op_type for node in quantized.model.graph}
-        True
->>>>>>> a050b9d (Examples in the docstrings of all public names; tests of pages cover every page and build the site)
     """
 
     model: ir.Model
@@ -105,11 +97,6 @@ def quantize(
 
     Raises:
         UsageError: If nothing can be quantised, the model does not exist, or the budget is not a finite number above 0.
-
-    Example:
-        >>> quantized = fx.quantize("model.onnx", budget=0.1, runtimes=["ort-cpu"])
-        >>> quantized.passed
-        True
     """
     options = options or QuantizationOptions()
     asked = None if metric is None else parse(metric)

@@ -45,7 +45,7 @@ class Tuned(Shown):
         parity: Verification against the given model.
         quantization: Result for each matrix, if 8-bit weights were chosen.
 
-    Example:
+    Examples:
         >>> tuned = fx.tune("model.onnx", options=fx.TuneOptions(tokens=(16,), seconds=0.001), threads=1)
         >>> tuned.tuning.target
         'ort-cpu'
@@ -85,7 +85,7 @@ def tune(
         UsageError: If the model does not exist, or the target has no optional forms.
         RuntimeUnavailableError: If the target's runtime is not available here.
 
-    Example:
+    Examples:
         >>> options = fx.TuneOptions(tokens=(16,), seconds=0.001)
         >>> tuned = fx.tune("model.onnx", options=options, threads=1)
         >>> tuned.passed

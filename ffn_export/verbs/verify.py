@@ -67,7 +67,7 @@ def verify(
         IntegrityError: If the files of a bundle differ from its manifest.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
 
-    Example:
+    Examples:
         >>> result = fx.verify("model.onnx", against="d2l-ffn", runtimes=["ort-cpu"])
         >>> result.passed
         True

@@ -146,7 +146,7 @@ class Bisection(PlainData, Shown):
         further: Other parts over their bounds, in topological order.
         reduced_nodes: Number of nodes of the smallest failing part; None if not requested or if none fails.
 
-    Example:
+    Examples:
         >>> found = fx.bisect("model.onnx", against="d2l-ffn", runtime="ort-cpu")
         >>> found.runtime
         'ort-cpu'

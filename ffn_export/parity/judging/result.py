@@ -145,7 +145,7 @@ class ParityResult(PlainData, Shown):
         untraced: Constants that match no parameter.
         unheld: Parameters that the module reads and no constant holds.
 
-    Example:
+    Examples:
         >>> result = fx.verify("model.onnx", against="d2l-ffn", runtimes=["ort-cpu"])
         >>> result.judged
         ('ort-cpu',)

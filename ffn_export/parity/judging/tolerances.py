@@ -54,7 +54,7 @@ class Tolerances(PlainData):
         relative_l2: Declared budget: largest relative L2 error of any output and of any traced initializer.
         closeness: Output name -> classic test; the name ``*`` stands for every other output.
 
-    Example:
+    Examples:
         >>> fx.Tolerances(relative_l2=0.02).declared_words()
         'a relative L2 error of 0.02'
     """
