@@ -117,7 +117,7 @@ class GateError(FfnExportError):
 
     Examples:
         >>> try:
-        ...     fx.build("d2l-ffn", require_fusion={"feed_forward": 9}, runtimes=["ort-cpu"])
+        ...     fx.build("d2l-ffn", require_fusion={"feed_forward": 9}, fast=True)
         ... except fx.GateError as error:
         ...     error.exit_status
         1

@@ -64,7 +64,7 @@ class Build(Shown):
         failures: Reasons for failed quality gates, one line each.
 
     Examples:
-        >>> built = fx.build("d2l-ffn", directory="bundles", runtimes=["ort-cpu"])
+        >>> built = fx.build("d2l-ffn", directory="bundles", fast=True)
         >>> built.failures
         ()
     """

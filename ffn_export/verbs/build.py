@@ -48,7 +48,7 @@ def build(
         UsageError: If the destination cannot be written, or a named thing does not exist.
 
     Examples:
-        >>> built = fx.build("d2l-ffn", directory="bundles", runtimes=["ort-cpu"])
+        >>> built = fx.build("d2l-ffn", directory="bundles", fast=True)
         >>> built.passed
         True
         >>> (built.directory / "manifest.json").is_file()
