@@ -9,6 +9,7 @@ import pytest
 import ffn_export as fx
 from ffn_export.latency import measure
 from ffn_export.latency.interleaving import interleave
+from ffn_export.reports import console
 
 
 @pytest.fixture(autouse=True)
@@ -27,3 +28,9 @@ def briefly_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small bundle, not to be changed."""
     return fx.build("d2l-ffn-addnorm", directory=tmp_path_factory.mktemp("bundles"), bench_budget=0.001).directory
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print without wrapping, so that tests of words do not depend on the length of a temporary path."""
+    monkeypatch.setattr(console, "MOST_COLUMNS", 10_000)
