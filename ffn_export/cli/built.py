@@ -67,16 +67,12 @@ def _show(console: Any, result: Build, *, verbose: bool) -> None:
         tuning_table,
     )
 
-    parts = (
-        (result.tuning, tuning_table),
-        (result.fusion, partial(fusion_table, verbose=verbose)),
-        (result.quantization, quantization_table),
-        (result.parity, parity_table),
-        (
-            result.latency if result.latency and result.latency.measurements else None,
-            partial(latency_table, verbose=verbose),
-        ),
-    )
+    parts: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+        (result.tuning, tuning_table), (result.fusion, partial(fusion_table, verbose=verbose)),
+        (result.quantization, quantization_table), (result.parity, parity_table),
+        (result.latency if result.latency and result.latency.measurements else None,
+         partial(latency_table, verbose=verbose)),
+    )  # fmt: skip
     for part, table in parts:
         if part is not None:
             console.print(table(part))

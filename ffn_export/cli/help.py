@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -59,9 +59,9 @@ class Formatter(click.HelpFormatter):
         self.write("\n\n".join(indent + f"\n{indent}".join(self._wrapped(text, len(indent))) for text in paragraphs))
         self.write("\n")
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """Write terms and their descriptions in two columns; a long term has a line to itself."""
-        indent = " " * self.current_indent
+        rows, indent = list(rows), " " * self.current_indent
         column = min(max(len(term) for term, _ in rows), col_max) + col_spacing
         for term, description in rows:
             lines = self._wrapped(description, len(indent) + column) or [""]

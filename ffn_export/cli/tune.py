@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +149,10 @@ def command(
             **source,
         )
 
-    return make(state, build, lambda result: result.tuning and result.tuning.to_dict(), json_path)
+    def evidence(result: Build) -> Mapping[str, Any] | None:
+        return None if result.tuning is None else result.tuning.to_dict()
+
+    return make(state, build, evidence, json_path)
 
 
 def _refuse(what: str, options: Sequence[str]) -> None:
