@@ -64,11 +64,7 @@ class _Console(Console):
 
 def wrapped(text: Text, width: int) -> list[Lines]:
     """Return text in lines of at most a width, broken between words only; rich would break a longer word."""
-    return [
-        Lines.assemble(part, end=text.end)
-        for line in text.split("\n", allow_blank=True)
-        for part in _parts(line, width)
-    ]
+    return [_line(part, text.end) for line in text.split("\n", allow_blank=True) for part in _parts(line, width)]
 
 
 def _line(part: Text, end: str) -> Lines:
