@@ -82,7 +82,7 @@ def _command(options: argparse.Namespace) -> str:
 
 def _lines(found: Sequence[Cost]) -> list[str]:
     """Return the table: both numbers of rows, their mean, and between what the middle half of the passes lay."""
-    width = max(len(cost.kernel.name) for cost in found)
+    width = max(len(cost.kernel.name) for cost in found) + 1  # a long number fills its cell
     lines = [f"{'ns per element':{width}}{'rows: median (middle half of the passes)':>58}{'mean':>9}"]
     for cost in found:
         cells = []
