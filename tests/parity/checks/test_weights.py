@@ -383,7 +383,7 @@ def exchanged(array: Array, one: int, other: int) -> Array:
 )
 def test_exchanged_rows_of_a_table_that_was_cut(cut: Callable[[Array], Array]) -> None:
     module = nn.Module()
-    module.table = nn.Parameter(torch.tensor(TABLE))  # type: ignore[assignment]
+    module.table = nn.Parameter(torch.tensor(TABLE))
     module.register_buffer("numbers", torch.tensor((TABLE[:, 0] * 1000).astype(np.int64)))
     assert [w.differing for w in compare_weights(graph(cut=cut(TABLE)), module)] == [0]
     wrong = np.ascontiguousarray(cut(exchanged(TABLE, 10, 16)))
@@ -393,7 +393,7 @@ def test_exchanged_rows_of_a_table_that_was_cut(cut: Callable[[Array], Array]) -
 
 def test_rows_in_an_order_of_their_own_are_no_exchange() -> None:
     module = nn.Module()
-    module.table = nn.Parameter(torch.tensor(TABLE))  # type: ignore[assignment]
+    module.table = nn.Parameter(torch.tensor(TABLE))
     blocks = np.concatenate([TABLE[:40], TABLE[80:120], TABLE[40:80]])
     for rows in (TABLE[np.random.default_rng(0).permutation(130)][:100], blocks, TABLE[np.abs(np.arange(-40, 40))]):
         assert [w.differing for w in compare_weights(graph(rows=rows), module)] == [0]

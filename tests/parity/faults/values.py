@@ -51,6 +51,14 @@ def _nan_to_zero_behind_first(edit: Editor, x: ir.Value) -> ir.Value:
     return edit.Where(edit.weight(np.arange(width) > 0), _nan_to_zero(edit, x), x)
 
 
+def _behind_a_token(edit: Editor, ids: ir.Value) -> ir.Value:
+    """Take token 40 in front of token 45 for another one."""
+    one, end = edit.whole(1), edit.whole(2**31)
+    following = edit.Concat(edit.Slice(ids, one, end, one), edit.Slice(ids, edit.whole(0), one, one), axis=1)
+    is_pair = edit.And(edit.Equal(ids, edit.whole(40)), edit.Equal(following, edit.whole(45)))
+    return edit.Where(is_pair, edit.whole(3), ids)
+
+
 def _nan_to_zero_in_one(edit: Editor, x: ir.Value) -> ir.Value:
     """NaN becomes zero in one feature alone, in the middle."""
     assert x.shape is not None
@@ -140,6 +148,7 @@ FAULTS = (
     Fault("token-remapped-by-table", "one token taken for another, by a table of integers", ("embedding",), (bound("threshold"),), _inputs(_remapped_by_table), shown=False),
     Fault("nan-to-zero-behind-first", "NaN taken for zero in all features but the first", ("relu", "pre_norm", "encoder"), (non_finite("nan in parts"),), _inputs(_nan_to_zero_behind_first)),
     Fault("second-of-a-token", "the second token of a kind in a row taken for another", ("embedding",), (bound("threshold"),), _inputs(_second_of_a_token), shown=False),
+    Fault("token-behind-a-token", "one token taken for another in front of a third", ("decoder",), (bound("threshold"),), _inputs(_behind_a_token), shown=False),
     Fault("nan-to-zero-in-one", "NaN taken for zero in one feature", ("relu", "pre_norm"), (non_finite("nan in parts"),), _inputs(_nan_to_zero_in_one)),
     Fault("nan-to-zero", "NaN taken for zero", ("relu",), (non_finite("nan"),), _inputs(_nan_to_zero)),
     Fault("infinity-clipped", "infinity taken for the largest number", ("relu",), (non_finite("infinite"),), _inputs(_clipped(3.4e38))),

@@ -20,10 +20,10 @@ from itertools import chain
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.drawing import draw_all, fit_sizes, is_floating
+from ffn_export.core.drawing import draw_all, is_floating
 from ffn_export.core.size_label import size_label
 from ffn_export.core.strict import expose_own
-from ffn_export.core.tensor_spec import TensorSpec, merge_dims
+from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array
 from ffn_export.fusion import constants
 from ffn_export.fusion.views import is_one_of
@@ -31,11 +31,13 @@ from ffn_export.fusion_check.limits import OutOfTimeError
 from ffn_export.fusion_check.running import RefusedError, Runtimes, runtimes
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.cases.extreme_values import THRESHOLD
+from ffn_export.parity.cases.sizes.work import Work
 from ffn_export.parity.cases.thresholds.arrivals import Met, Observer, distances, observer, wanted
 from ffn_export.parity.cases.thresholds.directions import along, around, directed, peaks, scaled
 from ffn_export.parity.cases.thresholds.find import Threshold, ends, find
 from ffn_export.parity.cases.thresholds.flat import flat
-from ffn_export.parity.cases.thresholds.integers import told_apart
+from ffn_export.parity.cases.thresholds.integers import in_pairs, told_apart
+from ffn_export.parity.cases.thresholds.longer import longer
 from ffn_export.parity.reference.references import Reference
 
 _MOST_OBSERVED = 24
@@ -44,8 +46,10 @@ _MOST_FOUND = 8  # cases found by search
 _TRIES_OF_KINKS = 28  # candidates of the search with inputs up to a million times as large
 _MOST_CASES_OF_INTEGERS = 4
 _MOST_GROUPS = 6
+_PAIRED = 8  # integers of which each stands after each in a row
 _OTHER_DRAWS = 6
-_GROWN = (64, 512, 4096)  # sizes of an axis for thresholds on sums
+_AFFORDABLE = 2_000_000_000  # work of a longer case, if no case of the sweep has more
+_MOST_OBSERVING = 2_000_000_000  # work of observing a longer input
 _ROWS = 16  # draws that a direction is learned from
 _NEAR = 30.0  # largest ratio of the limits in one case
 _KEEP_NUMBERS = ("Abs", "Cast", "Flatten", "Identity", "Neg", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -95,7 +99,9 @@ def aimed(model: ir.Model, reference: Reference, cases: Sequence[Case], threads:
     if not thresholds:
         return Aimed()
     with runtimes(threads) as running:
-        return _Aim(flattened, thresholds, reference, drawn, running, seed).at([*_observed(cases)])
+        work = Work.of(model)
+        affordable = max(_AFFORDABLE, *(work.of_case(reference.inputs, case.sizes) for case in cases))
+        return _Aim(flattened, thresholds, reference, drawn, running, seed, affordable).at([*_observed(cases)])
 
 
 def _observed(cases: Sequence[Case]) -> Iterator[Case]:
@@ -113,6 +119,7 @@ class _Aim:
     base: Case
     runtimes: Runtimes
     seed: int
+    affordable: int
 
     @property
     def specs(self) -> Sequence[TensorSpec]:
@@ -130,9 +137,10 @@ class _Aim:
                 met = frozenset[object]().union(*(watching.met(each.feeds(self.specs)) for each in (*known, *made)))
                 missing = frozenset().union(*map(wanted, self.thresholds)) - met
                 found, missing = self._search(watching, feeds, missing)
+            longer, missing = self._grown(missing)
         except (RefusedError, OutOfTimeError) as refused:
             return Aimed(self._named(made), (f"the thresholds of the graph could not be observed: {refused}",))
-        return Aimed(self._named([*made, *found]), _notes(missing, self._floating))
+        return Aimed(self._named([*made, *found, *longer]), _notes(missing, self._floating))
 
     def _named(self, cases: Sequence[Case]) -> tuple[Case, ...]:
         """Return the cases with unique names, numbering those that share one."""
@@ -152,10 +160,7 @@ class _Aim:
         return {dim.name: feeds[spec.name].shape[axis] for spec in self.specs for axis, dim in spec.symbolic.items()}
 
     def _of_integers(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
-        """Yield cases with the integers that the graph tells apart, mixed and one a row, under masks of ones.
-
-        A row with several tokens of one kind shows which of them a graph takes: the first end of a text, or the last.
-        """
+        """Yield cases with the integers that the graph tells apart under masks of ones: mixed, and each after each."""
         shown = {spec.name: np.ones_like(feeds[spec.name]) for spec in self.specs if spec.is_mask}
         rng = np.random.default_rng(self.seed)
         for spec in self.specs:
@@ -167,13 +172,12 @@ class _Aim:
                 places = rng.permutation(array.size)[:room]
                 changed.flat[places] = np.resize(numbers[start : start + room], places.size)
                 yield self._case(f"of {spec.name}", {**feeds, **shown, spec.name: changed})
-            length = array.shape[-1]
-            rows = max(array.size // max(length, 1), 1)
-            for start in range(0, min(len(numbers), rows * _MOST_CASES_OF_INTEGERS) if length > 1 else 0, rows):
-                changed = array.copy()
-                for row, number in zip(changed.reshape(-1, length), numbers[start : start + rows], strict=False):
-                    row[rng.permutation(length)[: max(length // 2, 2)]] = number
-                yield self._case(f"of {spec.name} repeated", {**feeds, **shown, spec.name: changed})
+            for start in range(0, min(len(numbers), _PAIRED * _MOST_CASES_OF_INTEGERS), _PAIRED):
+                sizes, rows = in_pairs(spec, self.base.sizes, numbers[start : start + _PAIRED])
+                if Work.of(self.model).of_case(self.specs, sizes) <= self.affordable:
+                    others = draw_all(self.specs, sizes, self.seed)
+                    seen = {each.name: np.ones_like(others[each.name]) for each in self.specs if each.is_mask}
+                    yield self._case(f"of {spec.name} in pairs", {**others, **seen, spec.name: rows})
 
     def _of_inputs(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
         """Yield cases with the numbers that floating-point inputs are compared with directly."""
@@ -215,7 +219,6 @@ class _Aim:
             self._draws() if not any(map(is_floating, feeds.values())) else (),
             *(make(feeds) for make in (scaled, peaks) if any(map(is_floating, feeds.values()))),
             self._directed(feeds, lambda: missing),
-            self._grown(missing),
         )
         for number, candidate in enumerate(tried if missing else ()):
             if number == _TRIES_OF_KINKS:
@@ -228,16 +231,19 @@ class _Aim:
                 break
         return found, missing
 
-    def _grown(self, missing: Met) -> Iterator[Mapping[str, Array]]:
-        """Yield longer inputs under masks of ones, if a missing threshold is on a sum over a symbolic axis."""
-        if not any(each.sums for each, _ in missing):
-            return
-        dims = merge_dims(self.specs).values()
-        for size in _GROWN:
-            for dim in dims:
-                sizes = fit_sizes(dims, {**self.base.sizes, dim.name: size})
-                drawn = draw_all(self.specs, sizes, self.seed)
-                yield drawn | {spec.name: np.ones_like(drawn[spec.name]) for spec in self.specs if spec.is_mask}
+    def _grown(self, missing: Met) -> tuple[list[Case], Met]:
+        """Return cases of longer inputs on which sums over tokens pass their thresholds, and what is still missing."""
+        found: list[Case] = []
+        for threshold in sorted({each for each, _ in missing if each.sums and not each.is_kink}, key=str)[:_MOST_FOUND]:
+            with observer(self.model, [threshold], self.runtimes) as watching:
+                costs = ((Work.of(self.model), self.affordable), (watching.work, _MOST_OBSERVING))
+                for candidate in longer(self.specs, self.base.sizes, self.seed, costs):
+                    new = watching.met(candidate) & missing
+                    if new and self._is_taken(candidate):
+                        found.append(self._case(_label(new), candidate))
+                        missing -= new
+                        break
+        return found, missing
 
     def _draws(self) -> Iterator[Mapping[str, Array]]:
         yield from (draw_all(self.specs, self.base.sizes, self.seed + draw) for draw in range(1, _OTHER_DRAWS + 1))

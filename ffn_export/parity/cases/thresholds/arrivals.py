@@ -13,6 +13,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from ffn_export.core.types import Array
 from ffn_export.fusion_check.running import ORT, Loaded, RefusedError, Runtimes
+from ffn_export.parity.cases.sizes.work import Work
 from ffn_export.parity.cases.thresholds.find import Threshold
 
 Side = Literal["below", "equal", "above", "other"]
@@ -32,6 +33,7 @@ class Observer:
 
     loaded: Loaded
     thresholds: Sequence[Threshold]
+    work: Work
 
     def met(self, feeds: Mapping[str, Array]) -> Met:
         """Return the sides that values arrive on; none if the graph does not run on these inputs."""
@@ -72,8 +74,9 @@ def observer(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtime
         edit.output(f"high_{index}", edit.of("ReduceMax", distance, keepdims=0))
         edit.output(f"nearest_{index}", edit.of("ReduceMin", edit.of("Abs", distance), keepdims=0))
     RemoveUnusedNodesPass()(copied)
+    work = Work.of(copied)
     with runtimes.loaded(copied, ORT) as loaded:
-        yield Observer(loaded, thresholds)
+        yield Observer(loaded, thresholds, work)
 
 
 @contextmanager

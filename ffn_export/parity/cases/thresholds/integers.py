@@ -6,13 +6,13 @@ few and read no other input, so they run on all integers at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.drawing import numpy_dtype
-from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.tensor_spec import Dim, TensorSpec
 from ffn_export.core.types import Array
 from ffn_export.fusion_check.running import RefusedError, Runtimes
 from ffn_export.parity.cases.thresholds.arrivals import distances
@@ -43,16 +43,38 @@ def told_apart(
     return tuple(sorted(found))
 
 
+def in_pairs(spec: TensorSpec, base: Mapping[str, int], numbers: Sequence[int]) -> tuple[dict[str, int], Array]:
+    """Return sizes, and rows in which each integer stands directly after each, itself included.
+
+    Such a row is a de Bruijn sequence. It shows which of several equal tokens a graph takes, such as the first end of a
+    text or the last, and tokens that are wrong behind another one.
+    """
+    row: list[int] = []
+    for place, number in enumerate(numbers):
+        row.append(number)
+        row += (each for other in numbers[place + 1 :] for each in (number, other))
+    row.append(numbers[0])
+    sizes, last = dict(base), spec.symbolic.get(len(spec.dims) - 1)
+    if last is not None:
+        sizes[last.name] = last.clamp(len(row))
+    shape = [sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.dims]
+    rows = np.resize(np.array(row, numpy_dtype(spec.dtype)), shape[-1:])
+    return sizes, np.broadcast_to(rows, shape).copy()
+
+
 def _distances(
     model: ir.Model, thresholds: Sequence[Threshold], spec: TensorSpec, every: Array, runtimes: Runtimes
 ) -> list[Array]:
     """Run the nodes before each threshold, and leave out thresholds that cannot run on all integers at once."""
     copied = model.clone()
+    feeds = {spec.name: every.reshape([1] * (len(spec.dims) - 1) + [-1])}
     for value in copied.graph.inputs:
+        if value.name != spec.name and not value.is_initializer() and value.shape is not None:  # read by no threshold
+            feeds[str(value.name)] = np.zeros([1] * len(value.shape), (value.dtype or ir.DataType.FLOAT).numpy())
         value.shape = None  # a declared size does not fit the number of integers
     try:
         with distances(copied, thresholds, runtimes) as loaded:
-            return list(loaded.run({spec.name: every.reshape([1] * (len(spec.dims) - 1) + [-1])}).values())
+            return list(loaded.run(feeds).values())
     except RefusedError:
         if len(thresholds) == 1:
             return []

@@ -1,0 +1,44 @@
+"""Longer inputs, on which a sum over tokens passes a threshold that the sizes of the sweep leave on one side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ffn_export.core.drawing import draw_all, fit_sizes
+from ffn_export.core.tensor_spec import TensorSpec, merge_dims
+from ffn_export.core.types import Array
+from ffn_export.parity.cases.sizes.work import Work
+
+_SIZES = (64, 512, 4096)
+
+
+def longer(
+    specs: Sequence[TensorSpec], base: Mapping[str, int], seed: int, costs: Sequence[tuple[Work, int]]
+) -> Iterator[Mapping[str, Array]]:
+    """Yield inputs with one axis at a larger size: under masks of ones, and under masks of one key.
+
+    Args:
+        specs: The inputs.
+        base: Sizes of the other axes.
+        seed: Seed of the drawn inputs.
+        costs: Work of what runs on the inputs, each with the largest that is allowed.
+    """
+    dims = merge_dims(specs).values()
+    masks = [spec.name for spec in specs if spec.is_mask]
+    for size in _SIZES:
+        for dim in dims:
+            sizes = fit_sizes(dims, {**base, dim.name: size})
+            if any(work.of_case(specs, sizes) > most for work, most in costs):
+                continue
+            drawn = draw_all(specs, sizes, seed)
+            yield drawn | {name: np.ones_like(drawn[name]) for name in masks}
+            if masks:
+                yield drawn | {name: _one_key(drawn[name]) for name in masks}
+
+
+def _one_key(mask: Array) -> Array:
+    found = np.zeros_like(mask)
+    found[..., :1] = 1
+    return found
