@@ -16,9 +16,14 @@ from contextlib import contextmanager
 
 # Option -> argument, where the name is another or the option has no value. Others only change dashes to underscores.
 _ARGUMENTS = {
-    "input": "inputs=", "reduce": "reduce_to=", "all": "all_products=True", "bits": "quantization=",
-    "trust": "trust=True", "outline": "outline=True", "no-check": "check=False",
-}  # fmt: skip
+    "input": "inputs=",
+    "reduce": "reduce_to=",
+    "all": "all_products=True",
+    "bits": "quantization=",
+    "trust": "trust=True",
+    "outline": "outline=True",
+    "no-check": "check=False",
+}
 _OPTION = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (ort-\w+|[0-9]+|'?[\w.]+:DTYPE[^ ]+))?")
 _SHELL = [False]
 

@@ -62,10 +62,6 @@ def _lines(rule: type[Rule]) -> Iterator[str]:
     yield f"{own}\n"
     first = next(each for each in EVERY if each.__module__ == rule.__module__)
     yield f"{_described(rule.__module__) if first is rule else f'As `{first.name}` above.'}\n"
-    # The file of a base class describes what its rules have in common.
-    for base in rule.__bases__:
-        if base is not Rule and base not in EVERY and base.__module__ != rule.__module__:
-            yield f"{_described(base.__module__)}\n"
     yield f"- Site: `{rule.site}`"
     yield f"- Writes: `{rule.writes or 'the operators that are there'}`"
     yield f"- Targets: {', '.join(f'`{name}`' for name in users)}\n"

@@ -117,9 +117,14 @@ def stderr_console(quiet: bool = False) -> Console:
 def as_lines(renderable: RenderableType, width: int = 100) -> str:
     """Return what a console of this width shows, without colours."""
     console = _Console(
-        file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False, force_terminal=False,
+        file=io.StringIO(),
+        width=width,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        force_terminal=False,
         color_system=None,
-    )  # fmt: skip
+    )
     console.print(renderable)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

@@ -30,19 +30,21 @@ def sensitivity_plot(report: QuantizationReport) -> str:
     label = (
         f"chosen: {chosen} of {len(ranked)} inputs in 8 bits, {saved[chosen]:.3g} ms saved, error {error[chosen]:.3g}"
     )
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
-        'font-size="13">',
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',
-        f'<polyline points="{line}" fill="none" stroke="#036"/>',
-        *marks,
-        f'<text x="{_WIDTH / 2}" y="24" text-anchor="middle">{label}</text>',
-        f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 16}" text-anchor="middle">milliseconds saved for {ROWS} rows, '
-        f"up to {saved[-1]:.3g}</text>",
-        f'<text x="20" y="{_HEIGHT / 2}" transform="rotate(-90 20 {_HEIGHT / 2})" text-anchor="middle">relative L2 '
-        f"error, up to {error[-1]:.3g}</text>",
-        "</svg>\n",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
+            'font-size="13">',
+            f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',
+            f'<polyline points="{line}" fill="none" stroke="#036"/>',
+            *marks,
+            f'<text x="{_WIDTH / 2}" y="24" text-anchor="middle">{label}</text>',
+            f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 16}" text-anchor="middle">milliseconds saved for {ROWS} rows, '
+            f"up to {saved[-1]:.3g}</text>",
+            f'<text x="20" y="{_HEIGHT / 2}" transform="rotate(-90 20 {_HEIGHT / 2})" text-anchor="middle">relative L2 '
+            f"error, up to {error[-1]:.3g}</text>",
+            "</svg>\n",
+        ]
+    )
 
 
 def _placed(numbers: Sequence[float], low: float, high: float) -> list[float]:

@@ -26,7 +26,7 @@ from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tapped_graphs import observed
 from ffn_export.core.types import Array
-from ffn_export.fusion import functions
+from ffn_export.fusion.functions import inline
 from ffn_export.fusion_check.limits import OutOfTimeError
 from ffn_export.fusion_check.running import ORT, RefusedError, runtimes
 from ffn_export.parity.checks.checked_run import CheckedRun
@@ -154,7 +154,7 @@ def _differs(found: Sequence[Array], node: ir.Node, values: Mapping[str, Array])
 
 def _plain(call: Any) -> Any:
     """Return a call with the nodes of its body in its place."""
-    return ir.serde.serialize_model(functions.all_inlined(ir.serde.deserialize_model(call)))
+    return ir.serde.serialize_model(inline.all_inlined(ir.serde.deserialize_model(call)))
 
 
 def _calls(model: ir.Model, key: ir.OperatorIdentifier) -> Iterator[ir.Node]:
