@@ -11,47 +11,28 @@ from typing import Any
 import jsonschema
 import pytest
 
-import ffn_export
+import ffn_export as fx
 from ffn_export.core.json_schema import first_problem
 from tests.fuzz.bundles import changed_value
 
-PACKAGE = Path(ffn_export.__file__).parent
+PACKAGE = Path(fx.__file__).parent
 MANIFEST = json.loads((PACKAGE / "bundle" / "manifest.schema.json").read_text())
 COSTS = json.loads((PACKAGE / "fusion" / "costs.schema.json").read_text())
-TENSOR = {"name": "x", "dtype": "float32", "shape": ["n", 4]}
-RATIO = {"value": 0.5, "low": 0.4, "high": 0.6, "verdict": "faster"}
-GOOD: dict[str, Any] = {
-    "schema_version": 2, "name": "b", "target": "ort-cpu", "provider": "CPU", "operators_outside_standard": ["a::B"],
-    "source": {
-        "spec": "b", "kind": "preset", "seed": 0, "reference": "", "inputs": {"x": "float32[n,4]"}, "dtype": "float32",
-        "keep_io": False,
-    },
-    "inputs": [TENSOR], "outputs": [{**TENSOR, "shape": None}], "opset_imports": {"": 20}, "weights_bytes": 8,
-    "fusion": {"sites": {}, "rules": {"gelu": 1}, "nodes": {}, "check": {"status": "passed", "reason": None}},
-    "parity": {"passed": True, "runtimes": {"ort-cpu": {
-        "cases": 1, "worst_ulps": 0.5, "allowed_ulps": 4, "baseline_ulps": None, "warned": 0, "warned_factor": None,
-    }}},
-    "latency": {"baseline": "torch", "measurements": [{
-        "sizes": {"n": 2}, "median_ms": {"torch": 1.5},
-        "ratio": {"a": RATIO, "b": {"verdict": "inconclusive", "reason": "busy"}},
-    }]},
-    "session_options": {"graph_optimization_level": "basic", "config_entries": {"a": "1"}},
-    "tolerances": {"relative_l2": None, "closeness": {"*": {"atol": 1e-5, "rtol": 0}}, "factor": 4},
-    "environment": None, "files": {"model.onnx": "0" * 64}, "quantization": None, "tuning": None,
-}  # fmt: skip
 
 
-def test_the_example_is_valid() -> None:
-    assert first_problem(GOOD, MANIFEST) is None
-    jsonschema.Draft202012Validator(MANIFEST).validate(GOOD)
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    directory = fx.build("d2l-ffn", directory=tmp_path_factory.mktemp("exported"), bench_budget=0.01).directory
+    return json.loads((directory / "manifest.json").read_text())
 
 
+@pytest.mark.slow  # it builds a bundle
 @pytest.mark.parametrize("seed", range(20))
-def test_the_verdicts_agree_on_damaged_data(seed: int) -> None:
-    random = Random(seed)
-    validator = jsonschema.Draft202012Validator(MANIFEST)
+def test_the_verdicts_agree_on_damaged_manifests(seed: int, good: Any) -> None:
+    random, validator = Random(seed), jsonschema.Draft202012Validator(MANIFEST)
+    assert first_problem(good, MANIFEST) is None
     for _ in range(40):
-        data = changed_value(copy.deepcopy(GOOD), random)
+        data = changed_value(copy.deepcopy(good), random)
         assert (first_problem(data, MANIFEST) is None) == validator.is_valid(data), data
 
 
