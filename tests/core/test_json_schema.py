@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from tests.fuzz.bundles import changed_value
 
 PACKAGE = Path(fx.__file__).parent
 MANIFEST = json.loads((PACKAGE / "bundle" / "manifest.schema.json").read_text())
-COSTS = json.loads((PACKAGE / "fusion" / "costs.schema.json").read_text())
+COSTS = json.loads((PACKAGE / "" / "costs.schema.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +55,20 @@ def test_the_first_problem_says_where(data: Any, problem: str) -> None:
 def test_a_keyword_that_is_not_known_is_an_error_of_the_schema() -> None:
     with pytest.raises(AssertionError, match="'maxItems'"):
         first_problem([], {"maxItems": 1})
+
+
+def keywords(schema: Any) -> Iterator[str]:
+    """Yield the keywords of a schema and of the schemas in it."""
+    for keyword, value in schema.items():
+        yield keyword
+        named = keyword in ("properties", "$defs")
+        inner = value.values() if named else value if keyword == "anyOf" else [value]
+        yield from (found for each in inner if isinstance(each, dict) for found in keywords(each))
+
+
+@pytest.mark.parametrize("schema", [MANIFEST, COSTS], ids=["manifest", "costs"])
+def test_every_keyword_of_our_schemas_is_known(schema: Any) -> None:
+    known = {keyword: value for keyword, value in schema.items() if keyword == "$defs"}
+    for keyword in set(keywords(schema)) - {"$ref", "if", "anyOf", "properties", "$defs"}:
+        values = {"type": "string", "enum": [], "required": [], "pattern": "", "items": {}, "const": 1}
+        first_problem({}, {**known, keyword: values.get(keyword, {} if "ropert" in keyword else 0)})
