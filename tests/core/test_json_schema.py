@@ -18,7 +18,12 @@ from tests.fuzz.bundles import changed_value
 
 PACKAGE = Path(fx.__file__).parent
 MANIFEST = json.loads((PACKAGE / "bundle" / "manifest.schema.json").read_text())
-COSTS = json.loads((PACKAGE / "" / "costs.schema.json").read_text())
+TABLES = {
+    "type": "object",
+    "required": ["format", "tables"],
+    "additionalProperties": False,
+    "properties": {"format": {"const": 1}, "tables": {"type": "array", "items": {"required": ["onnxruntime"]}}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ def test_the_verdicts_agree_on_damaged_manifests(seed: int, good: Any) -> None:
     ],
 )
 def test_the_first_problem_says_where(data: Any, problem: str) -> None:
-    assert first_problem(data, COSTS) == problem
+    assert first_problem(data, TABLES) == problem
 
 
 def test_a_keyword_that_is_not_known_is_an_error_of_the_schema() -> None:
@@ -66,9 +71,8 @@ def keywords(schema: Any) -> Iterator[str]:
         yield from (found for each in inner if isinstance(each, dict) for found in keywords(each))
 
 
-@pytest.mark.parametrize("schema", [MANIFEST, COSTS], ids=["manifest", "costs"])
-def test_every_keyword_of_our_schemas_is_known(schema: Any) -> None:
-    known = {keyword: value for keyword, value in schema.items() if keyword == "$defs"}
-    for keyword in set(keywords(schema)) - {"$ref", "if", "anyOf", "properties", "$defs"}:
+def test_every_keyword_of_our_schema_is_known() -> None:
+    known = {"$defs": MANIFEST["$defs"]}
+    for keyword in set(keywords(MANIFEST)) - {"$ref", "if", "anyOf", "properties", "$defs"}:
         values = {"type": "string", "enum": [], "required": [], "pattern": "", "items": {}, "const": 1}
         first_problem({}, {**known, keyword: values.get(keyword, {} if "ropert" in keyword else 0)})
