@@ -26,7 +26,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         return np.dtype(name)
     import ml_dtypes  # where bundles are only loaded it may be missing
 
-    return np.dtype(ml_dtypes.bfloat16)
+    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return bfloat16
 
 
 def float_info(dtype: np.dtype[Any]) -> Any:

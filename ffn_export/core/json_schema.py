@@ -48,6 +48,9 @@ def _problems(data: Any, schema: Schema, root: Schema) -> Problems:
     for keyword, wanted in schema.items():
         if keyword == "$ref":
             yield from _problems(data, root["$defs"][wanted.removeprefix("#/$defs/")], root)
+        elif keyword == "anyOf":
+            if all(any(_problems(data, each, root)) for each in wanted):
+                yield (), f"{_shown(data)} is none of what is allowed here"
         elif keyword == "if":
             branch = schema.get("else" if any(_problems(data, wanted, root)) else "then", {})
             yield from _problems(data, branch, root)

@@ -51,10 +51,9 @@ def _parts(result: Any) -> Iterator[RenderableType]:
         yield _TABLES[type(result)](result)
         return
     held = [getattr(result, field.name) for field in fields(result)]
-    fusion, parity, latency = (
-        next((each for each in held if isinstance(each, kind)), None)
-        for kind in (FusionReport, ParityResult, LatencyResult)
-    )
+    fusion = next((each for each in held if isinstance(each, FusionReport)), None)
+    parity = next((each for each in held if isinstance(each, ParityResult)), None)
+    latency = next((each for each in held if isinstance(each, LatencyResult)), None)
     for line in summary(fusion, parity, latency):
         yield Text(f"{MARKS[line.mark]} {line.words}")
     for each in held:

@@ -39,8 +39,8 @@ class Provider:
 
 CPU = Provider("CPUExecutionProvider", {}, {})
 
-OLDEST = "1.24.1"
-"""The oldest onnxruntime that says where each node of a session was placed."""
+OLDEST = "1.27.0"
+"""The oldest onnxruntime whose norms are accurate enough. Before 1.24 it does not say where a node is placed."""
 
 # Operators whose kernels read past the end of an empty input, or divide by its size.
 _END_ON_NOTHING = frozenset({"GRU", "Einsum", "InstanceNormalization"})

@@ -47,7 +47,7 @@ def reference_of(file: OpenModel, asked: SourceSpec, threads: int) -> Reference:
     """
     subject = asked.subject
     if isinstance(subject, Path) or (isinstance(subject, str) and subject.endswith(".onnx")):
-        return OnnxReference(Path(subject), threads, asked.inputs)
+        return OnnxReference(Path(subject), threads, asked.declared)
     source, why = known_source(file, asked)
     if source is not None:
         return TorchReference(source, threads)
@@ -74,7 +74,7 @@ def source_of(file: OpenModel, asked: SourceSpec) -> Source | None:
         # were before a conversion to another precision.
         source = resolve(
             recorded["spec"],
-            inputs or recorded["inputs"],
+            asked.declared or recorded["inputs"],
             recorded["seed"],
             recorded.get("task"),
             trust=asked.trust,

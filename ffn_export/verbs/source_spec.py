@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
+from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.errors import UsageError
 from ffn_export.exporter.examples import Inputs, are_examples, find_inputs
 from ffn_export.exporter.module_state import evaluation_mode
@@ -40,6 +41,17 @@ class SourceSpec:
     task: str | None = None
     trust: bool = False
 
+    @property
+    def declared(self) -> InputSpecs | None:
+        """The inputs as specifications.
+
+        Raises:
+            UsageError: If they are example tensors.
+        """
+        if are_examples(self.inputs):
+            raise UsageError(f"example tensors are for a module: write the inputs of {self.subject} as text")
+        return cast("InputSpecs | None", self.inputs)
+
     def source(self, samples: Mapping[str, Any] | None = None, *, name: str | None = None) -> Source:
         """Resolve a SPEC, or wrap a module.
 
@@ -51,14 +63,14 @@ class SourceSpec:
             UsageError: If the SPEC does not resolve, a module has no inputs, or a task is given for a source that is
                 not a model directory.
         """
-        subject, inputs = self.subject, self.inputs
+        subject = self.subject
+        if isinstance(subject, torch.nn.Module) and are_examples(self.inputs):
+            inputs: InputSpecs | None = find_inputs(subject, self.inputs)
+        else:
+            inputs = self.declared
         arrays = None if samples is None else as_feeds(samples)
         if inputs is None and arrays is not None and not (isinstance(subject, str) and knows_its_inputs(subject)):
             inputs = specs_of(arrays)
-        if are_examples(inputs):
-            if not isinstance(subject, torch.nn.Module):
-                raise UsageError(f"example tensors are for a module: write the inputs of {subject} as text")
-            inputs = find_inputs(subject, inputs)
         if isinstance(subject, str):
             source = resolve(subject, inputs, self.seed, self.task, trust=self.trust)
             source = source if name is None else replace(source, name=name)

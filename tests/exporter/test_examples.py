@@ -74,7 +74,7 @@ LONG = torch.long
         (Positions(), torch.zeros(1, 7, dtype=LONG), {"ids": "int64[batch,seq<=64]{0..31}"}),
         (
             Scores(), (torch.ones(4, 4, 8), torch.ones(1, 4, 4)),
-            {"x": "float32[batch,seq,8]", "mask": "float32[1,seq,seq]"},
+            {"x": "float32[batch,seq,x_2]", "mask": "float32[1,seq,seq]"},
         ),
         (Masked(), (torch.ones(2, 3, 8), None), {"x": "float32[batch,seq,8]"}),
         (

@@ -37,7 +37,7 @@ def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Call:
     subprocess.run(install, check=True)
     (packages,) = place.glob("lib/python*/site-packages")
     for module in (np, pytest.importorskip("onnxruntime")):
-        home = Path(module.__file__).parent
+        home = Path(str(module.__file__)).parent
         for found in (home, home.with_name(f"{home.name}.libs")):
             if found.is_dir():
                 (packages / found.name).symlink_to(found)
