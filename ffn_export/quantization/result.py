@@ -74,6 +74,11 @@ class QuantizationReport(PlainData, Shown):
         int8: Whether activations are in 8 bits too.
         sensitivities: Products by their worth, the best first, if some had to stay in float32 or a plot was asked for.
         error: Relative L2 error of the outputs on the samples; None without samples.
+
+    Examples:
+        >>> report = fx.quantize("model.onnx", budget=0.1, runtimes=["ort-cpu"]).report
+        >>> len(report.weights)
+        2
     """
 
     bits: int

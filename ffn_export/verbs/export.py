@@ -40,9 +40,13 @@ def export(
         UsageError: If the SPEC or the inputs do not parse or do not fit.
         ExportError: If the module cannot be exported as requested.
 
-    Example:
-        >>> model = fx.export(module, (torch.ones(2, 7, 768), torch.ones(2, 7, dtype=torch.long)))
+    Examples:
+        >>> model = fx.export("d2l-ffn")
+        >>> [node.op_type for node in model.graph]
+        ['MatMul', 'Add', 'Relu', 'MatMul', 'Add']
+        >>> import torch
+        >>> model = fx.export(torch.nn.LayerNorm(8), torch.ones(2, 7, 8))
         >>> [str(value.shape) for value in model.graph.inputs]
-        ['[batch,seq,768]', '[batch,seq]']
+        ['[batch,seq,8]']
     """
     return export_source(SourceSpec(module, inputs, **source).source(samples, name=name), opset)

@@ -38,6 +38,11 @@ class Quantized(Shown):
         parity: Verification against the original model, under the budget.
         settings: Session options of the verification: those of the bundle, otherwise the defaults.
         measured: The metric's figure on the samples; None without a metric.
+
+    Examples:
+        >>> quantized = fx.quantize("model.onnx", budget=0.1, runtimes=["ort-cpu"])
+        >>> "MatMulNBits" in {node.op_type for node in quantized.model.graph}
+        True
     """
 
     model: ir.Model
@@ -97,6 +102,11 @@ def quantize(
 
     Raises:
         UsageError: If nothing can be quantised, the model does not exist, or the budget is not a finite number above 0.
+
+    Examples:
+        >>> quantized = fx.quantize("model.onnx", budget=0.1, runtimes=["ort-cpu"])
+        >>> quantized.passed
+        True
     """
     options = options or QuantizationOptions()
     asked = None if metric is None else parse(metric)

@@ -20,7 +20,8 @@ def save(model: Model, path: Path | str) -> None:
     Raises:
         UsageError: If the path is no regular file, or its directory cannot be written to.
 
-    Example:
+    Examples:
+        >>> fused, report = fx.fuse(fx.export("d2l-ffn"))
         >>> fx.save(fused, "fused.onnx")
     """
     onnx_file.save(as_ir(model), path)

@@ -10,8 +10,8 @@ _TITLES = {"functions": "Functions", "classes": "Results, reports and options", 
 
 
 def public() -> dict[str, list[str]]:
-    """Return the public functions, classes and errors; constants are left out."""
-    objects = {name: getattr(fx, name) for name in sorted(fx.__all__)}
+    """Return the public functions, classes and errors; constants and other names of types are left out."""
+    objects = {name: found for name in sorted(fx.__all__) if _is_ours(found := getattr(fx, name))}
     errors = [name for name, each in objects.items() if inspect.isclass(each) and issubclass(each, Exception)]
     classes = [name for name, each in objects.items() if inspect.isclass(each) and name not in errors]
     return {
@@ -28,6 +28,10 @@ def reference() -> str:
         parts.append(f"## {_TITLES[kind]}\n")
         parts += [f"::: {_path(name)}\n" for name in names]
     return "\n".join([*parts, "## In tests\n", "::: ffn_export.testing.assert_parity\n"])
+
+
+def _is_ours(found: object) -> bool:
+    return str(getattr(found, "__module__", "")).startswith("ffn_export")
 
 
 def _path(name: str) -> str:

@@ -39,5 +39,5 @@ def test_the_example_runs(name: str, files: Path, monkeypatch: pytest.MonkeyPatc
     assert doctest.DocTestRunner(verbose=False).run(example, out=told.append).failed == 0, "".join(told)
 
 
-def test_every_public_name_is_a_function_or_a_class_but_the_presets() -> None:
-    assert set(fx.__all__) - set(PUBLIC) == {"PRESETS"}
+def test_every_public_name_is_a_function_or_a_class_but_a_mapping_and_an_alias() -> None:
+    assert set(fx.__all__) - set(PUBLIC) == {"PRESETS", "Forms"}
