@@ -16,8 +16,9 @@ INTEGERS = 4
 DEFAULT_BUDGET = 0.02
 # On real samples, whole encoders with all products in 8-bit integers are within it; a broken scale is not.
 INT8_BUDGET = 0.1
-# Under a metric of the user, a drawn input shows a broken model: a wrong scale or zero point is off by more.
-BROKEN = 0.5
+# Judged on samples, 8-bit activations may be further off on drawn inputs, whose channels are others. There, an error
+# above this shows a broken model, such as one with a wrong scale or zero point.
+BROKEN = 0.3
 DRAWN = "judged on drawn inputs, which are no real activations: give samples of your own"
 
 
@@ -63,6 +64,10 @@ class QuantizationOptions:
     def default_budget(self) -> float:
         """The budget if none is declared: the largest relative L2 error of an output."""
         return INT8_BUDGET if self.int8 else DEFAULT_BUDGET
+
+    def drawn_budget(self, budget: float, *, sampled: bool) -> float | None:
+        """Return the budget on drawn inputs, if it is another than that on the samples."""
+        return max(BROKEN, budget) if self.int8 and sampled else None
 
     def command_line(self) -> tuple[str, ...]:
         """Return the equivalent options of ``ffn-export build``."""
