@@ -9,6 +9,7 @@ from ffn_export.errors import UsageError
 BITS = (8, 4)
 # Values that ONNX Runtime's MatMulNBits supports.
 BLOCKS = (16, 32, 64, 128, 256)
+DEFAULT_BLOCK = 32
 LEVELS = (0, 1, 4)
 INTEGERS = 4
 # 8 bits at accuracy level 4 give an error of 1.0 % on a bare feed-forward with random weights, and less with a
@@ -44,7 +45,7 @@ class QuantizationOptions:
     """
 
     bits: int = 8
-    block: int = 32
+    block: int = DEFAULT_BLOCK
     accuracy_level: int = INTEGERS
     all_products: bool = False
     int8: bool = False
@@ -57,7 +58,7 @@ class QuantizationOptions:
         ):
             if value not in known:
                 raise UsageError(f"{name} of {value} is not known: take {', '.join(map(str, known))}")
-        if self.int8 and (self.bits, self.block, self.accuracy_level) != (8, 32, INTEGERS):
+        if self.int8 and (self.bits, self.block, self.accuracy_level) != (8, DEFAULT_BLOCK, INTEGERS):
             raise UsageError("bits, block and accuracy level are about weights in blocks, which --int8 does not have")
 
     @property
