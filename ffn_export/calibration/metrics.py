@@ -110,7 +110,8 @@ def _mean_cosine(before: Array, after: Array) -> float:
     width = before.shape[-1] if before.ndim else 1
     one, other = (array.reshape(-1, width).astype(np.float64) for array in (before, after))
     sizes = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return float(np.mean((one * other).sum(axis=1)[sizes > 0] / sizes[sizes > 0])) if (sizes > 0).any() else 1.0
+    there = sizes != 0  # NaN is there, and its mean fails every bound
+    return float(np.mean((one * other).sum(axis=1)[there] / sizes[there])) if there.any() else 1.0
 
 
 _KNOWN: Mapping[str, Callable[[Outputs, Outputs], float]] = {"cosine": cosine, "top1": top1}

@@ -33,7 +33,8 @@ def real_rows(feeds: Mapping[str, Array], array: Array) -> Array:
     """Return an array as rows, without those that a mask of the same positions leaves out as padding."""
     mask = feeds.get("attention_mask")
     if mask is not None and mask.ndim == 2 and array.ndim == 3 and array.shape[:2] == mask.shape:
-        return array[mask.astype(bool)]
+        rows: Array = array[mask.astype(bool)]
+        return rows
     return array.reshape(-1, array.shape[-1] if array.ndim else 1)
 
 

@@ -89,8 +89,10 @@ def command(
     """
     import ffn_export as fx
 
-    given = [options.pop(name) for name in ("bits", "block", "accuracy_level", "all_products", "int8")]
-    options["quantization"] = quantization_of(*given, options["budget"])
+    bits, block, level, all_products, int8 = (
+        options.pop(name) for name in ("bits", "block", "accuracy_level", "all_products", "int8")
+    )
+    options["quantization"] = quantization_of(bits, block, level, all_products, int8, options["budget"])
     options["runtimes"] = options["runtimes"] or None
     arrays = read_npz(samples)
 

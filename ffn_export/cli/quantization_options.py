@@ -9,7 +9,7 @@ import click
 
 from ffn_export.cli.options import Positive
 from ffn_export.errors import UsageError
-from ffn_export.quantization.options import DEFAULT_BUDGET, INT8_BUDGET, QuantizationOptions
+from ffn_export.quantization.options import DEFAULT_BLOCK, DEFAULT_BUDGET, INT8_BUDGET, INTEGERS, QuantizationOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -63,7 +63,9 @@ def quantization_of(
             raise UsageError(f"--{blocks[0].replace('_', '-')} is about weights in blocks: leave it or --int8 out")
         return QuantizationOptions(all_products=all_products, int8=True)
     if bits is not None:
-        return QuantizationOptions(bits, all_products=all_products, **named)
+        block = DEFAULT_BLOCK if block is None else block
+        level = INTEGERS if accuracy_level is None else accuracy_level
+        return QuantizationOptions(bits, block, level, all_products)
     options = [*(["all"] if all_products else []), *named, *(["budget"] if budget is not None else [])]
     if options:
         option = options[0].replace("_", "-")

@@ -9,6 +9,7 @@ from ffn_export.errors import UsageError
 BITS = (8, 4)
 # Values that ONNX Runtime's MatMulNBits supports.
 BLOCKS = (16, 32, 64, 128, 256)
+DEFAULT_BLOCK = 32
 LEVELS = (0, 1, 4)
 INTEGERS = 4
 # 8 bits at accuracy level 4 give an error of 1.0 % on a bare feed-forward with random weights, and less with a
@@ -16,8 +17,9 @@ INTEGERS = 4
 DEFAULT_BUDGET = 0.02
 # On real samples, whole encoders with all products in 8-bit integers are within it; a broken scale is not.
 INT8_BUDGET = 0.1
-# Under a metric of the user, a drawn input shows a broken model: a wrong scale or zero point is off by more.
-BROKEN = 0.5
+# Judged on samples, 8-bit activations may be further off on drawn inputs, whose channels are others. There, an error
+# above this shows a broken model, such as one with a wrong scale or zero point.
+BROKEN = 0.3
 DRAWN = "judged on drawn inputs, which are no real activations: give samples of your own"
 
 
@@ -43,7 +45,7 @@ class QuantizationOptions:
     """
 
     bits: int = 8
-    block: int = 32
+    block: int = DEFAULT_BLOCK
     accuracy_level: int = INTEGERS
     all_products: bool = False
     int8: bool = False
@@ -56,13 +58,17 @@ class QuantizationOptions:
         ):
             if value not in known:
                 raise UsageError(f"{name} of {value} is not known: take {', '.join(map(str, known))}")
-        if self.int8 and (self.bits, self.block, self.accuracy_level) != (8, 32, INTEGERS):
+        if self.int8 and (self.bits, self.block, self.accuracy_level) != (8, DEFAULT_BLOCK, INTEGERS):
             raise UsageError("bits, block and accuracy level are about weights in blocks, which --int8 does not have")
 
     @property
     def default_budget(self) -> float:
         """The budget if none is declared: the largest relative L2 error of an output."""
         return INT8_BUDGET if self.int8 else DEFAULT_BUDGET
+
+    def drawn_budget(self, budget: float, *, sampled: bool) -> float | None:
+        """Return the budget on drawn inputs, if it is another than that on the samples."""
+        return max(BROKEN, budget) if self.int8 and sampled else None
 
     def command_line(self) -> tuple[str, ...]:
         """Return the equivalent options of ``ffn-export build``."""

@@ -57,7 +57,11 @@ class Gate:
         Raises:
             RuntimeUnavailableError: If a runtime requested by name cannot run here.
         """
-        in_few_bits = choice.quantization is not None
+        budget, drawn = self.budget, None
+        if choice.quantization is not None:
+            budget = self.few_bits_budget
+            sampled = bool(self.samples)
+            drawn = None if budget is None else choice.quantization.drawn_budget(budget, sampled=sampled)
         return run_cases(
             path,
             self.reference,
@@ -66,7 +70,7 @@ class Gate:
             further=self.samples,
             seed=self.seed,
             fast=self.fast,
-            tolerances=Tolerances(relative_l2=self.few_bits_budget if in_few_bits else self.budget),
+            tolerances=Tolerances(relative_l2=budget, drawn_l2=drawn),
             threads=threads,
             progress=progress,
         )

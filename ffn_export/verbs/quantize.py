@@ -117,6 +117,7 @@ def quantize(
     if budget is None:
         budget = options.default_budget if asked is None else BROKEN
     check_budget(budget)
+    drawn = options.drawn_budget(budget, sampled=samples is not None)
     threads = chosen_threads(threads)
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         reference = OnnxReference(file.path, threads)
@@ -134,7 +135,7 @@ def quantize(
             runtimes=runtimes,
             settings=file.settings,
             further=cases,
-            tolerances=Tolerances(relative_l2=budget),
+            tolerances=Tolerances(relative_l2=budget, drawn_l2=drawn),
             seed=seed,
             threads=threads,
             progress=progress,

@@ -26,6 +26,7 @@ Maker = Callable[[Subject, int], Made]
 TARGET = "ort-cpu"
 _TUNED_WIDTHS, _TUNED_TOKENS = (768, 3072), (16, 128, 512)
 EIGHT_BITS = QuantizationOptions(bits=8, block=32, accuracy_level=4)
+INTEGERS = QuantizationOptions(all_products=True, int8=True)
 
 
 def fused(subject: Subject, threads: int) -> Made:
@@ -69,6 +70,18 @@ def quantized(subject: Subject, threads: int) -> Made:
     return subject.file("ours-8bit", make), SessionSettings()
 
 
+def in_integers(subject: Subject, threads: int) -> Made:
+    """Compute all products of the fused model in 8-bit integers, without samples: nothing is smoothed."""
+    forms = for_few_bits(default_forms(get_target(TARGET)))
+
+    def make(path: Path) -> None:
+        whole = _in_form(subject, "ours-whole", forms, threads)
+        model, _ = quantize_some(onnx_file.load(whole), INTEGERS)
+        onnx_file.save(model, path)
+
+    return subject.file("ours-int8", make), SessionSettings()
+
+
 def _in_form(subject: Subject, name: str, forms: Forms, threads: int) -> Path:
     """Fuse in some form. The outputs are compared beside the others', so fusing need not do it."""
 
@@ -85,4 +98,5 @@ FORMS: Mapping[str, Maker] = {
     "ours-chunked": in_chunks,
     "ours-tuned": tuned,
     "ours-8bit": quantized,
+    "ours-int8": in_integers,
 }

@@ -40,6 +40,8 @@ again, up to three times, as long as the command had patience; the times with th
 - ort: the export as it is, in a session with all of ONNX Runtime's own optimisations
 - onnxscript, ort-transformers: the export after `optimize_for_ort`, and after onnxruntime.transformers' optimiser at
   level 2, in the same kind of session
+- quantize-dynamic: onnxruntime's dynamic 8-bit integers, a scale for each column of a weight; ours-int8: those of
+  `quantize --int8 --all` without samples
 - openvino: the export, told to compute in float32; openvino-bf16: told nothing, where that means bfloat16
 - ours: `fuse` for `ort-cpu`, with its session settings; ours-again: the same file in sessions of its own;
   ours-chunked: in a loop over chunks of 384 rows, one chunk below 768, with wide hidden layers split; ours-tuned: what

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ffn_export.calibration import within_budget
 from ffn_export.calibration.metrics import parse
-from ffn_export.calibration.statistics import batches, statistics
+from ffn_export.calibration.statistics import batches, real_rows, statistics
 from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize
@@ -81,7 +80,7 @@ def test_samples_run_a_few_rows_at_a_time() -> None:
 def test_padding_is_left_out() -> None:
     mask = np.array([[1, 1, 0], [1, 0, 0]])
     array = np.arange(18.0).reshape(2, 3, 3)
-    assert within_budget.real_rows({"attention_mask": mask}, array).tolist() == [[0, 1, 2], [3, 4, 5], [9, 10, 11]]
+    assert real_rows({"attention_mask": mask}, array).tolist() == [[0, 1, 2], [3, 4, 5], [9, 10, 11]]
 
 
 def test_without_statistics_nothing_is_smoothed() -> None:

@@ -70,7 +70,7 @@ def test_a_broken_model_fails_on_drawn_inputs(quantized: fx.Quantized, path: Pat
         if fault == "input scale":
             array = array * np.float32(2)
         elif fault == "zero point":
-            array = np.uint8(0 * array)
+            array = np.zeros_like(array)
         elif fault == "column":
             array[3] *= 10
         else:

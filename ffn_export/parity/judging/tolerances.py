@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ffn_export.core.plain_data import PlainData
 from ffn_export.errors import UsageError
+
+# Kind of values of a case with the user's arrays.
+GIVEN = "given"
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Tolerances(PlainData):
         in_order_factor: Multiple of the bound for a runtime that adds the products of a row in order. A vector unit
             with 16 lanes adds 16 parts of a row, and its rounding error is sqrt(16) times smaller.
         relative_l2: Declared budget: largest relative L2 error of any output and of any traced initializer.
+        drawn_l2: Budget on drawn inputs, if ``relative_l2`` is that on the user's samples; None if it is for both.
         closeness: Output name -> classic test; the name ``*`` stands for every other output.
 
     Examples:
@@ -66,6 +70,7 @@ class Tolerances(PlainData):
     explained_factor: float = 64.0
     in_order_factor: float = 4.0
     relative_l2: float | None = None
+    drawn_l2: float | None = None
     closeness: Mapping[str, Closeness] = field(default_factory=dict)
 
     def closeness_of(self, output: str) -> Closeness | None:
@@ -80,8 +85,18 @@ class Tolerances(PlainData):
         """Return the declarations in a few words; empty if nothing is declared."""
         words = [f"{output} atol {test.atol:g}, rtol {test.rtol:g}" for output, test in self.closeness.items()]
         if self.relative_l2 is not None:
-            words.append(f"a relative L2 error of {self.relative_l2:g}")
+            words.append(f"a relative L2 error of {self.budget_words()}")
         return "; ".join(words)
+
+    def budget_words(self) -> str:
+        """Return the budget, and that on drawn inputs if it is another."""
+        return f"{self.relative_l2:g}" + (f" ({self.drawn_l2:g} on drawn inputs)" if self.drawn_l2 is not None else "")
+
+    def for_values(self, values: str) -> Tolerances:
+        """Return the tolerances for a case with this kind of values."""
+        if self.drawn_l2 is None or values == GIVEN:
+            return self
+        return replace(self, relative_l2=self.drawn_l2, drawn_l2=None)
 
     def allows_zeros(self, output: str, scale: float) -> bool:
         """Whether the declared tolerance of an output is so large that zeros would pass.
@@ -97,7 +112,7 @@ class Tolerances(PlainData):
 
     def declared(self) -> Tolerances:
         """Return the same declarations with the default bounds of this release."""
-        return Tolerances(relative_l2=self.relative_l2, closeness=self.closeness)
+        return Tolerances(relative_l2=self.relative_l2, drawn_l2=self.drawn_l2, closeness=self.closeness)
 
 
 def check_budget(budget: float) -> None:
