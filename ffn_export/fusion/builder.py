@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_ir.tape import Tape
 
 from ffn_export.core.contiguous import contiguous
+from ffn_export.core.types import Array
 
 
 class Builder:
@@ -41,7 +42,7 @@ class Builder:
 
         return write
 
-    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> ir.Value:
+    def constant(self, array: Array | np.generic, dtype: ir.DataType | None = None) -> ir.Value:
         """Write a constant, stored like the exporter's constants."""
         tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), dtype=dtype)  # NumPy makes a number a row
         value = ir.Value(type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor)

@@ -53,7 +53,8 @@ def scales(matrix: Array, importance: Array | None = None) -> Array:
         tried = usual * wider
         error = weights @ np.square(rounded(matrix, tried) * tried - matrix)
         best, least = np.where(error < least, tried, best), np.minimum(error, least)
-    return best.astype(np.float32)
+    found: Array = best.astype(np.float32)
+    return found
 
 
 def _pairs(numbers: Array) -> Array:

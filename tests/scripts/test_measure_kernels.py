@@ -96,7 +96,8 @@ def test_a_table_is_written_in_its_place_and_the_loader_reads_it(
     if of_each_kind:
         monkeypatch.setattr(measure_kernels, "KERNELS", ONE_OF_EACH)
         monkeypatch.setattr(measure_kernels, "FEED_FORWARDS", FEED_FORWARDS[:2])
-    names = {each.name for each in (*measure_kernels.KERNELS, *measure_kernels.FEED_FORWARDS)}
+    kernels, blocks = (ONE_OF_EACH, FEED_FORWARDS[:2]) if of_each_kind else (KERNELS, FEED_FORWARDS)
+    names = {*(each.name for each in kernels), *(each.name for each in blocks)}
     path, alone = tmp_path / "costs.json", tmp_path / "alone.json"
     stale = {
         "onnxruntime": onnxruntime.__version__, "instruction_set": instruction_set(),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.types import Array
 from ffn_export.core.words import words
 from ffn_export.fusion.builder import Builder
 
@@ -31,7 +32,7 @@ class BodyBuilder(Builder):
 
         return typed
 
-    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> ir.Value:
+    def constant(self, array: Array | np.generic, dtype: ir.DataType | None = None) -> ir.Value:
         """Write a constant as a node."""
         return self.tensor(ir.tensor(array, dtype=dtype))
 

@@ -78,6 +78,7 @@ class _Given:
 
     def to_type(self) -> onnx.TypeProto:
         """Return the type for ONNX."""
+        assert self.type is not None
         proto = onnx.TypeProto()
         ir.serde.serialize_type_into(proto, self.type)
         if self.shape is not None and proto.HasField("tensor_type"):
@@ -91,15 +92,17 @@ class _Given:
     def to_tensor(self, name: str) -> onnx.TensorProto:
         """Return the elements as a tensor."""
         assert self.type is not None
-        assert self.shape is not None
-        return onnx.helper.make_tensor(name, self.type.dtype.value, self.shape, self.elements)
+        assert self.elements is not None
+        dims = [size for size in self.shape or () if size is not None]
+        return onnx.helper.make_tensor(name, self.type.dtype.value, dims, self.elements)
 
 
 def _given(value: ir.Value, facts: Facts) -> _Given:
     shape, contents = facts.shapes.get(value), contents_of_constant(value)
     sizes = None if shape is None else tuple(size.constant for size in shape)
-    elements = None if contents is None else tuple(size.constant or 0 for size in contents)
-    is_known = elements is not None and sizes is not None
+    numbers = [None if size is None else size.constant for size in contents or ()]
+    elements = tuple(number for number in numbers if number is not None)
+    is_known = contents is not None and sizes is not None and len(elements) == len(numbers)
     return _Given(value.type, sizes, elements if is_known else None)
 
 

@@ -37,4 +37,4 @@ def test_elements_and_attributes_tell_nodes_apart() -> None:
     for node in of.graph:
         node.outputs[0].type = None
     Proof(of, {})
-    assert [node.outputs[0].dtype.name for node in of.graph] == ["INT64", "FLOAT", "INT64", "FLOAT"]
+    assert [str(node.outputs[0].dtype) for node in of.graph] == ["INT64", "FLOAT", "INT64", "FLOAT"]
