@@ -19,7 +19,7 @@ def table() -> str:
         *project["dependencies"],
         *(each for extra in project["optional-dependencies"].values() for each in extra),
     ]
-    bounds = dict(found.groups() for each in wanted if (found := re.match(r"([\w-]+)(>=[\d.]+)", each)))
+    bounds = {found[1]: found[2] for each in wanted if (found := re.match(r"([\w-]+)(>=[\d.]+)", each))}
     oldest, pinned = _pinned("constraints-oldest.txt"), _pinned("constraints.txt")
     stored = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "docs").glob("results-*.json"))}
     headers = ("", "declared", "oldest tested", "tests", *(f"[{name}]({name}.md)" for name in stored))
