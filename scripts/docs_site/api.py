@@ -11,7 +11,7 @@ _TITLES = {"functions": "Functions", "classes": "Results, reports and options", 
 
 def public() -> dict[str, list[str]]:
     """Return the public functions, classes and errors; constants and other names of types are left out."""
-    objects = {name: found for name in sorted(fx.__all__) if _is_ours(found := getattr(fx, name))}
+    objects = {name: found for name in sorted(vars(fx)["__all__"]) if _is_ours(found := getattr(fx, name))}
     errors = [name for name, each in objects.items() if inspect.isclass(each) and issubclass(each, Exception)]
     classes = [name for name, each in objects.items() if inspect.isclass(each) and name not in errors]
     return {

@@ -40,4 +40,4 @@ def test_the_example_runs(name: str, files: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_every_public_name_is_a_function_or_a_class_but_a_mapping_and_an_alias() -> None:
-    assert set(fx.__all__) - set(PUBLIC) == {"PRESETS", "Forms"}
+    assert set(vars(fx)["__all__"]) - set(PUBLIC) == {"PRESETS", "Forms"}
