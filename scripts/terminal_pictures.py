@@ -22,15 +22,16 @@ FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 WIDTH = 100
 PICTURES = {"build": "ffn-export build bert-ffn"}
 # rich takes its font from another host: the reader's own is as good, and a page loads nothing from elsewhere.
-_PROGRESS = re.compile(r"(exporting|fusing|quantizing|verifying|timing)\b")
+_PROGRESS = re.compile(r"\[\d+/\d+\] ")
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def draw(title: str, printed: str) -> str:
     """Return what a command printed, with its colours and without its progress, as an SVG."""
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
-    told = [line for line in printed.rstrip().splitlines() if not _PROGRESS.match(line)]
-    console.print(Text.from_ansi("\n".join([f"$ {title}", *told])))
+    lines = printed.rstrip().splitlines()
+    after = max((number for number, line in enumerate(lines, 1) if _PROGRESS.match(line)), default=0)
+    console.print(Text.from_ansi("\n".join([f"$ {title}", *lines[after:]])))
     drawn = console.export_svg(title=title, unique_id="picture")
     return _FONTS.sub("", drawn).replace("Fira Code, monospace", "monospace").replace(" \n", "\n")
 

@@ -21,7 +21,7 @@ from ffn_export.reports.streams import say
 @click.command(
     "quantize",
     cls=Command,
-    page="docs/commands.md",
+    page="docs/quantise.md",
     examples=(
         "quantize model.onnx -o q8.onnx --bits 8",
         "quantize model.onnx -o q8.onnx --int8 --all --samples inputs.npz --budget 0.05",

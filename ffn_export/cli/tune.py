@@ -41,7 +41,7 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
     "tune",
     short_help="Choose form and session options by measuring here.",
     cls=Command,
-    page="docs/commands.md",
+    page="docs/tune.md",
     examples=(
         "tune bert-ffn",
         "tune exported/bert-ffn --tokens 128 --tokens 4096",

@@ -12,7 +12,7 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 
 def test_it_shows_the_result_without_progress_and_loads_no_font() -> None:
     drawn = terminal_pictures.draw(
-        "ffn-export build x", "exporting x\nverifying case 1\n\x1b[32m\u2713 passed\x1b[0m\n"
+        "ffn-export build x", "[1/2] exporting x\n[2/2] verifying case 1\n\x1b[32m\u2713 passed\x1b[0m\n"
     )
     text = re.sub(r"<[^>]+>|&#160;", " ", drawn)
     assert "passed" in text
