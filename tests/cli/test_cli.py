@@ -304,7 +304,7 @@ def test_ctrl_c_and_a_cancelled_job_say_so_and_leave_nothing(number: signal.Sign
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard)  # noqa: PLW1509 - no threads here
     assert process.stderr is not None
     for line in process.stderr:
-        if line.startswith("verifying"):
+        if "verifying" in line:
             break
     time.sleep(0.2)
     process.send_signal(number)

@@ -63,6 +63,7 @@ def _run(arguments: list[str], directory: Path, output: Path) -> None:
     sys.path.insert(0, str(directory))
     status = 70
     try:
+        sys.dont_write_bytecode = True  # a file that is written elsewhere is a fault
         sys.addaudithook(_guard(directory))
         status = _load(arguments[1]) if arguments[0] == "load" else _command(arguments)
         sys.stdout.flush()
