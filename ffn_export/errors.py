@@ -95,8 +95,8 @@ class ExportError(FfnExportError):
         >>> try:
         ...     fx.export(Fixed(), {"x": "float32[batch,8]"})
         ... except fx.ExportError:
-        ...     print("batch is fixed")
-        batch is fixed
+        ...     print("forward takes 4 rows only")
+        forward takes 4 rows only
     """
 
 

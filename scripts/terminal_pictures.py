@@ -20,18 +20,21 @@ from command_line import say
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 WIDTH = 100
-PICTURES = {"build": "ffn-export build bert-ffn"}
+PICTURES = {"build": "ffn-export build bert-ffn --fast"}
 # rich takes its font from another host: the reader's own is as good, and a page loads nothing from elsewhere.
-_PROGRESS = re.compile(r"\[\d+/\d+\] ")
+# A build ends with its verdict, a mark before each line; its steps and tables are above.
+_VERDICT = re.compile("[\u2713\u2717!] ")
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def draw(title: str, printed: str) -> str:
-    """Return what a command printed, with its colours and without its progress, as an SVG."""
-    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
+    """Return what a command printed, with its colours, as an SVG: the verdict alone, if it has one."""
+    console = Console(record=True, width=WIDTH + 2, file=StringIO(), force_terminal=True, color_system="truecolor")
     lines = printed.rstrip().splitlines()
-    after = max((number for number, line in enumerate(lines, 1) if _PROGRESS.match(line)), default=0)
-    console.print(Text.from_ansi("\n".join([f"$ {title}", *lines[after:]])))
+    marked = (number for number, line in enumerate(lines) if _VERDICT.match(_COLOURS.sub("", line)))
+    first = next(marked, 0)
+    console.print(Text.from_ansi("\n".join([f"$ {title}", *(["\u2026"] if first else []), *lines[first:]])))
     drawn = console.export_svg(title=title, unique_id="picture")
     return _FONTS.sub("", drawn).replace("Fira Code, monospace", "monospace").replace(" \n", "\n")
 
