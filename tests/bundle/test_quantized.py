@@ -96,8 +96,8 @@ def test_options_that_a_bundle_was_judged_under_are_said(built: fx.Build, tmp_pa
     fx.build("d2l-ffn", directory=tmp_path, bench_budget=0)
     output = tmp_path / "q.onnx"
     assert run(["quantize", str(tmp_path / "d2l-ffn"), "-o", str(output), "--budget", "0.05"]) == 0
-    told = " ".join(capfd.readouterr().err.split())
-    assert "session options: graph_optimization_level=basic optimization.disable" in told
+    said = " ".join(capfd.readouterr().err.split())  # lines have at most 100 columns
+    assert "session options: graph_optimization_level=basic optimization.disable" in said
     assert run(["quantize", str(tmp_path / "d2l-ffn"), "-o", str(output), "--bits", "0"]) == 2
     assert "a number of bits of 0 is not known: take 8, 4" in capfd.readouterr().err
 
