@@ -13,8 +13,8 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# With PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu, pip takes the CPU build of PyTorch, which is a tenth of
-# the size. Its version `2.13.0+cpu` is preferred to `2.13.0` wherever both are offered.
+# With PyTorch's index of CPU builds in PIP_EXTRA_INDEX_URL, pip takes the CPU build, which is a tenth of the size: its
+# version `2.13.0+cpu` is preferred to `2.13.0` where both are offered.
 demo: $(VENV)/.installed ## Build the bundle of the preset bert-ffn
 	$(BIN)/ffn-export build bert-ffn
 
