@@ -38,6 +38,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "junit_path",
         "markdown_path",
         "html_path",
+        "sarif_path",
+        "github_path",
         "plot",
         "reduce_to",
         "failures",

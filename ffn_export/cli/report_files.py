@@ -102,15 +102,19 @@ def write_reports(
     Raises:
         UsageError: If a path cannot be written to.
     """
+    from ffn_export.bundle.manifest import MODEL
     from ffn_export.bundle.results import Companions, read
     from ffn_export.reports.text_file import write_text
 
     is_bundle = model is not None and model.is_dir()
+    path = model / MODEL if model is not None and is_bundle else model
     for each in FORMATS:
         if each.name not in reports:
             continue
         beside = read(model) if model is not None and is_bundle else Companions()
-        told = Verification(result, commands, bisection, beside.latency, beside.fusion, beside.sites, beside.tuning)
+        told = Verification(
+            result, commands, bisection, beside.latency, beside.fusion, beside.sites, beside.tuning, path
+        )
         try:
             text = each.text(told)
         except FfnExportError:
@@ -119,4 +123,4 @@ def write_reports(
             if not is_bundle:
                 raise
             raise UsageError(f"--{each.name}: the results that {model} holds cannot be shown: {error}") from error
-        write_text(text, reports[each.name])
+        write_text(text, reports[each.name], commands=each.commands)

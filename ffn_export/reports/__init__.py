@@ -1,1 +1,1 @@
-"""Reports of results: console tables, JSON, JUnit, HTML, Markdown. They read results and never compute them."""
+"""Reports of results: console tables, JSON, JUnit, HTML, Markdown, SARIF. They read results and never compute them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
@@ -26,6 +27,7 @@ class Verification:
         fusion: Fusion report of the bundle.
         sites: Graphs of its fused sites, before and after fusing.
         tuning: Tuning result of the bundle.
+        path: Path of the verified model; None if it is not known, as for a stored result.
     """
 
     result: ParityResult
@@ -35,6 +37,7 @@ class Verification:
     fusion: FusionReport | None = None
     sites: Sequence[SiteGraph] = ()
     tuning: TuningResult | None = None
+    path: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,13 @@ class Format:
         help: Help text of the option.
         function: ``module:function`` in this package that converts a :class:`Verification` to text. It is imported on
             use, since the HTML page needs libraries that the command line does not.
+        commands: Whether its lines are commands of a CI runner. It escapes the text in them itself.
     """
 
     name: str
     help: str
     function: str
+    commands: bool = False
 
     def text(self, verification: Verification) -> str:
         """Return the report."""
@@ -64,4 +69,6 @@ FORMATS = (
     Format("junit", "Write the result as JUnit XML", "junit:verification_junit"),
     Format("html", "Write the result as one HTML page, which needs no network", "html.page:verification_html"),
     Format("markdown", "Write the result as Markdown, for the summary of a CI job", "markdown:verification_markdown"),
+    Format("sarif", "Write failures as SARIF 2.1.0, for code scanning", "sarif:verification_sarif"),
+    Format("github", "Write failures as annotations of GitHub Actions", "github:verification_github", commands=True),
 )

@@ -14,7 +14,7 @@ from ffn_export.reports.streams import put
 STANDARD_OUTPUT = "-"
 
 
-def write_text(text: str, destination: Path | str) -> None:
+def write_text(text: str, destination: Path | str, *, commands: bool = False) -> None:
     """Write text as UTF-8, with anything that controls a terminal or a CI runner escaped.
 
     A file gets its name only when it is complete. Missing directories are created. A destination that is
@@ -24,11 +24,12 @@ def write_text(text: str, destination: Path | str) -> None:
     Args:
         text: Text to write.
         destination: Path of the file, or ``-`` for standard output.
+        commands: Write the text as it is: lines that are commands of a CI runner, in which everything is escaped.
 
     Raises:
         UsageError: If the path cannot be written to.
     """
-    text = safe_lines(text)
+    text = text if commands else safe_lines(text)
     if str(destination) == STANDARD_OUTPUT:
         put(text)
         return

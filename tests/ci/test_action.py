@@ -123,6 +123,7 @@ def test_inputs_become_arguments(runner: Runner) -> None:
     assert words == [
         "verify",
         *("--json", "reports/parity.json", "--junit", "reports/parity.xml", "--markdown", "reports/parity.md"),
+        *("--sarif", "reports/parity.sarif", "--github", "-"),
         *("--failures", "reports/parity-failures", "--against", "my.models:make", "--baseline", "old results.json"),
         *("--atol", "1e-4", "--atol", "y=1e-3", "--runtime", "ort-cpu", "--runtime", "reference"),
         *("--input", "ids:int64[batch,seq<=512]", "--input", "mask:bool[batch, seq]"),
@@ -137,7 +138,7 @@ def test_what_is_not_given_is_no_argument(runner: Runner) -> None:
     words = recorded.read_text().splitlines()
     assert words[-2:] == ["--", "m.onnx"]
     assert [word for word in words[1:-2] if not word.startswith(reports)] == [
-        "--json", "--junit", "--markdown", "--failures",
+        "--json", "--junit", "--markdown", "--sarif", "--github", "-", "--failures",
     ]  # fmt: skip
 
 
@@ -191,3 +192,7 @@ def test_a_model_is_verified(preset: str, status: int, passed: str, runner: Runn
     assert json.loads(Path(job.outputs["result"]).read_text())["passed"] is (status == 0)
     assert "<testsuites" in Path(job.outputs["junit"]).read_text()
     assert "d2l-ffn" in job.summary
+    (sarif_run,) = json.loads(Path(job.outputs["sarif"]).read_text())["runs"]
+    annotated = [line for line in job.log.splitlines() if line.startswith("::error file=m.onnx,")]
+    assert len(annotated) == len(sarif_run["results"])
+    assert bool(annotated) is (status != 0)
