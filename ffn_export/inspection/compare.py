@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ffn_export.inspection import facts, wiring
+from ffn_export.inspection import facts, node_changes
 from ffn_export.inspection.difference import Difference, Side
 from ffn_export.inspection.open_model import OpenModel, file_bytes, read
 from ffn_export.inspection.weights import Paired, pair
+from ffn_export.inspection.wiring import Wiring
 
 
 def compare(a: Path, b: Path) -> Difference:
@@ -20,11 +21,14 @@ def compare(a: Path, b: Path) -> Difference:
     pairs = pair(left, right)
     tokens_a = {one.a.value: _token(number, one) for number, one in enumerate(pairs) if one.a is not None}
     tokens_b = {one.b.value: _token(number, one) for number, one in enumerate(pairs) if one.b is not None}
+    wiring_a, wiring_b = Wiring(left.model, tokens_a), Wiring(right.model, tokens_b)
+    same = wiring_a.fingerprint == wiring_b.fingerprint
     return Difference(
         _side(left),
         _side(right),
         tuple(one.report for one in pairs),
-        wiring.fingerprint(left.model, tokens_a) == wiring.fingerprint(right.model, tokens_b),
+        same,
+        () if same else node_changes.between(left.model, wiring_a, right.model, wiring_b),
     )
 
 

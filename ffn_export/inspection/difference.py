@@ -10,6 +10,7 @@ from ffn_export.core.plain_data import PlainData
 from ffn_export.core.shown import Shown
 
 WeightStatus = Literal["equal", "changed", "only in A", "only in B", "not compared"]
+NodeStatus = Literal["changed", "only in A", "only in B"]
 STATUSES: tuple[WeightStatus, ...] = ("equal", "changed", "only in A", "only in B", "not compared")
 
 
@@ -40,6 +41,40 @@ class WeightPair:
     def renamed(self) -> bool:
         """Whether the two have different names."""
         return None not in (self.a, self.b) and self.a != self.b
+
+
+@dataclass(frozen=True)
+class Change:
+    """A property of a node that differs.
+
+    Attributes:
+        what: ``operator``, the name of an attribute, ``input 0``, or ``function body``.
+        a: Its value in A.
+        b: Its value in B.
+    """
+
+    what: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class NodeChange:
+    """A node that differs, or that has no counterpart.
+
+    Attributes:
+        status: ``changed``, ``only in A`` or ``only in B``.
+        operator: Operator in A, or in B if it is only there.
+        a: Name in A; None if it is only in B.
+        b: Name in B; None if it is only in A.
+        changes: What differs, if it is in both.
+    """
+
+    status: NodeStatus
+    operator: str
+    a: str | None = None
+    b: str | None = None
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,12 +116,14 @@ class Difference(PlainData, Shown):
         weights: Initializers with their counterparts.
         same_wiring: Whether both have the same nodes with the same attributes, connected in the same way;
             names and the order of nodes do not count.
+        nodes: Nodes that differ and nodes without a counterpart, if the wiring differs.
     """
 
     a: Side
     b: Side
     weights: tuple[WeightPair, ...]
     same_wiring: bool
+    nodes: tuple[NodeChange, ...] = ()
 
     def count(self, status: WeightStatus) -> int:
         """Return the number of weights with a status."""

@@ -11,29 +11,31 @@ from ffn_export.core.node_graphs import graphs_of
 from ffn_export.inspection import facts
 
 
-def fingerprint(model: ir.Model, token_of: Mapping[ir.Value, str]) -> str:
-    """Return a hash of how the outputs are computed.
+class Wiring:
+    """Hashes of the values of a model.
 
     The hash of a value covers its node and all values that the node reads, also in its subgraphs. Graph inputs count by
     name, initializers by token, and a function call by the body of the function.
 
-    Args:
-        model: The model.
-        token_of: Initializer -> token; counterparts in two models share a token.
+    Attributes:
+        hashes: Value -> hash, for each value of the graph that its outputs depend on.
+        fingerprint: Hash of how the outputs are computed.
     """
-    known: dict[ir.Value, str] = {value: f"weight {token}" for value, token in token_of.items()}
-    known |= {value: f"input {value.name}" for value in model.graph.inputs}
-    return _Wiring(model).of(model.graph.outputs, known)
 
+    def __init__(self, model: ir.Model, token_of: Mapping[ir.Value, str]) -> None:
+        """Hash a model.
 
-class _Wiring:
-    """Hashes values of a model."""
-
-    def __init__(self, model: ir.Model) -> None:
+        Args:
+            model: The model.
+            token_of: Initializer -> token; counterparts in two models share a token.
+        """
         self._functions = model.functions
         self._bodies: dict[ir.OperatorIdentifier, str] = {}
+        self.hashes: dict[ir.Value, str] = {value: f"weight {token}" for value, token in token_of.items()}
+        self.hashes |= {value: f"input {value.name}" for value in model.graph.inputs}
+        self.fingerprint = self._of(model.graph.outputs, self.hashes)
 
-    def of(self, outputs: Iterable[ir.Value], known: dict[ir.Value, str]) -> str:
+    def _of(self, outputs: Iterable[ir.Value], known: dict[ir.Value, str]) -> str:
         """Return the hash of values, given the hashes of others."""
         return _hash(*(self._value(output, known) for output in outputs))
 
@@ -47,18 +49,18 @@ class _Wiring:
                 known.setdefault(value, f"outside {value.name}")
                 pending.pop()
                 continue
-            values = (*node.inputs, *_captured(node))
+            values = (*node.inputs, *captured(node))
             unknown = [v for v in values if v is not None and v not in known]
             if unknown:
                 pending.extend(unknown)
                 continue
             read = ["" if v is None else known[v] for v in values]
-            attributes = map(_attribute, _sorted(node))
-            own = _hash(facts.operator_name(node), node.overload, self._body(node), *attributes, *read)
+            attributes = map(attribute_key, _sorted(node))
+            own = _hash(facts.operator_name(node), node.overload, self.body(node), *attributes, *read)
             known.update({given: _hash(own, str(index)) for index, given in enumerate(node.outputs)})
         return known[output]
 
-    def _body(self, node: ir.Node) -> str:
+    def body(self, node: ir.Node) -> str:
         """Return the hashes of the functions that a node calls, itself or in its subgraphs."""
         nodes = [node, *(each for graph in _graphs(node) for each in graph)]
         called = [key for each in nodes if (key := each.op_identifier()) in self._functions]
@@ -69,9 +71,9 @@ class _Wiring:
             self._bodies[key] = ""  # ends recursion: a function that calls itself is invalid
             function = self._functions[key]
             inputs = {value: f"input {place}" for place, value in enumerate(function.inputs)}
-            body = self.of(function.outputs, inputs)
+            body = self._of(function.outputs, inputs)
             defaults = (function.attributes[name] for name in sorted(function.attributes))
-            stated = [_attribute(default) for default in defaults if default.value is not None]
+            stated = [attribute_key(default) for default in defaults if default.value is not None]
             self._bodies[key] = _hash(body, repr(sorted(function.opset_imports.items())), *stated)
         return self._bodies[key]
 
@@ -81,7 +83,7 @@ def _graphs(node: ir.Node) -> list[ir.Graph]:
     return [graph for body in graphs_of(node) for graph in (body, *body.subgraphs())]
 
 
-def _captured(node: ir.Node) -> list[ir.Value]:
+def captured(node: ir.Node) -> list[ir.Value]:
     """Return the outer values that the subgraphs of a node read, in the order of use."""
     graphs = _graphs(node)
     own = {value for graph in graphs for value in (*graph.inputs, *graph.initializers.values())}
@@ -94,7 +96,8 @@ def _sorted(node: ir.Node) -> list[ir.Attr]:
     return [node.attributes[name] for name in sorted(node.attributes)]
 
 
-def _attribute(attribute: ir.Attr) -> str:
+def attribute_key(attribute: ir.Attr) -> str:
+    """Return a text that equal attributes share."""
     # A subgraph is serialised with its names, so these count.
     serialised: bytes = ir.to_proto(attribute).SerializeToString(deterministic=True)
     return serialised.hex()

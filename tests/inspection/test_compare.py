@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,7 +14,7 @@ import pytest
 
 from ffn_export.core import onnx_file
 from ffn_export.inspection.compare import compare
-from ffn_export.inspection.difference import Difference
+from ffn_export.inspection.difference import Change, Difference
 from tests.fusion.graphs import model
 from tests.parity.faults.activations import negated_activation
 from tests.parity.faults.norms import epsilon
@@ -173,3 +174,44 @@ def test_what_a_function_takes_where_its_call_says_nothing_counts(tmp_path: Path
         body = "{ c = Constant<value_float : float = @k>() w = Mul(v, c) }"
         onnx_file.save(model("y = my.F(x)", domains=["my"], functions=head + body), tmp_path / f"{number}.onnx")
     assert compare(tmp_path / "0.5.onnx", tmp_path / "0.25.onnx").differs
+
+
+def changes(tmp_path: Path, a: str, b: str, **parts: Any) -> list[tuple[str, str | None, str | None, list[str]]]:
+    """Return status, names and changes of the nodes of two texts."""
+    for name, text in (("a", a), ("b", b)):
+        onnx_file.save(model(text, **parts), tmp_path / f"{name}.onnx")
+    found = compare(tmp_path / "a.onnx", tmp_path / "b.onnx").nodes
+    return [(n.status, n.a, n.b, [f"{c.what} {c.a} > {c.b}" for c in n.changes]) for n in found]
+
+
+def test_an_attribute_that_changed_is_named_and_the_nodes_behind_it_are_not(compared: Compared) -> None:
+    def attribute(model: ir.Model) -> None:
+        (node,) = [node for node in model.graph if node.op_type == "LayerNormalization"]
+        node.attributes["axis"] = ir.AttrInt64("axis", 1)
+        del node.attributes["epsilon"]
+
+    (found,) = compared(attribute).nodes
+    assert found.operator == "LayerNormalization"
+    assert found.changes[0] == Change("axis", "-1", "1")
+    assert found.changes[1:] in ((), (Change("epsilon", "1e-05", "1e-05 (default)"),))
+
+
+@pytest.mark.parametrize("names", ["", "other_"])
+def test_an_attribute_is_found_under_any_name(tmp_path: Path, names: str) -> None:
+    a = "h = Gelu(x) k = Relu(h) y = Add(k, x)"
+    b = f'{names}h = Gelu<approximate = "tanh">(x) {names}k = Relu({names}h) y = Add({names}k, x)'
+    ((status, _, _, what),) = changes(tmp_path, a, b)
+    assert (status, what) == ("changed", ["approximate none (default) > tanh"])
+
+
+def test_a_replaced_operator_and_an_input_are_named(tmp_path: Path) -> None:
+    a, b = "h = Relu(x) g = Neg(x) y = Sub(h, g)", "h = Tanh(x) g = Neg(x) y = Sub(h, h)"
+    found = [what for _, _, _, what in changes(tmp_path, a, b)]
+    assert found == [["operator Relu > Tanh"], ["input 1 g > h"], []]
+
+
+def test_an_added_node_is_named_and_its_reader_s_input(tmp_path: Path) -> None:
+    a = "h = Relu(x) y = Tanh(h)"
+    found = changes(tmp_path, a, "h = Relu(x) n = Neg(h) y = Tanh(n)")
+    assert [(status, what) for status, _, _, what in found] == [("changed", ["input 0 h > n"]), ("only in B", [])]
+    assert changes(tmp_path, a, a) == []

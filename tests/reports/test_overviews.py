@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ffn_export.inspection.difference import Difference, Side, WeightPair
+from ffn_export.inspection.difference import Change, Difference, NodeChange, Side, WeightPair
 from ffn_export.inspection.result import InspectedSite, Inspection, Part, Weight
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.markdown_table import markdown_table
@@ -59,6 +59,20 @@ def test_difference_tells_only_the_weights_that_are_not_the_same() -> None:
     assert printed(difference_table(Difference(SIDE, SIDE, weights[:2], same_wiring=True)))[0] == (
         "the models are the same"
     )
+
+
+def test_nodes_that_changed_alike_are_one_row() -> None:
+    tanh = (Change("approximate", "none", "tanh"),)
+    nodes = (
+        *(NodeChange("changed", "MatMul", f"m{n}", f"m{n}", (Change("input 0", f"h{n}", f"g{n}"),)) for n in range(9)),
+        *(NodeChange("changed", "Gelu", f"gelu_{n}", f"gelu_{n}", tanh) for n in range(5)),
+        NodeChange("only in B", "Cast", b="cast"),
+    )
+    table = difference_table(Difference(SIDE, SIDE, (), same_wiring=False, nodes=nodes))
+    assert "nodes: 14 changed, 1 only in B" in printed(table)
+    assert row(table, "gelu_0, gelu_1, gelu_2 and 2 more")[1:] == ["Gelu", "changed", "approximate none → tanh"]
+    assert row(table, "m0, m1, m2 and 6 more")[1:] == ["MatMul", "changed", "input 0 h0 → g0"]
+    assert row(table, "cast") == ["cast", "Cast", "only in B"]
 
 
 def test_a_signature_without_a_shape_says_so() -> None:

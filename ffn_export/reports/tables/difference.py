@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ffn_export.core.size_label import size_label
 from ffn_export.inspection.difference import STATUSES, Difference, Side, WeightPair
+from ffn_export.reports.changed_nodes import MOST_ENTRIES, counts, entries
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table, add_row, new_table
 from ffn_export.reports.tables.models import opset_words, signature
 
@@ -26,6 +27,7 @@ def difference_table(difference: Difference) -> RenderableType:
         Text(),
         _operators(a, b),
         Text(),
+        *_nodes(difference),
         *_weights(difference),
         *_measured(a, b),
     )
@@ -59,6 +61,21 @@ def _operators(a: Side, b: Side) -> Table:
         left, right = a.operators.get(operator, 0), b.operators.get(operator, 0)
         add_row(table, operator, str(left), str(right), f"{right - left:+d}" if right != left else "")
     return table
+
+
+def _nodes(difference: Difference) -> Iterator[RenderableType]:
+    """Yield how many nodes differ, and a row for the nodes that changed alike."""
+    if not difference.nodes:
+        return
+    found = entries(difference.nodes)
+    yield Text(f"nodes: {', '.join(counts(difference.nodes))}")
+    table = new_table("node", "operator", "status", "what changed")
+    for entry in found[:MOST_ENTRIES]:
+        add_row(table, entry.names, entry.operator, Text(entry.status, _STYLES[entry.status]), entry.words)
+    yield table
+    if len(found) > MOST_ENTRIES:
+        yield Text(f"and {len(found) - MOST_ENTRIES} more kinds of change, which --json has", QUIET)
+    yield Text()
 
 
 def _weights(difference: Difference) -> Iterator[RenderableType]:
