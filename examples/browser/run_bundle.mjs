@@ -42,8 +42,8 @@ async function main(query, show) {
   const actual = await session.run(inputs);
   if (query.has('profile')) session.endProfiling();
 
-  const tolerance = Number(query.get('tolerance') ?? 1e-5);
-  const found = Object.keys(expected).map((name) => compare(name, actual[name], expected[name], tolerance));
+  const tolerance = query.has('tolerance') ? Number(query.get('tolerance')) : undefined;
+  const found = Object.keys(expected).map((name) => compare(name, actual[name], expected[name], manifest, tolerance));
   show(found.map(({ line }) => line).join('\n'));
   return found.every(({ near }) => near) ? 0 : 1;
 }

@@ -26,7 +26,7 @@ async function vectors(bundle, kind, count) {
 async function main() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { profile: { type: 'string' }, tolerance: { type: 'string', default: '1e-5' } },
+    options: { profile: { type: 'string' }, tolerance: { type: 'string' } },
   });
   if (positionals.length !== 1) throw new Error('usage: node index.mjs BUNDLE [--profile PREFIX] [--tolerance R]');
   const [bundle] = positionals;
@@ -43,8 +43,9 @@ async function main() {
   const actual = await session.run(inputs);
   if (values.profile !== undefined) session.endProfiling();
 
+  const tolerance = values.tolerance === undefined ? undefined : Number(values.tolerance);
   const found = Object.keys(expected).map((name) =>
-    compare(name, actual[name], expected[name], Number(values.tolerance)),
+    compare(name, actual[name], expected[name], manifest, tolerance),
   );
   for (const { line } of found) console.log(line);
   return found.every(({ near }) => near) ? 0 : 1;

@@ -11,6 +11,7 @@ const TYPES = {
   6: ['int32', Int32Array],
   7: ['int64', BigInt64Array],
   9: ['bool', Uint8Array],
+  10: ['float16', globalThis.Float16Array ?? Uint16Array], // as ort.Tensor wants it
   11: ['float64', Float64Array],
 };
 
@@ -51,6 +52,7 @@ export function readTensor(bytes) {
     else if (field === 9 && !number) raw = Uint8Array.from(value); // a copy: the bytes may begin where no number may
     else throw new Error(`a tensor with field ${field} is not read here`);
   }
+  if (dataType === 16) throw new Error(`tensor ${name} is in bfloat16, which ONNX Runtime's JavaScript does not take`);
   if (!(dataType in TYPES)) throw new Error(`tensor ${name} has data type ${dataType}, which is not read here`);
   if (raw === undefined) throw new Error(`tensor ${name} has no raw_data`);
   const [type, ArrayType] = TYPES[dataType];

@@ -17,7 +17,7 @@ def main() -> int:
     """Return the exit status: 0 near enough, 1 not, 2 it cannot be run."""
     parser = argparse.ArgumentParser(description="Run a bundle's test vectors as ffn_export loads it.")
     parser.add_argument("bundle", type=Path)
-    parser.add_argument("--tolerance", metavar="R", type=float, default=1e-5, help="times the largest output (1e-5)")
+    parser.add_argument("--tolerance", metavar="R", type=float, help="times the largest output, not the manifest's")
     arguments = parser.parse_args()
     bundle = arguments.bundle
     try:
@@ -27,7 +27,8 @@ def main() -> int:
         return 2
     actual = session.run(vectors(bundle, "input", len(session.manifest.inputs)))
     expected = vectors(bundle, "output", len(session.manifest.outputs))
-    near = [compare(name, actual[name], expected[name], arguments.tolerance) for name in expected]
+    manifest = session.manifest.to_dict()
+    near = [compare(name, actual[name], expected[name], manifest, arguments.tolerance) for name in expected]
     return 0 if all(near) else 1
 
 

@@ -6,6 +6,7 @@ python run_bundle.py BUNDLE [--profile PREFIX] [--tolerance R]
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ LEVELS = {
     "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
+FRACTION_BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 
 def processors() -> int:
@@ -58,16 +60,67 @@ def vectors(bundle: Path, kind: str, count: int) -> dict[str, np.ndarray]:
     return {proto.name: numpy_helper.to_array(proto) for proto in map(onnx.load_tensor, files)}
 
 
-def compare(name: str, actual: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
-    """Print how far an output is from the stored one, and return whether that is near enough; NaN never is."""
+def run(session: ort.InferenceSession, inputs: dict[str, np.ndarray], outputs: list[str]) -> dict[str, np.ndarray]:
+    """Run the session, also in bfloat16, which onnxruntime takes and gives as OrtValues only."""
+    feeds = {name: to_value(array) for name, array in inputs.items()}
+    return dict(zip(outputs, map(to_array, session.run_with_ort_values(outputs, feeds)), strict=True))
+
+
+def to_value(array: np.ndarray) -> ort.OrtValue:
+    """Wrap an array."""
+    if array.dtype.name != "bfloat16":
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), onnx.TensorProto.BFLOAT16)
+
+
+def to_array(value: ort.OrtValue) -> np.ndarray:
+    """Return a tensor in host memory as an array."""
+    if value.element_type() != onnx.TensorProto.BFLOAT16:
+        return value.numpy()
+    bits = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
+    return np.frombuffer(bits, dtype).reshape(value.shape())
+
+
+def compare(
+    name: str, actual: np.ndarray, expected: np.ndarray, manifest: dict[str, Any], tolerance: float | None = None
+) -> bool:
+    """Print how far an output is from the stored one, and return whether that is near enough; NaN never is.
+
+    Without a tolerance it is judged as the bundle was: by its declared closeness or budget, else in units in the last
+    place (ulp) at the largest stored number.
+    """
     if actual.shape != expected.shape:
         print(f"{name}: shape {list(actual.shape)}, expected {list(expected.shape)}")
         return False
     wide = expected.astype(np.float64)
-    largest = np.abs(actual.astype(np.float64) - wide).max(initial=0)
-    allowed = tolerance * np.abs(wide).max(initial=0)
-    print(f"{name}: largest difference {largest:.3g}, allowed {allowed:.3g}")
-    return bool(largest <= allowed < np.inf)
+    difference = np.abs(actual.astype(np.float64) - wide)
+    scale = np.abs(wide).max(initial=0)
+    declared = manifest["tolerances"]
+    classic = declared["closeness"].get(name, declared["closeness"].get("*"))
+    budget = declared["relative_l2"] if declared.get("drawn_l2") is None else declared["drawn_l2"]
+    if tolerance is not None:
+        bound = np.full_like(wide, tolerance * scale)
+    elif classic is not None:
+        bound = classic["atol"] + classic["rtol"] * np.abs(wide)
+    elif budget is not None:
+        found, allowed = np.linalg.norm(difference), budget * np.linalg.norm(wide)
+        print(f"{name}: L2 norm of the difference {found:.3g}, allowed {allowed:.3g}")
+        return bool(found <= allowed < np.inf)
+    else:
+        judged = [each["allowed_ulps"] or 0 for each in manifest["parity"]["runtimes"].values()]
+        bound = np.full_like(wide, max(declared["floor_ulps"], *judged) * ulp(expected.dtype.name, scale))
+    worst = np.argmax(np.where(np.isnan(difference), np.inf, difference - bound)) if wide.size else 0
+    found, allowed = (difference.flat[worst], bound.flat[worst]) if wide.size else (0, 0)
+    print(f"{name}: largest difference {found:.3g}, allowed {allowed:.3g}")
+    return bool(np.all((difference <= bound) & (bound < np.inf)))
+
+
+def ulp(dtype: str, scale: float) -> float:
+    """Return the distance of neighbouring numbers of a dtype at a size; 0 for integers, which must be equal."""
+    if scale == 0 or dtype not in FRACTION_BITS:
+        return 0.0
+    return float(2.0 ** (np.floor(np.log2(scale)) - FRACTION_BITS[dtype]))
 
 
 def main() -> int:
@@ -75,7 +128,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run a bundle's test vectors under its own session options.")
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--profile", metavar="PREFIX", help="write ONNX Runtime's profile to PREFIX_<time>.json")
-    parser.add_argument("--tolerance", metavar="R", type=float, default=1e-5, help="times the largest output (1e-5)")
+    parser.add_argument("--tolerance", metavar="R", type=float, help="times the largest output, not the manifest's")
     arguments = parser.parse_args()
     bundle = arguments.bundle
     ort.set_default_logger_severity(4)  # what goes wrong is raised, and said below
@@ -84,14 +137,14 @@ def main() -> int:
         inputs = vectors(bundle, "input", len(manifest["inputs"]))
         expected = vectors(bundle, "output", len(manifest["outputs"]))
         session = make_session(bundle, manifest, arguments.profile)
-        actual = dict(zip(expected, session.run(list(expected), inputs), strict=True))
+        actual = run(session, inputs, list(expected))
     except Exception as error:  # noqa: BLE001  whatever is wrong with it, a user wants one line
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         print(f"{bundle} cannot be run: {reason}", file=sys.stderr)
         return 2
     if arguments.profile is not None:
         session.end_profiling()
-    near = [compare(name, actual[name], expected[name], arguments.tolerance) for name in expected]
+    near = [compare(name, actual[name], expected[name], manifest, arguments.tolerance) for name in expected]
     return 0 if all(near) else 1
 
 

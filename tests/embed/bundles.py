@@ -47,6 +47,8 @@ def build_all(directory: Path) -> None:
         built = build_bundle(source, directory / name, how, exported=exported)
         assert built.passed, built.failures
     assert build_bundle(resolve("d2l-addnorm"), directory / "two inputs", judged).passed
+    half = from_module(FeedForward(16, 64, "gelu").half().eval(), {"x": "float16[batch,seq,16]"})
+    assert build_bundle(half, directory / "half", judged).passed
 
 
 def copy(bundle: Path, to: Path) -> Path:
@@ -85,6 +87,29 @@ def with_identity(bundle: Path, to: Path) -> Path:
     model.graph.node.append(onnx.helper.make_node("Identity", ["inner"], [output.name]))
     (to / "model.onnx").unlink()
     onnx.save(model, to / "model.onnx")
+    return to
+
+
+def in_bfloat16(bundle: Path, to: Path) -> Path:
+    """Copy a bundle with a model of one input and output in bfloat16, of which the CPU's provider has few operators."""
+    make = onnx.helper.make_tensor_value_info
+    x, y = (make(name, onnx.TensorProto.BFLOAT16, ["n"]) for name in "xy")
+    wide, back = onnx.TensorProto.FLOAT, onnx.TensorProto.BFLOAT16
+    nodes = [
+        onnx.helper.make_node("Cast", ["x"], ["wide"], to=wide),
+        onnx.helper.make_node("Neg", ["wide"], ["negative"]),
+        onnx.helper.make_node("Cast", ["negative"], ["y"], to=back),
+    ]
+    graph = onnx.helper.make_graph(nodes, "negative", [x], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    (copy(bundle, to) / "model.onnx").unlink()
+    onnx.save(model, to / "model.onnx")
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
+    numbers = np.array([1.5, -2.0, 3e38], dtype=dtype)
+    for kind, name, array in (("input", "x", numbers), ("output", "y", -numbers)):
+        file = to / vectors.DIRECTORY / f"{kind}_0.pb"
+        file.unlink()
+        file.write_bytes(onnx.numpy_helper.from_array(array, name).SerializeToString())
     return to
 
 

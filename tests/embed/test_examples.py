@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
-from tests.embed.bundles import vector, with_identity, with_manifest, with_options, with_vector
+from tests.embed.bundles import in_bfloat16, vector, with_identity, with_manifest, with_options, with_vector
 from tests.embed.programs import EXAMPLES, PROGRAMS, Once, Program
 
 pytestmark = pytest.mark.slow
@@ -109,6 +110,47 @@ def test_a_level_of_another_name(program: Program, bundle: Callable[[str], Path]
     assert "highest" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["python", "node"])
+def test_float16(once: Once, bundle: Callable[[str], Path], tmp_path: Path, name: str) -> None:
+    program = PROGRAMS[name](once)
+    done = program.run(bundle("half"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert LINE.fullmatch(done.stdout), done.stdout
+    expected = vector(bundle("half"), "output")
+    for number, value in enumerate((np.nan, expected.flat[-1] + np.float16(0.1), -np.inf)):
+        wrong = expected.copy()
+        wrong.flat[-1] = value
+        assert program.run(with_vector(bundle("half"), tmp_path / f"{number}", "output", wrong)).returncode == 1
+
+
+def test_bfloat16(once: Once, bundle: Callable[[str], Path], tmp_path: Path) -> None:
+    narrow = in_bfloat16(bundle("half"), tmp_path / "narrow")
+    done = PROGRAMS["python"](once).run(narrow)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("y: largest difference 0, allowed ")
+    done = PROGRAMS["node"](once).run(narrow)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "tensor x is in bfloat16, which ONNX Runtime's JavaScript does not take\n"
+
+
+@pytest.mark.parametrize("name", ["python", "node"])
+def test_the_tolerance_is_the_manifests(once: Once, bundle: Callable[[str], Path], tmp_path: Path, name: str) -> None:
+    program = PROGRAMS[name](once)
+    few_bits = program.run(bundle("few bits"))
+    assert few_bits.returncode == 0
+    assert few_bits.stdout.startswith("y: L2 norm of the difference ")
+    tolerances = json.loads((bundle(TWO_INPUTS) / "manifest.json").read_text())["tolerances"]
+    expected = vector(bundle(TWO_INPUTS), "output")
+    expected.flat[0] += 0.5
+    for atol, status in ((0.6, 0), (0.4, 1)):
+        declared = {**tolerances, "closeness": {"*": {"atol": atol, "rtol": 0.0}}}
+        copied = with_manifest(bundle(TWO_INPUTS), tmp_path / f"{atol}", tolerances=declared)
+        wrong = with_vector(copied, tmp_path / f"wrong-{atol}", "output", expected)
+        done = program.run(wrong)
+        assert done.returncode == status
+        assert LINE.fullmatch(done.stdout), done.stdout
+
+
 @pytest.mark.parametrize("name", ["c", "cpp"])
 def test_a_missing_library(once: Once, bundle: Callable[[str], Path], name: str) -> None:
     done = PROGRAMS[name](once).run(bundle(TWO_INPUTS), ONNXRUNTIME_LIBRARY="/nonesuch/libonnxruntime.so")
@@ -134,5 +176,5 @@ def test_the_python_example_with_this_package(bundle: Callable[[str], Path], tmp
         assert (done.returncode, done.stdout) == (2, "")
         assert re.fullmatch(r".+\n", done.stderr)
     assert program.run().returncode == 2
-    assert program.run(bundle("few bits")).returncode == 1
-    assert program.run(bundle("few bits"), "--tolerance", "0.05").returncode == 0
+    assert program.run(bundle("few bits")).returncode == 0
+    assert program.run(bundle("few bits"), "--tolerance", "1e-5").returncode == 1
