@@ -1,9 +1,7 @@
-// Runs a bundle in the browser, as it was verified: index.html?bundle=URL[&profile][&tolerance=R]
+// Runs a bundle in the browser, as it was verified: index.html?bundle=URL[&provider=webgpu][&profile][&tolerance=R]
 //
 // The page shows what the other examples print, and <html data-status> is their exit status. A profile goes to the
 // console, which is where ONNX Runtime's WebAssembly writes it.
-
-import * as ort from 'onnxruntime-web';
 
 import { compare, sessionOptions } from '../node/bundle.mjs';
 import { readTensor } from '../node/tensor_proto.mjs';
@@ -15,7 +13,7 @@ async function fetched(url) {
 }
 
 /** The test vectors of a kind, `input` or `output`, by name. */
-async function vectors(bundle, kind, count) {
+async function vectors(ort, bundle, kind, count) {
   const tensors = {};
   for (let index = 0; index < count; index++) {
     const response = await fetched(`${bundle}/test_data_set_0/${kind}_${index}.pb`);
@@ -25,18 +23,30 @@ async function vectors(bundle, kind, count) {
   return tensors;
 }
 
+/** ONNX Runtime with WebAssembly alone, or with WebGPU beside it, which is a larger file. */
+async function runtime(provider) {
+  if (provider === 'wasm') return import('onnxruntime-web');
+  if (provider !== 'webgpu') throw new Error(`provider ${provider} is neither wasm nor webgpu`);
+  if (!(await navigator.gpu?.requestAdapter())) {
+    throw new Error('this browser gives no WebGPU adapter: leave out &provider=webgpu to run on WebAssembly');
+  }
+  return import('onnxruntime-web/webgpu');
+}
+
 async function main(query, show) {
   const bundle = query.get('bundle');
-  if (bundle === null) throw new Error('usage: index.html?bundle=URL[&profile][&tolerance=R]');
+  if (bundle === null) throw new Error('usage: index.html?bundle=URL[&provider=webgpu][&profile][&tolerance=R]');
   const manifest = await (await fetched(`${bundle}/manifest.json`)).json();
-  const inputs = await vectors(bundle, 'input', manifest.inputs.length);
-  const expected = await vectors(bundle, 'output', manifest.outputs.length);
+  const provider = query.get('provider') ?? 'wasm';
+  const ort = await runtime(provider);
+  const inputs = await vectors(ort, bundle, 'input', manifest.inputs.length);
+  const expected = await vectors(ort, bundle, 'output', manifest.outputs.length);
 
   // Threads need a page that is isolated from other origins: two headers of the server.
   ort.env.wasm.numThreads = crossOriginIsolated ? navigator.hardwareConcurrency : 1;
   const session = await ort.InferenceSession.create(`${bundle}/model.onnx`, {
     ...sessionOptions(manifest),
-    executionProviders: ['wasm'],
+    executionProviders: [provider],
     enableProfiling: query.has('profile'),
   });
   const actual = await session.run(inputs);

@@ -138,13 +138,13 @@ def main() -> int:
         expected = vectors(bundle, "output", len(manifest["outputs"]))
         session = make_session(bundle, manifest, arguments.profile)
         actual = run(session, inputs, list(expected))
+        near = [compare(name, actual[name], expected[name], manifest, arguments.tolerance) for name in expected]
     except Exception as error:  # noqa: BLE001  whatever is wrong with it, a user wants one line
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         print(f"{bundle} cannot be run: {reason}", file=sys.stderr)
         return 2
     if arguments.profile is not None:
         session.end_profiling()
-    near = [compare(name, actual[name], expected[name], manifest, arguments.tolerance) for name in expected]
     return 0 if all(near) else 1
 
 

@@ -55,12 +55,12 @@ def site(once: Once, tmp_path: Path) -> Iterator[str]:
     server.server_close()
 
 
-def show(browser: Any, site: str, bundle: str) -> tuple[int, str, list[str]]:
+def show(browser: Any, site: str, bundle: str, options: str = "profile") -> tuple[int, str, list[str]]:
     """Open the page on a bundle, and return its status, what it shows and the operators that ran."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _KEEP_WHAT_IS_PRINTED})
-    browser.get(f"{site}/browser/index.html?bundle=/{bundle}&profile")
+    browser.get(f"{site}/browser/index.html?bundle=/{bundle}&{options}")
     wait = WebDriverWait(browser, timeout=60)
     status = wait.until(lambda driver: driver.execute_script("return document.documentElement.dataset.status"))
     shown = browser.execute_script("return document.getElementById('result').textContent")
@@ -98,3 +98,21 @@ def test_the_page_says_what_is_wrong(browser: Any, site: str, bundle: Callable[[
     status, shown, executed = show(browser, site, "missing")
     assert (status, executed) == (2, [])
     assert shown == "/missing/manifest.json: 404 File not found"
+
+
+def test_webgpu_runs_or_says_that_there_is_no_adapter(
+    browser: Any, site: str, bundle: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "bundle").symlink_to(bundle("plain"))
+    browser.get(f"{site}/browser/index.html")
+    adapter = "return navigator.gpu ? await navigator.gpu.requestAdapter() !== null : false"
+    has_adapter = browser.execute_script(f"return (async () => {{ {adapter} }})()")
+    status, shown, _ = show(browser, site, "bundle", "provider=webgpu&tolerance=1e-4")
+    assert (status, shown.split(":")[0]) == (
+        (0, "y") if has_adapter else (2, "this browser gives no WebGPU adapter")
+    ), shown
+
+
+def test_a_provider_of_another_name(browser: Any, site: str, bundle: Callable[[str], Path], tmp_path: Path) -> None:
+    (tmp_path / "bundle").symlink_to(bundle("plain"))
+    assert show(browser, site, "bundle", "provider=cuda")[:2] == (2, "provider cuda is neither wasm nor webgpu")
