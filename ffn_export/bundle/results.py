@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ffn_export.bundle.describe import describe_source
-from ffn_export.bundle.manifest import read_manifest
+from ffn_export.bundle.manifest import MANIFEST, read_manifest
 from ffn_export.bundle.stored import LATENCY, PARITY, Result, parsed
 from ffn_export.core import plain_file
 from ffn_export.core.json_text import json_text
@@ -80,7 +80,7 @@ def read(directory: Path) -> Companions:
         _read(directory / FUSION, FusionReport),
         () if sites is None else sites.sites,
         _read(directory / TUNING, TuningResult),
-        read_manifest(directory).weights_bytes,
+        read_manifest(directory).weights_bytes if (directory / MANIFEST).exists() else None,
     )
 
 
