@@ -217,7 +217,9 @@ def _build_in(
     steps.start("write")("writing the bundle")
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
-    beside = results.Companions(latency, fusion, site_graphs(exported, fused, fusion), tuning)
+    beside = results.Companions(
+        latency, fusion, site_graphs(exported, fused, fusion), tuning, onnx_file.weight_bytes(model)
+    )
     results.write(stage, parity, beside, _commands(source, destination.name, options))
     provider = describe.provider(options.target, parity)
     manifest = Manifest(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ffn_export.bundle.describe import describe_source
+from ffn_export.bundle.manifest import MANIFEST, read_manifest
 from ffn_export.bundle.stored import LATENCY, PARITY, Result, parsed
 from ffn_export.core import plain_file
 from ffn_export.core.json_text import json_text
@@ -32,12 +33,14 @@ class Companions:
         fusion: Status of each site.
         sites: Nodes of the fused sites, before and after.
         tuning: Trials and choice of the tuning.
+        weights_bytes: Size of the model's weights.
     """
 
     latency: LatencyResult | None = None
     fusion: FusionReport | None = None
     sites: tuple[SiteGraph, ...] = ()
     tuning: TuningResult | None = None
+    weights_bytes: int | None = None
 
 
 def write(directory: Path, parity: ParityResult, beside: Companions, commands: Sequence[str]) -> None:
@@ -58,7 +61,11 @@ def write(directory: Path, parity: ParityResult, beside: Companions, commands: S
         data[TUNING] = beside.tuning.to_dict()
     for name, values in data.items():
         (directory / name).write_text(json_text(values))
-    write_html(parity, directory / PAGE, beside.latency, beside.fusion, beside.sites, commands, tuning=beside.tuning)
+    page = directory / PAGE
+    write_html(
+        parity, page, beside.latency, beside.fusion, beside.sites, commands,
+        tuning=beside.tuning, weights_bytes=beside.weights_bytes,
+    )  # fmt: skip
 
 
 def read(directory: Path) -> Companions:
@@ -73,6 +80,7 @@ def read(directory: Path) -> Companions:
         _read(directory / FUSION, FusionReport),
         () if sites is None else sites.sites,
         _read(directory / TUNING, TuningResult),
+        read_manifest(directory).weights_bytes if (directory / MANIFEST).exists() else None,
     )
 
 

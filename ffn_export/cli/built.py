@@ -57,7 +57,7 @@ def make(
 def _show(console: Any, result: Build, *, verbose: bool) -> None:
     """Print the tables, and at the end what the model is worth."""
     from ffn_export.reports.console import Lines
-    from ffn_export.reports.summary import summary
+    from ffn_export.reports.summary import size_words, summary
     from ffn_export.reports.tables import (
         fusion_table,
         latency_table,
@@ -80,6 +80,4 @@ def _show(console: Any, result: Build, *, verbose: bool) -> None:
     console.print(summary_lines(summary(result.fusion, result.parity, result.latency)))
     if result.manifest is not None:
         page = result.directory / "report.html"
-        size, unit = result.manifest.weights_bytes / 1e6, "MB"
-        size, unit = (size, unit) if size >= 1 else (size * 1e3, "kB")
-        console.print(Lines(f"  {size:,.1f} {unit} · {result.directory} · open {page}"))
+        console.print(Lines(f"  {size_words(result.manifest.weights_bytes)} · {result.directory} · open {page}"))

@@ -113,7 +113,15 @@ def write_reports(
             continue
         beside = read(model) if model is not None and is_bundle else Companions()
         told = Verification(
-            result, commands, bisection, beside.latency, beside.fusion, beside.sites, beside.tuning, path
+            result,
+            commands,
+            bisection,
+            beside.latency,
+            beside.fusion,
+            beside.sites,
+            beside.tuning,
+            path,
+            beside.weights_bytes,
         )
         try:
             text = each.text(told)

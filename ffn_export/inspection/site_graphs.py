@@ -20,9 +20,10 @@ _LONGEST_PATH = 4  # nodes that only move data between two that compute
 
 
 def site_graphs(model: ir.Model, fused: ir.Model, report: FusionReport) -> tuple[SiteGraph, ...]:
-    """Return the sites whose nodes changed, in the order of the report; sites with equal graphs are grouped.
+    """Return the sites in the order of the report; sites with equal graphs are grouped.
 
-    Sites whose borders moved, and sites that are now inside a function, are omitted: they have no counterpart.
+    Refused sites, sites whose borders moved, and sites that are now inside a function, are omitted: they have no
+    counterpart.
 
     Args:
         model: The model before fusing.
@@ -36,9 +37,7 @@ def site_graphs(model: ir.Model, fused: ir.Model, report: FusionReport) -> tuple
         earlier = regions.before(nodes) if nodes else []
         if not earlier:
             continue
-        before, after = _graph(earlier), _graph(nodes)
-        if before.operators != after.operators:
-            alike.setdefault((before, after), []).append(identifier)
+        alike.setdefault((_graph(earlier), _graph(nodes)), []).append(identifier)
     return tuple(SiteGraph(tuple(identifiers), *graphs) for graphs, identifiers in alike.items())
 
 

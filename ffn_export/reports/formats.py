@@ -28,6 +28,7 @@ class Verification:
         sites: Graphs of its fused sites, before and after fusing.
         tuning: Tuning result of the bundle.
         path: Path of the verified model; None if it is not known, as for a stored result.
+        weights_bytes: Size of the bundle's weights.
     """
 
     result: ParityResult
@@ -38,6 +39,7 @@ class Verification:
     sites: Sequence[SiteGraph] = ()
     tuning: TuningResult | None = None
     path: Path | None = None
+    weights_bytes: int | None = None
 
 
 @dataclass(frozen=True)

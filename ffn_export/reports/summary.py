@@ -59,6 +59,12 @@ def _parity(result: ParityResult) -> Iterator[Line]:
         yield Line("unsure", f"{len(skipped)} of {len(result.cases)} cases were not judged: {skipped[0].skipped}")
 
 
+def size_words(weights_bytes: int) -> str:
+    """Return the size of the weights of a model, such as ``18.9 MB``."""
+    size, unit = (weights_bytes / 1e6, "MB") if weights_bytes >= 1e6 else (weights_bytes / 1e3, "kB")
+    return f"{size:,.1f} {unit}"
+
+
 def speed_lines(result: LatencyResult) -> Iterator[Line]:
     """Yield the speed of each runtime at a typical length, and the other lengths where it is not faster."""
     if not result.measurements:

@@ -21,9 +21,10 @@ from ffn_export.parity.judging.measures import PropertyMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.html import html_page, write_html
-from ffn_export.reports.html.error_chart import error_charts
-from ffn_export.reports.html.latency_chart import latency_svg
+from ffn_export.reports.html.error_chart import error_lines, error_svg
+from ffn_export.reports.html.latency_chart import latency_svg, speed_svg
 from ffn_export.reports.html.site_drawing import drawing
+from ffn_export.reports.summary import summary
 
 MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
@@ -218,17 +219,45 @@ def test_same_results_give_the_same_bytes(
 
 
 def test_chart_shows_what_the_verdict_is_made_of(case: MakeCase, parity: MakeParity) -> None:
-    result = parity(case("good", 1.9), case("bad", math.nan), case("over", 30.0))
-    (shown,) = error_charts(result)
-    assert [(row.status, row.allowed, row.own) for row in shown.rows] == [
-        ("passed", 8.0, 1.3), ("failed", 8.0, 1.3), ("failed", 8.0, 1.3),
+    result = parity(case("good", 1.6), case("bad", math.nan), case("over", 32.0))
+    (line,) = error_lines(result)
+    assert [(point.case, point.status, point.share) for point in line.points] == [
+        ("bad", "failed", math.inf), ("over", "failed", 4.0), ("good", "passed", 0.2),
     ]  # fmt: skip
-    assert (shown.unit, shown.rows[2].error) == ("error (ulp)", 30.0)
-    (declared,) = error_charts(result.rejudged(Tolerances(closeness={"*": Closeness(1e-6)})))
-    assert (declared.unit, declared.rows[0].allowed) == ("error over what is allowed", 1.0)
-    assert declared.rows[0].error == pytest.approx(1.9 * 2e-7 / 1e-6)
-    (budget,) = error_charts(result.rejudged(Tolerances(relative_l2=1e-3)))
-    assert (budget.unit, budget.rows[0].error, budget.rows[0].allowed) == ("relative L2 error", 1e-7, 1e-3)
+    assert line.points[1].own == pytest.approx(1.3 / 8)
+    (declared,) = error_lines(result.rejudged(Tolerances(closeness={"*": Closeness(1e-6)})))
+    good = next(point for point in declared.points if point.case == "good")
+    assert (good.share, good.own) == (pytest.approx(1.6 * 2e-7 / 1e-6), None)
+    (budget,) = error_lines(result.rejudged(Tolerances(relative_l2=1e-3)))
+    assert next(point.share for point in budget.points if point.case == "good") == pytest.approx(1e-4)
+
+
+def test_charts_have_four_lines_at_most_each_with_its_name(
+    case: MakeCase, parity: MakeParity, gpu_latency: LatencyResult
+) -> None:
+    runtimes = [replace(case("any", 2.0 + n), runtime=f"runtime-{n}") for n in range(5)]
+    svg = error_svg(error_lines(parity(*runtimes)), "errors")
+    named = [name for name in (*(f"runtime-{n}" for n in range(5)), "PyTorch itself", "allowed") if f">{name}<" in svg]
+    assert named == ["runtime-2", "runtime-3", "runtime-4", "PyTorch itself", "allowed"]
+    speed = speed_svg(gpu_latency, "speed")
+    assert speed is not None
+    assert all(f">{name}<" in speed for name in ("torch", "ort-cpu", "ort-cuda", "ort-cuda with copies"))
+
+
+def test_the_headline_has_parity_speed_sites_and_size(
+    passed: ParityResult, latency: LatencyResult, fusion: FusionReport
+) -> None:
+    text = Page(html_page(passed, latency, fusion, weights_bytes=18_900_000)).text
+    head = text[: text.index("At a glance")]
+    assert "18.9 MB of weights" in head
+    assert any(line.startswith("same function") for line in head)
+    assert all(" ".join(line.words.split()) in head for line in summary(fusion, passed, latency))
+
+
+def test_an_unchanged_site_is_drawn_once(passed: ParityResult, fusion: FusionReport, site: SiteGraph) -> None:
+    text = html_page(passed, None, fusion, [replace(site, after=site.before)])
+    assert "Norm: 3 nodes, unchanged" in Page(text).text
+    assert text.count('class="graph"') == 1
 
 
 @pytest.mark.parametrize(
@@ -254,7 +283,9 @@ def test_boxes_of_a_drawing_are_apart_and_inside(site: SiteGraph) -> None:
     order = ["input", "Pow", "ReduceMean", "Div", "output"]
     assert all(boxes[a].y + boxes[a].height < boxes[b].y for a, b in pairwise(order))
     assert len(drawn.paths) == 5
+    # Each ends in the head of an arrow, whose tip is on the box.
+    assert all(re.search(r"M[\d.]+ [\d.]+L[\d.]+ [\d.]+L[\d.]+ [\d.]+$", path) for path in drawn.paths)
     # The edge that skips two layers bends around them, and does not run through their boxes.
-    skipping = next(path for path in drawn.paths if path.count("L") == 2)
-    passing = [float(x) for x in re.findall(r"L([\d.]+)", skipping)]
+    skipping = next(path for path in drawn.paths if path.count("L") == 4)
+    passing = [float(x) for x in re.findall(r"L([\d.]+)", skipping)][:2]
     assert all(not box.x <= x <= box.x + box.width for x in passing for box in (boxes["Pow"], boxes["ReduceMean"]))

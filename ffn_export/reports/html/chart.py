@@ -7,8 +7,9 @@ a chart follows the reader's light or dark scheme.
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,9 @@ _VARIABLES = {
 
 # The width of a phone: a chart is never scaled down, so its text stays as large as the page's.
 WIDTH_PIXELS = 350
-_LONGEST_LABEL = 40
+MOST_LINES = 4
+_LONGEST_LABEL = 24
+_LABEL_GAP = 0.075  # of the height of the axes
 _PIXELS_PER_INCH = 72.0  # matplotlib's SVG backend counts in points
 
 _STYLE: Any = {
@@ -76,6 +79,26 @@ def label(text: str) -> str:
     """Return a name as a label, with control characters escaped and long names cut."""
     shown = visible(text)
     return shown if len(shown) <= _LONGEST_LABEL else f"{shown[:_LONGEST_LABEL]}…"
+
+
+def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
+    """Write the name of each line at its right end, moved apart where they would overlap.
+
+    Args:
+        axes: Axes with a logarithmic vertical axis.
+        ends: Last number, name and colour of each line.
+    """
+    least, most = axes.get_ylim()
+    wanted = sorted((math.log(y / least) / math.log(most / least), text, color) for y, text, color in ends)
+    places: list[float] = []
+    for place, _, _ in wanted:
+        places.append(max(place, places[-1] + _LABEL_GAP) if places else max(place, 0.0))
+    ceiling = 1.0
+    for index in reversed(range(len(places))):
+        places[index] = min(places[index], ceiling)
+        ceiling = places[index] - _LABEL_GAP
+    for place, (_, text, color) in zip(places, wanted, strict=True):
+        axes.text(1.02, place, label(text), color=color, transform=axes.transAxes, verticalalignment="center")
 
 
 def to_svg(drawn: Figure, name: str, title: str) -> str:

@@ -1,147 +1,116 @@
-"""Chart of a runtime's errors, one line for each case: its error, PyTorch's, and the bound."""
+"""Chart of the errors of all cases over what is allowed: a line for each runtime, and one for PyTorch's own."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.result import CaseResult, CaseStatus, ParityResult
-from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.reports.html import chart
 from ffn_export.reports.overview import worst_output
 
-# Smaller errors are drawn at this one: no rounding is this small, and a logarithmic axis has no zero.
-_LEAST = 0.05
-_ROW_PIXELS = 17
-_FRAME_PIXELS = 78
-_COLORS: dict[CaseStatus, str] = {
-    "passed": chart.SERIES[0],
-    "warned": chart.UNSURE,
-    "failed": chart.BAD,
-    "skipped": chart.QUIET,
-}
+_HEIGHT_PIXELS = 270
+_LEAST = 1e-3  # where the axis ends at the latest: a logarithmic axis has no zero
+_MOST_RUNTIMES = chart.MOST_LINES - 1
+_COLORS: dict[CaseStatus, str] = {"warned": chart.UNSURE, "failed": chart.BAD}
 
 
 @dataclass(frozen=True)
-class ErrorRow:
+class ErrorPoint:
     """A case.
 
     Attributes:
         case: Name of the case.
         status: Verdict of the case.
-        error: Error; infinite if nothing could be compared, NaN if it is NaN.
-        allowed: Bound of the error.
-        own: PyTorch's error; None if the declared tolerance does not use it.
+        share: Error over what is allowed; infinite if nothing could be compared or a number is not finite.
+        own: PyTorch's own error over what is allowed; None if the declared tolerance does not use it.
     """
 
     case: str
     status: CaseStatus
-    error: float
-    allowed: float
+    share: float
     own: float | None
 
 
 @dataclass(frozen=True)
-class ErrorChart:
-    """All compared cases of one runtime.
-
-    Attributes:
-        runtime: Name of the runtime.
-        unit: Unit of the numbers.
-        rows: One row for each case.
-    """
+class ErrorLine:
+    """The compared cases of one runtime, the worst first."""
 
     runtime: str
-    unit: str
-    rows: tuple[ErrorRow, ...]
+    points: tuple[ErrorPoint, ...]
 
 
-def error_charts(result: ParityResult) -> list[ErrorChart]:
-    """Return a chart for each runtime that compared something."""
-    charts = []
+def error_lines(result: ParityResult) -> list[ErrorLine]:
+    """Return a line for each runtime that compared something, that of the largest error first."""
+    lines = []
     for runtime in result.judged:
-        cases = [case for case in result.cases if case.runtime == runtime and case.skipped is None]
-        rows = tuple(_row(case, result.tolerances) for case in cases)
-        charts.append(ErrorChart(runtime, _unit(result.tolerances), rows))
-    return charts
+        points = [_point(c, result) for c in result.cases if c.runtime == runtime and c.skipped is None]
+        lines.append(ErrorLine(runtime, tuple(sorted(points, key=lambda point: -point.share))))
+    return sorted(lines, key=lambda line: -line.points[0].share if line.points else 0.0)
 
 
-def _unit(tolerances: Tolerances) -> str:
-    if tolerances.closeness:
-        return "error over what is allowed"
-    return "relative L2 error" if tolerances.relative_l2 is not None else "error (ulp)"
-
-
-def _row(case: CaseResult, tolerances: Tolerances) -> ErrorRow:
-    output, status = worst_output(case, tolerances), case.status(tolerances)
+def _point(case: CaseResult, result: ParityResult) -> ErrorPoint:
+    tolerances, status = result.tolerances.for_values(case.values), case.status(result.tolerances)
+    output = worst_output(case, tolerances)
     if output is None or output.problem is not None or output.unexpected:
-        return ErrorRow(case.case, status, math.inf, math.nan, None)
-    if tolerances.closeness:
-        return ErrorRow(case.case, status, verdict.factor(output, tolerances), 1.0, None)
+        return ErrorPoint(case.case, status, math.inf, None)
+    share = verdict.factor(output, tolerances)
+    share = math.inf if math.isnan(share) else share
+    if tolerances.closeness_of(output.output) is not None:
+        return ErrorPoint(case.case, status, share, None)
     if tolerances.relative_l2 is not None:
-        budget = tolerances.relative_l2
-        return ErrorRow(case.case, status, output.actual.relative_l2, budget, output.baseline.relative_l2)
+        own = output.baseline.relative_l2 / tolerances.relative_l2 if tolerances.relative_l2 else math.inf
+        return ErrorPoint(case.case, status, share, own)
     decisive = verdict.worst(output, tolerances)
-    return ErrorRow(case.case, status, decisive.ulps, decisive.allowed, decisive.baseline_ulps)
+    return ErrorPoint(case.case, status, share, decisive.baseline_ulps / decisive.allowed if decisive.allowed else None)
 
 
-def error_svg(shown: ErrorChart, name: str) -> str:
-    """Return the chart as SVG; ``name`` is unique on the page."""
-    rows = shown.rows
-    with chart.figure(_FRAME_PIXELS + _ROW_PIXELS * len(rows)) as (drawn, axes):
-        numbers = [n for row in rows for n in (row.error, row.allowed, row.own) if n is not None and math.isfinite(n)]
-        least = _least(shown)
-        far = max([10 * least, *numbers]) * 2.5
-        places = range(len(rows))
-        axes.set_xscale("log")
-        axes.set_xlim(least / 1.6, far * 1.6)
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_yticks(list(places), [chart.label(row.case) for row in rows])
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x")
-        axes.set_axisbelow(True)
-        axes.xaxis.set_major_formatter(lambda number, _: f"{number:g}")
+def error_svg(lines: list[ErrorLine], name: str) -> str:
+    """Return the chart as SVG, of the runtimes with the largest errors; ``name`` is unique on the page."""
+    shown = [line for line in lines if line.points][:_MOST_RUNTIMES]
+    finite = [p.share for line in shown for p in line.points if math.isfinite(p.share)]
+    own = sorted(_own(shown), reverse=True)
+    positive = [share for share in (*finite, *own) if share > 0]
+    least = max(_LEAST, min([1.0, *positive]) / 2)
+    far = max([2.0, *finite]) * 2
+    with chart.figure(_HEIGHT_PIXELS) as (drawn, axes):
+        axes.set_yscale("log")
+        axes.set_ylim(least / 1.6, far * 1.6)
+        axes.yaxis.set_major_formatter(lambda number, _: f"{number:g}")
         axes.minorticks_off()
-        axes.set_xlabel(shown.unit)
-        for place, row in enumerate(rows):
-            if math.isfinite(row.allowed):
-                axes.plot(
-                    [least / 1.6, row.allowed],
-                    [place, place],
-                    color=chart.RULE,
-                    linewidth=7,
-                    zorder=1,
-                    solid_capstyle="butt",
-                )
-                axes.plot([row.allowed], [place], "|", color=chart.QUIET, markersize=10, zorder=2)
-        own = [(max(row.own, least), place) for place, row in enumerate(rows) if row.own is not None]
-        axes.plot(*_columns(own), "o", markerfacecolor="none", color=chart.INK, markersize=5.5, zorder=3)
-        for status, color in _COLORS.items():
-            these = [(place, row.error) for place, row in enumerate(rows) if row.status == status]
-            known = [(min(max(e, least), far), place) for place, e in these if math.isfinite(e)]
-            axes.plot(*_columns(known), "o", color=color, markersize=4.5, markeredgecolor="none", zorder=4)
-            unknown = [(far, place) for place, e in these if not math.isfinite(e)]
-            axes.plot(*_columns(unknown), "x", color=color, markersize=6, zorder=4)
+        axes.grid(axis="y")
+        axes.axhline(1.0, color=chart.BAD, linewidth=1, linestyle="--")
+        ends = [(1.0, "allowed", chart.BAD)]
+        for line, color in zip(shown, chart.SERIES, strict=False):
+            y = [min(max(point.share, least), far) for point in line.points]
+            axes.plot(range(1, len(y) + 1), y, color=color, linewidth=1.6, marker="o", markersize=2.5)
+            for place, point in enumerate(line.points):
+                if point.status in _COLORS:
+                    marker = "o" if math.isfinite(point.share) else "x"
+                    axes.plot([place + 1], [y[place]], marker, color=_COLORS[point.status], markersize=6)
+            ends.append((y[-1], line.runtime, color))
+        if own:
+            y = [min(max(share, least), far) for share in own]
+            axes.plot(range(1, len(y) + 1), y, color=chart.QUIET, linewidth=1.6)
+            ends.append((y[-1], "PyTorch itself", chart.QUIET))
+        axes.locator_params(axis="x", integer=True)
+        axes.set_xlabel("cases, the worst first")
+        chart.label_ends(axes, ends)
         return chart.to_svg(drawn, name, _title(shown))
 
 
-def _columns(points: Sequence[tuple[float, int]]) -> tuple[list[float], list[int]]:
-    return [x for x, _ in points], [y for _, y in points]
+def _own(lines: list[ErrorLine]) -> Iterator[float]:
+    """Yield PyTorch's own errors on the cases of the first runtime."""
+    for point in lines[0].points if lines else ():
+        if point.own is not None and math.isfinite(point.own):
+            yield point.own
 
 
-def _least(shown: ErrorChart) -> float:
-    """Return the left end of the axis: a constant for ulps, else half the smallest positive error or bound."""
-    if shown.unit.endswith("(ulp)"):
-        return _LEAST
-    positive = [row.error for row in shown.rows if 0 < row.error < math.inf]
-    return min([*positive, *(row.allowed for row in shown.rows if row.allowed > 0), 1.0]) / 2
-
-
-def _title(shown: ErrorChart) -> str:
-    failed = sum(row.status == "failed" for row in shown.rows)
-    return (
-        f"{shown.runtime}: {shown.unit} of {len(shown.rows)} cases on a logarithmic axis, beside what is allowed and "
-        f"PyTorch's own; {failed} outside of what is allowed. The table below has the numbers."
+def _title(lines: list[ErrorLine]) -> str:
+    found = (
+        f"{line.runtime}: {len(line.points)} cases, the worst {line.points[0].share:.2f} of what is allowed"
+        for line in lines
     )
+    return f"Error over what is allowed, logarithmic. {'; '.join(found)}. The tables below have the numbers."

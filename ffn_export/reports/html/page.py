@@ -19,12 +19,12 @@ from ffn_export.reports.commands import verify_command
 from ffn_export.reports.formats import Verification
 from ffn_export.reports.host import stolen_words
 from ffn_export.reports.html import other_tables, parity_tables
-from ffn_export.reports.html.error_chart import error_charts, error_svg
-from ffn_export.reports.html.latency_chart import latency_svg
+from ffn_export.reports.html.error_chart import ErrorLine, error_lines, error_svg
+from ffn_export.reports.html.latency_chart import latency_svg, speed_svg
 from ffn_export.reports.html.site_drawing import drawing
 from ffn_export.reports.latency import copies_words, default_words, doubt_words, limit_words
 from ffn_export.reports.overview import legend, other_failures, verdict_sentence
-from ffn_export.reports.summary import speed_lines
+from ffn_export.reports.summary import MARKS, size_words, summary
 from ffn_export.reports.text_file import write_text
 from ffn_export.reports.tuning import chosen_words, same_words
 from ffn_export.tuning.result import TuningResult
@@ -42,13 +42,14 @@ def write_html(
     commands: Sequence[str] | None = None,
     bisection: Bisection | None = None,
     tuning: TuningResult | None = None,
+    weights_bytes: int | None = None,
 ) -> None:
     """Write :func:`html_page` to a path, or to standard output for ``-``.
 
     Raises:
         UsageError: If the path cannot be written to.
     """
-    write_text(html_page(result, latency, fusion, sites, commands, bisection, tuning), destination)
+    write_text(html_page(result, latency, fusion, sites, commands, bisection, tuning, weights_bytes), destination)
 
 
 def html_page(
@@ -59,6 +60,7 @@ def html_page(
     commands: Sequence[str] | None = None,
     bisection: Bisection | None = None,
     tuning: TuningResult | None = None,
+    weights_bytes: int | None = None,
 ) -> str:
     """Return a verification as one HTML page; the same results give the same bytes.
 
@@ -70,12 +72,15 @@ def html_page(
         commands: Shell commands that run it again, one a line; None means the one from :mod:`commands`.
         bisection: The bisection, if one was requested.
         tuning: Tuning result, if the form was chosen by measuring.
+        weights_bytes: Size of the model's weights, if it is known.
     """
-    charts = error_charts(result)
+    lines = error_lines(result)
+    drawn = {name for site in sites for name in site.sites}
     return _template().render(
         result=result,
         sentence=verdict_sentence(result),
-        speed=[] if latency is None else [line.words for line in speed_lines(latency)],
+        headline=[(line.mark, MARKS[line.mark], line.words) for line in summary(fusion, result, latency)],
+        size=None if weights_bytes is None else size_words(weights_bytes),
         legend=legend(result.tolerances),
         runtimes=parity_tables.runtimes_table(result),
         checks=parity_tables.checks_table(result),
@@ -84,10 +89,8 @@ def html_page(
         bisection=bisection,
         bisected=[] if bisection is None else other_tables.bisection_tables(bisection),
         how=None if bisection is None else how(bisection),
-        errors=[
-            (shown, _markup(error_svg(shown, f"errors-{n}")), parity_tables.cases_table(result, shown.runtime))
-            for n, shown in enumerate(charts)
-        ],
+        charts=_charts(lines, latency),
+        cases=[parity_tables.cases_table(result, line.runtime) for line in lines],
         weights=parity_tables.weights_table(result),
         properties=parity_tables.properties_table(result),
         broken_properties=sum(verdict.property_failure(p, result.tolerances) is not None for p in result.properties),
@@ -98,7 +101,6 @@ def html_page(
         latency_notes=[]
         if latency is None
         else [f(latency) for f in (doubt_words, default_words, copies_words, limit_words, stolen_words)],
-        latency_chart=None if latency is None else _markup(latency_svg(latency, "latency") or ""),
         tuning=tuning,
         tuned=None if tuning is None else other_tables.tuning_table(tuning),
         chosen=None if tuning is None else chosen_words(tuning),
@@ -106,8 +108,18 @@ def html_page(
         fusion=fusion,
         fused=None if fusion is None else other_tables.sites_table(fusion),
         drawings=[(site, drawing(site.before), drawing(site.after)) for site in sites],
+        undrawn=[] if fusion is None else [site.id for site in fusion.sites if site.id not in drawn],
         commands=(verify_command(result),) if commands is None else tuple(commands),
     )
+
+
+def _charts(lines: list[ErrorLine], latency: LatencyResult | None) -> list[tuple[str, Any]]:
+    """Return title and SVG of each chart, ratios before milliseconds."""
+    charts = [("Error over what is allowed", error_svg(lines, "errors"))] if any(line.points for line in lines) else []
+    if latency is not None:
+        drawn = (("Speed", speed_svg(latency, "speed")), ("Time of a run", latency_svg(latency, "latency")))
+        charts += [(title, svg) for title, svg in drawn if svg is not None]
+    return [(title, _markup(svg)) for title, svg in charts]
 
 
 @cache
@@ -149,4 +161,5 @@ def verification_html(verification: Verification) -> str:
         verification.commands,
         verification.bisection,
         verification.tuning,
+        verification.weights_bytes,
     )

@@ -18,6 +18,7 @@ from ffn_export.inspection.site_graph import OperatorGraph, Place
 _CHARACTER, _PADDING = 6.4, 10.0  # pixels, of a sans-serif font of 12 pixels
 _LINE, _GAP, _LAYER_GAP, _BEND = 15.0, 14.0, 24.0, 8.0
 _SWEEPS = 4
+_HEAD = 3.0  # half the width of an arrow's head
 
 
 @dataclass(frozen=True)
@@ -136,14 +137,16 @@ def _stack(layers: list[list[_Slot]]) -> float:
 
 
 def _path(chain: list[_Slot]) -> str:
-    """Return an edge as an SVG path that is vertical at its ends and bends."""
+    """Return an edge as an SVG path that is vertical at its ends and bends, with the head of an arrow."""
     first = chain[0]
     x, y = first.x, first.y + first.height
     parts = [f"M{x:.1f} {y:.1f}"]
+    end = chain[-1].y
     for slot in chain[1:]:
         middle = (y + slot.y) / 2
         parts.append(f"C{x:.1f} {middle:.1f} {slot.x:.1f} {middle:.1f} {slot.x:.1f} {slot.y:.1f}")
         x, y = slot.x, slot.y + slot.height
         if slot.place is None:
             parts.append(f"L{x:.1f} {y:.1f}")
+    parts.append(f"M{x - _HEAD:.1f} {end - 2 * _HEAD:.1f}L{x:.1f} {end:.1f}L{x + _HEAD:.1f} {end - 2 * _HEAD:.1f}")
     return "".join(parts)
