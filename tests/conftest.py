@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from torch.onnx._internal.exporter import _registration
 
 from ffn_export.core import onnx_file, strict
+from ffn_export.errors import for_the_shell
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
 from ffn_export.fusion.costs import costs
@@ -95,6 +96,13 @@ def _source(spec: str) -> Source:
 def source() -> Callable[[str], Source]:
     """A preset's source."""
     return _source
+
+
+@pytest.fixture
+def shell_words() -> Iterator[None]:
+    """Let messages name options, as they do for the command line."""
+    with for_the_shell():
+        yield
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def test_every_option_that_a_page_names_is_one_of_its_command(page: Path) -> Non
         if found is None:
             continue
         known = options(found[1])
-        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", found[2].partition(" #")[0]):
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", found[2].partition(" #")[0]):
             assert option in known, f"ffn-export {found[1]} has no {option}: {line}"
 
 

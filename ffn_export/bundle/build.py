@@ -265,7 +265,7 @@ def _choose(
     tuned = search(
         exported,
         options.target,
-        options.tuning,
+        replace(options.tuning, samples=source.samples or options.tuning.samples),
         specs=source.inputs,
         gate=gate,
         outline=options.outline,

@@ -69,19 +69,25 @@ def bisect_and_show(
         quiet: Show no progress.
         named: Further arguments of :func:`ffn_export.bisect`.
     """
+    from rich.console import Group
+
     import ffn_export as fx
     from ffn_export.cli.progress import progress
+    from ffn_export.reports.console import Lines
     from ffn_export.reports.tables import bisection_table
 
     with progress(console, quiet=quiet) as report:
         found = fx.bisect(model, against, result=result, reduce_to=reduce_to, progress=report, **named)
     console.print(bisection_table(found))
     if reduce_to is not None:
-        console.print(_what_to_run(reduce_to) if found.reduced_nodes else "nothing to reduce", soft_wrap=True)
+        told = _what_to_run(reduce_to) if found.reduced_nodes else ("nothing to reduce",)
+        console.print(Group(*map(Lines, told)))
     return found
 
 
-def _what_to_run(directory: Path) -> str:
-    parts = [str(directory / name) for name in ("model.onnx", "reference.onnx", "test_data_set_0")]
-    options = (part for pair in zip(("", "--against", "--load-inputs"), parts, strict=True) for part in pair if part)
-    return f"reduced: {shlex.join(['ffn-export', 'verify', *options])}"
+def _what_to_run(directory: Path) -> tuple[str, ...]:
+    """Return the command in lines that a shell takes for one."""
+    model, reference, data = (
+        shlex.quote(str(directory / name)) for name in ("model.onnx", "reference.onnx", "test_data_set_0")
+    )
+    return f"reduced: ffn-export verify {model} \\", f"  --against {reference} \\", f"  --load-inputs {data}"

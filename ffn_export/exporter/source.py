@@ -141,7 +141,7 @@ def resolve(
         return _from_program(Path(spec), parsed, seed or 0)
     if ":" in spec:
         return _from_factory(spec, parsed, seed or 0)
-    if Path(spec).is_dir():
+    if spec and Path(spec).is_dir():
         raise UsageError(f"{spec!r} is a directory: write {HUGGING_FACE}{spec} for the Hugging Face model in it")
     meant = did_you_mean(spec, PRESETS)
     if not meant and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", spec) and re.search(r"[-/]", spec):

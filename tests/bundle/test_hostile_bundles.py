@@ -165,7 +165,7 @@ def test_whatever_a_manifest_says_ends_in_a_result_or_one_line(
     [
         ("latency.json", {"measurements": "x"}),
         ("latency.json", {"model": "m", "baseline": 3, "measurements": [], "unavailable": {}, "environment": None}),
-        ("fusion.json", {"target": "ort-cpu", "sites": [], "rules": {"a": "b"}, "nodes": {}, "opset": {}}),
+        ("fusion.json", {"format": 2, "target": "ort-cpu", "sites": [], "rules": {"a": "b"}, "nodes": {}, "opset": {}}),
         ("sites.json", {"sites": [{"sites": [], "before": {"places": [], "edges": [[0, 1]]}, "after": {}}]}),
         ("tuning.json", []),
     ],

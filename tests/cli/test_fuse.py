@@ -61,7 +61,7 @@ def test_requirement_lists_what_is_missing(tmp_path: Path, capfd: Capture) -> No
     assert run(arguments) == 1
     *_, first, second = capfd.readouterr().err.splitlines()
     assert first == "ffn-export: 0 of 1 residual_norm sites are in the target's form, 1 required"
-    assert second.startswith("ffn-export: residual_norm:0 is kept, LayerNormalization: faster apart here")
+    assert second.startswith("ffn-export: residual_norm:0 is kept, LayerNormalization: one kernel")
 
 
 @pytest.mark.slow

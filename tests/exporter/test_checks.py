@@ -17,6 +17,8 @@ from ffn_export.exporter.checks import TracedSizeError, check_inputs, check_opse
 from ffn_export.exporter.source import from_module
 from tests.exporter.helpers import X, assert_same_function, exported, module_of, ops, refusal
 
+pytestmark = pytest.mark.usefixtures("shell_words")
+
 
 def graph(text: str) -> ir.Model:
     return ir.from_proto(onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 20]>\n' + text))

@@ -21,6 +21,8 @@ from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module, resolve, with_samples
 from tests.exporter.helpers import X, assert_same_function, exported, module_of, ops, refusal, refused, run, shapes
 
+pytestmark = pytest.mark.usefixtures("shell_words")
+
 ROOT = Path(__file__).parents[2]
 # --- axes and opsets ----------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import from_module
 from tests.exporter.helpers import X, assert_same_function, exported, module_of, ops, refused
 
+pytestmark = pytest.mark.usefixtures("shell_words")
+
 # --- sizes that the module does not take, or takes another way ----------------------------------------
 
 

@@ -10,6 +10,8 @@ from ffn_export.errors import UsageError
 from ffn_export.exporter.signature import SLOT, CallSignature, bind
 from tests.exporter.helpers import module_of, refusal
 
+pytestmark = pytest.mark.usefixtures("shell_words")
+
 
 def called_with(forward: Callable[..., Any], *names: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments of a call where each value is the name of its input."""

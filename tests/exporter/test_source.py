@@ -102,7 +102,7 @@ def test_a_factory_a_class_a_method_or_a_module(user: Path, spec: str, name: str
         ("user_models:nothing", "factory 'user_models:nothing' returned NoneType, not a torch.nn.Module"),
         ("user_models:a_class", "factory 'user_models:a_class' returned type, not a torch.nn.Module"),
         ("user_models:with_arguments", "raised TypeError: with_arguments() missing 1 required positional argument"),
-        ("nowhere.pt2", "nowhere.pt2 can run code when it is opened, as every .pt2 file can: add --trust"),
+        ("nowhere.pt2", "nowhere.pt2 can run code when it is opened, as every .pt2 file can: add trust=True"),
     ],
 )
 def test_a_spec_that_names_nothing_to_export(spec: str, words: str) -> None:

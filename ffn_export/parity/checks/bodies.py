@@ -128,6 +128,7 @@ def _read_otherwise(model: ir.Model, calls: Sequence[ir.Node], feeds: Mapping[st
             apart = _differs(_run(call, given), node, values)
             plain = apart and _differs(_run(_plain(call), given), node, values)
         except Exception as error:  # noqa: BLE001 - the evaluator may raise anything
+            expose_own(error)
             notes.append(f"the body of {name} was not judged: {first_line(error)}")
             continue
         if apart and plain:  # the evaluator computes one of the operators otherwise

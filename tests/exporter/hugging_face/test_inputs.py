@@ -12,6 +12,8 @@ from tests.exporter.helpers import refusal
 from tests.exporter.hugging_face.conftest import Saved
 from tests.exporter.hugging_face.models import edit_config
 
+pytestmark = pytest.mark.usefixtures("shell_words")
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from tests.exporter.helpers import refusal
 from tests.exporter.hugging_face.conftest import Saved
 from tests.exporter.hugging_face.models import as_bin, edit_config, edit_weights
 
+pytestmark = pytest.mark.usefixtures("shell_words")
+
 
 def test_the_weights_are_those_of_the_file_in_float32(copied: Saved) -> None:
     directory = copied("BertModel")

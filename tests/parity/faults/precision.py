@@ -132,6 +132,6 @@ FAULTS = (
     Fault("input-float16", "inputs rounded to float16", ("pre_norm",), (bound(),), _input(_through(HALF))),
     Fault("overflow-float16", "large values that overflow float16", ("relu",), (non_finite("large"),), _hidden(_overflowing)),
     Fault("denormals-flushed", "denormal inputs taken for zero", ("square",), (bound("denormal"),), _input(_flushed)),
-    Fault("softmax-float16", "a softmax in float16, whose casts ONNX Runtime removes", ("decoder",), (formula(),), _half_softmax, shown=False),
+    Fault("softmax-float16", "a softmax in float16, whose casts ONNX Runtime removes", ("decoder",), (formula(),), _half_softmax),
     Fault("table-float16", "a table of tokens stored in float16", ("decoder",), (bound(),), _table),
 )  # fmt: skip

@@ -149,7 +149,7 @@ FAULTS = (
     Fault("nan-to-zero-behind-first", "NaN taken for zero in all features but the first", ("relu", "pre_norm", "encoder"), (non_finite("nan in parts"),), _inputs(_nan_to_zero_behind_first)),
     Fault("second-of-a-token", "the second token of a kind in a row taken for another", ("embedding",), (bound("threshold"),), _inputs(_second_of_a_token), shown=False),
     Fault("token-behind-a-token", "one token taken for another in front of a third", ("decoder",), (bound("threshold"),), _inputs(_behind_a_token), shown=False),
-    Fault("nan-to-zero-in-one", "NaN taken for zero in one feature", ("relu", "pre_norm"), (non_finite("nan in parts"),), _inputs(_nan_to_zero_in_one)),
+    Fault("nan-to-zero-in-one", "NaN taken for zero in one feature", ("relu", "pre_norm"), (non_finite("nan in parts"),), _inputs(_nan_to_zero_in_one), shown=False),
     Fault("nan-to-zero", "NaN taken for zero", ("relu",), (non_finite("nan"),), _inputs(_nan_to_zero)),
     Fault("infinity-clipped", "infinity taken for the largest number", ("relu",), (non_finite("infinite"),), _inputs(_clipped(3.4e38))),
 )  # fmt: skip
