@@ -76,7 +76,8 @@ def to_value(array: np.ndarray) -> ort.OrtValue:
 def to_array(value: ort.OrtValue) -> np.ndarray:
     """Return a tensor in host memory as an array."""
     if value.element_type() != onnx.TensorProto.BFLOAT16:
-        return value.numpy()
+        held: np.ndarray = value.numpy()
+        return held
     bits = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     dtype = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
     return np.frombuffer(bits, dtype).reshape(value.shape())
@@ -104,14 +105,14 @@ def compare(
     elif classic is not None:
         bound = classic["atol"] + classic["rtol"] * np.abs(wide)
     elif budget is not None:
-        found, allowed = np.linalg.norm(difference), budget * np.linalg.norm(wide)
+        found, allowed = float(np.linalg.norm(difference)), budget * float(np.linalg.norm(wide))
         print(f"{name}: L2 norm of the difference {found:.3g}, allowed {allowed:.3g}")
         return bool(found <= allowed < np.inf)
     else:
         judged = [each["allowed_ulps"] or 0 for each in manifest["parity"]["runtimes"].values()]
         bound = np.full_like(wide, max(declared["floor_ulps"], *judged) * ulp(expected.dtype.name, scale))
     worst = np.argmax(np.where(np.isnan(difference), np.inf, difference - bound)) if wide.size else 0
-    found, allowed = (difference.flat[worst], bound.flat[worst]) if wide.size else (0, 0)
+    found, allowed = (float(difference.flat[worst]), float(bound.flat[worst])) if wide.size else (0.0, 0.0)
     print(f"{name}: largest difference {found:.3g}, allowed {allowed:.3g}")
     return bool(np.all((difference <= bound) & (bound < np.inf)))
 
