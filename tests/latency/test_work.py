@@ -197,9 +197,10 @@ def test_the_limit_is_the_longer_of_both() -> None:
 
 
 @pytest.mark.slow
-def test_the_machine_multiplies_faster_than_it_reads() -> None:
+def test_both_limits_of_the_machine_are_measured() -> None:
     here = ceilings(1, 8 * 2**20)
-    assert here.operations > here.bytes > 0
+    assert here.operations > 0
+    assert here.bytes > 0
     assert ceilings(1, 0).operations >= here.operations  # what was reached once stays the limit
 
 
