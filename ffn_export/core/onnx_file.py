@@ -140,7 +140,10 @@ def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_AB
     copies = copies or sum(tensor.nbytes for tensor in on_disk) > _INLINE_BELOW_BYTES
     external = f"{path.name}.data" if copies and not refers else None
     with writing(path.parent) as scratch, nullcontext() if external or refers else _read_in(model):
-        ir.save(model, scratch / path.name, external_data=external)
+        try:
+            ir.save(model, scratch / path.name, external_data=external)
+        except ir.serde.SerdeError as error:  # such as a name that is not UTF-8, which protobuf reads and cannot write
+            raise UsageError(f"{path.name} cannot be written: {first_line(root_cause(error))}") from error
         if external is not None:
             (scratch / external).replace(path.parent / external)
         (scratch / path.name).replace(path)

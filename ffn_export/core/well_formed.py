@@ -36,6 +36,9 @@ def faults(model: ir.Model) -> Iterator[str]:
             if _is_made_by_nothing(output):
                 yield f"nothing makes its output {output.name!r}{inside}"
         for node in graph:
+            # protobuf gives text that is not UTF-8 as bytes, which cannot be written again.
+            if any(isinstance(text, bytes) for text in (node.op_type, node.domain, node.name)):
+                yield f"the name {node.op_type!r} or {node.name!r} of a node is no UTF-8"
             for value in node.inputs:
                 if value is not None and _is_made_by_nothing(value):
                     yield f"{_described(node)} reads {value.name!r}{inside}, which nothing makes"
@@ -69,6 +72,9 @@ def _of_size(value: ir.Value) -> Iterator[str]:
     """Yield a wrong size of a weight in the file; the files of external weights are checked on their own."""
     tensor = value.const_value
     if not isinstance(tensor, ir.TensorProtoTensor):
+        return
+    if tensor.dtype == ir.DataType.UNDEFINED:
+        yield f"initializer {value.name!r} has no data type"
         return
     shape = f"{tensor.dtype.numpy().name}[{','.join(map(str, tensor.shape.numpy()))}]"
     if tensor.raw.HasField("raw_data"):

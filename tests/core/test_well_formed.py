@@ -69,6 +69,18 @@ def a_body_that_reads_nothing(graph: onnx.GraphProto) -> None:
     graph.initializer.append(numpy_helper.from_array(np.array(True), "c"))
 
 
+def without_a_data_type(graph: onnx.GraphProto) -> None:
+    a_byte_short(graph)
+    graph.initializer[-1].data_type = onnx.TensorProto.UNDEFINED
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path, lambda graph: None)
+    path.write_bytes(path.read_bytes().replace(b"Relu", b"R\x9dlu"))
+    with pytest.raises(UsageError, match="of a node is no UTF-8"):
+        onnx_file.load(path)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -78,6 +90,7 @@ def a_body_that_reads_nothing(graph: onnx.GraphProto) -> None:
         (in_a_cycle, "its nodes form a cycle"),
         (made_twice, "ValueError: Output 'y' is redeclared in the current graph scope"),
         (a_byte_short, "initializer 'w' holds 15 bytes, and float32[4] takes 16"),
+        (without_a_data_type, "initializer 'w' has no data type"),
         (a_number_short, "initializer 'w' holds another count of numbers than float32[4] takes"),
         (a_body_that_reads_nothing, "Sqrt 'inner' reads 'nowhere' in body, which nothing makes"),
     ],
