@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from ffn_export.core import function_calls
+from ffn_export.core import function_calls, operator_schemas
+from ffn_export.core.operator_schemas import described
 
 _MOST_NODES = 200_000  # ten times as many as the largest networks have
 _DEEPEST = 500  # ONNX Runtime's inliner overflows the stack at a few thousand, which ends the process
@@ -26,7 +27,10 @@ def order(model: ir.Model) -> None:
 
 
 def faults(model: ir.Model) -> Iterator[str]:
-    """Yield the faults of a model, in words: values without a producer, no outputs, weights of the wrong size."""
+    """Yield the faults of a model, in words: values without a producer, no outputs, weights of the wrong size.
+
+    Nodes are held against the definitions of their operators.
+    """
     if not model.graph.outputs:
         yield "it has no outputs"
     yield from _of_functions(model)
@@ -41,9 +45,10 @@ def faults(model: ir.Model) -> Iterator[str]:
                 yield f"the name {node.op_type!r} or {node.name!r} of a node is no UTF-8"
             for value in node.inputs:
                 if value is not None and _is_made_by_nothing(value):
-                    yield f"{_described(node)} reads {value.name!r}{inside}, which nothing makes"
-        for value in graph.initializers.values():
-            yield from _of_size(value)
+                    yield f"{described(node)} reads {value.name!r}{inside}, which nothing makes"
+        for words, tensor in _stored(graph):
+            yield from _of_size(words, tensor)
+    yield from operator_schemas.faults(model)
 
 
 def _of_functions(model: ir.Model) -> Iterator[str]:
@@ -64,25 +69,35 @@ def _is_made_by_nothing(value: ir.Value) -> bool:
     return bool(value.name) and value.producer() is None and not value.is_graph_input() and not value.is_initializer()
 
 
-def _described(node: ir.Node) -> str:
-    return f"{node.op_type} {node.name!r}" if node.name else f"a node {node.op_type}"
+def _stored(graph: ir.Graph | ir.Function) -> Iterator[tuple[str, ir.TensorProtocol]]:
+    """Yield the tensors in the file with the words for each: initializers, and those that nodes hold."""
+    if isinstance(graph, ir.Graph):
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                yield f"initializer {value.name!r}", value.const_value
+    for node in graph:
+        for name, attribute in node.attributes.items():
+            if attribute.type == ir.AttributeType.TENSOR and not attribute.is_ref():
+                yield f"{name!r} of {described(node)}", attribute.as_tensor()
+            elif attribute.type == ir.AttributeType.TENSORS and not attribute.is_ref():
+                yield from ((f"{name!r} of {described(node)}", tensor) for tensor in attribute.as_tensors())
 
 
-def _of_size(value: ir.Value) -> Iterator[str]:
-    """Yield a wrong size of a weight in the file; the files of external weights are checked on their own."""
-    tensor = value.const_value
-    if not isinstance(tensor, ir.TensorProtoTensor):
-        return
+def _of_size(words: str, tensor: ir.TensorProtocol) -> Iterator[str]:
+    """Yield a wrong size of a tensor in the file; the files of external weights are checked on their own."""
     if tensor.dtype == ir.DataType.UNDEFINED:
-        yield f"initializer {value.name!r} has no data type"
+        yield f"{words} has no data type"
         return
-    shape = f"{tensor.dtype.numpy().name}[{','.join(map(str, tensor.shape.numpy()))}]"
-    if tensor.raw.HasField("raw_data"):
+    if not isinstance(tensor, ir.TensorProtoTensor | ir.StringTensor):
+        return
+    kind = "string" if tensor.dtype == ir.DataType.STRING else tensor.dtype.numpy().name
+    shape = f"{kind}[{','.join(map(str, tensor.shape.numpy()))}]"
+    if isinstance(tensor, ir.TensorProtoTensor) and tensor.raw.HasField("raw_data"):
         held = len(tensor.raw.raw_data)
         if held != tensor.nbytes:
-            yield f"initializer {value.name!r} holds {held:,} bytes, and {shape} takes {tensor.nbytes:,}"
+            yield f"{words} holds {held:,} bytes, and {shape} takes {tensor.nbytes:,}"
         return
     try:
         tensor.numpy()
     except ValueError:
-        yield f"initializer {value.name!r} holds another count of numbers than {shape} takes"
+        yield f"{words} holds another count of numbers than {shape} takes"

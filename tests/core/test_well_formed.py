@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +54,18 @@ def made_twice(graph: onnx.GraphProto) -> None:
     graph.node.append(helper.make_node("Neg", ["a"], ["y"]))
 
 
+def a_text_short(graph: onnx.GraphProto) -> None:
+    words = numpy_helper.from_array(np.array(["one", "two"], dtype=object), "words")
+    del words.string_data[0]
+    graph.initializer.append(words)
+
+
+def a_constant_byte_short(graph: onnx.GraphProto) -> None:
+    raw = numpy_helper.from_array(np.ones(4, np.float32), "w")
+    raw.raw_data = raw.raw_data[:-1]
+    graph.node.append(helper.make_node("Constant", [], ["spare"], value=raw))
+
+
 def a_byte_short(graph: onnx.GraphProto) -> None:
     raw = numpy_helper.from_array(np.ones(4, np.float32), "w")
     raw.raw_data = raw.raw_data[:-1]
@@ -90,6 +103,8 @@ def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
         (in_a_cycle, "its nodes form a cycle"),
         (made_twice, "ValueError: Output 'y' is redeclared in the current graph scope"),
         (a_byte_short, "initializer 'w' holds 15 bytes, and float32[4] takes 16"),
+        (a_text_short, "initializer 'words' holds another count of numbers than string[2] takes"),
+        (a_constant_byte_short, "'value' of a node Constant holds 15 bytes, and float32[4] takes 16"),
         (without_a_data_type, "initializer 'w' has no data type"),
         (a_number_short, "initializer 'w' holds another count of numbers than float32[4] takes"),
         (a_body_that_reads_nothing, "Sqrt 'inner' reads 'nowhere' in body, which nothing makes"),
@@ -100,6 +115,44 @@ def test_what_nothing_can_run_is_refused_with_the_reason(change: Change, why: st
     with pytest.raises(UsageError) as refused:
         onnx_file.load(path)
     assert str(refused.value).startswith(f"{path} is no valid ONNX graph: {why}")
+
+
+CASTING = """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1, "own" : 1]>
+    g (float[n,4] x, bool c) => (float[n,4] y) <float[4,4] w> {
+        a = com.microsoft.FusedMatMul <transB: int = 1> (x, w)
+        b = own.Half (a)
+        y = If (c) <then_branch = yes () => (float[n,4] t) { t = Identity (b) },
+                    else_branch = no () => (float[n,4] e) { e = Softmax <axis = -1> (b) }>
+    }
+    <domain: "own", opset_import: ["" : 20]> Half (v) => (r) { h = Cast <to = 10> (v)  r = Cast <to = 1> (h) }"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "why"),
+    [
+        ("Cast <to = 10>", 'Cast <to = "ten">', "a node Cast has 'to' as STRING, where its operator takes INT"),
+        ("Cast <to = 10>", "Cast <to = 4711>", "a node Cast has 'to' = 4711, which is no data type"),
+        ("Cast <to = 10>", "Cast", "a node Cast has no 'to', which its operator needs"),
+        ("Softmax <axis = -1> (b)", "Softmax <axis = 0.5> (b)", "a node Softmax has 'axis' as FLOAT"),
+        ("Identity (b)", "Identity (b, b)", "a node Identity has 2 inputs, where its operator takes 1"),
+        ("Identity (b)", "Clip ()", "a node Clip has 0 inputs, where its operator takes 1"),
+        ("t = Identity (b)", "t, u = Identity (b)", "a node Identity has 2 outputs, where its operator takes 1"),
+        ("<transB: int = 1>", '<transB: string = "1">', "a node FusedMatMul has 'transB' as STRING"),
+    ],
+)
+def test_a_node_that_contradicts_its_operator_is_refused(right: str, wrong: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(with_weights(onnx.parser.parse_model(CASTING)), path)
+    onnx_file.load(path)
+    onnx.save(with_weights(onnx.parser.parse_model(CASTING.replace(right, wrong))), path)
+    with pytest.raises(UsageError, match=re.escape(why)):
+        onnx_file.load(path)
+
+
+def with_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    del model.graph.initializer[:]
+    model.graph.initializer.append(numpy_helper.from_array(np.eye(4, dtype=np.float32), "w"))
+    return model
 
 
 def test_nodes_in_another_order_than_that_of_the_data_are_sorted(tmp_path: Path) -> None:

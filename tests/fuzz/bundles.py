@@ -27,11 +27,13 @@ def change(bundle: Path, changed: Path, random: Random) -> None:
     for _ in range(random.choice((1, 1, 2))):
         match random.randrange(6):
             case 0:
-                _change_model(changed, random)
+                _change_model(bundle, changed, random)
             case 1:
                 _change_file(changed, manifest, random)
             case 2:
-                manifest["source"]["spec"] = random.choice(SPECS)
+                spec = random.choice(SPECS)
+                if isinstance(manifest, dict) and isinstance(manifest.get("source"), dict):
+                    manifest["source"]["spec"] = spec
                 (changed / "evil.pt2").write_bytes(b"PK\x03\x04")
             case _:
                 manifest = changed_value(manifest, random)
@@ -43,9 +45,9 @@ def change(bundle: Path, changed: Path, random: Random) -> None:
     (changed / "manifest.json").write_text(json.dumps(manifest))
 
 
-def _change_model(directory: Path, random: Random) -> None:
-    path = directory / "model.onnx"
-    path.write_bytes(mutated(onnx.load(path), random) if random.random() < 0.8 else b"")
+def _change_model(bundle: Path, changed: Path, random: Random) -> None:
+    model = mutated(onnx.load(bundle / "model.onnx"), random) if random.random() < 0.8 else b""
+    (changed / "model.onnx").write_bytes(model)
 
 
 def _change_file(directory: Path, manifest: Any, random: Random) -> None:
