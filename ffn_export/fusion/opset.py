@@ -61,7 +61,7 @@ def normalise(model: ir.Model) -> None:
 
 
 def tell_subgraphs(model: ir.Model) -> None:
-    """Copy the model's opset imports to every subgraph, because rules ask a node's graph for the opset."""
+    """Copy the opset imports of the model to each subgraph: rules and forms ask the graph of a node for the opset."""
     for graph in model.graph.subgraphs():
         graph.opset_imports.update(model.opset_imports)
 

@@ -129,7 +129,9 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     left: dict[str, Mapping[str, str]] = {}
     for form in optional:
         if form.apply is not None:
-            inference.prove_shapes(fused, stated)  # includes the nodes that the form before wrote
+            # The form before wrote nodes, and bodies of a Loop.
+            inference.prove_shapes(fused, stated)
+            opset.tell_subgraphs(fused)
             left[form.name] = form.apply(fused, log, excluded)
     _remove_unused(fused)
     # A rule that writes no new operator still notes its name on a norm. A runtime may accept that norm in a graph of

@@ -194,6 +194,12 @@ def test_in_row_chunks() -> None:
     assert [(site.kind, site.d_ff) for site in report.sites] == [("feed_forward", 1024)]
 
 
+def test_in_row_chunks_a_split_by_sizes_is_one_by_number() -> None:
+    fused, _ = padded(made(NAMED_HALVES, BOTH), [PADDED, ROW_CHUNKS.name])
+    body = next(node for node in fused.graph if node.op_type == "Loop").attributes["body"].as_graph()
+    assert [node.attributes["num_outputs"].value for node in body if node.op_type == "Split"] == [2]
+
+
 def test_the_model_that_is_given_keeps_its_weights_and_shapes() -> None:
     of = made(PLAIN, BOTH)
     before = ir.to_proto(of).SerializeToString()
