@@ -16,7 +16,7 @@ import ffn_export as fx
 
 transformers = pytest.importorskip("transformers", reason="the extra 'hf' is not installed")
 
-from tests.exporter.hugging_face import models
+from tests.exporter.hugging_face import models  # noqa: E402
 
 pytestmark = pytest.mark.optimum
 PROGRAM = Path(__file__).with_name("optimum_program.py")
