@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 WORKERS ?= 2
+USUAL := not exhaustive and not oldest and not optimum
 # Compiled once: pytest's workers, and the processes that tests start, load what others compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest exhaustive nightly quick corpus diagram docs lint install clean
+.PHONY: help demo test test-oldest test-optimum exhaustive nightly quick corpus diagram docs lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,7 +21,7 @@ demo: $(VENV)/.installed ## Build the bundle of the preset bert-ffn
 
 # Coverage is that of the quick tests: the slow ones are not traced.
 test: lint ## Lint, then all tests but the exhaustive ones, with coverage
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not exhaustive and not oldest" --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(USUAL)" --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 # What `make test` runs a part of: all graphs at the edges of what rules take, every fault in every module, more seeds.
 exhaustive: $(VENV)/.installed ## The rest of the large families of which `make test` runs a part
@@ -34,6 +35,10 @@ corpus: $(VENV)/.installed ## Fuse real architectures and score them; CORPUS=--n
 test-oldest: $(OLDEST)/.installed ## Build, verify and load with the oldest versions that are declared
 	$(OLDEST)/bin/python -m pytest -m oldest tests/packaging
 
+# In an environment of its own, which the test makes: Optimum wants another transformers.
+test-optimum: $(VENV)/.installed ## Load bundles with Optimum
+	$(BIN)/python -m pytest -m optimum tests/packaging
+
 diagram: $(VENV)/.installed ## Draw the diagram of docs/architecture.md from the imports of the package
 	$(BIN)/python scripts/architecture_diagram.py --write
 
@@ -43,7 +48,7 @@ nightly: exhaustive ## `make exhaustive`, then new random graphs and damaged fil
 	FUZZ_FIRST=$$(date +%s) FUZZ_FILES=20000 $(BIN)/python -m pytest -n $(WORKERS) tests/fuzz/test_fuzz.py
 
 quick: lint ## The edit loop: lint, then the tests that are not slow, without coverage
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not exhaustive and not oldest"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and $(USUAL)"
 
 docs: $(VENV)/.installed ## Build the documentation site into site/; a broken link fails
 	$(BIN)/mkdocs build

@@ -8,12 +8,12 @@
 #include <cjson/cJSON.h>
 #include <dlfcn.h>
 #include <getopt.h>
-#include <math.h>
 #include <onnxruntime_c_api.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <unistd.h>
 
+#include "compare.h"
 #include "tensor_proto.h"
 
 enum { NEAR_ENOUGH = 0, DIFFERS = 1, CANNOT_RUN = 2, NO_RUNTIME = 3 };
@@ -70,6 +70,12 @@ static const char *text_of(const cJSON *object, const char *key) {
     const char *const text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
     if (text == NULL) stop(CANNOT_RUN, "the manifest has no text %s", key);
     return text;
+}
+
+static double number_of(const cJSON *object, const char *key) {
+    const cJSON *const number = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!cJSON_IsNumber(number)) stop(CANNOT_RUN, "the manifest has no number %s", key);
+    return cJSON_GetNumberValue(number);
 }
 
 static GraphOptimizationLevel level_of(const char *name) {
@@ -139,7 +145,31 @@ static OrtValue *value_of(tensor_proto *tensor) {
     return value;
 }
 
-/* Whether an output is float32 numbers in the shape of the stored one, of which there are *count. */
+/* The tolerance that the manifest declares for an output: closeness, else a budget, else units in the last place. */
+static tolerance declared(const cJSON *manifest, const char *output) {
+    const cJSON *const tolerances = cJSON_GetObjectItemCaseSensitive(manifest, "tolerances");
+    const cJSON *const closeness = cJSON_GetObjectItemCaseSensitive(tolerances, "closeness");
+    const cJSON *classic = cJSON_GetObjectItemCaseSensitive(closeness, output);
+    if (classic == NULL) classic = cJSON_GetObjectItemCaseSensitive(closeness, "*");
+    if (classic != NULL) return (tolerance){CLASSIC, number_of(classic, "atol"), number_of(classic, "rtol")};
+
+    const char *const budget = cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(tolerances, "drawn_l2"))
+                                   ? "drawn_l2"
+                                   : "relative_l2";
+    if (cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(tolerances, budget)))
+        return (tolerance){RELATIVE_L2, number_of(tolerances, budget), 0};
+
+    double ulps = number_of(tolerances, "floor_ulps");
+    const cJSON *const parity = cJSON_GetObjectItemCaseSensitive(manifest, "parity");
+    const cJSON *runtime;
+    cJSON_ArrayForEach(runtime, cJSON_GetObjectItemCaseSensitive(parity, "runtimes")) {
+        const cJSON *const allowed = cJSON_GetObjectItemCaseSensitive(runtime, "allowed_ulps"); /* or null */
+        if (cJSON_IsNumber(allowed)) ulps = fmax(ulps, cJSON_GetNumberValue(allowed));
+    }
+    return (tolerance){ULPS, ulps, 0};
+}
+
+/* Whether an output has the type and the shape of the stored one, of which there are *count numbers. */
 static int alike(const OrtValue *actual, const tensor_proto *expected, size_t *count) {
     OrtTensorTypeAndShapeInfo *info;
     ONNXTensorElementDataType type;
@@ -149,40 +179,32 @@ static int alike(const OrtValue *actual, const tensor_proto *expected, size_t *c
     check(ort->GetTensorElementType(info, &type));
     check(ort->GetTensorShapeElementCount(info, count));
     check(ort->GetDimensionsCount(info, &rank));
-    int same = type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT && rank == expected->rank;
+    int same = (int)type == expected->data_type && rank == expected->rank;
     if (same) {
         check(ort->GetDimensions(info, dims, rank));
-        same = !memcmp(dims, expected->dims, rank * sizeof *dims) && expected->size == *count * sizeof(float);
+        same = !memcmp(dims, expected->dims, rank * sizeof *dims) && expected->size == *count * number_size((int)type);
     }
     ort->ReleaseTensorTypeAndShapeInfo(info);
     return same;
 }
 
-/* Prints how far an output is from the stored one; whether that is near enough, which NaN never is. */
-static int compare(OrtValue *actual, const tensor_proto *expected, double tolerance) {
-    if (expected->data_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT)
-        stop(CANNOT_RUN, "output %s is not float32, which is all that is compared here", expected->name);
+/* Compares an output with the stored one, and returns whether it is near enough. */
+static int judge(OrtValue *actual, const tensor_proto *expected, tolerance allowed) {
+    if (!number_size(expected->data_type))
+        stop(CANNOT_RUN, "output %s has data type %d, which is not compared here", expected->name, expected->data_type);
     size_t count;
     if (!alike(actual, expected, &count)) {
         printf("%s: another type or shape than the stored one\n", expected->name);
         return 0;
     }
-    float *have;
-    check(ort->GetTensorMutableData(actual, (void **)&have));
-    const float *const want = (const float *)expected->data;
-    double largest = 0, scale = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double difference = fabs((double)have[i] - want[i]);
-        if (!isnan(largest) && !(difference <= largest)) largest = difference; /* a NaN is taken, and stays */
-        scale = fmax(scale, fabs((double)want[i]));
-    }
-    const double allowed = tolerance * scale;
-    printf("%s: largest difference %.3g, allowed %.3g\n", expected->name, largest, allowed);
-    return largest <= allowed && isfinite(allowed);
+    void *have;
+    check(ort->GetTensorMutableData(actual, &have));
+    return compare(expected->name, have, expected->data, expected->data_type, count, allowed);
 }
 
-/* Runs the vectors once, and returns whether every output is near enough. */
-static int run(const char *bundle, const cJSON *manifest, const char *profile, double tolerance) {
+/* Runs the vectors once, and returns whether every output is near enough: within the manifest's tolerances, unless one
+ * is given. */
+static int run(const char *bundle, const cJSON *manifest, const char *profile, const double *given) {
     static tensor_proto inputs[MAX_TENSORS], expected[MAX_TENSORS];
     const char *input_names[MAX_TENSORS], *output_names[MAX_TENSORS];
     OrtValue *feeds[MAX_TENSORS], *results[MAX_TENSORS] = {NULL};
@@ -208,7 +230,8 @@ static int run(const char *bundle, const cJSON *manifest, const char *profile, d
 
     int near_enough = 1;
     for (size_t i = 0; i < output_count; i++) {
-        near_enough &= compare(results[i], &expected[i], tolerance);
+        const tolerance allowed = given ? (tolerance){OF_LARGEST, *given, 0} : declared(manifest, output_names[i]);
+        near_enough &= judge(results[i], &expected[i], allowed);
         ort->ReleaseValue(results[i]);
         free(expected[i].data);
     }
@@ -226,15 +249,16 @@ int main(int argc, char **argv) {
         {"profile", required_argument, NULL, 'p'}, {"tolerance", required_argument, NULL, 't'}, {0}};
     const char *profile = NULL;
     char *end = "";
-    double tolerance = 1e-5;
+    double given, *tolerance = NULL;
     int name, good = 1;
     opterr = 0; /* one line says it all */
     while ((name = getopt_long(argc, argv, "", known, NULL)) != -1) {
         if (name == 'p')
             profile = optarg;
-        else if (name == 't')
-            tolerance = strtod(optarg, &end);
-        else
+        else if (name == 't') {
+            given = strtod(optarg, &end);
+            tolerance = &given;
+        } else
             good = 0;
     }
     if (!good || *end || optind + 1 != argc)

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "compare.h"
 #include "tensor_proto.h"
 
 namespace fs = std::filesystem;
@@ -104,29 +105,40 @@ std::vector<Vector> vectors(const fs::path &bundle, const std::string &kind, std
     return read;
 }
 
-/// Prints how far an output is from the stored one; whether that is near enough, which NaN never is.
-bool compare(const std::string &name, const Ort::Value &actual, const Ort::Value &expected, double tolerance) {
-    const auto have = actual.GetTensorTypeAndShapeInfo(), want = expected.GetTensorTypeAndShapeInfo();
-    if (want.GetElementType() != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT)
-        throw std::runtime_error("output " + name + " is not float32, which is all that is compared here");
+/// The tolerance that the manifest declares for an output: closeness, else a budget, else units in the last place.
+tolerance declared(const json &manifest, const std::string &output) {
+    const json &tolerances = manifest.at("tolerances"), &closeness = tolerances.at("closeness");
+    for (const auto &name : {output, std::string("*")})
+        if (closeness.contains(name))
+            return {CLASSIC, closeness[name].at("atol"), closeness[name].at("rtol")};
+    for (const char *budget : {"drawn_l2", "relative_l2"})
+        if (tolerances.contains(budget) && !tolerances[budget].is_null())
+            return {RELATIVE_L2, tolerances[budget], 0};
+    double ulps = tolerances.at("floor_ulps");
+    for (const auto &runtime : manifest.at("parity").at("runtimes"))
+        if (const json &allowed = runtime.at("allowed_ulps"); !allowed.is_null())
+            ulps = std::max(ulps, allowed.get<double>());
+    return {ULPS, ulps, 0};
+}
+
+/// Compares an output with the stored one; whether it is near enough.
+bool judge(const Vector &stored, const Ort::Value &actual, tolerance allowed) {
+    const auto have = actual.GetTensorTypeAndShapeInfo(), want = stored.value.GetTensorTypeAndShapeInfo();
+    const std::string name = stored.proto.name;
+    const int type = want.GetElementType();
+    if (!number_size(type))
+        throw std::runtime_error("output " + name + " has data type " + std::to_string(type) +
+                                 ", which is not compared here");
     if (have.GetElementType() != want.GetElementType() || have.GetShape() != want.GetShape()) {
         std::printf("%s: another type or shape than the stored one\n", name.c_str());
         return false;
     }
-    const float *a = actual.GetTensorData<float>(), *b = expected.GetTensorData<float>();
-    double largest = 0, scale = 0;
-    for (std::size_t i = 0; i < want.GetElementCount(); ++i) {
-        const double difference = std::abs(static_cast<double>(a[i]) - b[i]);
-        if (!std::isnan(largest) && !(difference <= largest)) largest = difference;  // a NaN is taken, and stays
-        scale = std::fmax(scale, std::abs(static_cast<double>(b[i])));
-    }
-    const double allowed = tolerance * scale;
-    std::printf("%s: largest difference %.3g, allowed %.3g\n", name.c_str(), largest, allowed);
-    return largest <= allowed && std::isfinite(allowed);
+    return compare(name.c_str(), actual.GetTensorRawData(), stored.proto.data, type, want.GetElementCount(), allowed);
 }
 
-/// Runs the vectors once; whether every output is near enough.
-bool run(const fs::path &bundle, const json &manifest, const std::optional<std::string> &profile, double tolerance) {
+/// Runs the vectors once; whether every output is near enough: within the manifest's tolerances, unless one is given.
+bool run(const fs::path &bundle, const json &manifest, const std::optional<std::string> &profile,
+         std::optional<double> given) {
     auto inputs = vectors(bundle, "input", manifest.at("inputs").size());
     const auto expected = vectors(bundle, "output", manifest.at("outputs").size());
     const Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "run_bundle");
@@ -143,14 +155,15 @@ bool run(const fs::path &bundle, const json &manifest, const std::optional<std::
                                      output_names.data(), output_names.size());
     bool near_enough = true;
     for (std::size_t i = 0; i < results.size(); ++i)
-        near_enough &= compare(output_names[i], results[i], expected[i].value, tolerance);
+        near_enough &= judge(expected[i], results[i], given ? tolerance{OF_LARGEST, *given, 0}
+                                                            : declared(manifest, output_names[i]));
     return near_enough;  // the session ends here, and writes the profile where one was asked for
 }
 
 struct Arguments {
     fs::path bundle;
     std::optional<std::string> profile;
-    double tolerance = 1e-5;
+    std::optional<double> tolerance;
 };
 
 Arguments parse(const std::vector<std::string> &given) {

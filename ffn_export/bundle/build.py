@@ -39,6 +39,7 @@ from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.options import DRAWN
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.registry import get_runtimes
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.runtimes.torch_eager import torch_threads_kept
@@ -129,6 +130,7 @@ def build_bundle(
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
     """
     get_target(options.target)
+    get_runtimes(options.runtimes or ())
     tries_few_bits = options.tuning is not None and options.tuning.budget is not None
     if options.outline and (options.quantization is not None or tries_few_bits):
         raise UsageError("a feed-forward that is one node keeps its weights as they are: leave --outline or --bits out")

@@ -14,6 +14,7 @@ from pathlib import Path
 from ffn_export.bundle.locked_directory import locked_directory, one_at_a_time, taken_over
 from ffn_export.bundle.manifest import files_of
 from ffn_export.bundle.swap import move_into_place
+from ffn_export.core.plain_file import not_writable
 from ffn_export.errors import UsageError
 
 Check = Callable[[Path], None]
@@ -53,7 +54,7 @@ def check_destination(destination: Path) -> None:
         with tempfile.NamedTemporaryFile(prefix=_PREFIX, dir=destination.parent):
             pass
     except OSError as error:
-        raise UsageError(f"cannot write to {destination.parent}: {error.strerror or error}") from error
+        raise not_writable(destination.parent, error) from error
 
 
 def check_replaceable(directory: Path) -> None:
@@ -116,7 +117,7 @@ def staging(destination: Path, check: Check = check_replaceable) -> Iterator[Sta
             directory.mkdir()
             yield Stage(directory, destination, own / _OLD, check)
     except OSError as error:
-        raise UsageError(f"cannot write to {destination.parent}: {error.strerror or error}") from error
+        raise not_writable(destination.parent, error) from error
 
 
 def _clear_leftovers(destination: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ffn_export.bundle.manifest import MODEL
 from ffn_export.bundle.publish import staging
-from ffn_export.core import onnx_file, vectors
+from ffn_export.core import onnx_file, plain_file, vectors
 from ffn_export.errors import UsageError
 from ffn_export.parity.bisection.reduce import Reduced
 
@@ -31,7 +31,7 @@ def check_destination(directory: Path) -> None:
     try:
         directory.absolute().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot write to {directory.parent}: {error.strerror or error}") from error
+        raise plain_file.not_writable(directory.parent, error) from error
 
 
 def write(reduced: Reduced, directory: Path) -> None:

@@ -43,7 +43,7 @@ def check_output(path: Path) -> None:
     is_new = not path.parent.exists()
     onnx_file.check_writable(path)
     if is_new and not click.get_current_context().ensure_object(State).quiet:
-        say(f"ffn-export: {path.parent} did not exist and is made")
+        say(f"ffn-export: made the directory {path.parent}")
     try:
         of_bundle = path.name in read_manifest(path.parent).files
     except IntegrityError:

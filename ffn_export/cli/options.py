@@ -15,12 +15,32 @@ from ffn_export.errors import UsageError, did_you_mean
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# Written out, because fusion is not imported for a help text. A test compares it with the targets.
+# Written out, because neither fusion nor runtimes are imported for a help text. A test compares them.
 TARGET_NAMES = "portable|ort|ort-cpu|ort-cuda"
+RUNTIME_NAMES = (
+    "ort-cpu",
+    "ort-cuda",
+    "ort-tensorrt",
+    "reference",
+    "torch",
+    "torch-compile",
+    "torch-cuda",
+    "openvino",
+    "openvino-bf16",
+    "tract",
+)
+
+
+class Whole(click.IntRange):
+    """A whole number, which click's messages and help call an integer range."""
+
+    name = "number"
 
 
 class Positive(click.FloatRange):
     """A finite number above 0. Click's range accepts NaN, with which no comparison of a quality gate would fail."""
+
+    name = "number"
 
     def __init__(self) -> None:
         super().__init__(0, min_open=True)
@@ -58,7 +78,7 @@ _SOURCE_OPTIONS: tuple[Callable[[Command], Command], ...] = (
         help="Precision; mixed computes matrix products in float16 and the rest in float32.",
     ),
     click.option("--keep-io", is_flag=True, help="Keep the graph's inputs and outputs in float32."),
-    click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the weights and of the drawn inputs."),
+    click.option("--seed", type=Whole(0, 2**63 - 1), help="Seed of the weights and of the drawn inputs."),
     click.option(
         "--task",
         metavar="NAME",
@@ -107,7 +127,7 @@ def samples_option(command: Command) -> Command:
 def opset_option(command: Command) -> Command:
     """``--opset``."""
     return click.option(
-        "--opset", type=click.IntRange(1, 99), default=20, show_default=True, help="Opset of the export, 18 or higher."
+        "--opset", type=Whole(1, 99), default=20, show_default=True, help="Opset of the export, 18 or higher."
     )(command)
 
 
@@ -137,16 +157,16 @@ def runtime_option(command: Command) -> Command:
         "runtimes",
         multiple=True,
         metavar="NAME",
-        help="A runtime that must judge it, once for each; `ffn-export doctor` lists them. Without it: ort-cpu and "
-        "ort-cuda, where they can run.",
+        help=f"A runtime that must judge it; once for each: {', '.join(RUNTIME_NAMES)}. `ffn-export doctor` says which "
+        "work here. [default: ort-cpu and ort-cuda, where they can run]",
     )(command)
 
 
 def threads_option(command: Command) -> Command:
     """``--threads``."""
-    return click.option(
-        "--threads", type=click.IntRange(1), help="Intra-op threads. [default: the processors of this process]"
-    )(command)
+    return click.option("--threads", type=Whole(1), help="Intra-op threads. [default: the processors of this process]")(
+        command
+    )
 
 
 def max_ratio_option(command: Command) -> Command:

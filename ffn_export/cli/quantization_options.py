@@ -60,7 +60,9 @@ def quantization_of(
     if int8:
         blocks = [*(["bits"] if bits is not None else []), *named]
         if blocks:
-            raise UsageError(f"--{blocks[0].replace('_', '-')} is about weights in blocks: leave it or --int8 out")
+            raise UsageError(
+                f"--{blocks[0].replace('_', '-')} stores weights in blocks, --int8 does not: take one of them"
+            )
         return QuantizationOptions(all_products=all_products, int8=True)
     if bits is not None:
         block = DEFAULT_BLOCK if block is None else block

@@ -14,6 +14,7 @@ from ffn_export.cli.help import Command
 from ffn_export.cli.limits import TUNING, hold, limit_options
 from ffn_export.cli.options import (
     Positive,
+    Whole,
     common,
     input_option,
     opset_option,
@@ -61,7 +62,7 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 @click.option(
     "--tokens",
     multiple=True,
-    type=click.IntRange(1),
+    type=Whole(1),
     metavar="N",
     default=DEFAULT_TOKENS,
     show_default=True,

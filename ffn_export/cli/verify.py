@@ -16,6 +16,7 @@ from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_b
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import ON_FILES, WITH_A_MODULE, hold, limit_options
 from ffn_export.cli.options import (
+    Whole,
     common,
     fast_option,
     input_option,
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 @bisection_options
 @runtime_option
 @threads_option
-@click.option("--jobs", type=click.IntRange(1), default=1, help="Cases that run at the same time.  [default: 1]")
+@click.option("--jobs", type=Whole(1), default=1, help="Cases that run at the same time.  [default: 1]")
 @input_option
 @samples_option
 @source_options

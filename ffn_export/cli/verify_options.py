@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ffn_export.cli.options import Positive, read_npz
+from ffn_export.cli.options import Positive, Whole, read_npz
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.commands import verify_command
@@ -89,7 +89,7 @@ def evidence_options(command: Command) -> Command:
         help="Keep every case's inputs, oracle and outputs here, as .npz files.",
     )(command)
     command = click.option(
-        "--input-seed", type=click.IntRange(0, 2**31 - 1), metavar="N", help="Seed of the drawn inputs.  [default: 0]"
+        "--input-seed", type=Whole(0, 2**31 - 1), metavar="N", help="Seed of the drawn inputs.  [default: 0]"
     )(command)
     return click.option(
         "--load-inputs",

@@ -197,10 +197,10 @@ def writing(directory: Path) -> Iterator[Path]:
         directory.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".ffn-export-", dir=directory))
     except OSError as error:
-        raise UsageError(f"cannot write to {directory}: {error.strerror or error}") from error
+        raise plain_file.not_writable(directory, error) from error
     try:
         yield scratch
     except OSError as error:
-        raise UsageError(f"cannot write to {directory}: {error.strerror or error}") from error
+        raise plain_file.not_writable(directory, error) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

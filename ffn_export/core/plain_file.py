@@ -5,6 +5,7 @@ Opening a named pipe could block forever, and reading ``/dev/zero`` would never 
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -26,6 +27,14 @@ def problem(path: Path) -> str | None:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         return f"cannot be read: {getattr(error, 'strerror', None) or error}"
     return None if stat.S_ISREG(mode) else "is no regular file"
+
+
+def not_writable(directory: Path, error: OSError) -> UsageError:
+    """Return the error of a directory that cannot be made or written to; it names a file in its place."""
+    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+        found = next((path for path in (directory, *directory.parents) if path.exists()), directory)
+        return UsageError(f"cannot write to {directory}: {found} is a file, name a directory")
+    return UsageError(f"cannot write to {directory}: {error.strerror or error}")
 
 
 def open_file(path: Path) -> io.BufferedReader:

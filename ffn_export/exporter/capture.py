@@ -40,9 +40,9 @@ def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, i
         ExportError: If ``forward`` fails, an axis is specialised, or the opset is not supported.
     """
     highest = onnx.defs.onnx_opset_version()
-    if not LOWEST_OPSET <= opset <= highest:
+    if not isinstance(opset, int) or not LOWEST_OPSET <= opset <= highest:
         raise ExportError(
-            f"opset {opset} cannot be had from torch's exporter and this onnx: use --opset {LOWEST_OPSET} to {highest}"
+            f"opset {opset!r} is not written by torch's exporter here: use --opset {LOWEST_OPSET} to {highest}"
         )
     with evaluation_mode(source.module), experts.as_products(source.module), quiet(), torch.no_grad():
         result = _run(source)

@@ -40,7 +40,7 @@ def check_opset(model: ir.Model, opset: int) -> None:
     actual = model.opset_imports.get("")
     if actual != opset:
         raise ExportError(
-            f"opset {opset} cannot be had for this module, torch's exporter stayed at {actual}: use a lower --opset"
+            f"opset {opset} is not supported for this module, torch's exporter stayed at {actual}: use a lower --opset"
         )
 
 

@@ -97,7 +97,7 @@ class Host:
         paused = None if now.paused is None or since.paused is None else now.paused - since.paused
         shares = {
             "the host of this virtual machine gave {} of the processors' time to others": self.stolen(since.ticks),
-            "its threads waited {} of the time that they wanted to run, for processors that others used": (
+            "its threads waited {} of the time for a processor": (
                 waited / (ran + waited) if ran + waited > 0 else None
             ),
             "its container was paused {} of the time": None if paused is None else paused / (now.at - since.at),

@@ -105,7 +105,7 @@ class Ratio:
         """Why the ratio is inconclusive, in words; empty if it is conclusive."""
         spread = self.high / self.low if self.low > 0 else math.inf
         is_wide = not spread <= MOST_SPREAD
-        reasons = [f"the ends of its 95 % interval are a factor of {spread:.3g} apart"] if is_wide else []
+        reasons = [f"its 95 % interval spans a factor of {spread:.3g}"] if is_wide else []
         if self.lost > (STOLEN if is_wide else MOST_LOST):
             reasons.append(self.lost_to)
         return "; ".join(reasons)

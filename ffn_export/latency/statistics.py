@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from ffn_export.latency.competitors import Competitor
 from ffn_export.latency.host import Lost
@@ -121,5 +120,7 @@ def _widening(log_ratios: Times, sessions: int) -> float:
         return 1.0
     variance, drawn = max(between, within), between * (units - 1) / units + within * (of_each - 1) / of_each
     degrees, most = (units - 1) * (variance / between) ** 2, max(len(log_ratios) - 1, _LEAST_DEGREES)
+    from scipy import special  # takes a while to import, and only here is it used
+
     student = special.stdtrit(min(max(degrees, _LEAST_DEGREES), most), _LEVELS[1] / 100)
     return float(student / special.ndtri(_LEVELS[1] / 100)) * math.sqrt(variance / drawn)

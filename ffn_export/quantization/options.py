@@ -57,7 +57,7 @@ class QuantizationOptions:
             ("an accuracy level", self.accuracy_level, LEVELS),
         ):
             if value not in known:
-                raise UsageError(f"{name} of {value} is not known: take {', '.join(map(str, known))}")
+                raise UsageError(f"{name} of {value} is not supported: take {' or '.join(map(str, known))}")
         if self.int8 and (self.bits, self.block, self.accuracy_level) != (8, DEFAULT_BLOCK, INTEGERS):
             raise UsageError("bits, block and accuracy level are about weights in blocks, which --int8 does not have")
 

@@ -81,13 +81,15 @@ def speed_lines(result: LatencyResult) -> Iterator[Line]:
         if not timed:
             yield Line("unsure", f"speed of {runtime} was compared with nothing")
             continue
-        typical = min(timed, key=lambda each: abs(math.log(max(each[0].tokens, 1) / _TYPICAL_TOKENS)))
+        typical, _ = min(timed, key=lambda each: abs(math.log(max(each[0].tokens, 1) / _TYPICAL_TOKENS)))
         named = f"{runtime}: " if len(runtimes) > 1 else ""
-        yield _speed(named, *typical)
-        for measurement, found in timed:
-            lacking = [ratio for ratio in found if ratio.verdict in ("slower", "inconclusive")]
-            if measurement is not typical[0] and lacking:
-                yield _speed(named, measurement, lacking)
+        for measurement, found in sorted(timed, key=lambda each: each[0] is not typical):
+            told = [ratio for ratio in found if ratio.verdict != "inconclusive"]
+            if measurement is not typical:
+                told = [ratio for ratio in told if ratio.verdict == "slower"]
+            if told:
+                yield _speed(named, measurement, told)
+        yield from _inconclusive(named, timed)
 
 
 def _ratios(measurement: Measurement, runtime: str) -> list[Ratio]:
@@ -97,15 +99,37 @@ def _ratios(measurement: Measurement, runtime: str) -> list[Ratio]:
 
 def _speed(named: str, measurement: Measurement, ratios: list[Ratio]) -> Line:
     marks = {_MARK_OF[ratio.verdict] for ratio in ratios}
-    tokens = f"{measurement.tokens:,} token{'' if measurement.tokens == 1 else 's'}"
-    words = f"{named}{', '.join(map(_compared, ratios))}, at {tokens}"
+    words = f"{named}{', '.join(map(_compared, ratios))}, at {_tokens([measurement])}"
     return Line(next(mark for mark in _BY_WEIGHT if mark in marks), words)
 
 
+def _inconclusive(named: str, timed: list[tuple[Measurement, list[Ratio]]]) -> Iterator[Line]:
+    """Yield one line for all lengths at which the same ratios are inconclusive, with the gravest reason."""
+    groups: dict[str, list[tuple[Measurement, Ratio]]] = {}
+    for measurement, found in timed:
+        doubtful = [ratio for ratio in found if ratio.verdict == "inconclusive"]
+        if doubtful:
+            against = "" if len(doubtful) == len(found) else f" against {' and '.join(map(_other, doubtful))}"
+            worst = max(doubtful, key=lambda ratio: ratio.lost)
+            groups.setdefault(against, []).append((measurement, worst))
+    for against, group in groups.items():
+        _, worst = max(group, key=lambda each: each[1].lost)
+        tokens = _tokens([measurement for measurement, _ in group])
+        yield Line("unsure", f"{named}speed{against} is inconclusive at {tokens}: {worst.doubt}")
+
+
+def _tokens(measurements: list[Measurement]) -> str:
+    """Return lengths in words, such as ``1, 128 and 1,024 tokens``."""
+    *first, last = (f"{measurement.tokens:,}" for measurement in measurements)
+    return f"{', '.join(first)}{' and ' if first else ''}{last} token{'' if [*first, last] == ['1'] else 's'}"
+
+
+def _other(ratio: Ratio) -> str:
+    return "ONNX Runtime's default" if ratio.baseline.endswith(" default") else "PyTorch"
+
+
 def _compared(ratio: Ratio) -> str:
-    other = "ONNX Runtime's default" if ratio.baseline.endswith(" default") else "PyTorch"
-    if ratio.verdict == "inconclusive":
-        return f"speed against {other} is inconclusive: {ratio.doubt}"
+    other = _other(ratio)
     times, interval = _times(1 / ratio.value), f"({_times(1 / ratio.high)} to {_times(1 / ratio.low)})"
     if ratio.verdict == "tie":
         return f"as fast as {other} within the noise {interval}"

@@ -24,7 +24,7 @@ from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.verbs.compared import known_source
 from ffn_export.verbs.open_model import Model, opened
-from ffn_export.verbs.source_spec import SourceSpec, Subject, evaluating
+from ffn_export.verbs.source_spec import Subject, evaluating, named_source
 
 
 def bench(
@@ -67,7 +67,7 @@ def bench(
         >>> len(result.measurements)
         1
     """
-    asked = SourceSpec(against, inputs, **source)
+    asked = named_source(bench, against, inputs, source)
     with opened(model) as file:
         known, why = known_source(file, asked)
         specs = known.inputs if known else graph_inputs(onnx_file.load(file.path))

@@ -22,7 +22,7 @@ from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.verbs.compared import reference_of
 from ffn_export.verbs.open_model import Model, opened
-from ffn_export.verbs.source_spec import SourceSpec, Subject, evaluating
+from ffn_export.verbs.source_spec import Subject, evaluating, named_source
 from ffn_export.verbs.verify import verify
 
 
@@ -84,7 +84,7 @@ def bisect(
             **source,
         )
     with opened(model) as file:
-        reference = reference_of(file, SourceSpec(against, inputs, **source), threads)
+        reference = reference_of(file, named_source(bisect, against, inputs, source), threads)
         suspect = suspect_of(file.path, file.settings, result, runtime)
 
         def cases(seed: int) -> Sequence[Case]:

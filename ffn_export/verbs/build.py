@@ -13,7 +13,7 @@ from ffn_export.core.source_options import SourceOptions
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import GateError
 from ffn_export.exporter.examples import Inputs
-from ffn_export.verbs.source_spec import SourceSpec, Subject, evaluating
+from ffn_export.verbs.source_spec import SourceSpec, Subject, check_keywords, evaluating
 
 
 class _Given(SourceOptions, GivenBuildOptions, total=False):
@@ -55,6 +55,7 @@ def build(
         True
     """
     given: dict[str, Any] = dict(options)
+    check_keywords(build, given, (*SourceOptions.__annotations__, *GivenBuildOptions.__annotations__))
     loading = {key: value for key, value in given.items() if key in SourceOptions.__annotations__}
     making = {key: value for key, value in given.items() if key not in loading}
     source = SourceSpec(module, inputs, **loading).source(samples, name=name)

@@ -11,7 +11,7 @@ from ffn_export.core.source_options import SourceOptions
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.examples import Inputs
 from ffn_export.exporter.export import export_source
-from ffn_export.verbs.source_spec import SourceSpec, Subject
+from ffn_export.verbs.source_spec import Subject, named_source
 
 
 def export(
@@ -49,4 +49,4 @@ def export(
         >>> [str(value.shape) for value in model.graph.inputs]
         ['[batch,seq,8]']
     """
-    return export_source(SourceSpec(module, inputs, **source).source(samples, name=name), opset)
+    return export_source(named_source(export, module, inputs, source).source(samples, name=name), opset)

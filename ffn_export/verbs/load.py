@@ -60,6 +60,8 @@ class Session:
         Raises:
             UsageError: If an input is missing, unknown, or of another dtype or shape, or the model fails on it.
         """
+        if not isinstance(inputs, Mapping):
+            raise UsageError(f"inputs are a mapping of names to arrays, got {type(inputs).__name__}")
         arrays = {name: as_array(value) for name, value in inputs.items()}
         missing = [name for name in self._dtypes if name not in arrays]
         unknown = [name for name in arrays if name not in self._dtypes]
@@ -71,12 +73,22 @@ class Session:
             if not _fits(array.shape, self._shapes[name]):
                 takes = ",".join(map(str, self._shapes[name]))
                 raise UsageError(f"input {name!r} has the shape {list(array.shape)}, the model takes [{takes}]")
+        self._check_axes(arrays)
         try:
             return self._runner.run(arrays)
         except FfnExportError:
             raise
         except Exception as error:
             raise UsageError(f"the model does not run on these inputs: {first_line(error)}") from error
+
+    def _check_axes(self, arrays: Mapping[str, Array]) -> None:
+        """Refuse inputs that give an axis of one name two sizes."""
+        sizes: dict[str, tuple[int, str]] = {}
+        for name, array in arrays.items():
+            for axis, size in zip(self._shapes[name] or (), array.shape, strict=False):
+                known, of = sizes.setdefault(str(axis), (size, name))
+                if size != known:
+                    raise UsageError(f"axis {axis!r} is {known} in input {of!r} and {size} in {name!r}: give one size")
 
 
 def _fits(shape: Sequence[int], taken: Sequence[int | str] | None) -> bool:

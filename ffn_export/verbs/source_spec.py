@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any, cast
 
 import torch
 
+from ffn_export.core.source_options import SourceOptions
 from ffn_export.core.tensor_spec import InputSpecs
-from ffn_export.errors import UsageError
+from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.exporter.examples import Inputs, are_examples, find_inputs
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.precision import convert, own_dtype
@@ -75,7 +77,7 @@ class SourceSpec:
             source = resolve(subject, inputs, self.seed, self.task, trust=self.trust)
             source = source if name is None else replace(source, name=name)
         elif not isinstance(subject, torch.nn.Module):
-            raise UsageError(f"{subject} is no PyTorch source")
+            raise UsageError(_no_source(subject))
         elif self.task is not None:
             raise UsageError("a task is for hf:DIR, a model directory, and not for a module: leave it out")
         elif inputs is None:
@@ -87,6 +89,39 @@ class SourceSpec:
         if arrays is not None:
             source = with_samples(source, arrays)
         return convert(source, self.dtype or own_dtype(source), keep_io=self.keep_io)
+
+
+def _no_source(subject: object) -> str:
+    if isinstance(subject, type) and issubclass(subject, torch.nn.Module):
+        return f"{subject.__name__} is a class: pass a module, such as {subject.__name__}().eval()"
+    return f"{subject!r} is no PyTorch source: pass a torch.nn.Module, a preset, package.module:factory or hf:DIR"
+
+
+def named_source(
+    verb: Callable[..., object], subject: Subject | Path | None, inputs: Inputs | None, options: SourceOptions
+) -> SourceSpec:
+    """Return the source that the caller of a verb names.
+
+    Raises:
+        TypeError: If a keyword is none of the verb's.
+    """
+    check_keywords(verb, options, SourceOptions.__annotations__)
+    return SourceSpec(subject, inputs, **options)
+
+
+def check_keywords(verb: Callable[..., object], given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse an unknown keyword in the words of Python, for the verb that the caller knows.
+
+    Raises:
+        TypeError: On the first unknown keyword.
+    """
+    known = list(known)
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        meant = did_you_mean(unknown, [*inspect.signature(verb).parameters, *known])
+        raise TypeError(
+            f"{verb.__name__}() got an unexpected keyword argument {unknown!r}{';' if meant else ''}{meant}"
+        )
 
 
 @contextmanager

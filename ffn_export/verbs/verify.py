@@ -20,7 +20,7 @@ from ffn_export.parity.reference.references import Reference, VectorReference
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.verbs.compared import reference_of
 from ffn_export.verbs.open_model import Model, opened
-from ffn_export.verbs.source_spec import SourceSpec, Subject, evaluating
+from ffn_export.verbs.source_spec import Subject, evaluating, named_source
 
 
 def verify(
@@ -80,7 +80,7 @@ def verify(
         if tolerances is None and file.manifest is not None:
             tolerances = Tolerances.from_dict(file.manifest.tolerances).declared()
             by_bundle = bool(tolerances.declared_words())
-        reference = reference_of(file, SourceSpec(against, inputs, **source), threads)
+        reference = reference_of(file, named_source(verify, against, inputs, source), threads)
         drawn_with = source.get("seed") if input_seed is None else input_seed
         own, further = _cases(reference, samples, sweep=sweep)
         kept = None if failures is None else FailingInputs(Path(failures), tolerances or Tolerances())

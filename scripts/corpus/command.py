@@ -11,7 +11,7 @@ import click
 
 from corpus import baseline
 from corpus.architectures import ARCHITECTURES, by_name
-from corpus.page import page, tables
+from corpus.page import page, tables, versions
 from corpus.result import Result
 from corpus.runner import run_all
 from corpus.scorer import KINDS
@@ -31,15 +31,17 @@ Exit status: 0 nothing that was fused is lost; 1 something is, or a graph is wro
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every result to a file.")
 @click.option(
     "--page", "page_file", type=click.Path(path_type=Path), default=_PAGE,
-    help="Where the page goes, with its appendix beside it, when all ran with the others.  [docs/fusion-coverage.md]",
+    help="Where the page goes when all ran with the others; its appendix and the results, as JSON, go beside it.  "
+    "[docs/fusion-coverage.md]",
 )  # fmt: skip
+@click.option("--only-pages", is_flag=True, help="Run nothing: make the pages again from the results beside the page.")
 @click.option(
     "--graphs", type=click.Path(path_type=Path, file_okay=False),
     help="Keep exported graphs in a folder, and take those that are there.",
 )  # fmt: skip
 def main(
     only: tuple[str, ...], no_peers: bool, jobs: int, update: bool, json_file: Path | None, page_file: Path,
-    graphs: Path | None,
+    only_pages: bool, graphs: Path | None,
 ) -> None:  # fmt: skip
     """Fuse real architectures for target ort, and fail when a site that was complete no longer is.
 
@@ -47,6 +49,9 @@ def main(
     fuser; ONNX Runtime's, onnxscript's and onnxruntime.transformers' optimisers get the same graphs.
     """
     entries = by_name()
+    if only_pages:
+        write_pages(page_file)
+        return
     for name in only:
         if name not in entries:
             near = did_you_mean(name, entries) or " docs/fusion-coverage.md lists them"
@@ -63,9 +68,9 @@ def main(
     if json_file is not None:
         json_file.write_text(json.dumps([result.to_dict() for result in results], indent=1))
     if not only and not no_peers:
-        page_file.write_text(page(results))
-        skipped = [entry for entry in ARCHITECTURES if entry.skipped]
-        page_file.with_name(f"{page_file.stem}-tables.md").write_text(tables(results, entries, skipped))
+        stored = {"versions": versions(), "results": [result.to_dict() for result in results]}
+        page_file.with_suffix(".json").write_text(json.dumps(stored, indent=1) + "\n")
+        write_pages(page_file)
     if update:
         baseline.write(results, entries)
     failures = baseline.failures(results, baseline.read())
@@ -73,6 +78,15 @@ def main(
         click.echo(failure)
     click.echo(f"{len(results)} graphs, {len(failures)} failures in {time.monotonic() - started:.0f} s", err=True)
     sys.exit(1 if failures else 0)
+
+
+def write_pages(page_file: Path) -> None:
+    """Write the page and its appendix from the results that are stored beside them, and from nothing else."""
+    stored = json.loads(page_file.with_suffix(".json").read_text())
+    results = [Result.from_dict(each) for each in stored["results"]]
+    page_file.write_text(page(results, stored["versions"]))
+    skipped = [entry for entry in ARCHITECTURES if entry.skipped]
+    page_file.with_name(f"{page_file.stem}-tables.md").write_text(tables(results, by_name(), skipped))
 
 
 def line(result: Result) -> str:

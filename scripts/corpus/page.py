@@ -24,7 +24,7 @@ _PAGE = """# Fusion coverage
 ## Beside other optimisers
 
 On the same graphs, by the same scorer, which shares no code with the fuser. [All tables](fusion-coverage-tables.md) has
-each graph. `make corpus` makes both pages; do not edit.
+each graph. `make corpus` makes both pages from `docs/fusion-coverage.json`; do not edit.
 
 {summary}
 ## How it was counted
@@ -50,11 +50,16 @@ one against PyTorch, over the largest magnitude of its output. The time is that 
 """
 
 
-def page(results: Sequence[Result]) -> str:
-    """Return the page."""
+def versions() -> dict[str, str]:
+    """Return the versions of what is compared."""
+    return {tool: version(tool) for tool in _TOOLS}
+
+
+def page(results: Sequence[Result], run_with: Mapping[str, str]) -> str:
+    """Return the page of results and the versions of their run."""
     summary = _summary(_tried(results))
     sentences = fill(" ".join(sentences_of(*coverage_chart.complete(summary))), 118)
-    return _PAGE.format(sentences=sentences, summary=summary, versions=_versions())
+    return _PAGE.format(sentences=sentences, summary=summary, versions=_words(run_with))
 
 
 def sentences_of(complete: Mapping[str, int], graphs: int) -> tuple[str, ...]:
@@ -78,8 +83,8 @@ def _tried(results: Sequence[Result]) -> list[Result]:
     return [result for result in results if result.ours is not None]
 
 
-def _versions() -> str:
-    return "Versions: " + ", ".join(f"{tool} {version(tool)}" for tool in _TOOLS)
+def _words(run_with: Mapping[str, str]) -> str:
+    return fill("Versions: " + ", ".join(f"{tool} {number}" for tool, number in run_with.items()), 119)
 
 
 def _summary(results: Sequence[Result]) -> str:

@@ -9,8 +9,9 @@ import pytest
 
 from ffn_export.cli.help import GROUPS, Command, group_of
 from ffn_export.cli.main import COMMANDS, commands
-from ffn_export.cli.options import TARGET_NAMES
+from ffn_export.cli.options import RUNTIME_NAMES, TARGET_NAMES
 from ffn_export.fusion.targets import TARGETS
+from ffn_export.runtimes.registry import RUNTIMES
 
 
 def command_of(name: str) -> Command:
@@ -46,5 +47,6 @@ def test_help_is_narrow_and_breaks_no_word(name: str, capsys: pytest.CaptureFixt
     assert lines[-1].startswith("More: docs/")
 
 
-def test_the_choices_of_target_are_the_targets() -> None:
+def test_the_choices_are_all_there() -> None:
     assert TARGET_NAMES.split("|") == list(TARGETS)
+    assert set(RUNTIME_NAMES) == set(RUNTIMES)

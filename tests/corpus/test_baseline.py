@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
-from corpus import baseline
+from corpus import baseline, command
 from corpus.architectures import by_name
 from corpus.page import page, tables
 from corpus.result import Optimised, Result
@@ -48,12 +49,18 @@ def test_an_update_keeps_architectures_that_did_not_run(tmp_path: Path) -> None:
 def test_the_page_counts_sites_beside_the_others() -> None:
     peer = Optimised("wrong", Score(COUNTS, COUNTS), 0.5, 0.2)
     results = [replace(LOST, peers={"ORT session": peer})]
-    text = page(results) + tables(results, by_name(), [])
+    text = page(results, {"torch": "2.13"}) + tables(results, by_name(), [])
     assert "| norms | 3/5 | 0/5 |" in text  # the sites of a wrong graph do not count
     assert "| graphs complete and right | 0/1 | 0/1 |" in text
     assert "2 norm: Pow ReduceMean" in text
     assert "| ORT session | bert | wrong (5.0e-01) |" in text
 
 
-def test_a_result_survives_being_written_down() -> None:
-    assert Result.from_dict(LOST.to_dict()) == LOST
+def test_pages_print_what_a_stored_file_holds(tmp_path: Path) -> None:
+    results = [replace(LOST, peers={"ORT session": Optimised("right", Score(COUNTS, COUNTS), 1e-7, 0.2)})]
+    stored = {"versions": {"torch": "1.2.3"}, "results": [result.to_dict() for result in results]}
+    (tmp_path / "coverage.json").write_text(json.dumps(stored))
+    command.write_pages(tmp_path / "coverage.md")
+    assert (tmp_path / "coverage.md").read_text() == page(results, {"torch": "1.2.3"})
+    assert "Versions: torch 1.2.3." in (tmp_path / "coverage.md").read_text()
+    assert "| bert | fx 20" in (tmp_path / "coverage-tables.md").read_text()

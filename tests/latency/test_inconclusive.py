@@ -53,7 +53,7 @@ def test_spread_and_lost_time_make_it_inconclusive(found: Ratio, verdict: RatioV
 
 
 def test_where_the_interval_is_wide_a_smaller_loss_is_named_as_its_cause() -> None:
-    assert ratio(0.4, 1, 2, lost=0.1).doubt == f"the ends of its 95 % interval are a factor of 5 apart; {BUSY}"
+    assert ratio(0.4, 1, 2, lost=0.1).doubt == f"its 95 % interval spans a factor of 5; {BUSY}"
 
 
 def test_every_report_says_so() -> None:
@@ -61,7 +61,7 @@ def test_every_report_says_so() -> None:
     (row,) = (row for row in rows(timed) if row.runtime == "ort-cpu")
     assert (row.ratio, row.verdict) == ("", "inconclusive")
     assert doubt_words(timed).startswith(
-        "inconclusive, measure again when nothing else runs: ort-cpu at seq=8: the ends"
+        "inconclusive, measure again when nothing else runs: ort-cpu at seq=8: its 95 %"
     )
     (measurement,) = summarise_latency(timed)["measurements"]
     assert measurement["ratio"]["ort-cpu"].keys() == {"verdict", "reason"}
@@ -88,7 +88,7 @@ def test_tuning_leaves_the_default() -> None:
     assert lead([sure])[0]
     leads, words = lead([sure, replace(sure, label="seq=512", ratio=ratio(0.2, 0.8, 0.99))])
     assert not leads
-    assert "inconclusive at seq=512: the ends" in words
+    assert "inconclusive at seq=512: its 95 %" in words
 
 
 def spin(stop: float) -> None:

@@ -302,7 +302,7 @@ def test_a_slow_combination_is_warned_of() -> None:
 
 @pytest.mark.parametrize("wrong", [{"bits": 3}, {"block": 33}, {"accuracy_level": 2}])
 def test_what_the_operator_does_not_know_is_bad_usage(wrong: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="is not known: take"):
+    with pytest.raises(UsageError, match="is not supported: take"):
         QuantizationOptions(**wrong)
 
 

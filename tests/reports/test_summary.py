@@ -43,9 +43,19 @@ def test_what_is_not_so_good(failed: ParityResult, fusion: FusionReport) -> None
     assert marks[0][1].startswith("not the same function    ")
     speeds = [words for _, words in marks if "token" in words]
     assert speeds[0].endswith("slower than ONNX Runtime's default: 0.50× its speed (0.40 to 0.62), at 128 tokens")
-    assert speeds[1].startswith("speed against PyTorch is inconclusive: the ends of its 95 % interval")
+    assert speeds[1] == "speed against PyTorch is inconclusive at 1 token: its 95 % interval spans a factor of 100"
     assert ("unsure", "norm 1 refused: epsilon is no scalar") in marks
     assert marks[-1] == ("unsure", "the fused graph was not run against the exported one: it was not asked for")
+
+
+def test_what_is_inconclusive_takes_one_line() -> None:
+    measurements = tuple(timed(tokens, UNSURE, UNSURE) for tokens in (1, 128, 1024))
+    assert summary(None, None, LatencyResult("m", "torch", measurements)) == [
+        Line(
+            "unsure",
+            "speed is inconclusive at 1, 128 and 1,024 tokens: its 95 % interval spans a factor of 100",
+        )
+    ]
 
 
 def test_what_was_not_measured(passed: ParityResult) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 import pytest
 
 import ffn_export as fx
-from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.runtimes.ort_session import OLDEST
 from tests.exporter.helpers import refusal
 from tests.packaging.test_distribution import PROJECT
@@ -39,3 +40,13 @@ def test_one_that_is_too_old_is_refused(built: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_oldest_is_the_declared_one() -> None:
     assert any(dependency.startswith(f"onnxruntime>={OLDEST};") for dependency in PROJECT["dependencies"])
+
+
+def test_axes_of_one_name_have_one_size(tmp_path: Path) -> None:
+    session = fx.load(fx.build("d2l-addnorm", directory=tmp_path, fast=True).directory)
+    x, y = np.zeros((2, 3, 4), np.float32), np.zeros((5, 3, 4), np.float32)
+    first, second = (tensor["name"] for tensor in session.manifest.inputs)
+    with pytest.raises(UsageError, match=rf"axis 'batch' is 2 in input '{first}' and 5 in '{second}': give one size"):
+        session.run({first: x, second: y})
+    with pytest.raises(UsageError, match="inputs are a mapping of names to arrays, got list"):
+        session.run([x, y])  # type: ignore[arg-type]

@@ -106,8 +106,8 @@ def test_by_the_command_line(path: Path, tmp_path: Path, capfd: Capture) -> None
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (["--int8", "--bits", "8"], "--bits is about weights in blocks"),
-        (["--int8", "--block", "32"], "--block is about weights in blocks"),
+        (["--int8", "--bits", "8"], "--bits stores weights in blocks"),
+        (["--int8", "--block", "32"], "--block stores weights in blocks"),
         (["--int8", "--metric", "cosine=0.9"], "are measured on real inputs: give samples"),
         (["--int8", "--metric", "bleu=0.9"], "--metric bleu=0.9 is not known"),
         (["--int8", "--texts", "gone.txt"], "cannot read gone.txt"),
