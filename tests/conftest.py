@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache, partial, wraps
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 from torch.onnx._internal.exporter import _registration
 
@@ -49,6 +53,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("no_cover")
 
 
+def pytest_collection_finish() -> None:
+    """Look for garbage less often, and not among modules and tests: it took a fifth of the time of an export."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
+
+
 @pytest.fixture
 def as_in_production(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turn strict mode off, for tests of what a user sees of a fault."""
@@ -79,6 +90,43 @@ def parsed_once() -> Iterator[None]:
     original = _registration.ONNXRegistry.from_torchlib
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_registration.ONNXRegistry, "from_torchlib", staticmethod(cache(original)))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def torch_untraced() -> Iterator[None]:
+    """Trace the coverage of this package, not each call within torch's export: that took most of the tracer's time."""
+    program = torch.export.ExportedProgram
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.export, "export", _untraced(torch.export.export))
+        patch.setattr(torch.onnx, "export", _untraced(torch.onnx.export))
+        patch.setattr(program, "run_decompositions", _untraced(program.run_decompositions))
+        yield
+
+
+def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            sys.settrace(tracer)
+            _woken()
+
+    return call
+
+
+def _woken() -> None:
+    """Let the tracer, which is in C, see a call: only then does it follow returns again."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def idle_at_once() -> Iterator[None]:
+    """Look for less time whether other threads run before a timed run: times of tests need not be exact."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ffn_export.latency.interleaving._LOOK", 0.001)
         yield
 
 

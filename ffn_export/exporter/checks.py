@@ -141,7 +141,7 @@ def check_inference_only(program: torch.export.ExportedProgram) -> None:
     """
     graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
     calls = [n for graph in graphs for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
-    if any(node.target._schema.is_mutable for node in calls):
+    if program.graph_signature.buffers and any(node.target._schema.is_mutable for node in calls):
         # Functionalise first, to know which writes reach a buffer.
         changed = [*program.run_decompositions({}).graph_signature.buffers_to_mutate.values()]
         if changed:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,14 +22,8 @@ from ffn_export.errors import GateError, IntegrityError, RuntimeUnavailableError
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.registry import get_runtime
+from tests.bundle import killed_builds
 from tests.embed.bundles import with_manifest
-
-# What takes the longest is left out, the timing: it writes nothing.
-BUILD = [
-    sys.executable,
-    "-c",
-    "import sys, ffn_export as fx; fx.build('d2l-ffn-addnorm', directory=sys.argv[1], bench_budget=0)",
-]
 
 
 @pytest.fixture(scope="module")
@@ -202,38 +194,33 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Pat
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """Seconds of a real build from start to end, in a process of its own."""
-    started = time.monotonic()
-    subprocess.run([*BUILD, str(tmp_path_factory.mktemp("whole"))], check=True)
-    return time.monotonic() - started
+def changes(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Number of changes of files in a build that takes the place of another."""
+    directory = tmp_path_factory.mktemp("whole")
+    _copy(bundle, directory / "d2l-ffn-addnorm")
+    return killed_builds.build("d2l-ffn-addnorm", directory) or 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moments", [2, pytest.param(12, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("moments", [3, pytest.param(30, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     "old", [pytest.param(False, id="none before", marks=pytest.mark.exhaustive), pytest.param(True, id="one before")]
 )
 def test_killed_at_any_point_it_leaves_the_old_bundle_or_none(
-    bundle: Path, tmp_path: Path, old: bool, moments: int, whole: float
+    bundle: Path, tmp_path: Path, old: bool, moments: int, changes: int
 ) -> None:
-    """Kill real builds at moments spread over a whole one, and look at what is there."""
+    """Kill real builds at moments spread over all that they write and move, and look at what is there."""
     destination = tmp_path / "d2l-ffn-addnorm"
     if old:
         _copy(bundle, destination)
-    command = [*BUILD, str(tmp_path)]
-    killed = 0
+    assert changes > 20
     for moment in range(moments):
-        process = subprocess.Popen(command)
-        # Most moments fall into the second half, where files are written and moved.
-        time.sleep(whole * (0.4 + 0.6 * moment / moments))
-        process.send_signal(signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
+        kill_at = changes - 1 - moment * changes // moments
+        assert killed_builds.build("d2l-ffn-addnorm", tmp_path, kill_at) is None
         if destination.exists():
             session = fx.load(destination)  # checks every hash of what it loads
             assert session.run({"x": np.zeros((1, 1, 4), np.float32)})["y"].shape == (1, 1, 4)
-    assert killed >= moments / 3
-    subprocess.run(command, check=True)
+    killed_builds.build("d2l-ffn-addnorm", tmp_path)
     fx.load(destination)
     assert sorted(os.listdir(tmp_path)) == ["d2l-ffn-addnorm"], "leftovers of killed builds are cleared"
 

@@ -14,10 +14,16 @@ COMMANDS = {
 }
 
 
+# Long graphs, which take all of the time that they may, as many_norms, wide_fan and chain_of_relu do.
+LONG = ("chain_of_casts", "chain_of_sums")
+
+
 # Ten files take all of the time that they may. `make test` allows 1 s, to see that they end; the default is 10 s.
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [("--max-cpu", "1"), pytest.param((), marks=pytest.mark.exhaustive)], ids=" ".join)
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.exhaustive] if name in LONG else []) for name in RECIPES]
+)
 def test_a_hostile_file_ends_within_the_limits(worker: Worker, name: str, limit: tuple[str, ...]) -> None:
     (worker.directory / "model.onnx").write_bytes(RECIPES[name]().SerializeToString())
     outcomes = [worker.ask(*arguments, *limit) for arguments in COMMANDS.values()]
