@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.session_options import SessionSettings
 
 _ROWS = 8
+# Rows of a value that are kept, about.
+_KEPT = 128
 
 
 def batches(samples: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
@@ -47,21 +51,41 @@ def statistics(
     present = {str(value.name) for value in watched.graph.outputs}
     values = [value for node in watched.graph for value in node.outputs if value.name in names]
     watched.graph.outputs.extend(value for value in values if value.name not in present)
-    largest: dict[str, Array] = {}
-    squares: dict[str, Array] = {}
-    counts: dict[str, int] = {}
+    found: dict[str, _Sums] = defaultdict(_Sums)
+    parts = list(batches(samples))
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         path = Path(scratch) / "watched.onnx"
         onnx_file.save(watched, path)
         runner = OrtRunner(make_session(path, SessionSettings(), threads=threads))
-        for feeds in batches(samples):
-            found = {**feeds, **runner.run(feeds)}
-            for name in names & found.keys():
-                rows = real_rows(feeds, found[name]).astype(np.float32)
+        for feeds in parts:
+            seen = {**feeds, **runner.run(feeds)}
+            for name in names & seen.keys():
+                rows = real_rows(feeds, seen[name]).astype(np.float32)
                 rows = rows[np.isfinite(rows).all(axis=1)]
-                if not len(rows):
-                    continue
-                largest[name] = np.maximum(largest.get(name, np.float32(0)), np.abs(rows).max(axis=0))
-                squares[name] = squares.get(name, np.float32(0)) + np.square(rows).sum(axis=0)
-                counts[name] = counts.get(name, 0) + len(rows)
-    return {name: Channels(largest[name], squares[name] / counts[name]) for name in counts}
+                if len(rows):
+                    found[name].add(rows, -(-_KEPT // len(parts)))
+    return {name: sums.channels() for name, sums in found.items()}
+
+
+@dataclass
+class _Sums:
+    """Statistics so far."""
+
+    lowest: Array | np.float32 = np.float32(np.inf)
+    highest: Array | np.float32 = np.float32(-np.inf)
+    squares: Array | np.float32 = np.float32(0)
+    count: int = 0
+    kept: list[Array] = field(default_factory=list)
+
+    def add(self, rows: Array, keep: int) -> None:
+        """Add rows, and keep a few that lie evenly among them."""
+        self.lowest = np.minimum(self.lowest, rows.min(axis=0))
+        self.highest = np.maximum(self.highest, rows.max(axis=0))
+        self.squares = self.squares + np.square(rows).sum(axis=0)
+        self.count += len(rows)
+        self.kept.append(rows[:: -(-len(rows) // keep)].copy())
+
+    def channels(self) -> Channels:
+        """Return the statistics."""
+        lowest, highest, squares = (np.asarray(each) for each in (self.lowest, self.highest, self.squares))
+        return Channels(lowest, highest, squares / self.count, np.concatenate(self.kept))

@@ -61,7 +61,9 @@ def fit(
     always_measure: bool = False,
     progress: Progress = silent,
 ) -> Fitted:
-    """Quantise all products; if 8-bit integers are over the budget on the samples, leave some products in float32.
+    """Quantise all products, in a form that fits the budget on the samples.
+
+    If 8-bit integers are over it, each row gets a scale; if they still are, some products stay in float32.
 
     Args:
         model: The model; it is not modified.
@@ -90,6 +92,10 @@ def fit(
 
     progress("quantizing all products")
     best, fits = judged(quantize_some(model, options, known))
+    if not fits:
+        progress("over the budget: quantizing all products with a scale for each row")
+        known = {name: replace(each, rows=None) for name, each in known.items()}
+        best, fits = judged(quantize_some(model, options, known))
     if fits and not always_measure:
         return best
     ranked = sensitivities(

@@ -1,5 +1,6 @@
-"""Rewrite matrix products in 8-bit integers: rows of activations and columns of weights have a scale each.
+"""Rewrite matrix products in 8-bit integers.
 
+Columns of weights have a scale each, and so have rows of activations, unless one range is good for all of them.
 Products that read one input share its 8-bit rows.
 """
 
@@ -14,10 +15,11 @@ import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder, Names
-from ffn_export.quantization import safe_integers, smoothing
+from ffn_export.fusion.views import input_at, is_standard, readers
+from ffn_export.quantization import fixed_ranges, safe_integers, smoothing
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
-from ffn_export.quantization.result import QuantizedWeight
+from ffn_export.quantization.result import EACH_ROW, ONE_RANGE, QuantizedWeight
 from ffn_export.quantization.row_scales import RANGES, SYMMETRIC, QuantizedRows, product, quantize_rows
 from ffn_export.quantization.smoothing import Channels
 
@@ -70,7 +72,11 @@ def rewrite(
     for group in grouped:
         _smooth(group, divider, alone, statistics, names)
     group_of = {each.node: group for group in grouped for each in group.products}
-    rows = {id(group): _quantized_rows(group, model, names) for group in grouped}
+    levelled = fixed_ranges.levelled(model.graph)
+    rows = {}
+    for group in grouped:
+        channels = statistics.get(str(group.x.name)) if group.x in levelled else None
+        rows[id(group)] = _quantized_rows(group, channels, divider, model, names)
     return tuple(
         _quantize(found, group_of, rows, divider.columns.get(found[0].node), statistics, names)
         for found in of_matrix.values()
@@ -109,15 +115,32 @@ def _smooth(
     insert(op, nodes[0], names)
 
 
-def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows:
-    """Write the 8-bit rows of a group's input before its first product."""
+def _quantized_rows(
+    group: Group, channels: Channels | None, divider: smoothing.Divider, model: ir.Model, names: Names
+) -> QuantizedRows:
+    """Write the 8-bit rows of a group's input before its first product; without channels, each row has a scale."""
     op = Builder()
     assert group.source is not None
     producer = group.source.producer()
     held = SYMMETRIC if producer is None else RANGES.get(producer.op_type, SYMMETRIC)
-    found = quantize_rows(op, group.source, held, model.opset_imports.get("", 18))
+    fixed = None
+    if channels is not None:
+        matrices = [_matrix(each, group, divider.columns.get(each.node)) for each in group.products]
+        fixed = fixed_ranges.choose(channels, group.rows, matrices, held)
+    if fixed is None:
+        found = quantize_rows(op, group.source, held, model.opset_imports.get("", 18))
+    else:
+        found = fixed.quantize(op, group.source)
     insert(op, group.products[0].node, names)
     return found
+
+
+def _matrix(product: Product, group: Group, columns: Array | None) -> Array:
+    """Return the matrix of a product after smoothing."""
+    matrix = read_matrix(product.weight, turned=product.turned)
+    if group.rows is not None:
+        matrix = matrix * group.rows[:, None]
+    return matrix if columns is None else matrix / columns
 
 
 def _quantize(
@@ -132,11 +155,7 @@ def _quantize(
     first = products[0]
     weight, graph, group = first.weight, first.weight.graph, group_of[first.node]
     assert isinstance(graph, ir.Graph)
-    matrix = read_matrix(weight, turned=first.turned)
-    if group.rows is not None:
-        matrix = matrix * group.rows[:, None]
-    if columns is not None:
-        matrix = matrix / columns
+    matrix = _matrix(first, group, columns)
     channels = statistics.get(str(group.x.name)) if len(products) == 1 else None
     importance = None if channels is None else channels.squares
     if importance is not None and group.rows is not None:
@@ -160,29 +179,45 @@ def _quantize(
         relative_l2=change,
         nodes=tuple(str(each.node.name) for each in products),
         smoothing=group.smoothing,
+        input_scale=EACH_ROW if rows[id(group)].rows is not None else ONE_RANGE,
     )
 
 
 def _become(each: Product, rows: QuantizedRows, stored: Sequence[ir.Value], names: Names) -> None:
     """Replace a product by its 8-bit form; the last node of the form takes over its output's name."""
     op = Builder()
-    node = each.node
-    result = product(op, rows, *stored)
-    added = node.inputs[2] if len(node.inputs) > 2 else None
-    if added is not None:
-        result = op.Add(result, added)
+    node, last, bias = each.node, each.node, input_at(each.node, 2)
+    add = _bias_after(node, stored[1])
+    if each.adds:
+        result = op.Add(product(op, rows, stored, None), bias)
+    elif rows.rows is None and bias is None and add is not None:
+        last, bias = add
+        result = product(op, rows, stored, bias)
+    else:
+        result = product(op, rows, stored, bias)
     insert(op, node, names)
-    before = node.outputs[0]
+    before = last.outputs[0]
     result.type, result.shape, result.doc_string = before.type, before.shape, before.doc_string
     result.metadata_props.update(before.metadata_props)
-    last = result.producer()
-    assert last is not None
-    last.metadata_props.update(node.metadata_props)
+    writer = result.producer()
+    assert writer is not None
+    writer.metadata_props.update(node.metadata_props)
     ir.convenience.replace_all_uses_with(before, result, replace_graph_outputs=True)
     graph = node.graph
     assert graph is not None
-    graph.remove(node, safe=True)
+    graph.remove([last, node] if last is not node else node, safe=True)
     result.name = before.name
+
+
+def _bias_after(node: ir.Node, scales: ir.Value) -> tuple[ir.Node, ir.Value] | None:
+    """Return the node that alone reads a product and adds a constant row to it, and that row."""
+    output = node.outputs[0]
+    reader = readers(output)[0] if len(output.uses()) == 1 and not output.is_graph_output() else None
+    if reader is None or not is_standard(reader, "Add") or reader.graph is not node.graph:
+        return None
+    rows = (value for value in reader.inputs if value is not None and value.is_initializer())
+    found = next((value for value in rows if value.shape == scales.shape and not value.is_graph_input()), None)
+    return None if found is None else (reader, found)
 
 
 def insert(op: Builder, before: ir.Node, names: Names) -> None:

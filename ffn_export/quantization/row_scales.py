@@ -6,12 +6,13 @@ point then fit every row, so the result of a token does not depend on the tokens
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder
 
 DOMAIN = "com.microsoft"
@@ -41,6 +42,16 @@ class Range:
         below = 1 / (self.steepness * self.zero_point) if self.zero_point else 0.0
         return max(below, 1 / (255 - self.zero_point))
 
+    def rounded(self, rows: Array) -> Array:
+        """Return rows as they are stored, in float32."""
+        sizes = rows.max(axis=1, keepdims=True)
+        if np.isfinite(self.steepness):
+            sizes = np.maximum(sizes, -self.steepness * rows.min(axis=1, keepdims=True))
+        sizes = np.maximum(sizes, np.float32(_TINY))
+        numbers = np.clip(np.rint(rows / sizes / np.float32(self.scale)) + self.zero_point, 0, 255)
+        stored: Array = (numbers - self.zero_point) * np.float32(self.scale) * sizes
+        return stored
+
 
 SYMMETRIC = Range(1.0)
 # Activations that fall below zero by little. A row that falls further is scaled by that.
@@ -58,13 +69,13 @@ class QuantizedRows:
         numbers: ``uint8`` value of the input's shape.
         scale: Scale of all rows after their division.
         zero_point: Stored number of zero.
-        rows: Divisor of each row.
+        rows: Divisor of each row; None if rows are not divided.
     """
 
     numbers: ir.Value
     scale: ir.Value
     zero_point: ir.Value
-    rows: ir.Value
+    rows: ir.Value | None = None
 
 
 def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> QuantizedRows:
@@ -83,11 +94,16 @@ def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> Quantize
     return QuantizedRows(numbers, scale, zero_point, rows)
 
 
-def product(op: Builder, left: QuantizedRows, numbers: ir.Value, scales: ir.Value) -> ir.Value:
-    """Write the product of quantised rows with 8-bit weights, in float32."""
-    scaled = getattr(op, INTEGER_PRODUCT)(left.numbers, numbers, left.scale, scales, left.zero_point, _domain=DOMAIN)
-    result: ir.Value = op.Mul(scaled, left.rows)
-    return result
+def product(op: Builder, left: QuantizedRows, stored: Sequence[ir.Value], bias: ir.Value | None) -> ir.Value:
+    """Write the product of quantised rows with 8-bit weights and their scales, plus a bias, in float32."""
+    numbers, scales = stored
+    inputs = [left.numbers, numbers, left.scale, scales, left.zero_point]
+    if left.rows is None:
+        inputs += [] if bias is None else [None, bias]
+        fixed: ir.Value = getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN)
+        return fixed
+    result: ir.Value = op.Mul(getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN), left.rows)
+    return result if bias is None else op.Add(result, bias)
 
 
 def _extreme(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:

@@ -41,12 +41,22 @@ class Channels:
     """Statistics of each channel of a value, which is an index of its last axis.
 
     Attributes:
-        largest: Largest magnitude.
+        lowest: Lowest number.
+        highest: Highest number.
         squares: Mean square.
+        rows: Some of the rows, ``[rows, channels]``; None if each row is to have a scale.
     """
 
-    largest: Array
+    lowest: Array
+    highest: Array
     squares: Array
+    rows: Array | None = None
+
+    @property
+    def largest(self) -> Array:
+        """Largest magnitude."""
+        largest: Array = np.maximum(self.highest, -self.lowest)
+        return largest
 
 
 class Divider:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
-from ffn_export.calibration.calibrated import quantize_by_samples
+from ffn_export.calibration.calibrated import channels, quantize_by_samples
 from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
 from ffn_export.quantization import safe_integers
+from ffn_export.quantization.fixed_ranges import choose
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize, quantize_some
-from ffn_export.quantization.smoothing import IN_NORM, IN_PRODUCT, OF_ITS_OWN
+from ffn_export.quantization.result import EACH_ROW, ONE_RANGE
+from ffn_export.quantization.row_scales import SYMMETRIC
+from ffn_export.quantization.smoothing import IN_NORM, IN_PRODUCT, OF_ITS_OWN, Channels
 from tests.quantization.test_quantize import DRAW, FEED_FORWARD, graph, operators, relative, run
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -110,13 +114,41 @@ def test_gemm(body: str) -> None:
 def test_smoothing_and_where_it_goes(body: str, places: list[str]) -> None:
     model = graph(body)
     plain, _ = quantize(model, ALL)
-    quantized, report = quantize_by_samples(model, ALL, {"x": UNEVEN})
+    known = {name: replace(each, rows=None) for name, each in channels(model, ALL, {"x": UNEVEN}, 1).items()}
+    quantized, report = quantize(model, ALL, known)
     for weight, place in zip(report.weights, places, strict=False):
         assert weight.smoothing is not None
         assert weight.smoothing.startswith(place)
     truth = run(model, UNEVEN)
     assert relative(run(quantized, UNEVEN), truth) < 0.9 * relative(run(plain, UNEVEN), truth)
     assert relative(run(quantized, UNEVEN), truth) < 0.03
+
+
+def test_a_norm_gives_rows_of_one_range() -> None:
+    body = NORMED + "z = MatMul(n, w) d = Add(z, b) h = Gelu(d) u = MatMul(h, v) y = Add(u, c)"
+    quantized, report = quantize_by_samples(graph(body), ALL, {"x": X})
+    assert [weight.input_scale for weight in report.weights] == [ONE_RANGE, ONE_RANGE]
+    # The product adds the bias, and nothing else is left of a product.
+    assert not {"Add", "Mul", "MatMul"} & set(operators(quantized))
+    assert relative(run(quantized, 1000 * X), run(graph(body), 1000 * X)) < 0.03
+
+
+@pytest.mark.parametrize("body", ["m = MatMul(x, w) h = Gelu(m) y = MatMul(h, v)", NORMED + "p = Add(n, x) m = MatMul(p, w) y = MatMul(m, v)"])
+def test_rows_that_grow_with_the_input_have_a_scale_each(body: str) -> None:
+    quantized, report = quantize_by_samples(graph(body), ALL, {"x": X})
+    assert {weight.input_scale for weight in report.weights} == {EACH_ROW}
+    # With one range of the samples it would be nearly 1.
+    assert relative(run(quantized, 1000 * X), run(graph(body), 1000 * X)) < 0.05
+
+
+def test_a_row_far_above_the_others_has_its_own_scale() -> None:
+    channels = Channels(np.full(40, -1.0), np.full(40, 1.0), np.ones(40), X[0])
+    matrices = [np.eye(40, dtype=np.float32)]
+    assert choose(replace(channels, lowest=X[0].min(axis=0), highest=X[0].max(axis=0)), None, matrices, SYMMETRIC)
+    far = X[0].copy()
+    far[0] *= 50
+    found = replace(channels, rows=far, lowest=far.min(axis=0), highest=far.max(axis=0))
+    assert choose(found, None, matrices, SYMMETRIC) is None
 
 
 def test_large_weights_stay_in_their_file(tmp_path: Any) -> None:
