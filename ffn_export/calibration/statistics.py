@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +49,7 @@ def statistics(
     present = {str(value.name) for value in watched.graph.outputs}
     values = [value for node in watched.graph for value in node.outputs if value.name in names]
     watched.graph.outputs.extend(value for value in values if value.name not in present)
-    found: dict[str, _Sums] = defaultdict(_Sums)
+    found: dict[str, _Sums] = {}
     parts = list(batches(samples))
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         path = Path(scratch) / "watched.onnx"
@@ -63,29 +61,28 @@ def statistics(
                 rows = real_rows(feeds, seen[name]).astype(np.float32)
                 rows = rows[np.isfinite(rows).all(axis=1)]
                 if len(rows):
-                    found[name].add(rows, -(-_KEPT // len(parts)))
+                    found.setdefault(name, _Sums(rows.shape[1])).add(rows, -(-_KEPT // len(parts)))
     return {name: sums.channels() for name, sums in found.items()}
 
 
-@dataclass
 class _Sums:
-    """Statistics so far."""
+    """Statistics of the rows so far."""
 
-    lowest: Array | np.float32 = np.float32(np.inf)
-    highest: Array | np.float32 = np.float32(-np.inf)
-    squares: Array | np.float32 = np.float32(0)
-    count: int = 0
-    kept: list[Array] = field(default_factory=list)
+    def __init__(self, width: int) -> None:
+        self._lowest = np.full(width, np.inf, np.float32)
+        self._highest = np.full(width, -np.inf, np.float32)
+        self._squares = np.zeros(width, np.float32)
+        self._count = 0
+        self._kept: list[Array] = []
 
     def add(self, rows: Array, keep: int) -> None:
         """Add rows, and keep a few that lie evenly among them."""
-        self.lowest = np.minimum(self.lowest, rows.min(axis=0))
-        self.highest = np.maximum(self.highest, rows.max(axis=0))
-        self.squares = self.squares + np.square(rows).sum(axis=0)
-        self.count += len(rows)
-        self.kept.append(rows[:: -(-len(rows) // keep)].copy())
+        np.minimum(self._lowest, rows.min(axis=0), out=self._lowest)
+        np.maximum(self._highest, rows.max(axis=0), out=self._highest)
+        self._squares += np.square(rows).sum(axis=0)
+        self._count += len(rows)
+        self._kept.append(rows[:: -(-len(rows) // keep)].copy())
 
     def channels(self) -> Channels:
         """Return the statistics."""
-        lowest, highest, squares = (np.asarray(each) for each in (self.lowest, self.highest, self.squares))
-        return Channels(lowest, highest, squares / self.count, np.concatenate(self.kept))
+        return Channels(self._lowest, self._highest, self._squares / self._count, np.concatenate(self._kept))

@@ -17,16 +17,19 @@ from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.views import input_at, is_standard, readers
 from ffn_export.quantization import fixed_ranges, safe_integers, smoothing
+from ffn_export.quantization.fixed_ranges import FixedRange
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
 from ffn_export.quantization.result import EACH_ROW, ONE_RANGE, QuantizedWeight
-from ffn_export.quantization.row_scales import RANGES, SYMMETRIC, QuantizedRows, product, quantize_rows
+from ffn_export.quantization.row_scales import FLOORED, RANGES, SYMMETRIC, QuantizedRows, Range, product, quantize_rows
 from ffn_export.quantization.smoothing import Channels
 
 _NO_SAMPLES = "not smoothed: needs samples"
 _SHARED = "not smoothed: other products read its matrix"
 _UNSEEN = "not smoothed: no sample has finite numbers here"
-_WIDE = "not smoothed: nothing before it takes the factors, and a Mul of its own is not worth its time"
+_NO_GAIN = "not smoothed: no lower error on the samples that is worth a Mul"
+# A Mul is written for smoothing alone if it makes the error of the products this many times smaller.
+_WORTH_MUL = 1.25
 
 
 @dataclass
@@ -36,16 +39,20 @@ class Group:
     Attributes:
         x: The input.
         products: The products, in the order of the graph.
-        rows: Factors that the rows of the matrices are multiplied by; None without smoothing.
-        smoothing: Where the input is smoothed, or why it is not.
         source: The input after smoothing.
+        held: Range of its rows with a scale each.
+        fixed: Range of all rows; None if each row has a scale.
+        factors: Factors that its channels are divided by; None without smoothing.
+        smoothing: Where the input is smoothed, or why it is not.
     """
 
     x: ir.Value
     products: list[Product]
-    rows: Array | None = None
+    source: ir.Value
+    held: Range
+    fixed: FixedRange | None = None
+    factors: Array | None = None
     smoothing: str = _NO_SAMPLES
-    source: ir.Value | None = None
 
 
 def groups(products: Sequence[Product]) -> list[Group]:
@@ -54,14 +61,29 @@ def groups(products: Sequence[Product]) -> list[Group]:
     for each in products:
         x = each.node.inputs[0]
         assert x is not None
-        found.setdefault((x, each.node.graph), Group(x, [])).products.append(each)
+        held = RANGES.get(_operator(x), SYMMETRIC)
+        found.setdefault((x, each.node.graph), Group(x, [], x, held)).products.append(each)
     return list(found.values())
 
 
+def _operator(value: ir.Value) -> str:
+    """Return the operator that writes a value."""
+    node = value.producer()
+    return "" if node is None else node.op_type
+
+
 def rewrite(
-    model: ir.Model, products: Sequence[Product], statistics: Mapping[str, Channels], names: Names
+    model: ir.Model, products: Sequence[Product], statistics: Mapping[str, Channels], names: Names, *, by_rows: bool
 ) -> tuple[QuantizedWeight, ...]:
-    """Rewrite products of a model in place, and return the result for each matrix."""
+    """Rewrite products of a model in place, and return the result for each matrix.
+
+    Args:
+        model: The model.
+        products: The products.
+        statistics: Name of a value -> its channels on samples.
+        names: Names in use.
+        by_rows: Whether each row of every input gets a scale.
+    """
     order = {node: index for index, node in enumerate(model.graph.all_nodes())}
     grouped = groups(sorted(products, key=lambda each: order[each.node]))
     of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
@@ -70,76 +92,72 @@ def rewrite(
     alone = {found[0].node for found in of_matrix.values() if len(found) == 1 and len(found[0].weight.uses()) == 1}
     divider = smoothing.Divider(alone)
     for group in grouped:
-        _smooth(group, divider, alone, statistics, names)
+        channels = statistics.get(str(group.x.name))
+        if statistics and channels is None:
+            group.smoothing = _UNSEEN
+        if channels is not None:
+            _fit(group, channels, divider, alone, names, may_fix=not by_rows and fixed_ranges.is_normed(group.x))
     group_of = {each.node: group for group in grouped for each in group.products}
-    levelled = fixed_ranges.levelled(model.graph)
-    rows = {}
-    for group in grouped:
-        channels = statistics.get(str(group.x.name)) if group.x in levelled else None
-        rows[id(group)] = _quantized_rows(group, channels, divider, model, names)
+    rows = {id(group): _quantized_rows(group, model, names) for group in grouped}
     return tuple(
         _quantize(found, group_of, rows, divider.columns.get(found[0].node), statistics, names)
         for found in of_matrix.values()
     )
 
 
-def _smooth(
+def _fit(
     group: Group,
+    channels: Channels,
     divider: smoothing.Divider,
     alone: set[ir.Node],
-    statistics: Mapping[str, Channels],
     names: Names,
+    *,
+    may_fix: bool,
 ) -> None:
-    """Smooth the input of a group if its channels are known and its matrices are its own."""
-    group.source = group.x
-    if not statistics:
-        return
+    """Choose the scales of a group's input, and smooth it if its matrices are its own, as is best on the samples."""
     nodes = [each.node for each in group.products]
+    matrices = [_matrix(each, None, divider.columns.get(each.node)) for each in group.products]
+    floored = FLOORED.get(_operator(group.x))
+    ranges = [group.held, *([floored] if floored is not None and fixed_ranges.follows_norm(group.x) else [])]
+    plain = fixed_ranges.choose(channels, None, matrices, ranges, may_fix=may_fix)
+    group.fixed, group.held = plain.fixed, plain.by_rows
     if not alone.issuperset(nodes):
         group.smoothing = _SHARED
         return
-    channels = statistics.get(str(group.x.name))
-    if channels is None:
-        group.smoothing = _UNSEEN
-        return
+    # A row that is divided by channels may fall further below zero, if it falls at all.
+    held = group.held if group.held == RANGES["Relu"] else SYMMETRIC
+    tried = [smoothing.factors(channels.largest, matrices, alpha) for alpha in smoothing.ALPHAS]
+    choices = [fixed_ranges.choose(channels, each, matrices, [held], may_fix=may_fix) for each in tried]
+    best = min(range(len(tried)), key=lambda index: choices[index].error)
+    gain = plain.error / choices[best].error if choices[best].error else 1.0
     op = Builder()
-    matrices = [read_matrix(each.weight, turned=each.turned) for each in group.products]
-    factors = smoothing.factors(channels.largest, matrices)
-    d_out = sum(matrix.shape[1] for matrix in matrices)
-    divided = divider.divide(op, group.x, factors, nodes, alone_is_worth=d_out >= len(factors))
+    divided = (
+        divider.divide(op, group.x, tried[best], nodes, alone_is_worth=gain >= _WORTH_MUL**2) if gain > 1 else None
+    )
     if divided is None:
-        group.smoothing = _WIDE
+        group.smoothing = _NO_GAIN
         return
     group.source, group.smoothing = divided
-    group.rows = factors
+    group.factors, group.fixed, group.held = tried[best], choices[best].fixed, held
     insert(op, nodes[0], names)
 
 
-def _quantized_rows(
-    group: Group, channels: Channels | None, divider: smoothing.Divider, model: ir.Model, names: Names
-) -> QuantizedRows:
-    """Write the 8-bit rows of a group's input before its first product; without channels, each row has a scale."""
+def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows:
+    """Write the 8-bit rows of a group's input before its first product."""
     op = Builder()
-    assert group.source is not None
-    producer = group.source.producer()
-    held = SYMMETRIC if producer is None else RANGES.get(producer.op_type, SYMMETRIC)
-    fixed = None
-    if channels is not None:
-        matrices = [_matrix(each, group, divider.columns.get(each.node)) for each in group.products]
-        fixed = fixed_ranges.choose(channels, group.rows, matrices, held)
-    if fixed is None:
-        found = quantize_rows(op, group.source, held, model.opset_imports.get("", 18))
+    if group.fixed is None:
+        found = quantize_rows(op, group.source, group.held, model.opset_imports.get("", 18))
     else:
-        found = fixed.quantize(op, group.source)
+        found = group.fixed.quantize(op, group.source)
     insert(op, group.products[0].node, names)
     return found
 
 
-def _matrix(product: Product, group: Group, columns: Array | None) -> Array:
-    """Return the matrix of a product after smoothing."""
+def _matrix(product: Product, factors: Array | None, columns: Array | None) -> Array:
+    """Return the matrix of a product after smoothing of its input, and of a value that it writes."""
     matrix = read_matrix(product.weight, turned=product.turned)
-    if group.rows is not None:
-        matrix = matrix * group.rows[:, None]
+    if factors is not None:
+        matrix = matrix * factors[:, None]
     return matrix if columns is None else matrix / columns
 
 
@@ -155,11 +173,11 @@ def _quantize(
     first = products[0]
     weight, graph, group = first.weight, first.weight.graph, group_of[first.node]
     assert isinstance(graph, ir.Graph)
-    matrix = _matrix(first, group, columns)
+    matrix = _matrix(first, group.factors, columns)
     channels = statistics.get(str(group.x.name)) if len(products) == 1 else None
     importance = None if channels is None else channels.squares
-    if importance is not None and group.rows is not None:
-        importance = importance / np.square(group.rows)
+    if importance is not None and group.factors is not None:
+        importance = importance / np.square(group.factors)
     scales = safe_integers.scales(matrix, importance)
     numbers = safe_integers.rounded(matrix, scales)
     stored = [

@@ -10,7 +10,7 @@ from typing import Any
 from ffn_export.core.plain_data import PlainData
 from ffn_export.core.shown import Shown
 
-
+# What the scales of an input are for.
 EACH_ROW, ONE_RANGE = "each row", "all rows, from the samples"
 
 

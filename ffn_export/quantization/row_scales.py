@@ -17,7 +17,6 @@ from ffn_export.fusion.builder import Builder
 
 DOMAIN = "com.microsoft"
 INTEGER_PRODUCT = "MatMulIntegerToFloat"
-# A row of zeros is divided by this.
 _TINY = float(np.finfo(np.float32).tiny)
 
 
@@ -27,9 +26,11 @@ class Range:
 
     Attributes:
         steepness: How many times further a row may reach above zero than below it; infinite if it is never negative.
+        lowest: The least number that any row can have, which no row is scaled by; None if rows are scaled by theirs.
     """
 
     steepness: float
+    lowest: float | None = None
 
     @property
     def zero_point(self) -> int:
@@ -42,12 +43,21 @@ class Range:
         below = 1 / (self.steepness * self.zero_point) if self.zero_point else 0.0
         return max(below, 1 / (255 - self.zero_point))
 
+    @property
+    def least_size(self) -> float:
+        """Least divisor of a row. Rows of zeros are divided by it, too."""
+        return _TINY if self.lowest is None else -self.steepness * self.lowest
+
+    @property
+    def reads_lowest(self) -> bool:
+        """Whether a row's lowest number counts for its divisor."""
+        return bool(np.isfinite(self.steepness)) and self.lowest is None
+
     def rounded(self, rows: Array) -> Array:
         """Return rows as they are stored, in float32."""
-        sizes = rows.max(axis=1, keepdims=True)
-        if np.isfinite(self.steepness):
+        sizes = np.maximum(rows.max(axis=1, keepdims=True), np.float32(self.least_size))
+        if self.reads_lowest:
             sizes = np.maximum(sizes, -self.steepness * rows.min(axis=1, keepdims=True))
-        sizes = np.maximum(sizes, np.float32(_TINY))
         numbers = np.clip(np.rint(rows / sizes / np.float32(self.scale)) + self.zero_point, 0, 255)
         stored: Array = (numbers - self.zero_point) * np.float32(self.scale) * sizes
         return stored
@@ -59,6 +69,8 @@ RANGES: Mapping[str, Range] = {
     **dict.fromkeys(("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "Swish", "HardSwish"), Range(4.0)),
     **dict.fromkeys(("Relu", "Sigmoid", "Softmax"), Range(float("inf"))),
 }
+# The same with the least number that they give, for rows that are not all small.
+FLOORED: Mapping[str, Range] = dict.fromkeys(("Gelu", "FastGelu", "BiasGelu"), Range(4.0, -0.17))
 
 
 @dataclass(frozen=True)
@@ -81,11 +93,12 @@ class QuantizedRows:
 def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> QuantizedRows:
     """Write the nodes that quantise the rows of a value."""
     rows = _extreme(op, "ReduceMax", x, opset)
-    if np.isfinite(held.steepness):
+    least = op.constant(np.float32(held.least_size))
+    if held.reads_lowest:
         below = op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-held.steepness)))
-        rows = op.Max(rows, below, op.constant(np.float32(_TINY)))
+        rows = op.Max(rows, below, least)
     else:
-        rows = op.Max(rows, op.constant(np.float32(_TINY)))
+        rows = op.Max(rows, least)
     # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number of it is all otherwise.
     first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
     rows = op.Slice(rows, first, end, last)
