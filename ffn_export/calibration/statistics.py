@@ -17,6 +17,8 @@ from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.session_options import SessionSettings
 
 _ROWS = 8
+# Rows of a value that are kept, about.
+_KEPT = 128
 
 
 def batches(samples: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
@@ -47,21 +49,40 @@ def statistics(
     present = {str(value.name) for value in watched.graph.outputs}
     values = [value for node in watched.graph for value in node.outputs if value.name in names]
     watched.graph.outputs.extend(value for value in values if value.name not in present)
-    largest: dict[str, Array] = {}
-    squares: dict[str, Array] = {}
-    counts: dict[str, int] = {}
+    found: dict[str, _Sums] = {}
+    parts = list(batches(samples))
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         path = Path(scratch) / "watched.onnx"
         onnx_file.save(watched, path)
         runner = OrtRunner(make_session(path, SessionSettings(), threads=threads))
-        for feeds in batches(samples):
-            found = {**feeds, **runner.run(feeds)}
-            for name in names & found.keys():
-                rows = real_rows(feeds, found[name]).astype(np.float32)
+        for feeds in parts:
+            seen = {**feeds, **runner.run(feeds)}
+            for name in names & seen.keys():
+                rows = real_rows(feeds, seen[name]).astype(np.float32)
                 rows = rows[np.isfinite(rows).all(axis=1)]
-                if not len(rows):
-                    continue
-                largest[name] = np.maximum(largest.get(name, np.float32(0)), np.abs(rows).max(axis=0))
-                squares[name] = squares.get(name, np.float32(0)) + np.square(rows).sum(axis=0)
-                counts[name] = counts.get(name, 0) + len(rows)
-    return {name: Channels(largest[name], squares[name] / counts[name]) for name in counts}
+                if len(rows):
+                    found.setdefault(name, _Sums(rows.shape[1])).add(rows, -(-_KEPT // len(parts)))
+    return {name: sums.channels() for name, sums in found.items()}
+
+
+class _Sums:
+    """Statistics of the rows so far."""
+
+    def __init__(self, width: int) -> None:
+        self._lowest = np.full(width, np.inf, np.float32)
+        self._highest = np.full(width, -np.inf, np.float32)
+        self._squares = np.zeros(width, np.float32)
+        self._count = 0
+        self._kept: list[Array] = []
+
+    def add(self, rows: Array, keep: int) -> None:
+        """Add rows, and keep a few that lie evenly among them."""
+        np.minimum(self._lowest, rows.min(axis=0), out=self._lowest)
+        np.maximum(self._highest, rows.max(axis=0), out=self._highest)
+        self._squares += np.square(rows).sum(axis=0)
+        self._count += len(rows)
+        self._kept.append(rows[:: -(-len(rows) // keep)].copy())
+
+    def channels(self) -> Channels:
+        """Return the statistics."""
+        return Channels(self._lowest, self._highest, self._squares / self._count, np.concatenate(self._kept))

@@ -1,5 +1,6 @@
-"""Rewrite matrix products in 8-bit integers: rows of activations and columns of weights have a scale each.
+"""Rewrite matrix products in 8-bit integers.
 
+Columns of weights have a scale each, and so have rows of activations, unless one range is good for all of them.
 Products that read one input share its 8-bit rows.
 """
 
@@ -14,17 +15,21 @@ import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder, Names
-from ffn_export.quantization import safe_integers, smoothing
+from ffn_export.fusion.views import input_at, is_standard, readers
+from ffn_export.quantization import fixed_ranges, safe_integers, smoothing
+from ffn_export.quantization.fixed_ranges import FixedRange
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
-from ffn_export.quantization.result import QuantizedWeight
-from ffn_export.quantization.row_scales import RANGES, SYMMETRIC, QuantizedRows, product, quantize_rows
+from ffn_export.quantization.result import EACH_ROW, ONE_RANGE, QuantizedWeight
+from ffn_export.quantization.row_scales import FLOORED, RANGES, SYMMETRIC, QuantizedRows, Range, product, quantize_rows
 from ffn_export.quantization.smoothing import Channels
 
 _NO_SAMPLES = "not smoothed: needs samples"
 _SHARED = "not smoothed: other products read its matrix"
 _UNSEEN = "not smoothed: no sample has finite numbers here"
-_WIDE = "not smoothed: nothing before it takes the factors, and a Mul of its own is not worth its time"
+_NO_GAIN = "not smoothed: no lower error on the samples that is worth a Mul"
+# A Mul is written for smoothing alone if it makes the error of the products this many times smaller.
+_WORTH_MUL = 1.25
 
 
 @dataclass
@@ -34,16 +39,20 @@ class Group:
     Attributes:
         x: The input.
         products: The products, in the order of the graph.
-        rows: Factors that the rows of the matrices are multiplied by; None without smoothing.
-        smoothing: Where the input is smoothed, or why it is not.
         source: The input after smoothing.
+        held: Range of its rows with a scale each.
+        fixed: Range of all rows; None if each row has a scale.
+        factors: Factors that its channels are divided by; None without smoothing.
+        smoothing: Where the input is smoothed, or why it is not.
     """
 
     x: ir.Value
     products: list[Product]
-    rows: Array | None = None
+    source: ir.Value
+    held: Range
+    fixed: FixedRange | None = None
+    factors: Array | None = None
     smoothing: str = _NO_SAMPLES
-    source: ir.Value | None = None
 
 
 def groups(products: Sequence[Product]) -> list[Group]:
@@ -52,14 +61,29 @@ def groups(products: Sequence[Product]) -> list[Group]:
     for each in products:
         x = each.node.inputs[0]
         assert x is not None
-        found.setdefault((x, each.node.graph), Group(x, [])).products.append(each)
+        held = RANGES.get(_operator(x), SYMMETRIC)
+        found.setdefault((x, each.node.graph), Group(x, [], x, held)).products.append(each)
     return list(found.values())
 
 
+def _operator(value: ir.Value) -> str:
+    """Return the operator that writes a value."""
+    node = value.producer()
+    return "" if node is None else node.op_type
+
+
 def rewrite(
-    model: ir.Model, products: Sequence[Product], statistics: Mapping[str, Channels], names: Names
+    model: ir.Model, products: Sequence[Product], statistics: Mapping[str, Channels], names: Names, *, by_rows: bool
 ) -> tuple[QuantizedWeight, ...]:
-    """Rewrite products of a model in place, and return the result for each matrix."""
+    """Rewrite products of a model in place, and return the result for each matrix.
+
+    Args:
+        model: The model.
+        products: The products.
+        statistics: Name of a value -> its channels on samples.
+        names: Names in use.
+        by_rows: Whether each row of every input gets a scale.
+    """
     order = {node: index for index, node in enumerate(model.graph.all_nodes())}
     grouped = groups(sorted(products, key=lambda each: order[each.node]))
     of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
@@ -68,7 +92,11 @@ def rewrite(
     alone = {found[0].node for found in of_matrix.values() if len(found) == 1 and len(found[0].weight.uses()) == 1}
     divider = smoothing.Divider(alone)
     for group in grouped:
-        _smooth(group, divider, alone, statistics, names)
+        channels = statistics.get(str(group.x.name))
+        if statistics and channels is None:
+            group.smoothing = _UNSEEN
+        if channels is not None:
+            _fit(group, channels, divider, alone, names, may_fix=not by_rows and fixed_ranges.is_normed(group.x))
     group_of = {each.node: group for group in grouped for each in group.products}
     rows = {id(group): _quantized_rows(group, model, names) for group in grouped}
     return tuple(
@@ -77,47 +105,60 @@ def rewrite(
     )
 
 
-def _smooth(
+def _fit(
     group: Group,
+    channels: Channels,
     divider: smoothing.Divider,
     alone: set[ir.Node],
-    statistics: Mapping[str, Channels],
     names: Names,
+    *,
+    may_fix: bool,
 ) -> None:
-    """Smooth the input of a group if its channels are known and its matrices are its own."""
-    group.source = group.x
-    if not statistics:
-        return
+    """Choose the scales of a group's input, and smooth it if its matrices are its own, as is best on the samples."""
     nodes = [each.node for each in group.products]
+    matrices = [_matrix(each, None, divider.columns.get(each.node)) for each in group.products]
+    floored = FLOORED.get(_operator(group.x))
+    ranges = [group.held, *([floored] if floored is not None and fixed_ranges.follows_norm(group.x) else [])]
+    plain = fixed_ranges.choose(channels, None, matrices, ranges, may_fix=may_fix)
+    group.fixed, group.held = plain.fixed, plain.by_rows
     if not alone.issuperset(nodes):
         group.smoothing = _SHARED
         return
-    channels = statistics.get(str(group.x.name))
-    if channels is None:
-        group.smoothing = _UNSEEN
-        return
+    # A row that is divided by channels may fall further below zero, if it falls at all.
+    held = group.held if group.held == RANGES["Relu"] else SYMMETRIC
+    tried = [smoothing.factors(channels.largest, matrices, alpha) for alpha in smoothing.ALPHAS]
+    choices = [fixed_ranges.choose(channels, each, matrices, [held], may_fix=may_fix) for each in tried]
+    best = min(range(len(tried)), key=lambda index: choices[index].error)
+    gain = plain.error / choices[best].error if choices[best].error else 1.0
     op = Builder()
-    matrices = [read_matrix(each.weight, turned=each.turned) for each in group.products]
-    factors = smoothing.factors(channels.largest, matrices)
-    d_out = sum(matrix.shape[1] for matrix in matrices)
-    divided = divider.divide(op, group.x, factors, nodes, alone_is_worth=d_out >= len(factors))
+    divided = (
+        divider.divide(op, group.x, tried[best], nodes, alone_is_worth=gain >= _WORTH_MUL**2) if gain > 1 else None
+    )
     if divided is None:
-        group.smoothing = _WIDE
+        group.smoothing = _NO_GAIN
         return
     group.source, group.smoothing = divided
-    group.rows = factors
+    group.factors, group.fixed, group.held = tried[best], choices[best].fixed, held
     insert(op, nodes[0], names)
 
 
 def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows:
     """Write the 8-bit rows of a group's input before its first product."""
     op = Builder()
-    assert group.source is not None
-    producer = group.source.producer()
-    held = SYMMETRIC if producer is None else RANGES.get(producer.op_type, SYMMETRIC)
-    found = quantize_rows(op, group.source, held, model.opset_imports.get("", 18))
+    if group.fixed is None:
+        found = quantize_rows(op, group.source, group.held, model.opset_imports.get("", 18))
+    else:
+        found = group.fixed.quantize(op, group.source)
     insert(op, group.products[0].node, names)
     return found
+
+
+def _matrix(product: Product, factors: Array | None, columns: Array | None) -> Array:
+    """Return the matrix of a product after smoothing of its input, and of a value that it writes."""
+    matrix = read_matrix(product.weight, turned=product.turned)
+    if factors is not None:
+        matrix = matrix * factors[:, None]
+    return matrix if columns is None else matrix / columns
 
 
 def _quantize(
@@ -132,15 +173,11 @@ def _quantize(
     first = products[0]
     weight, graph, group = first.weight, first.weight.graph, group_of[first.node]
     assert isinstance(graph, ir.Graph)
-    matrix = read_matrix(weight, turned=first.turned)
-    if group.rows is not None:
-        matrix = matrix * group.rows[:, None]
-    if columns is not None:
-        matrix = matrix / columns
+    matrix = _matrix(first, group.factors, columns)
     channels = statistics.get(str(group.x.name)) if len(products) == 1 else None
     importance = None if channels is None else channels.squares
-    if importance is not None and group.rows is not None:
-        importance = importance / np.square(group.rows)
+    if importance is not None and group.factors is not None:
+        importance = importance / np.square(group.factors)
     scales = safe_integers.scales(matrix, importance)
     numbers = safe_integers.rounded(matrix, scales)
     stored = [
@@ -160,29 +197,45 @@ def _quantize(
         relative_l2=change,
         nodes=tuple(str(each.node.name) for each in products),
         smoothing=group.smoothing,
+        input_scale=EACH_ROW if rows[id(group)].rows is not None else ONE_RANGE,
     )
 
 
 def _become(each: Product, rows: QuantizedRows, stored: Sequence[ir.Value], names: Names) -> None:
     """Replace a product by its 8-bit form; the last node of the form takes over its output's name."""
     op = Builder()
-    node = each.node
-    result = product(op, rows, *stored)
-    added = node.inputs[2] if len(node.inputs) > 2 else None
-    if added is not None:
-        result = op.Add(result, added)
+    node, last, bias = each.node, each.node, input_at(each.node, 2)
+    add = _bias_after(node, stored[1])
+    if each.adds:
+        result = op.Add(product(op, rows, stored, None), bias)
+    elif rows.rows is None and bias is None and add is not None:
+        last, bias = add
+        result = product(op, rows, stored, bias)
+    else:
+        result = product(op, rows, stored, bias)
     insert(op, node, names)
-    before = node.outputs[0]
+    before = last.outputs[0]
     result.type, result.shape, result.doc_string = before.type, before.shape, before.doc_string
     result.metadata_props.update(before.metadata_props)
-    last = result.producer()
-    assert last is not None
-    last.metadata_props.update(node.metadata_props)
+    writer = result.producer()
+    assert writer is not None
+    writer.metadata_props.update(node.metadata_props)
     ir.convenience.replace_all_uses_with(before, result, replace_graph_outputs=True)
     graph = node.graph
     assert graph is not None
-    graph.remove(node, safe=True)
+    graph.remove([last, node] if last is not node else node, safe=True)
     result.name = before.name
+
+
+def _bias_after(node: ir.Node, scales: ir.Value) -> tuple[ir.Node, ir.Value] | None:
+    """Return the node that alone reads a product and adds a constant row to it, and that row."""
+    output = node.outputs[0]
+    reader = readers(output)[0] if len(output.uses()) == 1 and not output.is_graph_output() else None
+    if reader is None or not is_standard(reader, "Add") or reader.graph is not node.graph:
+        return None
+    rows = (value for value in reader.inputs if value is not None and value.is_initializer())
+    found = next((value for value in rows if value.shape == scales.shape and not value.is_graph_input()), None)
+    return None if found is None else (reader, found)
 
 
 def insert(op: Builder, before: ir.Node, names: Names) -> None:

@@ -6,17 +6,17 @@ point then fit every row, so the result of a token does not depend on the tokens
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder
 
 DOMAIN = "com.microsoft"
 INTEGER_PRODUCT = "MatMulIntegerToFloat"
-# A row of zeros is divided by this.
 _TINY = float(np.finfo(np.float32).tiny)
 
 
@@ -26,9 +26,11 @@ class Range:
 
     Attributes:
         steepness: How many times further a row may reach above zero than below it; infinite if it is never negative.
+        lowest: The least number that any row can have, which no row is scaled by; None if rows are scaled by theirs.
     """
 
     steepness: float
+    lowest: float | None = None
 
     @property
     def zero_point(self) -> int:
@@ -41,6 +43,25 @@ class Range:
         below = 1 / (self.steepness * self.zero_point) if self.zero_point else 0.0
         return max(below, 1 / (255 - self.zero_point))
 
+    @property
+    def least_size(self) -> float:
+        """Least divisor of a row. Rows of zeros are divided by it, too."""
+        return _TINY if self.lowest is None else -self.steepness * self.lowest
+
+    @property
+    def reads_lowest(self) -> bool:
+        """Whether a row's lowest number counts for its divisor."""
+        return bool(np.isfinite(self.steepness)) and self.lowest is None
+
+    def rounded(self, rows: Array) -> Array:
+        """Return rows as they are stored, in float32."""
+        sizes = np.maximum(rows.max(axis=1, keepdims=True), np.float32(self.least_size))
+        if self.reads_lowest:
+            sizes = np.maximum(sizes, -self.steepness * rows.min(axis=1, keepdims=True))
+        numbers = np.clip(np.rint(rows / sizes / np.float32(self.scale)) + self.zero_point, 0, 255)
+        stored: Array = (numbers - self.zero_point) * np.float32(self.scale) * sizes
+        return stored
+
 
 SYMMETRIC = Range(1.0)
 # Activations that fall below zero by little. A row that falls further is scaled by that.
@@ -48,6 +69,8 @@ RANGES: Mapping[str, Range] = {
     **dict.fromkeys(("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "Swish", "HardSwish"), Range(4.0)),
     **dict.fromkeys(("Relu", "Sigmoid", "Softmax"), Range(float("inf"))),
 }
+# The same with the least number that they give, for rows that are not all small.
+FLOORED: Mapping[str, Range] = dict.fromkeys(("Gelu", "FastGelu", "BiasGelu"), Range(4.0, -0.17))
 
 
 @dataclass(frozen=True)
@@ -58,23 +81,24 @@ class QuantizedRows:
         numbers: ``uint8`` value of the input's shape.
         scale: Scale of all rows after their division.
         zero_point: Stored number of zero.
-        rows: Divisor of each row.
+        rows: Divisor of each row; None if rows are not divided.
     """
 
     numbers: ir.Value
     scale: ir.Value
     zero_point: ir.Value
-    rows: ir.Value
+    rows: ir.Value | None = None
 
 
 def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> QuantizedRows:
     """Write the nodes that quantise the rows of a value."""
     rows = _extreme(op, "ReduceMax", x, opset)
-    if np.isfinite(held.steepness):
+    least = op.constant(np.float32(held.least_size))
+    if held.reads_lowest:
         below = op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-held.steepness)))
-        rows = op.Max(rows, below, op.constant(np.float32(_TINY)))
+        rows = op.Max(rows, below, least)
     else:
-        rows = op.Max(rows, op.constant(np.float32(_TINY)))
+        rows = op.Max(rows, least)
     # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number of it is all otherwise.
     first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
     rows = op.Slice(rows, first, end, last)
@@ -83,11 +107,16 @@ def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> Quantize
     return QuantizedRows(numbers, scale, zero_point, rows)
 
 
-def product(op: Builder, left: QuantizedRows, numbers: ir.Value, scales: ir.Value) -> ir.Value:
-    """Write the product of quantised rows with 8-bit weights, in float32."""
-    scaled = getattr(op, INTEGER_PRODUCT)(left.numbers, numbers, left.scale, scales, left.zero_point, _domain=DOMAIN)
-    result: ir.Value = op.Mul(scaled, left.rows)
-    return result
+def product(op: Builder, left: QuantizedRows, stored: Sequence[ir.Value], bias: ir.Value | None) -> ir.Value:
+    """Write the product of quantised rows with 8-bit weights and their scales, plus a bias, in float32."""
+    numbers, scales = stored
+    inputs = [left.numbers, numbers, left.scale, scales, left.zero_point]
+    if left.rows is None:
+        inputs += [] if bias is None else [None, bias]
+        fixed: ir.Value = getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN)
+        return fixed
+    result: ir.Value = op.Mul(getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN), left.rows)
+    return result if bias is None else op.Add(result, bias)
 
 
 def _extreme(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:
