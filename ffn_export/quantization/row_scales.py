@@ -110,9 +110,9 @@ def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> Quantize
 def product(op: Builder, left: QuantizedRows, stored: Sequence[ir.Value], bias: ir.Value | None) -> ir.Value:
     """Write the product of quantised rows with 8-bit weights and their scales, plus a bias, in float32."""
     numbers, scales = stored
-    inputs = [left.numbers, numbers, left.scale, scales, left.zero_point]
+    inputs: list[ir.Value | None] = [left.numbers, numbers, left.scale, scales, left.zero_point]
     if left.rows is None:
-        inputs += [] if bias is None else [None, bias]
+        inputs += [] if bias is None else [None, bias]  # no zero point of the weights
         fixed: ir.Value = getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN)
         return fixed
     result: ir.Value = op.Mul(getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN), left.rows)
