@@ -90,6 +90,7 @@ def test_a_module_a_spec_a_file_and_a_bundle(inner: pytest.Pytester) -> None:
     run(inner).assert_outcomes(passed=5)
 
 
+@pytest.mark.slow
 def test_a_failure_reads_well(inner: pytest.Pytester) -> None:
     write(
         inner,
@@ -287,6 +288,7 @@ def test_a_marker_that_says_nothing_stops_the_run(marker: str, says: str, inner:
     assert says in done.stderr.str()
 
 
+@pytest.mark.slow
 def test_a_marker_of_a_test_that_asks_for_the_fixture_late_is_checked_then(inner: pytest.Pytester) -> None:
     write(
         inner,

@@ -25,7 +25,7 @@ from ffn_export.cli.options import (
     target_option,
     threads_option,
 )
-from ffn_export.cli.quantization_options import quantization_of, quantization_options
+from ffn_export.cli.quantization_options import quantization_options
 from ffn_export.cli.report_files import json_option
 from ffn_export.cli.state import State
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @require_fusion_option
 @check_option
 @function_options
-@quantization_options
+@quantization_options()
 @json_option
 @threads_option
 @input_option
@@ -89,10 +89,6 @@ def command(
     """
     import ffn_export as fx
 
-    bits, block, level, all_products, int8 = (
-        options.pop(name) for name in ("bits", "block", "accuracy_level", "all_products", "int8")
-    )
-    options["quantization"] = quantization_of(bits, block, level, all_products, int8, options["budget"])
     options["runtimes"] = options["runtimes"] or None
     arrays = read_npz(samples)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -14,40 +15,60 @@ from ffn_export.quantization.options import DEFAULT_BLOCK, DEFAULT_BUDGET, INT8_
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def quantization_options(command: Command) -> Command:
-    """``--bits``, ``--block``, ``--accuracy-level``, ``--int8``, ``--all`` and ``--budget``."""
-    command = click.option(
+_OPTIONS: tuple[Callable[[Command], Command], ...] = (
+    click.option("--bits", type=int, metavar="8|4", help="Bits of a stored weight of a feed-forward."),
+    click.option(
+        "--int8", is_flag=True, help="Compute products in 8-bit integers: activations too, with a scale for each row."
+    ),
+    click.option(
+        "--block", type=int, metavar="N", help="Weights along the input axis that share a scale.  [default: 32]"
+    ),
+    click.option(
+        "--accuracy-level",
+        type=int,
+        metavar="N",
+        help="What quantized products compute in: 4 is 8-bit integers, 0 and 1 are float32.  [default: 4]",
+    ),
+    click.option("--all", "all_products", is_flag=True, help="Quantize every product with a constant matrix."),
+    click.option(
         "--budget",
         type=Positive(),
         metavar="SHARE",
         help=f"Declared relative L2 error of an output of a quantized model.  "
         f"[default: {DEFAULT_BUDGET}; with --int8 {INT8_BUDGET}]",
-    )(command)
-    command = click.option(
-        "--all", "all_products", is_flag=True, help="Quantize every product with a constant matrix."
-    )(command)
-    command = click.option(
-        "--accuracy-level",
-        type=int,
-        metavar="N",
-        help="What quantized products compute in: 4 is 8-bit integers, 0 and 1 are float32.  [default: 4]",
-    )(command)
-    command = click.option(
-        "--block", type=int, metavar="N", help="Weights along the input axis that share a scale.  [default: 32]"
-    )(command)
-    command = click.option(
-        "--int8", is_flag=True, help="Compute products in 8-bit integers: activations too, with a scale for each row."
-    )(command)
-    return click.option("--bits", type=int, metavar="8|4", help="Bits of a stored weight of a feed-forward.")(command)
+    ),
+)
 
 
-def quantization_of(
+def quantization_options(default_bits: int | None = None) -> Callable[[Command], Command]:
+    """Add the options of quantisation; the command gets them as ``quantization`` and ``budget``.
+
+    Args:
+        default_bits: Bits without ``--bits`` and ``--int8``; None quantises nothing.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def gathered(*arguments: Any, budget: float | None, bits: int | None, int8: bool, **given: Any) -> Any:
+            chosen = {name: given.pop(name) for name in ("block", "accuracy_level", "all_products")}
+            bits = default_bits if bits is None and not int8 else bits
+            quantization = _quantization(bits, int8=int8, **chosen, budget=budget)
+            return command(*arguments, **given, budget=budget, quantization=quantization)
+
+        for option in reversed(_OPTIONS):
+            gathered = option(gathered)
+        return cast("Command", gathered)
+
+    return decorate
+
+
+def _quantization(
     bits: int | None,
     block: int | None,
     accuracy_level: int | None,
     all_products: bool,
     int8: bool,
-    budget: float | None = None,
+    budget: float | None,
 ) -> QuantizationOptions | None:
     """Return the quantisation options, or None without ``--bits`` and ``--int8``.
 

@@ -10,11 +10,11 @@ import click
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.options import common, read_npz, runtime_option, threads_option
-from ffn_export.cli.quantization_options import quantization_of, quantization_options
+from ffn_export.cli.quantization_options import quantization_options
 from ffn_export.cli.report_files import json_option
 from ffn_export.cli.state import State
 from ffn_export.errors import UsageError
-from ffn_export.quantization.options import BITS
+from ffn_export.quantization.options import BITS, QuantizationOptions
 from ffn_export.reports.streams import say
 
 
@@ -30,7 +30,7 @@ from ffn_export.reports.streams import say
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
-@quantization_options
+@quantization_options(default_bits=BITS[0])
 @click.option(
     "--samples",
     type=click.Path(path_type=Path),
@@ -66,11 +66,7 @@ def command(
     /,
     model: Path,
     output: Path,
-    bits: int | None,
-    block: int | None,
-    accuracy_level: int | None,
-    all_products: bool,
-    int8: bool,
+    quantization: QuantizationOptions,
     budget: float | None,
     samples: Path | None,
     texts: Path | None,
@@ -99,8 +95,6 @@ def command(
     from ffn_export.reports.text_file import write_text
 
     hold(state, [model, *([] if samples is None else [samples])], max_cpu, max_memory)
-    bits = BITS[0] if bits is None and not int8 else bits
-    options = quantization_of(bits, block, accuracy_level, all_products, int8)
     check_output(output)
     if samples is not None and texts is not None:
         raise UsageError("--samples and --texts are both samples: give one of them")
@@ -109,7 +103,7 @@ def command(
     with progress(console, quiet=state.quiet) as report:
         found = fx.quantize(
             model,
-            options,
+            quantization,
             budget=budget,
             samples=arrays,
             metric=metric,

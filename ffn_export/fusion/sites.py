@@ -225,12 +225,6 @@ def leads_to_a_product(node: ir.Node) -> bool:
     return _product_after(node) is not None
 
 
-def feed_forward_after(product: ir.Node) -> FoundSite | None:
-    """Return the feed-forward that a product begins, or None if it begins none."""
-    second = _product_after(product)
-    return None if second is None else _feed_forward(second)
-
-
 def _product_after(node: ir.Node) -> ir.Node | None:
     waiting, seen = [node], {node}
     while waiting and len(seen) < LARGEST:

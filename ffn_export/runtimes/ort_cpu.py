@@ -9,8 +9,6 @@ from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.precision import described, graph_dtypes
 
-PROVIDER = ort_session.CPU.name
-
 
 class OrtCpu:
     """The runtime ``ort-cpu``."""

@@ -47,6 +47,7 @@ def test_bundle_holds_model_manifest_vectors_and_reports(bundle: Path) -> None:
     assert not [name for name in os.listdir(bundle.parent) if name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_the_models_reports_read_back_as_results(bundle: Path) -> None:
     parity = fx.ParityResult.from_dict(json.loads((bundle / "parity.json").read_text()))
     assert parity.passed

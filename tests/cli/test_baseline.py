@@ -47,6 +47,7 @@ def test_a_bundle_is_not_worse_than_its_own_verification(bundle: Path, capfd: Ca
     assert "nothing is worse" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_no_longer_judged_is_status_1(bundle: Path, old: Callable[..., str], capfd: Capture) -> None:
     assert run(["verify", str(bundle), "--baseline", old("parity.json", one_more_weight), "--quiet"]) == 1
     err = capfd.readouterr().err

@@ -100,6 +100,7 @@ def test_what_is_no_example_is_refused(examples: Any, told: str) -> None:
     assert told in refusal(UsageError, fx.export, Masked(), examples)
 
 
+@pytest.mark.slow
 def test_the_model_says_what_was_found() -> None:
     model = fx.export(Encoder().eval(), (torch.ones(1, 5, 8), NONE))
     assert [str(value.shape) for value in model.graph.inputs] == ["[batch,seq,8]", "[batch,seq]"]

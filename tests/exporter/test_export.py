@@ -82,6 +82,7 @@ def test_an_opset_that_cannot_be_had(opset: int, capfd: pytest.CaptureFixture[st
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_an_opset_that_cannot_be_had_for_this_module(capfd: pytest.CaptureFixture[str]) -> None:
     # Past 25, torch writes 18 and converts, which fails for this module with no more than a log line.
     message = refused(nn.RMSNorm(4), {"x": "float32[n,4]"}, 26)
@@ -177,6 +178,7 @@ def test_modules_of_other_precision(dtype: str, tolerance: float) -> None:
     assert_same_function(source, model, {"n": 5}, tolerance=tolerance)
 
 
+@pytest.mark.slow
 def test_bfloat16() -> None:
     module = nn.Sequential(nn.Linear(4, 8), nn.Conv1d(3, 3, 1)).to(torch.bfloat16)
     model = exported(module, {"x": "bfloat16[n,3,4]"})  # no CPU kernels in ONNX Runtime
@@ -264,6 +266,7 @@ def test_the_graph_is_called_after_the_source_and_runs() -> None:
     np.testing.assert_array_equal(run(model, {"x": np.arange(3, dtype=np.float32)})[0], [0, 1, 2])
 
 
+@pytest.mark.slow
 def test_outputs_are_called_as_asked_whatever_torch_calls_its_nodes() -> None:
     class Sentences(nn.Module):
         def __init__(self) -> None:

@@ -48,6 +48,7 @@ def test_measurement_has_both_competitors_equal_threads_and_survives_json(
     assert (None if worst is None else worst.value) == max(told, default=None)
 
 
+@pytest.mark.slow
 def test_the_default_session_on_the_export_is_timed_beside_the_model(
     source: Callable[[str], Source], fused_file: Callable[..., Path]
 ) -> None:

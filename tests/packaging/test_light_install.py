@@ -64,6 +64,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fx.build("d2l-ffn", directory=tmp_path_factory.mktemp("exported"), bench_budget=0).directory
 
 
+@pytest.mark.slow
 def test_it_loads_and_runs_as_here(light: Call, built: Path, tmp_path: Path) -> None:
     half = fx.build("d2l-ffn", directory=tmp_path, name="half", dtype="float16", bench_budget=0).directory
     for directory, found in zip((built, half), outcomes(light, [built, half]), strict=True):

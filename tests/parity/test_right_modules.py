@@ -177,6 +177,7 @@ def test_a_module_that_refuses_most_sizes_is_warned_of() -> None:
     assert any("cases were not compared" in line and "one token at a time" in line for line in result.warnings)
 
 
+@pytest.mark.slow
 def test_a_long_sum_over_tokens_may_be_added_in_order() -> None:
     """With signs that cancel, rows in order are off by more than PyTorch allows a short sum."""
     inputs = {"x": "float32[1<=batch<=2,1<=seq<=4096,16]"}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx_ir as ir
+import pytest
 
 import ffn_export as fx
 
 
+@pytest.mark.slow
 def test_results_print_and_show(tmp_path: Path) -> None:
     built = fx.build("d2l-ffn", directory=tmp_path, bench_budget=0)
     assert "parity of model.onnx against d2l-ffn: passed" in str(built.parity)
@@ -21,6 +23,7 @@ def test_results_print_and_show(tmp_path: Path) -> None:
     assert "nodes 5 -&gt; 5" in page
 
 
+@pytest.mark.slow
 def test_models_are_taken_as_files_and_protos(tmp_path: Path) -> None:
     model = fx.export("d2l-ffn")
     fx.save(model, tmp_path / "m.onnx")

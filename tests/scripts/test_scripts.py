@@ -116,6 +116,7 @@ def test_a_misspelt_preset_is_bad_usage() -> None:
     assert "did you mean 'd2l-ffn'?" in done.stderr
 
 
+@pytest.mark.slow
 def test_parity_of_a_folder_is_one_junit_file(folder: Path, tmp_path: Path) -> None:
     done = script("verify_parity", folder, "--junit", tmp_path / "parity.xml")
     assert done.returncode == 0, done.stderr

@@ -50,6 +50,7 @@ def with_load(model: ir.Model, load: Callable[[Candidate], Runner], budget: floa
     return search(model, options=TuneOptions((TOKENS,), 0.05, budget=budget, load=load), threads=1)
 
 
+@pytest.mark.slow
 def test_a_slow_default_is_left_for_what_is_faster(tuned: Tuned) -> None:
     result = tuned(lambda choice: CHUNKS not in choice.forms)
     assert result.chosen.forms == result.default.forms | {CHUNKS}

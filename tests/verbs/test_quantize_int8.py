@@ -85,6 +85,7 @@ def test_a_broken_model_fails_on_drawn_inputs(quantized: fx.Quantized, path: Pat
     assert any("normal" in failure for failure in result.failures)
 
 
+@pytest.mark.slow
 def test_by_the_command_line(path: Path, tmp_path: Path, capfd: Capture) -> None:
     np.savez(tmp_path / "x.npz", x=X)
     out, plot = tmp_path / "q.onnx", tmp_path / "curve.svg"
@@ -119,6 +120,7 @@ def test_wrong_use_is_one_line(path: Path, tmp_path: Path, capfd: Capture, wrong
     assert told in line
 
 
+@pytest.mark.slow
 def test_a_bundle(tmp_path: Path) -> None:
     built = fx.build("d2l-ffn", directory=tmp_path, quantization=INT8, bench_budget=0, samples=None)
     assert built.manifest is not None

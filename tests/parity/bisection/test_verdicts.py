@@ -102,6 +102,7 @@ def test_a_weight_that_no_input_reaches_is_found_by_its_numbers(block: Subject, 
     assert "'embed.weight'" in found.reason
 
 
+@pytest.mark.slow
 def test_the_first_value_that_is_not_finite_is_named(block: Subject, search: Search) -> None:
     model = block.model.clone()
     weight = model.graph.initializers["norm_2.bias"]
