@@ -32,7 +32,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bundle(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fx.build(f"hf:{directory}", directory=tmp_path_factory.mktemp("exported"), bench_budget=0).directory
+    return fx.build(f"hf:{directory}", directory=tmp_path_factory.mktemp("exported"), fast=True).directory
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_a_changed_tokenizer_is_found(bundle: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_same_directory_gives_the_same_bytes(bundle: Path, directory: Path, tmp_path: Path) -> None:
-    again = fx.build(f"hf:{directory}", directory=tmp_path, bench_budget=0).directory
+    again = fx.build(f"hf:{directory}", directory=tmp_path, fast=True).directory
     first, second = (read_manifest(path) for path in (bundle, again))
     assert first.files == second.files
     assert json.loads((bundle / "manifest.json").read_text()) == json.loads((again / "manifest.json").read_text())

@@ -1,0 +1,39 @@
+"""Hints at why a case fails: a row that an input hides, which may be a mask that nobody declared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.parity.judging.causes import _unseen
+from ffn_export.parity.judging.measures import Deviation, OutputMetrics
+from ffn_export.parity.judging.result import CaseResult
+
+SEES_NO_KEY = np.array([[1, 1], [0, 0]])
+
+
+def hint(spec: str, wrong_row: int = 1) -> str | None:
+    output = OutputMetrics("y", "float32", 1.0, Deviation(1.0, ulps=1e6, worst_index=(wrong_row, 0)))
+    case = CaseResult("ort-cpu", "batch=2", {"batch": 2, "seq": 2}, "normal", 0, (output,))
+    parsed = TensorSpec.parse(spec)
+    return _unseen(case, {parsed.name: SEES_NO_KEY.astype(parsed.dtype)}, [parsed])
+
+
+@pytest.mark.parametrize("spec", ["m:bool[batch,seq]", "m:int64[batch,seq]{0..1}", "m:int64[batch,seq]"])
+def test_an_input_that_may_be_a_mask_is_named_with_its_row(spec: str) -> None:
+    found = hint(spec)
+    assert found is not None
+    assert found.startswith("row 1 of m sees no key: ")
+    assert found.endswith("[batch,seq]{mask}")
+
+
+@pytest.mark.parametrize(
+    "spec", ["m:float32[batch,seq]", "m:int64[batch,seq]{0..98}", "m:bool[batch,seq]{mask}", "padding:bool[batch,seq]"]
+)
+def test_other_inputs_are_not(spec: str) -> None:
+    assert hint(spec) is None
+
+
+def test_a_hidden_row_that_came_out_right_is_not() -> None:
+    assert hint("m:bool[batch,seq]", wrong_row=0) is None
