@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.products import read
 from ffn_export.quantization.quantize import groups_of, quantize
 from ffn_export.quantization.result import ROWS, Sensitivity
+from ffn_export.quantization.smoothing import Channels
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.session_options import SessionSettings
 
@@ -28,7 +29,8 @@ _SECONDS = 0.1
 def sensitivities(
     model: ir.Model,
     options: QuantizationOptions,
-    error: Callable[[Sequence[str]], float],
+    known: Mapping[str, Channels],
+    error: Callable[[ir.Model], float],
     threads: int,
     progress: Progress,
 ) -> list[Sensitivity]:
@@ -37,7 +39,8 @@ def sensitivities(
     Args:
         model: The model in float32.
         options: Quantisation options.
-        error: Function of the names of products: relative L2 error of the outputs with these in 8 bits.
+        known: Statistics of activations.
+        error: Function that runs a model on the samples and returns the relative L2 error of its outputs.
         threads: Intra-op threads of the timing.
         progress: Called with a line for each input.
     """
@@ -46,7 +49,8 @@ def sensitivities(
     for index, (_, nodes) in enumerate(groups):
         progress(f"measuring the products of input {index + 1} of {len(groups)}")
         products = tuple(str(node.outputs[0].name) for node in nodes)
-        found.append(Sensitivity(products, error(products), saved(_shape(nodes, options), threads)))
+        alone, _ = quantize(model, options, known, products)
+        found.append(Sensitivity(products, error(alone), saved(_shape(nodes, options), threads)))
     return sorted(found, key=lambda each: -each.worth)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -61,9 +61,7 @@ def fit(
     always_measure: bool = False,
     progress: Progress = silent,
 ) -> Fitted:
-    """Quantise all products, in a form that fits the budget on the samples.
-
-    If 8-bit integers are over it, each row gets a scale; if they still are, some products stay in float32.
+    """Quantise all products; if 8-bit integers are over the budget on the samples, leave some products in float32.
 
     Args:
         model: The model; it is not modified.
@@ -77,7 +75,7 @@ def fit(
     Raises:
         UsageError: If no product can be quantised.
     """
-    if samples is None or not options.int8:
+    if samples is None:
         return Fitted(*quantize_some(model, options))
     given = samples
     known = channels(model, options, given, threads)
@@ -91,20 +89,12 @@ def fit(
         return Fitted(made[0], replace(made[1], error=error), measured), fits
 
     progress("quantizing all products")
-    by_rows = False
     best, fits = judged(quantize_some(model, options, known))
-    if not fits:
-        progress("over the budget: quantizing all products with a scale for each row")
-        by_rows = True
-        best, fits = judged(quantize_some(model, options, known, by_rows=True))
-    if fits and not always_measure:
+    if not options.int8 or (fits and not always_measure):
         return best
-
-    def alone(products: Sequence[str]) -> float:
-        made, _ = quantize(model, options, known, products, by_rows=by_rows)
-        return relative_error(before, _outputs(made, given, threads))
-
-    ranked = sensitivities(model, options, alone, threads, progress)
+    ranked = sensitivities(
+        model, options, known, lambda each: relative_error(before, _outputs(each, given, threads)), threads, progress
+    )
     chosen = len(ranked)
     if not fits:
         # The longest beginning that fits, by halving. One product at least is tried, and judged over budget if it is.
@@ -112,7 +102,7 @@ def fit(
         while high - low > 1:
             middle = (low + high) // 2
             progress(f"judging the best {middle} of {len(ranked)} inputs in 8 bits")
-            tried, fits = judged(quantize(model, options, known, _products(ranked[:middle]), by_rows=by_rows))
+            tried, fits = judged(quantize(model, options, known, _products(ranked[:middle])))
             if fits:
                 low, best = middle, tried
             else:

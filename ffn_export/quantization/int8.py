@@ -1,6 +1,5 @@
-"""Rewrite matrix products in 8-bit integers.
+"""Rewrite matrix products in 8-bit integers: rows of activations and columns of weights have a scale each.
 
-Columns of weights have a scale each, and so have rows of activations, unless one range is good for all of them.
 Products that read one input share its 8-bit rows.
 """
 
@@ -15,12 +14,11 @@ import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder, Names
-from ffn_export.fusion.views import input_at, is_standard, readers
-from ffn_export.quantization import fixed_ranges, safe_integers, smoothing
-from ffn_export.quantization.fixed_ranges import FixedRange
+from ffn_export.quantization import safe_integers, smoothing
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
-from ffn_export.quantization.result import EACH_ROW, ONE_RANGE, QuantizedWeight
+from ffn_export.quantization.ranges_by_error import choose, follows_norm
+from ffn_export.quantization.result import QuantizedWeight
 from ffn_export.quantization.row_scales import FLOORED, RANGES, SYMMETRIC, QuantizedRows, Range, product, quantize_rows
 from ffn_export.quantization.smoothing import Channels
 
@@ -41,7 +39,6 @@ class Group:
         products: The products, in the order of the graph.
         source: The input after smoothing.
         held: Range of its rows with a scale each.
-        fixed: Range of all rows; None if each row has a scale.
         factors: Factors that its channels are divided by; None without smoothing.
         smoothing: Where the input is smoothed, or why it is not.
     """
@@ -50,7 +47,6 @@ class Group:
     products: list[Product]
     source: ir.Value
     held: Range
-    fixed: FixedRange | None = None
     factors: Array | None = None
     smoothing: str = _NO_SAMPLES
 
@@ -73,7 +69,7 @@ def _operator(value: ir.Value) -> str:
 
 
 def rewrite(
-    model: ir.Model, products: Sequence[Product], statistics: Mapping[str, Channels], names: Names, *, by_rows: bool
+    model: ir.Model, products: Sequence[Product], statistics: Mapping[str, Channels], names: Names
 ) -> tuple[QuantizedWeight, ...]:
     """Rewrite products of a model in place, and return the result for each matrix.
 
@@ -82,7 +78,6 @@ def rewrite(
         products: The products.
         statistics: Name of a value -> its channels on samples.
         names: Names in use.
-        by_rows: Whether each row of every input gets a scale.
     """
     order = {node: index for index, node in enumerate(model.graph.all_nodes())}
     grouped = groups(sorted(products, key=lambda each: order[each.node]))
@@ -96,7 +91,7 @@ def rewrite(
         if statistics and channels is None:
             group.smoothing = _UNSEEN
         if channels is not None:
-            _fit(group, channels, divider, alone, names, may_fix=not by_rows and fixed_ranges.is_normed(group.x))
+            _fit(group, channels, divider, alone, names)
     group_of = {each.node: group for group in grouped for each in group.products}
     rows = {id(group): _quantized_rows(group, model, names) for group in grouped}
     return tuple(
@@ -105,50 +100,39 @@ def rewrite(
     )
 
 
-def _fit(
-    group: Group,
-    channels: Channels,
-    divider: smoothing.Divider,
-    alone: set[ir.Node],
-    names: Names,
-    *,
-    may_fix: bool,
-) -> None:
-    """Choose the scales of a group's input, and smooth it if its matrices are its own, as is best on the samples."""
+def _fit(group: Group, channels: Channels, divider: smoothing.Divider, alone: set[ir.Node], names: Names) -> None:
+    """Choose the range of a group's rows, and smooth its input if its matrices are its own, as is best on samples."""
     nodes = [each.node for each in group.products]
     matrices = [_matrix(each, None, divider.columns.get(each.node)) for each in group.products]
     floored = FLOORED.get(_operator(group.x))
-    ranges = [group.held, *([floored] if floored is not None and fixed_ranges.follows_norm(group.x) else [])]
-    plain = fixed_ranges.choose(channels, None, matrices, ranges, may_fix=may_fix)
-    group.fixed, group.held = plain.fixed, plain.by_rows
+    ranges = [group.held, *([floored] if floored is not None and follows_norm(group.x) else [])]
+    group.held, error = choose(channels.rows, matrices, ranges)
     if not alone.issuperset(nodes):
         group.smoothing = _SHARED
         return
     # A row that is divided by channels may fall further below zero, if it falls at all.
     held = group.held if group.held == RANGES["Relu"] else SYMMETRIC
-    tried = [smoothing.factors(channels.largest, matrices, alpha) for alpha in smoothing.ALPHAS]
-    choices = [fixed_ranges.choose(channels, each, matrices, [held], may_fix=may_fix) for each in tried]
-    best = min(range(len(tried)), key=lambda index: choices[index].error)
-    gain = plain.error / choices[best].error if choices[best].error else 1.0
-    op = Builder()
-    divided = (
-        divider.divide(op, group.x, tried[best], nodes, alone_is_worth=gain >= _WORTH_MUL**2) if gain > 1 else None
-    )
-    if divided is None:
-        group.smoothing = _NO_GAIN
+    least, factors = error, None
+    for alpha in smoothing.ALPHAS:
+        tried = smoothing.factors(channels.largest, matrices, alpha)
+        _, smoothed = choose(channels.rows / tried, [matrix * tried[:, None] for matrix in matrices], [held])
+        if smoothed < least:
+            least, factors = smoothed, tried
+    group.smoothing = _NO_GAIN
+    if factors is None:
         return
-    group.source, group.smoothing = divided
-    group.factors, group.fixed, group.held = tried[best], choices[best].fixed, held
-    insert(op, nodes[0], names)
+    op = Builder()
+    divided = divider.divide(op, group.x, factors, nodes, alone_is_worth=error >= _WORTH_MUL**2 * least)
+    if divided is not None:
+        group.source, group.smoothing = divided
+        group.factors, group.held = factors, held
+        insert(op, nodes[0], names)
 
 
 def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows:
     """Write the 8-bit rows of a group's input before its first product."""
     op = Builder()
-    if group.fixed is None:
-        found = quantize_rows(op, group.source, group.held, model.opset_imports.get("", 18))
-    else:
-        found = group.fixed.quantize(op, group.source)
+    found = quantize_rows(op, group.source, group.held, model.opset_imports.get("", 18))
     insert(op, group.products[0].node, names)
     return found
 
@@ -197,45 +181,29 @@ def _quantize(
         relative_l2=change,
         nodes=tuple(str(each.node.name) for each in products),
         smoothing=group.smoothing,
-        input_scale=EACH_ROW if rows[id(group)].rows is not None else ONE_RANGE,
     )
 
 
 def _become(each: Product, rows: QuantizedRows, stored: Sequence[ir.Value], names: Names) -> None:
     """Replace a product by its 8-bit form; the last node of the form takes over its output's name."""
     op = Builder()
-    node, last, bias = each.node, each.node, input_at(each.node, 2)
-    add = _bias_after(node, stored[1])
-    if each.adds:
-        result = op.Add(product(op, rows, stored, None), bias)
-    elif rows.rows is None and bias is None and add is not None:
-        last, bias = add
-        result = product(op, rows, stored, bias)
-    else:
-        result = product(op, rows, stored, bias)
+    node = each.node
+    result = product(op, rows, *stored)
+    added = node.inputs[2] if len(node.inputs) > 2 else None
+    if added is not None:
+        result = op.Add(result, added)
     insert(op, node, names)
-    before = last.outputs[0]
+    before = node.outputs[0]
     result.type, result.shape, result.doc_string = before.type, before.shape, before.doc_string
     result.metadata_props.update(before.metadata_props)
-    writer = result.producer()
-    assert writer is not None
-    writer.metadata_props.update(node.metadata_props)
+    last = result.producer()
+    assert last is not None
+    last.metadata_props.update(node.metadata_props)
     ir.convenience.replace_all_uses_with(before, result, replace_graph_outputs=True)
     graph = node.graph
     assert graph is not None
-    graph.remove([last, node] if last is not node else node, safe=True)
+    graph.remove(node, safe=True)
     result.name = before.name
-
-
-def _bias_after(node: ir.Node, scales: ir.Value) -> tuple[ir.Node, ir.Value] | None:
-    """Return the node that alone reads a product and adds a constant row to it, and that row."""
-    output = node.outputs[0]
-    reader = readers(output)[0] if len(output.uses()) == 1 and not output.is_graph_output() else None
-    if reader is None or not is_standard(reader, "Add") or reader.graph is not node.graph:
-        return None
-    rows = (value for value in reader.inputs if value is not None and value.is_initializer())
-    found = next((value for value in rows if value.shape == scales.shape and not value.is_graph_input()), None)
-    return None if found is None else (reader, found)
 
 
 def insert(op: Builder, before: ir.Node, names: Names) -> None:

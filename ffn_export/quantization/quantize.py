@@ -38,8 +38,6 @@ def quantize(
     options: QuantizationOptions | None = None,
     known: Mapping[str, Channels] | None = None,
     only: Collection[str] | None = None,
-    *,
-    by_rows: bool = False,
 ) -> tuple[ir.Model, QuantizationReport]:
     """Quantise the products of feed-forwards, or all products with a constant matrix.
 
@@ -48,7 +46,6 @@ def quantize(
         options: Quantisation options; None means 8 bits in blocks of 32, computed in 8-bit integers.
         known: Name of a value -> its channels on samples, which ``int8`` smooths activations by.
         only: Names of the outputs of the products to quantise; None means all that can be.
-        by_rows: Whether 8-bit activations have a scale for each row, whatever their samples are.
 
     Returns:
         The quantised model, and the result for each product.
@@ -74,7 +71,7 @@ def quantize(
             found.append(product)
     names = Names(quantized)
     if options.int8:
-        weights = rewrite_int8(quantized, found, known or {}, names, by_rows=by_rows)
+        weights = rewrite_int8(quantized, found, known or {}, names)
     else:
         weights = _in_few_bits(found, options, names)
     if weights:
@@ -96,15 +93,13 @@ def quantize_some(
     options: QuantizationOptions,
     known: Mapping[str, Channels] | None = None,
     only: Collection[str] | None = None,
-    *,
-    by_rows: bool = False,
 ) -> tuple[ir.Model, QuantizationReport]:
     """Quantise as :func:`quantize` does, and refuse a model in which nothing can be quantised.
 
     Raises:
         UsageError: If no product can be quantised; the message has the reasons.
     """
-    quantized, report = quantize(model, options, known, only, by_rows=by_rows)
+    quantized, report = quantize(model, options, known, only)
     if not report.weights:
         raise UsageError(f"nothing to quantize: {_why_not(model) or report.why_nothing}")
     return quantized, report

@@ -10,9 +10,6 @@ from typing import Any
 from ffn_export.core.plain_data import PlainData
 from ffn_export.core.shown import Shown
 
-# What the scales of an input are for.
-EACH_ROW, ONE_RANGE = "each row", "all rows, from the samples"
-
 
 @dataclass(frozen=True)
 class QuantizedWeight:
@@ -26,8 +23,6 @@ class QuantizedWeight:
         relative_l2: L2 norm of the rounding error over the L2 norm of the matrix.
         nodes: Names of the products that read the matrix.
         smoothing: With 8-bit activations, where the channels of the input are smoothed, or why they are not.
-        input_scale: With 8-bit activations, what the scales of the input are for: :data:`EACH_ROW` or
-            :data:`ONE_RANGE`.
     """
 
     name: str
@@ -37,7 +32,6 @@ class QuantizedWeight:
     relative_l2: float
     nodes: tuple[str, ...]
     smoothing: str | None = None
-    input_scale: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,7 @@ class QuantizationReport(PlainData, Shown):
     def form(self) -> str:
         """How the matrices are stored, in words."""
         if self.int8:
-            return "8-bit integers, with scales for each column of a matrix and for the rows of its input"
+            return "8-bit integers, a scale for each row of an input and each column of a matrix"
         return f"{self.bits} bits in blocks of {self.block}, accuracy level {self.accuracy_level}"
 
     @property

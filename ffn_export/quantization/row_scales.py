@@ -6,7 +6,7 @@ point then fit every row, so the result of a token does not depend on the tokens
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,24 +81,25 @@ class QuantizedRows:
         numbers: ``uint8`` value of the input's shape.
         scale: Scale of all rows after their division.
         zero_point: Stored number of zero.
-        rows: Divisor of each row; None if rows are not divided.
+        rows: Divisor of each row.
     """
 
     numbers: ir.Value
     scale: ir.Value
     zero_point: ir.Value
-    rows: ir.Value | None = None
+    rows: ir.Value
 
 
 def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> QuantizedRows:
     """Write the nodes that quantise the rows of a value."""
-    rows = _extreme(op, "ReduceMax", x, opset)
     least = op.constant(np.float32(held.least_size))
-    if held.reads_lowest:
+    if held == SYMMETRIC:
+        rows = op.Max(_extreme(op, "ReduceMax", op.Abs(x), opset), least)
+    elif held.reads_lowest:
         below = op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-held.steepness)))
-        rows = op.Max(rows, below, least)
+        rows = op.Max(_extreme(op, "ReduceMax", x, opset), below, least)
     else:
-        rows = op.Max(rows, least)
+        rows = op.Max(_extreme(op, "ReduceMax", x, opset), least)
     # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number of it is all otherwise.
     first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
     rows = op.Slice(rows, first, end, last)
@@ -107,16 +108,11 @@ def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> Quantize
     return QuantizedRows(numbers, scale, zero_point, rows)
 
 
-def product(op: Builder, left: QuantizedRows, stored: Sequence[ir.Value], bias: ir.Value | None) -> ir.Value:
-    """Write the product of quantised rows with 8-bit weights and their scales, plus a bias, in float32."""
-    numbers, scales = stored
-    inputs: list[ir.Value | None] = [left.numbers, numbers, left.scale, scales, left.zero_point]
-    if left.rows is None:
-        inputs += [] if bias is None else [None, bias]  # no zero point of the weights
-        fixed: ir.Value = getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN)
-        return fixed
-    result: ir.Value = op.Mul(getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN), left.rows)
-    return result if bias is None else op.Add(result, bias)
+def product(op: Builder, left: QuantizedRows, numbers: ir.Value, scales: ir.Value) -> ir.Value:
+    """Write the product of quantised rows with 8-bit weights, in float32."""
+    scaled = getattr(op, INTEGER_PRODUCT)(left.numbers, numbers, left.scale, scales, left.zero_point, _domain=DOMAIN)
+    result: ir.Value = op.Mul(scaled, left.rows)
+    return result
 
 
 def _extreme(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:

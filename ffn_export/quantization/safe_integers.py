@@ -46,7 +46,7 @@ def scales(matrix: Array, importance: Array | None = None) -> Array:
         importance: Mean square of each input; None if all count alike.
     """
     weights = np.ones(len(matrix), np.float32) if importance is None else importance.astype(np.float32)
-    usual = np.maximum(np.abs(matrix).max(axis=0), np.finfo(np.float32).tiny * LARGEST) / np.float32(LARGEST)
+    usual = _usual(matrix)
     best = usual
     least = np.full(matrix.shape[1], np.inf, np.float32)
     for wider in _WIDER:
@@ -54,6 +54,19 @@ def scales(matrix: Array, importance: Array | None = None) -> Array:
         error = weights @ np.square(rounded(matrix, tried) * tried - matrix)
         best, least = np.where(error < least, tried, best), np.minimum(error, least)
     found: Array = best.astype(np.float32)
+    return found
+
+
+def nearest(matrix: Array) -> Array:
+    """Return a matrix as 8 bits hold it with the usual scale of each column, safe or not: an estimate of the error."""
+    usual = _usual(matrix)
+    found: Array = np.rint(matrix / usual) * usual
+    return found
+
+
+def _usual(matrix: Array) -> Array:
+    """Return the scales at which the largest weight of each column is 127."""
+    found: Array = np.maximum(np.abs(matrix).max(axis=0), np.finfo(np.float32).tiny * LARGEST) / np.float32(LARGEST)
     return found
 
 

@@ -8,16 +8,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from ffn_export.calibration.calibrated import channels, quantize_by_samples
+from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
 from ffn_export.quantization import safe_integers
-from ffn_export.quantization.fixed_ranges import choose
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize, quantize_some
-from ffn_export.quantization.result import EACH_ROW, ONE_RANGE
-from ffn_export.quantization.row_scales import SYMMETRIC
-from ffn_export.quantization.smoothing import IN_NORM, IN_PRODUCT, OF_ITS_OWN, Channels
+from ffn_export.quantization.smoothing import IN_NORM, IN_PRODUCT, OF_ITS_OWN
 from tests.quantization.test_quantize import DRAW, FEED_FORWARD, graph, operators, relative, run
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -113,8 +110,7 @@ def test_gemm(body: str) -> None:
 def test_smoothing_and_where_it_goes(body: str, places: list[str]) -> None:
     model = graph(body)
     plain, _ = quantize(model, ALL)
-    known = channels(model, ALL, {"x": UNEVEN}, 1)
-    quantized, report = quantize(model, ALL, known, by_rows=True)
+    quantized, report = quantize_by_samples(model, ALL, {"x": UNEVEN})
     for weight, place in zip(report.weights, places, strict=False):
         assert weight.smoothing is not None
         assert weight.smoothing.startswith(place)
@@ -123,34 +119,21 @@ def test_smoothing_and_where_it_goes(body: str, places: list[str]) -> None:
     assert relative(run(quantized, UNEVEN), truth) < 0.03
 
 
-def test_a_norm_gives_rows_of_one_range() -> None:
-    body = NORMED + "z = MatMul(n, w) d = Add(z, b) h = Gelu(d) u = MatMul(h, v) y = Add(u, c)"
-    quantized, report = quantize_by_samples(graph(body), ALL, {"x": X})
-    assert [weight.input_scale for weight in report.weights] == [ONE_RANGE, EACH_ROW]
-    # The first product adds its bias.
-    assert operators(quantized).count("Add") == 1
-    assert not {"MatMul", "ReduceMin"} & set(operators(quantized))
-    assert relative(run(quantized, 1000 * X), run(graph(body), 1000 * X)) < 0.03
+@pytest.mark.parametrize(("before", "is_after_norm"), [(NORMED, True), ("n = Identity(x) ", False)])
+def test_after_a_norm_the_lowest_number_of_gelu_is_known(before: str, is_after_norm: bool) -> None:
+    model = graph(before + "z = MatMul(n, w) d = Add(z, b) h = Gelu(d) u = MatMul(h, v) y = Add(u, c)")
+    quantized, _ = quantize_by_samples(model, INT8, {"x": X})
+    assert ("ReduceMin" not in operators(quantized)) == is_after_norm
+    for size in (1e-3, 1, 1e3):
+        x = (size * X).astype(np.float32)
+        assert relative(run(quantized, x), run(model, x)) < 0.03
 
 
-@pytest.mark.parametrize(
-    "body",
-    ["m = MatMul(x, w) h = Gelu(m) y = MatMul(h, v)", NORMED + "p = Add(n, x) m = MatMul(p, w) y = MatMul(m, v)"],
-)
-def test_rows_that_grow_with_the_input_have_a_scale_each(body: str) -> None:
-    quantized, report = quantize_by_samples(graph(body), ALL, {"x": X})
-    assert {weight.input_scale for weight in report.weights} == {EACH_ROW}
-    # With one range of the samples it would be nearly 1.
-    assert relative(run(quantized, 1000 * X), run(graph(body), 1000 * X)) < 0.05
-
-
-def test_a_row_far_above_the_others_has_its_own_scale() -> None:
-    matrices = [np.eye(40, dtype=np.float32)]
-    far = X[0].copy()
-    far[0] *= 50
-    for rows, is_fixed in ((X[0], True), (far, False)):
-        seen = Channels(rows.min(axis=0), rows.max(axis=0), np.square(rows).mean(axis=0), rows)
-        assert (choose(seen, None, matrices, [SYMMETRIC], may_fix=True).fixed is not None) == is_fixed
+def test_small_rows_are_scaled_by_their_own_size() -> None:
+    quiet = "k = Constant <value = float {0.0001}> () s = Mul(n, k) "
+    model = graph(NORMED + quiet + "z = MatMul(s, w) h = Gelu(z) y = MatMul(h, v)")
+    quantized, _ = quantize_by_samples(model, INT8, {"x": X})
+    assert relative(run(quantized, X), run(model, X)) < 0.03
 
 
 def test_large_weights_stay_in_their_file(tmp_path: Any) -> None:

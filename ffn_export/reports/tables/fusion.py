@@ -119,11 +119,11 @@ def quantization_table(report: QuantizationReport) -> RenderableType:
         Text(f"{report.form}: {len(report.weights)} matrices, {mib[0]:,.1f} MiB -> {mib[1]:,.1f} MiB")
     ]
     numbers = ("d_in", "d_out", "rounding (relative L2)")
-    inputs = ("scale for", "smoothing") if report.int8 else ()
-    table = new_table("matrix", *numbers, *inputs, "products", numbers=numbers)
+    smoothed = ("smoothing",) if report.int8 else ()
+    table = new_table("matrix", *numbers, *smoothed, "products", numbers=numbers)
     for weight in report.weights:
         d_in, d_out = map(str, weight.shape)
-        notes = (str(weight.input_scale), str(weight.smoothing)) if report.int8 else ()
+        notes = () if weight.smoothing is None else (weight.smoothing,)
         add_row(table, weight.name, d_in, d_out, f"{weight.relative_l2:.2e}", *notes, ", ".join(weight.nodes))
     lines.append(table)
     if report.error is not None:

@@ -1,0 +1,57 @@
+"""Choose how the rows of an activation are scaled, by the error of its products on samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.core.types import Array
+from ffn_export.fusion import sites
+from ffn_export.fusion.constants import is_fixed
+from ffn_export.fusion.region import through
+from ffn_export.fusion.views import inputs_of, is_one_of
+from ffn_export.quantization import safe_integers
+from ffn_export.quantization.row_scales import FLOORED, Range
+
+# Operators that a value may pass on its way from a norm.
+_FOLLOWING = frozenset({*sites.PRODUCTS, "Add", "Mul", *FLOORED})
+# The lowest number of each row is read if that makes the error this many times smaller.
+_WORTH_LOWEST = 1.1
+
+
+def follows_norm(value: ir.Value) -> bool:
+    """Whether a norm writes a value, or activations, biases and products with weights compute it from such a value.
+
+    Its rows are then of one size, whatever the size of the model's inputs.
+    """
+    while True:
+        value = through(value)
+        node = value.producer()
+        if node is None:
+            return False
+        if is_one_of(node, *sites.NORMS, *sites.SKIP_NORMS):
+            return value is node.outputs[0]
+        moving = [each for each in inputs_of(node) if not is_fixed(each)]
+        if len(moving) != 1 or node.op_type not in _FOLLOWING:
+            return False
+        value = moving[0]
+
+
+def choose(rows: Array, matrices: Sequence[Array], ranges: Sequence[Range]) -> tuple[Range, float]:
+    """Return the fastest range that is nearly as accurate as the first, and the squared error of the products.
+
+    The error has a part that the 8-bit weights add, so that factors which spread the weights too far are not taken.
+
+    Args:
+        rows: Rows of the input.
+        matrices: The ``[d_in, d_out]`` matrices that are multiplied by it.
+        ranges: How rows can be scaled, the fastest last.
+    """
+    errors = [
+        sum(float(np.square((each.rounded(rows) - rows) @ matrix).sum()) for matrix in matrices) for each in ranges
+    ]
+    best = max(index for index, error in enumerate(errors) if error <= _WORTH_LOWEST**2 * errors[0])
+    weights = sum(float(np.square(rows @ (safe_integers.nearest(matrix) - matrix)).sum()) for matrix in matrices)
+    return ranges[best], errors[best] + weights
