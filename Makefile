@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help demo test test-oldest test-optimum exhaustive nightly quick corpus diagram docs lint install clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # With PyTorch's index of CPU builds in PIP_EXTRA_INDEX_URL, pip takes the CPU build, which is a tenth of the size: its
 # version `2.13.0+cpu` is preferred to `2.13.0` where both are offered.

@@ -57,7 +57,8 @@ class QuantizationOptions:
             ("an accuracy level", self.accuracy_level, LEVELS),
         ):
             if value not in known:
-                raise UsageError(f"{name} of {value} is not supported: take {' or '.join(map(str, known))}")
+                *first, last = map(str, known)
+                raise UsageError(f"{name} of {value} is not supported: take {', '.join(first)} or {last}")
         if self.int8 and (self.bits, self.block, self.accuracy_level) != (8, DEFAULT_BLOCK, INTEGERS):
             raise UsageError("bits, block and accuracy level are about weights in blocks, which --int8 does not have")
 

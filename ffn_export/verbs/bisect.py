@@ -68,6 +68,7 @@ def bisect(
         >>> found.part is None  # the model agrees with its reference
         True
     """
+    asked = named_source(bisect, against, inputs, source)
     threads = chosen_threads(threads)
     if reduce_to is not None:
         reduced.check_destination(Path(reduce_to))
@@ -84,7 +85,7 @@ def bisect(
             **source,
         )
     with opened(model) as file:
-        reference = reference_of(file, named_source(bisect, against, inputs, source), threads)
+        reference = reference_of(file, asked, threads)
         suspect = suspect_of(file.path, file.settings, result, runtime)
 
         def cases(seed: int) -> Sequence[Case]:

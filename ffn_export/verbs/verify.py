@@ -74,13 +74,14 @@ def verify(
         >>> result.failures
         ()
     """
+    asked = named_source(verify, against, inputs, source)
     threads = chosen_threads(threads)
     with opened(model) as file:
         by_bundle = False
         if tolerances is None and file.manifest is not None:
             tolerances = Tolerances.from_dict(file.manifest.tolerances).declared()
             by_bundle = bool(tolerances.declared_words())
-        reference = reference_of(file, named_source(verify, against, inputs, source), threads)
+        reference = reference_of(file, asked, threads)
         drawn_with = source.get("seed") if input_seed is None else input_seed
         own, further = _cases(reference, samples, sweep=sweep)
         kept = None if failures is None else FailingInputs(Path(failures), tolerances or Tolerances())

@@ -32,7 +32,7 @@ DETECTORS: Mapping[Detector, str] = {
     "non-finite": "NaN or infinity where neither the oracle nor PyTorch has it, or the other way",
     "shape": "an output that is missing, or has another shape or dtype",
     "failure": "the runtime raises",
-    "property": "a property of position-wise networks, or the same bits twice, asked of the runtime alone",
+    "property": "a property of position-wise networks, or the same bits twice, tested on the runtime alone",
     "unavailable": "a runtime that was asked for by name cannot prove that it runs there: exit status 3",
 }
 

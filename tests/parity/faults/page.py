@@ -23,8 +23,8 @@ def section() -> str:
     return (
         f"{BEGIN}\n{len(FAULTS)} faults are planted one at a time, {len(caught)} of them are caught. Made by "
         "`python -m tests.parity.faults.page` from `tests/parity/faults/`; `tests/parity/test_faults.py` plants each of "
-        "them, verifies the file with the default options of `ffn-export verify`, and asserts what is said here.\n\n"
-        f"{detectors}\n\nIn brackets: the values or the size that showed it, where not every case does.\n\n"
+        "them, verifies the file with the default options of `ffn-export verify`, and asserts what this page says.\n\n"
+        f"{detectors}\n\nIn brackets: the values or the size of the cases that showed it, if not every case did.\n\n"
         f"{tables}{END}"
     )
 

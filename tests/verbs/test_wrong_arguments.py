@@ -1,0 +1,47 @@
+"""Wrong arguments of the verbs are told in the words of the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import ffn_export as fx
+from ffn_export.core import plain_file
+from ffn_export.errors import ExportError, UsageError
+
+
+@pytest.mark.parametrize("verb", [fx.export, fx.verify, fx.bench, fx.bisect, fx.build])
+def test_an_unknown_keyword_names_the_verb_and_what_is_meant(verb: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match=rf"{verb.__name__}\(\) got an unexpected keyword argument 'sede'.*'seed'"):
+        verb("d2l-ffn", sede=1)
+
+
+def test_a_class_is_no_module() -> None:
+    with pytest.raises(UsageError, match=r"Identity is a class: pass a module, such as Identity\(\)\.eval\(\)"):
+        fx.export(torch.nn.Identity, "x:float32[batch,4]")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"3 is no PyTorch source: pass a torch\.nn\.Module, a preset"):
+        fx.export(3)  # type: ignore[arg-type]
+
+
+def test_an_opset_is_a_number() -> None:
+    with pytest.raises(ExportError, match="opset '20' is not written by torch's exporter here: use opset=18 to"):
+        fx.export("d2l-ffn", opset="20")  # type: ignore[arg-type]
+
+
+def test_a_runtime_is_known_before_anything_is_exported(tmp_path: Path) -> None:
+    steps: list[str] = []
+    with pytest.raises(UsageError, match="unknown runtime 'ort'; did you mean 'ort-cpu'"):
+        fx.build("d2l-ffn", directory=tmp_path, runtimes=["ort"], progress=steps.append)
+    assert steps == []
+
+
+def test_a_file_in_place_of_a_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=rf"cannot write to .*: {tmp_path / 'file'} is a file, name a directory"):
+        fx.save(fx.export("d2l-ffn"), tmp_path / "file" / "below" / "model.onnx")
+    denied = plain_file.not_writable(tmp_path, PermissionError(13, "Permission denied"))
+    assert str(denied) == f"cannot write to {tmp_path}: Permission denied"
