@@ -79,12 +79,12 @@ def rows(preset: str, tokens: int, threads: int, seconds: float) -> Iterator[str
     exported = fx.export(module, inputs)
     plain, _ = fx.fuse(exported, target="ort-cpu")
     outlined, _ = fx.fuse(exported, target="ort-cpu", outline=True)
+    without, with_nodes = (ir.to_proto(each).SerializeToString() for each in (plain, outlined))
     width = int(inputs["x"].rstrip("]").rpartition(",")[2])
     x = np.random.default_rng(0).standard_normal((1, tokens, width)).astype(np.float32)
     with torch.no_grad():
         wanted = module.double()(torch.from_numpy(x).double()).numpy()
 
-    without, with_nodes = (ir.to_proto(each).SerializeToString() for each in (plain, outlined))
     made = {"ONNX Runtime": bound(sessions(without, threads, None), x)}
     for name in ("f32", "bf16"):
         try:

@@ -60,7 +60,7 @@ def register() -> str | None:
         if not devices():
             try:
                 onnxruntime.register_execution_provider_library(_NAME, get_library_path())
-            except Exception as error:  # onnxruntime raises classes of its own, which differ by version
+            except Exception as error:  # noqa: BLE001 - onnxruntime has classes of its own, which differ by version
                 if "already registered" not in str(error):  # registered before, without a device
                     return f"onnxruntime does not take {get_library_path()}: {str(error).splitlines()[0]}"
     if not devices():
