@@ -78,7 +78,7 @@ def rows(preset: str, tokens: int, threads: int, seconds: float) -> Iterator[str
     inputs = fx.PRESETS[preset].inputs
     exported = fx.export(module, inputs)
     plain, _ = fx.fuse(exported, target="ort-cpu")
-    outlined, _ = fx.fuse(exported, target="ort-cpu", outline=True)
+    outlined, _ = fx.fuse(exported, target="ort-cpu", outline=True, forms=())
     without, with_nodes = (ir.to_proto(each).SerializeToString() for each in (plain, outlined))
     width = int(inputs["x"].rstrip("]").rpartition(",")[2])
     x = np.random.default_rng(0).standard_normal((1, tokens, width)).astype(np.float32)

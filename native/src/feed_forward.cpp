@@ -7,7 +7,8 @@
 // how many these are, so a phase is cut as finely as it can be: into tiles. On one thread that costs nothing, since the
 // order of the tiles is the order in which one thread would compute them anyway.
 //
-// A block is as large as its hidden activations fit the second-level cache, or as large as weights from a far cache need.
+// A block is as large as its hidden activations fit the second-level cache, or as large as weights from a far cache
+// need.
 #include "feed_forward.h"
 
 #include "memory.h"
@@ -84,8 +85,8 @@ void FeedForward::run(const float* x, float* y, long tokens, const Parallel& par
     const int rows = static_cast<int>(tokens * (block + 1) / blocks - first);
     convert(kernels_, x + first * d_model_, d_model_, d_model_, x_units, x_stride, up_.units, x_scales, rows, parallel);
 
-    Product up{x_units, x_stride, x_scales, rows, &up_, activation_, alpha_, true, hidden_units,
-               hidden_stride * format.elements};
+    Product up{x_units,     x_stride, x_scales, rows,         &up_,
+               activation_, alpha_,   true,     hidden_units, hidden_stride * format.elements};
     if (integers) {
       up.to = hidden;
       up.to_stride = float_stride;
@@ -95,8 +96,16 @@ void FeedForward::run(const float* x, float* y, long tokens, const Parallel& par
       convert(kernels_, hidden, float_stride, d_ff_, hidden_units, hidden_stride, down_.units, hidden_scales, rows,
               parallel);
 
-    const Product down{hidden_units, hidden_stride, hidden_scales, rows, &down_, Activation::kIdentity, 0, false,
-                       y + first * down_.columns, down_.columns};
+    const Product down{hidden_units,
+                       hidden_stride,
+                       hidden_scales,
+                       rows,
+                       &down_,
+                       Activation::kIdentity,
+                       0,
+                       false,
+                       y + first * down_.columns,
+                       down_.columns};
     multiply(kernels_, down, parallel);
   }
 }

@@ -19,7 +19,19 @@ namespace ffn {
 enum class Precision { kFloat32, kBfloat16, kInt8 };
 
 enum class Activation {
-  kIdentity, kRelu, kRelu2, kGelu, kGeluTanh, kSwish, kMish, kHardSwish, kTanh, kSigmoid, kElu, kLeakyRelu, kSoftplus,
+  kIdentity,
+  kRelu,
+  kRelu2,
+  kGelu,
+  kGeluTanh,
+  kSwish,
+  kMish,
+  kHardSwish,
+  kTanh,
+  kSigmoid,
+  kElu,
+  kLeakyRelu,
+  kSoftplus,
   kSoftsign,
 };
 
@@ -32,10 +44,10 @@ struct RowScale {
 // Shapes in which kernels read packed weights and rows.
 struct Format {
   Precision precision;
-  int lanes;      // 32-bit elements of a vector register
-  int panel;      // columns of a panel: two registers
-  int elements;   // elements of K in a unit
-  int block;      // tokens that are computed together, so that their hidden activations stay near
+  int lanes;     // 32-bit elements of a vector register
+  int panel;     // columns of a panel: two registers
+  int elements;  // elements of K in a unit
+  int block;     // tokens that are computed together, so that their hidden activations stay near
 };
 
 // K is padded to a multiple of this many units, by which the loops over K are unrolled.
@@ -52,9 +64,9 @@ struct Product {
   const Weights* weights;
   Activation activation;
   float alpha;
-  bool as_units;           // write what the next product reads, where that is not float32
+  bool as_units;  // write what the next product reads, where that is not float32
   void* to;
-  long to_stride;          // elements from row to row
+  long to_stride;  // elements from row to row
 };
 
 struct Kernels {

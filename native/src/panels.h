@@ -42,7 +42,7 @@ struct Matrix {
 struct Weights {
   int columns = 0;  // that the product writes: N
   int panels = 0;
-  long units = 0;   // of K, padded
+  long units = 0;  // of K, padded
   bool gated = false;
   Aligned<int32_t> data;      // panels, one after the other
   std::vector<float> bias;    // in the order of the panels, zero where there is none

@@ -61,7 +61,7 @@ inline Values rounded_weights(Precision precision, const ffn::Matrix& m) {
     const double scale = largest > 0 ? largest / 127 : 1;
     for (int k = 0; k < m.rows; k++) {
       const double x = m.at(k, n);
-      w[static_cast<size_t>(k * m.columns + n)] = precision == Precision::kInt8       ? scale * std::nearbyint(x / scale)
+      w[static_cast<size_t>(k * m.columns + n)] = precision == Precision::kInt8 ? scale * std::nearbyint(x / scale)
                                                   : precision == Precision::kBfloat16 ? rounded_to_bfloat16(x)
                                                                                       : x;
     }

@@ -153,7 +153,8 @@ void long_rows(const Path& path) {
 }
 
 void masks() {
-  const auto all = ffn::instruction_sets(nullptr), none = ffn::instruction_sets(""), odd = ffn::instruction_sets("sse9");
+  const auto all = ffn::instruction_sets(nullptr), none = ffn::instruction_sets(""),
+             odd = ffn::instruction_sets("sse9");
   check(!none.avx2 && !none.avx512 && !odd.avx2 && !odd.bf16, "an empty or unknown mask allows nothing");
   for (auto precision : {Precision::kFloat32, Precision::kBfloat16, Precision::kInt8})
     check(ffn::choose(precision, none) == nullptr, "nothing is chosen where nothing is allowed");

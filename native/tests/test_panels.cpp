@@ -10,8 +10,10 @@ using ffn::Format;
 
 float element(const Format& format, const ffn::Weights& w, int k, size_t column) {
   const size_t panel = column / static_cast<size_t>(format.panel), lane = column % static_cast<size_t>(format.panel);
-  const int32_t* unit = w.data.get() + (panel * static_cast<size_t>(w.units) + static_cast<size_t>(k / format.elements)) *
-                                           static_cast<size_t>(format.panel) + lane;
+  const int32_t* unit = w.data.get() +
+                        (panel * static_cast<size_t>(w.units) + static_cast<size_t>(k / format.elements)) *
+                            static_cast<size_t>(format.panel) +
+                        lane;
   const char* bytes = reinterpret_cast<const char*>(unit);
   const int part = k % format.elements;
   if (format.precision == Precision::kFloat32) {
@@ -62,8 +64,10 @@ void packed(const Format& format, int k_count, int n_count, bool gated, bool tra
 }  // namespace
 
 int main() {
-  const Format formats[] = {{Precision::kFloat32, 8, 16, 1, 0}, {Precision::kFloat32, 16, 32, 1, 0},
-                            {Precision::kBfloat16, 16, 32, 2, 0}, {Precision::kInt8, 16, 32, 4, 0}};
+  const Format formats[] = {{Precision::kFloat32, 8, 16, 1, 0},
+                            {Precision::kFloat32, 16, 32, 1, 0},
+                            {Precision::kBfloat16, 16, 32, 2, 0},
+                            {Precision::kInt8, 16, 32, 4, 0}};
   for (const Format& format : formats)
     for (int k : {1, 3, 4, 15, 16, 17, 33})
       for (int n : {1, 8, 15, 16, 17, 32, 33, 65})

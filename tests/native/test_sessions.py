@@ -127,6 +127,16 @@ def test_weights_that_are_inputs_are_not_claimed() -> None:
     assert np.array_equal(session.run(None, feeds)[0], without(model.SerializeToString(), feeds))
 
 
+def test_a_constant_input_is_kept() -> None:
+    model = onnx.load_from_string(small())
+    x = drawn(2, 3, 16)["x"]
+    del model.graph.input[:]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(x, "x"))
+    session = session_with(model.SerializeToString(), "f32", level="ORT_DISABLE_ALL")
+    assert placed(session) == ["FeedForward"]
+    assert relative_l2(session.run(None, {})[0], without(small(), {"x": x})) < 1e-6
+
+
 def test_it_claims_in_a_branch() -> None:
     model = onnx.load_from_string(small())
     inner = onnx.helper.make_graph(list(model.graph.node), "then", [], list(model.graph.output))

@@ -25,7 +25,9 @@ struct Dot {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }
   static FFN_INLINE void keep(Element* to, Sum sum, bool) { store(to, sum); }
-  static FFN_INLINE Float value(const Element* sum, const ffn::RowScale*, const ffn::Weights&, long) { return load(sum); }
+  static FFN_INLINE Float value(const Element* sum, const ffn::RowScale*, const ffn::Weights&, long) {
+    return load(sum);
+  }
 
   static FFN_INLINE void store_narrow(uint16_t* to, Float x, int count) {
     const auto halves = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x));

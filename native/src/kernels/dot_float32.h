@@ -25,7 +25,9 @@ struct Dot {
   static FFN_INLINE Sum zero() { return splat(0.0f); }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return fma(a, b, sum); }
   static FFN_INLINE void keep(Element* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
-  static FFN_INLINE Float value(const Element* sum, const ffn::RowScale*, const ffn::Weights&, long) { return load(sum); }
+  static FFN_INLINE Float value(const Element* sum, const ffn::RowScale*, const ffn::Weights&, long) {
+    return load(sum);
+  }
 
   static void convert(const float* from, int columns, int32_t* to, long units, ffn::RowScale*) {
     for (long k = 0; k < units; k += kLanes) {

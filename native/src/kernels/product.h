@@ -21,9 +21,7 @@ constexpr int kRows4 = kLanes == 16 ? 3 : 1, kRows2 = kLanes == 16 ? 7 : 3, kRow
 FFN_INLINE int panels_of_tile(int tokens) { return tokens <= kRows4 ? 4 : tokens <= kRows2 ? 2 : 1; }
 FFN_INLINE int divided_up(int a, int b) { return (a + b - 1) / b; }
 
-int tasks(int tokens, int panels) {
-  return divided_up(panels, panels_of_tile(tokens)) * divided_up(tokens, kRows1);
-}
+int tasks(int tokens, int panels) { return divided_up(panels, panels_of_tile(tokens)) * divided_up(tokens, kRows1); }
 
 void run(const ffn::Product& p, int task) {
   const ffn::Weights& w = *p.weights;

@@ -1,7 +1,8 @@
 // Vectors of sixteen 32-bit elements: the names that the kernels are written in, as instructions of AVX-512.
 //
 // Everything here and in the files that build on it has internal linkage. A function of external linkage, also one of
-// the standard library, may be merged with its copies in other files, and then a processor without AVX-512 would run it.
+// the standard library, may be merged with its copies in other files, and then a processor without AVX-512 would run
+// it.
 #pragma once
 
 #include <immintrin.h>
@@ -35,7 +36,9 @@ FFN_INLINE Float fnma(Float a, Float b, Float c) { return _mm512_fnmadd_ps(a, b,
 FFN_INLINE Float at_least(float low, Float x) { return _mm512_max_ps(splat(low), x); }
 FFN_INLINE Float at_most(float high, Float x) { return _mm512_min_ps(splat(high), x); }
 FFN_INLINE Float magnitude(Float x) { return _mm512_abs_ps(x); }
-FFN_INLINE Float round_to_integer(Float x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+FFN_INLINE Float round_to_integer(Float x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 FFN_INLINE Float where_positive(Float x, Float yes, Float no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), no, yes);
 }

@@ -58,9 +58,8 @@ void multiply(const int32_t* a, long stride, const int32_t* b, long next, long u
       repeat<Rows>([&](auto row) __attribute__((always_inline)) {
         constexpr int of_base = row % 3, unit = u;
         const Float x = broadcast(rows[row / 3] + of_base * stride + unit);
-        repeat<kRegisters>([&](auto j) __attribute__((always_inline)) {
-          sums[row][j] = Dot::step(sums[row][j], x, columns[j]);
-        });
+        repeat<kRegisters>(
+            [&](auto j) __attribute__((always_inline)) { sums[row][j] = Dot::step(sums[row][j], x, columns[j]); });
       });
     });
     b += ffn::kUnroll * kPanel;

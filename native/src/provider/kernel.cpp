@@ -29,16 +29,18 @@ FeedForwardSpec spec_of(const OrtKernelInfo* info, const Kernels& kernels) {
 struct Kernel : OrtKernelImpl {
   FeedForward feed_forward;
 
-  Kernel(const OrtKernelInfo* info, const Kernels& kernels) : OrtKernelImpl{}, feed_forward(kernels, spec_of(info, kernels)) {
+  Kernel(const OrtKernelInfo* info, const Kernels& kernels)
+      : OrtKernelImpl{}, feed_forward(kernels, spec_of(info, kernels)) {
     ort_version_supported = api_version;
     OrtKernelImpl::Compute = [](OrtKernelImpl* self, OrtKernelContext* context) noexcept {
       return guarded([&] { static_cast<Kernel*>(self)->compute(context); });
     };
     Release = [](OrtKernelImpl* self) noexcept { delete static_cast<Kernel*>(self); };
-    // The constructor has packed them all: nothing reads the originals again.
-    PrePackWeight = [](OrtKernelImpl*, const OrtValue*, int, OrtAllocator*, OrtSharedPrePackedWeightCache*,
+    // The constructor has packed the weights: nothing reads the originals again. Input 0 is x, which may be constant
+    // too.
+    PrePackWeight = [](OrtKernelImpl*, const OrtValue*, int input, OrtAllocator*, OrtSharedPrePackedWeightCache*,
                        bool* packed) noexcept -> OrtStatus* {
-      *packed = true;
+      *packed = input > 0;
       return nullptr;
     };
   }

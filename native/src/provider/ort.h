@@ -2,9 +2,9 @@
 #pragma once
 
 #define ORT_API_MANUAL_INIT
-#include "onnxruntime_cxx_api.h"
-
 #include <exception>
+
+#include "onnxruntime_cxx_api.h"
 
 namespace ffn {
 

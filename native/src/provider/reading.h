@@ -6,8 +6,8 @@
 
 namespace ffn {
 
-// From a graph, when nodes are claimed: shapes alone, since reading a value makes the runtime copy it. False if the node
-// is no feed-forward, its values are not float32, or a weight is no constant.
+// From a graph, when nodes are claimed: shapes alone, since reading a value makes the runtime copy it. False if the
+// node is no feed-forward, its values are not float32, or a weight is no constant.
 bool from_graph(const Ort::ConstNode& node, FeedForwardNode& to);
 
 // From the information with which a kernel is made: with values, which are valid while the kernel is made.
