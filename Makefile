@@ -10,10 +10,10 @@ NATIVE := cmake -Wno-dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-optimum exhaustive nightly quick corpus native native-sanitize diagram docs lint install clean
+.PHONY: help demo test test-oldest test-optimum exhaustive nightly quick corpus native sanitize diagram docs lint install clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-13s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # With PyTorch's index of CPU builds in PIP_EXTRA_INDEX_URL, pip takes the CPU build, which is a tenth of the size: its
 # version `2.13.0+cpu` is preferred to `2.13.0` where both are offered.
@@ -43,7 +43,7 @@ native: $(VENV)/.installed ## Build the execution provider, test its kernels and
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall native/dist/*.whl
 	$(BIN)/python -m pytest tests/native
 
-native-sanitize: ## Test the kernels under ASan with UBSan, and under TSan
+sanitize: ## Test the native kernels under ASan with UBSan, and under TSan
 	$(NATIVE) -S native -B native/build/address -DFFN_TESTS=ON -DFFN_PROVIDER=OFF -DFFN_SANITIZE=address,undefined
 	cmake --build native/build/address -j $(WORKERS)
 	ctest --test-dir native/build/address --output-on-failure
