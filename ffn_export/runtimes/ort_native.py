@@ -26,7 +26,7 @@ NAME = "FfnExecutionProvider"
 PACKAGE = "onnxruntime_ep_ffn"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class OrtNative:
     """A runtime with the provider in one precision.
 
