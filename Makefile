@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 WORKERS ?= 2
 USUAL := not exhaustive and not oldest and not optimum
+NATIVE := cmake -Wno-dev
 # Compiled once: pytest's workers, and the processes that tests start, load what others compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-optimum exhaustive nightly quick corpus diagram docs lint install clean
+.PHONY: help demo test test-oldest test-optimum exhaustive nightly quick corpus native sanitize diagram docs lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +31,25 @@ exhaustive: $(VENV)/.installed ## The rest of the large families of which `make 
 # Real architectures, fused and scored; CORPUS=--no-peers leaves the other optimisers and the page out.
 corpus: $(VENV)/.installed ## Fuse real architectures and score them; CORPUS=--no-peers leaves the other optimisers out
 	$(BIN)/python scripts/fusion_corpus.py --jobs $(WORKERS) $(CORPUS)
+
+# Its compiler, CMake and headers are asked for by nothing else. HEADERS=DIR takes headers of ONNX Runtime that are there.
+native: $(VENV)/.installed ## Build the execution provider, test its kernels and sessions, install it into .venv
+	$(if $(HEADERS),,native/install-headers)
+	$(NATIVE) -S native -B native/build -DFFN_TESTS=ON -DFFN_PROVIDER=OFF
+	cmake --build native/build -j $(WORKERS)
+	ctest --test-dir native/build --output-on-failure
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir native/dist \
+	  $(if $(HEADERS),-C cmake.define.ORT_INCLUDE_DIR=$(abspath $(HEADERS))) ./native
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall native/dist/*.whl
+	$(BIN)/python -m pytest tests/native
+
+sanitize: ## Test the native kernels under ASan with UBSan, and under TSan
+	$(NATIVE) -S native -B native/build/address -DFFN_TESTS=ON -DFFN_PROVIDER=OFF -DFFN_SANITIZE=address,undefined
+	cmake --build native/build/address -j $(WORKERS)
+	ctest --test-dir native/build/address --output-on-failure
+	$(NATIVE) -S native -B native/build/thread -DFFN_TESTS=ON -DFFN_PROVIDER=OFF -DFFN_SANITIZE=thread
+	cmake --build native/build/thread -j $(WORKERS)
+	ctest --test-dir native/build/thread --output-on-failure
 
 # In an environment of its own, with exactly the lower bounds of pyproject.toml.
 test-oldest: $(OLDEST)/.installed ## Build, verify and load with the oldest versions that are declared
@@ -77,4 +97,4 @@ $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	@touch $@
 
 clean: ## Remove .venv, build outputs and caches
-	rm -rf $(VENV) $(OLDEST) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*
+	rm -rf $(VENV) $(OLDEST) build dist native/build native/dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*

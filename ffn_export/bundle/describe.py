@@ -13,8 +13,9 @@ from ffn_export.latency.result import LatencyResult, Ratio
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.quantization.result import QuantizationReport
+from ffn_export.runtimes import ort_native
 from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
-from ffn_export.runtimes.ort_session import CPU
+from ffn_export.runtimes.ort_session import CPU, Provider
 from ffn_export.tuning.result import TuningResult
 
 
@@ -71,14 +72,16 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def provider(target: str, result: ParityResult) -> str:
-    """Return the execution provider of a bundle: CUDA if it was fused for CUDA and verified on it, otherwise CPU."""
-    return CUDA.name if target == "ort-cuda" and OrtCuda.name in result.judged else CPU.name
+def provider(target: str, result: ParityResult) -> Provider:
+    """Return the execution provider of a bundle, with the options that it was verified and timed with.
 
-
-def provider_options(name: str) -> dict[str, str]:
-    """Return the provider options that a bundle is verified and timed with."""
-    return dict(CUDA.options) if name == CUDA.name else dict(CPU.options)
+    It is CUDA's if the bundle was fused for CUDA and verified on it; that of ``native/`` if it was verified with it, in
+    the highest of the precisions; otherwise the CPU's.
+    """
+    if target == "ort-cuda" and OrtCuda.name in result.judged:
+        return CUDA.lenient
+    native = [each.provider for each in ort_native.BY_PRECISION.values() if each.name in result.judged]
+    return native[0] if native else CPU
 
 
 def summarise_quantization(report: QuantizationReport) -> dict[str, Any]:

@@ -45,7 +45,11 @@ def described(node: ir.Node) -> str:
 
 def _of_node(node: ir.Node, versions: Mapping[str, int]) -> Iterator[str]:
     domain = "" if node.domain in _STANDARD else node.domain
-    schema = _schema(node.op_type, domain, node.version or versions.get(node.domain, versions.get(domain, 0)))
+    version = versions.get(node.domain, versions.get(domain, 0))
+    if not domain and version < 1:
+        yield f"is of the standard domain, of which the model imports {f'opset {version}' if version else 'no opset'}"
+        return
+    schema = _schema(node.op_type, domain, node.version or version)
     types = _TYPES_OF_VENDOR if node.domain == _VENDOR else {} if schema is None else _types(schema)
     for name, attribute in node.attributes.items():
         wanted = types.get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ffn_export.errors import UsageError, did_you_mean
-from ffn_export.runtimes import openvino_cpu
+from ffn_export.runtimes import openvino_cpu, ort_native
 from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.ort_cuda import OrtCuda
@@ -20,6 +20,9 @@ _ALL: tuple[Runtime, ...] = (
     OrtCpu(),
     OrtCuda(),
     OrtTensorrt(),
+    ort_native.FLOAT32,
+    ort_native.BFLOAT16,
+    ort_native.INT8,
     OnnxEvaluator(),
     TorchEager(),
     TorchCompiled(),

@@ -14,6 +14,7 @@ from ffn_export.core.one_line import first_line
 from ffn_export.core.types import Array
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError, needing
 from ffn_export.exporter.samples import as_array
+from ffn_export.runtimes import ort_native
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_accelerator import OrtGpuRunner
 from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
@@ -164,4 +165,8 @@ def _runner(model: Path, manifest: Manifest, threads: int | None) -> OrtRunner:
         return OrtRunner(make_session(model, manifest.session_options, threads))
     if manifest.provider == CUDA.name:
         return OrtGpuRunner(OrtCuda().proven_session(artifact, chosen_threads(threads)))
+    if manifest.provider == ort_native.NAME:
+        runtime = ort_native.BY_PRECISION.get(manifest.provider_options.get("precision", ""))
+        if runtime is not None:
+            return OrtRunner(runtime.proven_session(artifact, threads))
     raise UsageError(f"{model.parent} was verified on {manifest.provider}, which is not known here")

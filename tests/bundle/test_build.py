@@ -16,11 +16,14 @@ import pytest
 import torch
 
 import ffn_export as fx
-from ffn_export.bundle.describe import provider, provider_options
+from ffn_export.bundle.describe import provider
 from ffn_export.bundle.manifest import read_manifest
 from ffn_export.errors import GateError, IntegrityError, RuntimeUnavailableError, UsageError
+from ffn_export.runtimes import ort_native
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.executed import executed_kernels
+from ffn_export.runtimes.ort_cuda import CUDA
+from ffn_export.runtimes.ort_session import CPU
 from ffn_export.runtimes.registry import get_runtime
 from tests.bundle import killed_builds
 from tests.embed.bundles import with_manifest
@@ -72,10 +75,11 @@ def test_the_provider_is_that_of_the_target_where_it_judged(bundle: Path) -> Non
     """There is no GPU here, so the case that it judged has its name alone."""
     parity = fx.ParityResult.from_dict(json.loads((bundle / "parity.json").read_text()))
     on_gpu = replace(parity, cases=tuple(replace(case, runtime="ort-cuda") for case in parity.cases))
-    assert provider("ort-cuda", on_gpu) == "CUDAExecutionProvider"
-    assert {provider("ort-cuda", parity), provider("ort-cpu", on_gpu)} == {"CPUExecutionProvider"}
-    assert provider_options("CUDAExecutionProvider")["use_tf32"] == "0"
-    assert read_manifest(bundle).provider_options == provider_options("CPUExecutionProvider") == {}
+    assert (provider("ort-cuda", on_gpu).name, provider("ort-cuda", on_gpu).options["use_tf32"]) == (CUDA.name, "0")
+    assert provider("ort-cuda", parity) == provider("ort-cpu", on_gpu) == CPU
+    assert read_manifest(bundle).provider_options == CPU.options == {}
+    native = replace(parity, cases=tuple(replace(case, runtime="ort-native-bf16") for case in parity.cases))
+    assert provider("ort-cpu", native) == ort_native.BFLOAT16.provider
 
 
 def test_a_bundle_runs_on_its_own_provider_or_not_at_all(bundle: Path, tmp_path: Path) -> None:

@@ -137,6 +137,8 @@ CASTING = """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1, "own"
         ("Identity (b)", "Identity (b, b)", "a node Identity has 2 inputs, where its operator takes 1"),
         ("Identity (b)", "Clip ()", "a node Clip has 0 inputs, where its operator takes 1"),
         ("t = Identity (b)", "t, u = Identity (b)", "a node Identity has 2 outputs, where its operator takes 1"),
+        ('["" : 20, "com', '["com', "If is of the standard domain, of which the model imports no opset"),
+        ('["" : 20]> Half', "[]> Half", "a node Cast is of the standard domain, of which the model imports no opset"),
         ("<transB: int = 1>", '<transB: string = "1">', "a node FusedMatMul has 'transB' as STRING"),
     ],
 )

@@ -1,0 +1,20 @@
+// What this processor can run: cpuid once, less what an environment variable masks.
+#pragma once
+
+namespace ffn {
+
+struct InstructionSets {
+  bool avx2 = false;    // AVX2 and FMA
+  bool avx512 = false;  // AVX-512 F, BW, DQ and VL
+  bool bf16 = false;    // AVX-512 BF16, on top of avx512
+  bool vnni = false;    // AVX-512 VNNI, on top of avx512
+};
+
+// The sets of this processor that `allowed` names, separated by commas: avx2, avx512, bf16, vnni. Null allows all, and
+// a name that is unknown allows nothing.
+InstructionSets instruction_sets(const char* allowed);
+
+// The variable whose value the provider passes as `allowed`, so that each path can be tested on one machine.
+constexpr const char* kAllowedVariable = "ONNXRUNTIME_EP_FFN_INSTRUCTIONS";
+
+}  // namespace ffn

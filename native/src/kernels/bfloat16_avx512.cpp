@@ -1,0 +1,12 @@
+// bfloat16 by AVX-512 BF16. CMakeLists.txt sets the flags of this file alone.
+// clang-format off: each of these is written in the names of those before it.
+#include "kernels/simd_avx512.h"
+#include "kernels/dot_bfloat16.h"
+#include "kernels/product.h"
+// clang-format on
+
+namespace ffn {
+
+const Kernels kBfloat16Avx512 = kernels("bfloat16 by AVX-512 BF16");
+
+}  // namespace ffn

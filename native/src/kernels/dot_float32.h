@@ -1,0 +1,41 @@
+// float32: a unit is one element, a step is one fused multiply-add.
+//
+// One running sum of a long row loses digits. So K is cut into chunks: a chunk is summed in registers, and its sum is
+// added to the tile in memory. The error then grows with the chunk and the number of chunks, not with K.
+//
+//     K   |---- chunk ----|---- chunk ----|-- rest --|
+//             registers       registers      registers
+//                 \_______________|______________/
+//                            sum in the tile
+#pragma once
+
+#include "kernels.h"
+
+namespace {
+
+struct Dot {
+  static constexpr auto kPrecision = ffn::Precision::kFloat32;
+  static constexpr int kElements = 1;
+  static constexpr int kBlock = 128;
+  static constexpr long kChunk = 128;
+  static constexpr bool kNarrow = false;
+  using Element = float;
+  using Sum = Float;
+
+  static FFN_INLINE Sum zero() { return splat(0.0f); }
+  static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return fma(a, b, sum); }
+  static FFN_INLINE void keep(Element* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
+  static FFN_INLINE Float value(const Element* sum, const ffn::RowScale*, const ffn::Weights&, long) {
+    return load(sum);
+  }
+
+  static void convert(const float* from, int columns, int32_t* to, long units, ffn::RowScale*) {
+    for (long k = 0; k < units; k += kLanes) {
+      const long left = columns - k;
+      const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? static_cast<int>(left) : 0);
+      store(reinterpret_cast<float*>(to) + k, x);
+    }
+  }
+};
+
+}  // namespace

@@ -1,0 +1,63 @@
+// int8: a unit is four elements, a step adds four products to a 32-bit integer (VPDPBUSD), without rounding.
+//
+//     unit of A, in all lanes   | q0 q1 q2 q3 | q0 q1 q2 q3 | ...     unsigned: x = scale (q - zero), a scale a token
+//     panel of B                | b0 b1 b2 b3 | b0 b1 b2 b3 | ...     signed:   w = scale b, a scale a column
+//     sum                       | + all four  | + all four  | ...
+//
+// The result is scale_a scale_w (sum - zero * sum of the column), the bracket in integers. It fits 32 bits for K up to
+// 65,536, which the provider checks.
+#pragma once
+
+#include "kernels.h"
+#include "panels.h"
+
+namespace {
+
+struct Dot {
+  static constexpr auto kPrecision = ffn::Precision::kInt8;
+  static constexpr int kElements = 4;
+  static constexpr int kBlock = 56;
+  static constexpr long kChunk = 1L << 40;
+  static constexpr bool kNarrow = false;
+  using Element = int32_t;
+  using Sum = __m512i;
+
+  static FFN_INLINE Sum zero() { return _mm512_setzero_si512(); }
+  static FFN_INLINE Sum step(Sum sum, Float a, Float b) {
+    return _mm512_dpbusd_epi32(sum, _mm512_castps_si512(a), _mm512_castps_si512(b));
+  }
+  static FFN_INLINE void keep(Element* to, Sum sum, bool) { _mm512_storeu_si512(to, sum); }
+  static FFN_INLINE Float value(const Element* sum, const ffn::RowScale* row, const ffn::Weights& w, long column) {
+    const __m512i offset = _mm512_mullo_epi32(_mm512_set1_epi32(row->zero), _mm512_loadu_si512(w.sums.data() + column));
+    const Float whole = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(sum), offset));
+    return mul(whole, mul(splat(row->scale), load(w.scales.data() + column)));
+  }
+
+  // A row's range, with zero in it, becomes 0 .. 255. A row with NaN or infinity gets the scale NaN.
+  static void convert(const float* from, int columns, int32_t* to, long units, ffn::RowScale* scale) {
+    Float high = splat(0.0f), low = splat(0.0f), poison = splat(0.0f);
+    for (int k = 0; k < columns; k += kLanes) {
+      const Float x = columns - k >= kLanes ? load(from + k) : load(from + k, columns - k);
+      high = _mm512_max_ps(high, x);
+      low = _mm512_min_ps(low, x);
+      poison = fma(x, splat(0.0f), poison);
+    }
+    const float least = _mm512_reduce_min_ps(low), range = _mm512_reduce_max_ps(high) - least;
+    const float nan_or_zero = _mm512_reduce_add_ps(poison);
+    const bool finite = nan_or_zero == 0;
+    const float step = !finite ? nan_or_zero : range > 0 ? range / 255.0f : 1.0f;
+    const Float zero = finite ? round_to_integer(splat(-least / step)) : splat(0.0f);
+    const __m512i zeros = _mm512_cvtps_epi32(zero);
+    *scale = {step, _mm_cvtsi128_si32(_mm512_castsi512_si128(zeros))};
+    const Float inverse = splat(1.0f / step);
+    for (long k = 0; k < 4 * units; k += kLanes) {
+      const long left = columns - k;
+      const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? static_cast<int>(left) : 0);
+      const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(mul(x, inverse)), zeros);
+      const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_max_epi32(q, _mm512_setzero_si512()));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(reinterpret_cast<uint8_t*>(to) + k), bytes);
+    }
+  }
+};
+
+}  // namespace

@@ -1,0 +1,54 @@
+// What is done with a tile of sums before it leaves the first-level cache: scale, bias, activation, factor, store.
+//
+//     not gated    | act(sum + bias)           | act(sum + bias)   |  ->  two registers of the result
+//     gated        | act(sum + bias)     times | sum + bias        |  ->  one register
+//
+// Columns past the last are not written: a row of the result may end where memory ends.
+#pragma once
+
+#include "activations.h"
+#include "panels.h"
+#include "tile.h"
+
+namespace {
+
+template <class D = Dot>
+FFN_INLINE void put(const ffn::Product& p, long row, long column, Float x) {
+  const long left = p.weights->columns - column;
+  if (left <= 0) return;
+  const int count = left < kLanes ? static_cast<int>(left) : kLanes;
+  if constexpr (D::kNarrow) {
+    if (p.as_units) return D::store_narrow(static_cast<uint16_t*>(p.to) + row * p.to_stride + column, x, count);
+  }
+  float* to = static_cast<float*>(p.to) + row * p.to_stride + column;
+  if (count == kLanes) {
+    store(to, x);
+  } else {
+    store(to, x, count);
+  }
+}
+
+// The tile begins at a token and a panel of the product.
+void finish(const ffn::Product& p, const Element* tile, int token, int rows, int panel, int panels) {
+  const ffn::Weights& w = *p.weights;
+  const float* bias = w.bias.data();
+  with_activation(p.activation, p.alpha, [&](const auto& act) __attribute__((always_inline)) {
+    for (int i = 0; i < rows; i++) {
+      const long row = token + i;
+      for (int j = 0; j < panels; j++, tile += kPanel) {
+        const long column = static_cast<long>(panel + j) * kPanel;
+        const ffn::RowScale* scale = p.scales + row;
+        const Float left = add(Dot::value(tile, scale, w, column), load(bias + column));
+        const Float right = add(Dot::value(tile + kLanes, scale, w, column + kLanes), load(bias + column + kLanes));
+        if (w.gated) {
+          put(p, row, column / 2, mul(act(left), right));
+        } else {
+          put(p, row, column, act(left));
+          put(p, row, column + kLanes, act(right));
+        }
+      }
+    }
+  });
+}
+
+}  // namespace

@@ -1,0 +1,12 @@
+// float32 by AVX2 and FMA. CMakeLists.txt sets the flags of this file alone.
+// clang-format off: each of these is written in the names of those before it.
+#include "kernels/simd_avx2.h"
+#include "kernels/dot_float32.h"
+#include "kernels/product.h"
+// clang-format on
+
+namespace ffn {
+
+const Kernels kFloat32Avx2 = kernels("float32 by AVX2 and FMA");
+
+}  // namespace ffn

@@ -1,0 +1,55 @@
+// The grid of tiles of a product, and one tile of it from end to end.
+//
+//     many tokens                          few tokens
+//       panel 0   panel 1   panel 2          panels 0 .. 3      panels 4 .. 7
+//     +---------+---------+---------+      +------------------+------------------+
+//     | task 0  | task 2  | task 4  |      |      task 0      |      task 1      |
+//     +---------+---------+---------+      +------------------+------------------+
+//     | task 1  | task 3  | task 5  |
+//     +---------+---------+---------+
+//
+// Tasks run down a panel first, so that one thread reads it again from a near cache.
+#pragma once
+
+#include "epilogue.h"
+
+namespace {
+
+// Rows of a tile with four, two and one panels: as many as there are registers for.
+constexpr int kRows4 = kLanes == 16 ? 3 : 1, kRows2 = kLanes == 16 ? 7 : 3, kRows1 = kLanes == 16 ? 14 : 6;
+
+FFN_INLINE int panels_of_tile(int tokens) { return tokens <= kRows4 ? 4 : tokens <= kRows2 ? 2 : 1; }
+FFN_INLINE int divided_up(int a, int b) { return (a + b - 1) / b; }
+
+int tasks(int tokens, int panels) { return divided_up(panels, panels_of_tile(tokens)) * divided_up(tokens, kRows1); }
+
+void run(const ffn::Product& p, int task) {
+  const ffn::Weights& w = *p.weights;
+  const int wide = panels_of_tile(p.tokens), down = divided_up(p.tokens, kRows1);
+  const int group = task / down, part = task % down;
+  const int first = p.tokens * part / down, rows = p.tokens * (part + 1) / down - first;
+  const int from = group * wide, count = w.panels - from < wide ? w.panels - from : wide;
+  const long panel_size = w.units * kPanel;
+  const int32_t* a = p.a + first * p.a_stride;
+
+  alignas(64) Element tile[(kRows1 + 2) * kPanel];  // as large as 3 x 4 or 7 x 2 panels
+  // Groups that are not whole, at the right edge, are multiplied a panel at a time.
+  const int at_once = count == wide ? wide : 1;
+  const Multiply multiply = at_once == 4   ? pick<4, kRows4>(rows)
+                            : at_once == 2 ? pick<2, kRows2>(rows)
+                                           : pick<1, kRows1>(rows);
+  for (int panel = from; panel < from + count; panel += at_once) {
+    const int32_t* b = w.data.get() + panel * panel_size;
+    for (long k = 0; k < w.units; k += Dot::kChunk) {
+      const long units = w.units - k < Dot::kChunk ? w.units - k : Dot::kChunk;
+      multiply(a + k, p.a_stride, b + k * kPanel, panel_size, units, k == 0, tile);
+    }
+    finish(p, tile, first, rows, panel, at_once);
+  }
+}
+
+constexpr ffn::Kernels kernels(const char* name) {
+  return {name, {Dot::kPrecision, kLanes, kPanel, Dot::kElements, Dot::kBlock}, &Dot::convert, &tasks, &run};
+}
+
+}  // namespace

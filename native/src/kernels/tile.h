@@ -1,0 +1,89 @@
+// The micro-kernel: a few rows of A times one or a few panels, summed in registers.
+//
+//                         one row of a panel: two registers
+//                              +--------+--------+
+//                              |   b0   |   b1   |
+//     unit k of each row       +--------+--------+
+//            +---+             +--------+--------+
+//     row 0  | a |  broadcast  |  sum   |  sum   |       14 x 2 sums of AVX-512's 32 registers,
+//     row 1  | a |             |  sum   |  sum   |        6 x 2 of AVX2's 16
+//      ...   | a |             |  ...   |  ...   |
+//            +---+             +--------+--------+
+//
+// Each step loads a row of the panel once and uses it for all rows of A. Few rows take several panels, so that the
+// steps do not wait for each other: the latency of a step is four to six cycles.
+//
+// The loops over rows and registers are unrolled by templates: the sums stay in registers only if each has a name.
+#pragma once
+
+#include <utility>
+
+#include "kernels.h"
+
+namespace {
+
+template <class Use, int... I>
+FFN_INLINE void unrolled(const Use& use, std::integer_sequence<int, I...>) {
+  (use(std::integral_constant<int, I>{}), ...);
+}
+template <int Count, class Use>
+FFN_INLINE void repeat(const Use& use) {
+  unrolled(use, std::make_integer_sequence<int, Count>{});
+}
+
+using Element = Dot::Element;
+constexpr int kPanel = 2 * kLanes;
+
+// `b` is the first panel, `next` the distance to the following one. The tile is rows x panels x kPanel.
+template <int Rows, int Panels>
+void multiply(const int32_t* a, long stride, const int32_t* b, long next, long units, bool first, Element* tile) {
+  constexpr int kRegisters = 2 * Panels;
+  Dot::Sum sums[Rows][kRegisters];
+  repeat<Rows * kRegisters>([&](auto i) __attribute__((always_inline)) {
+    constexpr int row = i / kRegisters, j = i % kRegisters;
+    sums[row][j] = Dot::zero();
+  });
+  // An address is base + index * 1 or 2, so one base serves three rows.
+  const int32_t* rows[(Rows + 2) / 3];
+  repeat<(Rows + 2) / 3>([&](auto i) __attribute__((always_inline)) { rows[i] = a + 3 * i * stride; });
+
+#pragma GCC unroll 1
+  for (long k = 0; k < units; k += ffn::kUnroll) {
+    repeat<ffn::kUnroll>([&](auto u) __attribute__((always_inline)) {
+      Float columns[kRegisters];
+      repeat<kRegisters>([&](auto j) __attribute__((always_inline)) {
+        constexpr int panel = j / 2, offset = u * kPanel + j % 2 * kLanes;
+        columns[j] = load(reinterpret_cast<const float*>(b + panel * next + offset));
+      });
+      repeat<Rows>([&](auto row) __attribute__((always_inline)) {
+        constexpr int of_base = row % 3, unit = u;
+        const Float x = broadcast(rows[row / 3] + of_base * stride + unit);
+        repeat<kRegisters>(
+            [&](auto j) __attribute__((always_inline)) { sums[row][j] = Dot::step(sums[row][j], x, columns[j]); });
+      });
+    });
+    b += ffn::kUnroll * kPanel;
+    repeat<(Rows + 2) / 3>([&](auto i) __attribute__((always_inline)) { rows[i] += ffn::kUnroll; });
+  }
+
+  repeat<Rows * kRegisters>([&](auto i) __attribute__((always_inline)) {
+    constexpr int row = i / kRegisters, j = i % kRegisters;
+    Dot::keep(tile + i * kLanes, sums[row][j], first);
+  });
+}
+
+using Multiply = void (*)(const int32_t*, long, const int32_t*, long, long, bool, Element*);
+
+template <int Panels, int... I>
+FFN_INLINE Multiply pick(int rows, std::integer_sequence<int, I...>) {
+  static constexpr Multiply kTable[] = {&multiply<I + 1, Panels>...};
+  return kTable[rows - 1];
+}
+
+// The micro-kernel for 1 .. MostRows rows.
+template <int Panels, int MostRows>
+FFN_INLINE Multiply pick(int rows) {
+  return pick<Panels>(rows, std::make_integer_sequence<int, MostRows>{});
+}
+
+}  // namespace

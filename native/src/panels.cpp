@@ -1,0 +1,94 @@
+#include "panels.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace ffn {
+namespace {
+
+// A column of a panel: of which matrix, and which column of it.
+struct Column {
+  const Matrix* matrix;
+  const float* bias;
+  int n;
+  bool there() const { return n < matrix->columns; }
+};
+
+float scale_of(const Column& column) {
+  float largest = 0;
+  for (int k = 0; k < column.matrix->rows; k++) {
+    const float magnitude = std::fabs(column.matrix->at(k, column.n));
+    if (magnitude > largest || magnitude != magnitude) largest = magnitude;  // NaN stays, and makes the column NaN
+  }
+  return largest == 0 ? 1.0f : largest / 127.0f;
+}
+
+int8_t quantised(float value, float scale) {
+  const float q = std::nearbyint(value / scale);
+  return q >= -127 && q <= 127 ? static_cast<int8_t>(q) : 0;  // 0 where the scale is not finite
+}
+
+}  // namespace
+
+uint16_t to_bfloat16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  if (value != value) return static_cast<uint16_t>(bits >> 16 | 0x40);  // rounding could turn a NaN into infinity
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+long padded_units(const Format& format, int k) {
+  const long elements = static_cast<long>(format.elements) * kUnroll;
+  return (k + elements - 1) / elements * kUnroll;
+}
+
+Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix other, const float* other_bias) {
+  Weights w;
+  w.columns = matrix.columns;
+  w.gated = static_cast<bool>(other);
+  w.units = padded_units(format, matrix.rows);
+  const int written = w.gated ? format.lanes : format.panel;  // columns of the result that a panel makes
+  w.panels = (matrix.columns + written - 1) / written;
+
+  const size_t all = static_cast<size_t>(w.panels) * static_cast<size_t>(format.panel);
+  w.data = allocate_array<int32_t>(all * static_cast<size_t>(w.units));
+  w.bias.assign(all, 0.0f);
+  if (format.precision == Precision::kInt8) {
+    w.scales.assign(all, 1.0f);
+    w.sums.assign(all, 0);
+  }
+
+  for (size_t c = 0; c < all; c++) {
+    const int panel = static_cast<int>(c) / format.panel, lane = static_cast<int>(c) % format.panel;
+    const bool second = w.gated && lane >= format.lanes;
+    const Column column{second ? &other : &matrix, second ? other_bias : bias,
+                        panel * written + (second ? lane - format.lanes : lane)};
+    if (!column.there()) continue;
+    if (column.bias) w.bias[c] = column.bias[column.n];
+    const float scale = format.precision == Precision::kInt8 ? w.scales[c] = scale_of(column) : 1.0f;
+
+    int32_t* to = w.data.get() + static_cast<long>(panel) * w.units * format.panel + lane;
+    for (int k = 0; k < matrix.rows; k++) {
+      char* unit = reinterpret_cast<char*>(to + k / format.elements * static_cast<long>(format.panel));
+      const float value = column.matrix->at(k, column.n);
+      const int part = k % format.elements;
+      switch (format.precision) {
+        case Precision::kFloat32: std::memcpy(unit, &value, sizeof value); break;
+        case Precision::kBfloat16: {
+          const uint16_t half = to_bfloat16(value);
+          std::memcpy(unit + 2 * part, &half, sizeof half);
+          break;
+        }
+        case Precision::kInt8: {
+          const int8_t q = quantised(value, scale);
+          std::memcpy(unit + part, &q, sizeof q);
+          w.sums[c] += q;
+          break;
+        }
+      }
+    }
+  }
+  return w;
+}
+
+}  // namespace ffn

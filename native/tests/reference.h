@@ -1,0 +1,142 @@
+// A feed-forward in float64, in the words of docs/functions.md, and the same with operands rounded as a precision does.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "feed_forward.h"
+
+namespace test {
+
+using ffn::Activation;
+using ffn::Precision;
+
+inline double activate(Activation activation, double alpha, double x) {
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  switch (activation) {
+    case Activation::kIdentity: return x;
+    case Activation::kRelu: return std::max(x, 0.0);
+    case Activation::kRelu2: return std::max(x, 0.0) * std::max(x, 0.0);
+    case Activation::kGelu: return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+    case Activation::kGeluTanh: return x * sigmoid(2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+    case Activation::kSwish: return x * sigmoid(alpha * x);
+    case Activation::kMish: return x * std::tanh(std::log1p(std::exp(x)));
+    case Activation::kHardSwish: return x * std::clamp(x / 6 + 0.5, 0.0, 1.0);
+    case Activation::kTanh: return std::tanh(x);
+    case Activation::kSigmoid: return sigmoid(x);
+    case Activation::kElu: return x > 0 ? x : alpha * std::expm1(x);
+    case Activation::kLeakyRelu: return x > 0 ? x : alpha * x;
+    case Activation::kSoftplus: return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+    case Activation::kSoftsign: return x / (1 + std::fabs(x));
+  }
+  return NAN;
+}
+
+using Values = std::vector<double>;
+
+inline double rounded_to_bfloat16(double x) {
+  const uint32_t bits = static_cast<uint32_t>(ffn::to_bfloat16(static_cast<float>(x))) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// A row as its 8-bit integers stand for it: unsigned with a zero point, and zero in the range.
+inline void round_row(Precision precision, double* x, int n) {
+  if (precision == Precision::kBfloat16) std::transform(x, x + n, x, rounded_to_bfloat16);
+  if (precision != Precision::kInt8) return;
+  const double low = std::min(0.0, *std::min_element(x, x + n)), high = std::max(0.0, *std::max_element(x, x + n));
+  const double scale = high > low ? (high - low) / 255 : 1, zero = std::nearbyint(-low / scale);
+  for (int i = 0; i < n; i++) x[i] = scale * (std::clamp(std::nearbyint(x[i] / scale) + zero, 0.0, 255.0) - zero);
+}
+
+inline Values rounded_weights(Precision precision, const ffn::Matrix& m) {
+  Values w(static_cast<size_t>(m.rows) * static_cast<size_t>(m.columns));
+  for (int n = 0; n < m.columns; n++) {
+    double largest = 0;
+    for (int k = 0; k < m.rows; k++) largest = std::max(largest, std::fabs(static_cast<double>(m.at(k, n))));
+    const double scale = largest > 0 ? largest / 127 : 1;
+    for (int k = 0; k < m.rows; k++) {
+      const double x = m.at(k, n);
+      w[static_cast<size_t>(k * m.columns + n)] = precision == Precision::kInt8 ? scale * std::nearbyint(x / scale)
+                                                  : precision == Precision::kBfloat16 ? rounded_to_bfloat16(x)
+                                                                                      : x;
+    }
+  }
+  return w;
+}
+
+inline Values product(const Values& x, int rows, const ffn::Matrix& m, const float* bias, Precision precision) {
+  const Values w = rounded_weights(precision, m);
+  Values y(static_cast<size_t>(rows) * static_cast<size_t>(m.columns));
+  for (int i = 0; i < rows; i++) {
+    for (int n = 0; n < m.columns; n++) {
+      double sum = 0;
+      for (int k = 0; k < m.rows; k++)
+        sum += x[static_cast<size_t>(i * m.rows + k)] * w[static_cast<size_t>(k * m.columns + n)];
+      y[static_cast<size_t>(i * m.columns + n)] = sum + (bias ? bias[n] : 0);
+    }
+  }
+  return y;
+}
+
+inline Values feed_forward(const ffn::FeedForwardSpec& spec, Values x, int tokens, Precision precision) {
+  for (int i = 0; i < tokens; i++) round_row(precision, x.data() + i * spec.w1.rows, spec.w1.rows);
+  Values hidden = product(x, tokens, spec.w1, spec.b1, precision);
+  for (double& h : hidden) h = activate(spec.activation, spec.alpha, h);
+  if (spec.w3) {
+    const Values factor = product(x, tokens, spec.w3, spec.b3, precision);
+    for (size_t i = 0; i < hidden.size(); i++) hidden[i] *= factor[i];
+  }
+  for (int i = 0; i < tokens; i++) round_row(precision, hidden.data() + i * spec.w2.rows, spec.w2.rows);
+  return product(hidden, tokens, spec.w2, spec.b2, precision);
+}
+
+inline double relative_l2(const float* got, const Values& wanted) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < wanted.size(); i++) {
+    error += (got[i] - wanted[i]) * (got[i] - wanted[i]);
+    size += wanted[i] * wanted[i];
+  }
+  return std::sqrt(error / std::max(size, 1e-300));
+}
+
+// Weights of a feed-forward, drawn and kept.
+struct Drawn {
+  std::vector<float> w1, w2, w3, b1, b2, b3;
+  ffn::FeedForwardSpec spec;
+
+  Drawn(Activation activation, double alpha, int d, int f, int o, bool gated, bool biases, bool transposed = false) {
+    std::mt19937 generator(static_cast<unsigned>(d * 31 + f * 7 + o + gated));
+    const auto draw = [&](int count, double scale) {
+      std::normal_distribution<float> normal(0, static_cast<float>(scale));
+      std::vector<float> values(static_cast<size_t>(count));
+      for (float& v : values) v = normal(generator);
+      return values;
+    };
+    const auto matrix = [&](const std::vector<float>& w, int k, int n) {
+      return transposed ? ffn::Matrix{w.data(), k, n, 1, k} : ffn::Matrix{w.data(), k, n, n, 1};
+    };
+    w1 = draw(d * f, 1 / std::sqrt(d)), w2 = draw(f * o, 1 / std::sqrt(f));
+    if (gated) w3 = draw(d * f, 1 / std::sqrt(d));
+    if (biases) b1 = draw(f, 0.1), b2 = draw(o, 0.1), b3 = draw(gated ? f : 0, 0.1);
+    spec.activation = activation;
+    spec.alpha = static_cast<float>(alpha);
+    spec.w1 = matrix(w1, d, f), spec.w2 = matrix(w2, f, o);
+    if (gated) spec.w3 = matrix(w3, d, f);
+    if (biases) spec.b1 = b1.data(), spec.b2 = b2.data(), spec.b3 = gated ? b3.data() : nullptr;
+  }
+};
+
+inline std::vector<float> drawn_input(int count) {
+  std::mt19937 generator(static_cast<unsigned>(count));
+  std::normal_distribution<float> normal;
+  std::vector<float> x(static_cast<size_t>(count));
+  for (float& v : x) v = normal(generator);
+  return x;
+}
+
+}  // namespace test

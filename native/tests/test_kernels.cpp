@@ -1,0 +1,197 @@
+// Every kernel that this machine runs, against the reference: all tails, activations, threads, and values that are no
+// numbers. Kernels whose instructions this machine lacks are named, not passed over in silence.
+#include <cstdlib>
+#include <limits>
+
+#include "check.h"
+#include "dispatch.h"
+#include "guarded.h"
+#include "hosts.h"
+#include "reference.h"
+
+namespace {
+
+using namespace test;
+
+struct Path {
+  const ffn::Kernels* kernels;
+  double bound;  // of the error against the reference with operands rounded in the same way
+};
+
+std::string named(const Path& path, int d, int f, int o, int tokens, const char* what) {
+  return std::string(path.kernels->name) + ": " + what + ", " + std::to_string(d) + " x " + std::to_string(f) + " x " +
+         std::to_string(o) + ", " + std::to_string(tokens) + " tokens";
+}
+
+void compare(const Path& path, const Drawn& drawn, int tokens, const char* what) {
+  const int d = drawn.spec.w1.rows, f = drawn.spec.w1.columns, o = drawn.spec.w2.columns;
+  const std::vector<float> values = drawn_input(tokens * d);
+  Guarded x(values.size()), y(static_cast<size_t>(tokens * o));
+  std::copy(values.begin(), values.end(), x.data());
+  const ffn::FeedForward feed_forward(*path.kernels, drawn.spec);
+  feed_forward.run(x.data(), y.data(), tokens, OneThread());
+  const Values wanted =
+      test::feed_forward(drawn.spec, Values(values.begin(), values.end()), tokens, path.kernels->format.precision);
+  const double error = relative_l2(y.data(), wanted);
+  check(error <= path.bound, named(path, d, f, o, tokens, what) + ": error " + std::to_string(error * 1e6) + "e-6");
+}
+
+void tails(const Path& path) {
+  for (int tokens : {1, 2, 3, 4, 6, 7, 8, 13, 14, 15, 29, 57, 113, 130})
+    compare(path, Drawn(Activation::kGelu, 1, 40, 72, 48, false, true), tokens, "tokens");
+  for (int width : {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 129, 257}) {
+    compare(path, Drawn(Activation::kGelu, 1, width, 32, 32, false, true), 9, "width of the input");
+    compare(path, Drawn(Activation::kSwish, 1, 32, width, 32, true, true), 9, "width of the hidden layer");
+    compare(path, Drawn(Activation::kSigmoid, 1, 32, width, 32, false, false), 3, "hidden layer, few tokens");
+    compare(path, Drawn(Activation::kRelu, 1, 32, 32, width, false, true), 9, "width of the output");
+    compare(path, Drawn(Activation::kRelu, 1, 32, 32, width, false, true), 1, "output of one token");
+    compare(path, Drawn(Activation::kGelu, 1, width, width, width, true, true, true), 5, "transposed");
+  }
+}
+
+void activations(const Path& path) {
+  for (int i = 0; i <= static_cast<int>(Activation::kSoftsign); i++) {
+    const auto activation = static_cast<Activation>(i);
+    for (bool gated : {false, true})
+      compare(path, Drawn(activation, 0.7, 64, 96, 64, gated, true), 16, ("activation " + std::to_string(i)).c_str());
+  }
+}
+
+// One input, one hidden unit and one output of weight one: the activation itself, over its whole range.
+void activation_alone(const Path& path) {
+  const float one = 1;
+  const int count = 4001;
+  for (int i = 0; i <= static_cast<int>(Activation::kSoftsign); i++) {
+    ffn::FeedForwardSpec spec;
+    spec.activation = static_cast<Activation>(i);
+    spec.alpha = 1.702f;
+    spec.w1 = spec.w2 = {&one, 1, 1, 1, 1};
+    std::vector<float> x(count), y(count);
+    for (int j = 0; j < count; j++) x[static_cast<size_t>(j)] = static_cast<float>(j - count / 2) * 0.02f;
+    ffn::FeedForward(*path.kernels, spec).run(x.data(), y.data(), count, OneThread());
+    double worst = 0;
+    for (size_t j = 0; j < x.size(); j++) {
+      const double wanted = activate(spec.activation, spec.alpha, x[j]);
+      worst = std::max(worst, std::fabs(y[j] - wanted) / std::max({1.0, std::fabs(wanted), std::fabs(1.0 * x[j])}));
+    }
+    check(worst < 4e-7, std::string(path.kernels->name) + ": activation " + std::to_string(i) + " alone: error " +
+                            std::to_string(worst * 1e9) + "e-9");
+  }
+}
+
+void no_numbers(const Path& path) {
+  const Drawn drawn(Activation::kRelu, 1, 40, 50, 20, false, true);
+  const ffn::FeedForward feed_forward(*path.kernels, drawn.spec);
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (int place : {0, 17, 39}) {
+      std::vector<float> x = drawn_input(3 * 40), y(3 * 20);
+      x[static_cast<size_t>(40 + place)] = bad;
+      feed_forward.run(x.data(), y.data(), 3, OneThread());
+      bool others = true, all = true;
+      for (int i = 0; i < 20; i++) {
+        others = others && std::isfinite(y[static_cast<size_t>(i)]) && std::isfinite(y[static_cast<size_t>(40 + i)]);
+        all = all && !std::isfinite(y[static_cast<size_t>(20 + i)]);
+      }
+      check(all, named(path, 40, 50, 20, 3, "what is no number stays none"));
+      check(others, named(path, 40, 50, 20, 3, "other tokens are not touched"));
+    }
+  }
+}
+
+void zeros(const Path& path) {
+  const Drawn drawn(Activation::kGelu, 1, 40, 50, 20, false, false);
+  std::vector<float> x(2 * 40), y(2 * 20, 1);
+  ffn::FeedForward(*path.kernels, drawn.spec).run(x.data(), y.data(), 2, OneThread());
+  check(std::all_of(y.begin(), y.end(), [](float v) { return v == 0; }), named(path, 40, 50, 20, 2, "zero stays zero"));
+  ffn::FeedForward(*path.kernels, drawn.spec).run(nullptr, nullptr, 0, OneThread());  // no token: nothing is read
+}
+
+void order_and_threads(const Path& path) {
+  const Drawn drawn(Activation::kSwish, 1, 48, 80, 40, true, true);
+  const ffn::FeedForward feed_forward(*path.kernels, drawn.spec);
+  for (int tokens : {1, 5, 40, 300}) {
+    const std::vector<float> x = drawn_input(tokens * 48);
+    std::vector<float> wanted(static_cast<size_t>(tokens * 40)), y(wanted);
+    feed_forward.run(x.data(), wanted.data(), tokens, OneThread());
+    feed_forward.run(x.data(), y.data(), tokens, Backwards());
+    check(y == wanted, named(path, 48, 80, 40, tokens, "the order of tasks does not matter"));
+    feed_forward.run(x.data(), y.data(), tokens, Threads(4));
+    check(y == wanted, named(path, 48, 80, 40, tokens, "four threads give the same bits"));
+  }
+
+  const std::vector<float> x = drawn_input(20 * 48);
+  std::vector<float> wanted(20 * 40);
+  feed_forward.run(x.data(), wanted.data(), 20, OneThread());
+  std::atomic<int> differ{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 16; i++) {
+    callers.emplace_back([&] {
+      std::vector<float> y(20 * 40);
+      for (int round = 0; round < 5; round++) {
+        feed_forward.run(x.data(), y.data(), 20, Threads(2));
+        differ += y != wanted;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  check(differ == 0, named(path, 48, 80, 40, 20, "sixteen callers at once"));
+}
+
+// Sums of long rows: as accurate as sums that are split are, and not as one running sum is.
+void long_rows(const Path& path) {
+  const Drawn drawn(Activation::kGelu, 1, 768, 3072, 32, false, true);
+  const int tokens = 15;
+  const std::vector<float> x = drawn_input(tokens * 768);
+  std::vector<float> y(static_cast<size_t>(tokens * 32));
+  ffn::FeedForward(*path.kernels, drawn.spec).run(x.data(), y.data(), tokens, OneThread());
+  const Values wanted = test::feed_forward(drawn.spec, Values(x.begin(), x.end()), tokens, Precision::kFloat32);
+  const double error = relative_l2(y.data(), wanted);
+  const double bounds[] = {3.5e-7, 8e-3, 3.5e-2};
+  check(error <= bounds[static_cast<int>(path.kernels->format.precision)],
+        named(path, 768, 3072, 32, tokens, "long rows") + ": error " + std::to_string(error * 1e9) + "e-9");
+  std::printf("%s: relative L2 %.2e with 768 x 3072\n", path.kernels->name, error);
+}
+
+void masks() {
+  const auto all = ffn::instruction_sets(nullptr), none = ffn::instruction_sets(""),
+             odd = ffn::instruction_sets("sse9");
+  check(!none.avx2 && !none.avx512 && !odd.avx2 && !odd.bf16, "an empty or unknown mask allows nothing");
+  for (auto precision : {Precision::kFloat32, Precision::kBfloat16, Precision::kInt8})
+    check(ffn::choose(precision, none) == nullptr, "nothing is chosen where nothing is allowed");
+  const auto narrow = ffn::instruction_sets("avx2");
+  check(narrow.avx2 == all.avx2 && !narrow.avx512 && !narrow.bf16 && !narrow.vnni, "a mask allows what it names");
+  check(ffn::choose(Precision::kBfloat16, narrow) == nullptr, "bfloat16 needs its instructions");
+  check(!ffn::instruction_sets("bf16,vnni").bf16, "BF16 is used on top of AVX-512 only");
+}
+
+}  // namespace
+
+int main() {
+  masks();
+#if defined(__x86_64__)
+  const ffn::InstructionSets sets = ffn::instruction_sets(std::getenv(ffn::kAllowedVariable));
+  struct {
+    const ffn::Kernels* kernels;
+    bool runs;
+    double bound;
+  } const paths[] = {{&ffn::kFloat32Avx2, sets.avx2, 6e-7},
+                     {&ffn::kFloat32Avx512, sets.avx512, 6e-7},
+                     {&ffn::kBfloat16Avx512, sets.bf16, 2e-3},
+                     {&ffn::kInt8Avx512, sets.vnni, 6e-3}};
+  for (const auto& each : paths) {
+    if (!each.runs) {
+      std::printf("not run here: %s\n", each.kernels->name);
+      continue;
+    }
+    const Path path{each.kernels, each.bound};
+    tails(path);
+    activations(path);
+    if (path.kernels->format.precision == Precision::kFloat32) activation_alone(path);
+    no_numbers(path);
+    zeros(path);
+    order_and_threads(path);
+    long_rows(path);
+  }
+#endif
+  return report();
+}
