@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -84,6 +85,7 @@ def command(
     MODEL is an ONNX file or a bundle. The outputs are judged against its own, under the budget.
     """
     import ffn_export as fx
+    from ffn_export.cli.cost import cost
     from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
     from ffn_export.core import onnx_file
@@ -94,6 +96,7 @@ def command(
     from ffn_export.reports.tables import parity_table, quantization_table
     from ffn_export.reports.text_file import write_text
 
+    started = time.monotonic()
     hold(state, [model, *([] if samples is None else [samples])], max_cpu, max_memory)
     check_output(output)
     if samples is not None and texts is not None:
@@ -132,6 +135,7 @@ def command(
     if not found.passed:
         say(f"ffn-export: {output} is not written: {found.failure}")
         return 1
+    console.print(cost(model, time.monotonic() - started), soft_wrap=True)
     # The file does not contain the session options of the bundle.
     console.print(f"session options: {found.settings.words()}", soft_wrap=True)
     return 0

@@ -10,7 +10,9 @@ import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.fusion.sites import QUANTIZED
+from ffn_export.fusion.views import input_at, inputs_of, producer
 from ffn_export.parity.checks.constants.traced import Traced
+from ffn_export.quantization.row_scales import INTEGER_PRODUCT
 
 # Largest relative distance of a block from its weights. Rounding to 4 bits moves a block by about 0.1 and to 2 bits by
 # about 0.4, while another block is about 1.4 away.
@@ -35,7 +37,7 @@ class Quantized:
 
 
 def quantized(model: ir.Model, arrays: Mapping[ir.Value, Array]) -> Iterator[tuple[ir.Value, Quantized]]:
-    """Yield the quantised constants that ``MatMulNBits`` or ``DequantizeLinear`` reads.
+    """Yield the quantised constants that ``MatMulNBits``, ``MatMulIntegerToFloat`` or ``DequantizeLinear`` reads.
 
     Args:
         model: The model.
@@ -43,6 +45,8 @@ def quantized(model: ir.Model, arrays: Mapping[ir.Value, Array]) -> Iterator[tup
     """
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
         for node in graph.all_nodes():
+            if node.op_type == INTEGER_PRODUCT:
+                yield from _of_integers(node, arrays)
             if node.op_type not in (QUANTIZED, "DequantizeLinear"):
                 continue
             first = 1 if node.op_type == QUANTIZED else 0
@@ -73,6 +77,27 @@ def _of_product(node: ir.Node, arrays: list[Array]) -> tuple[Array, int, int] | 
         zero = zero.astype(np.float32).reshape(columns, -1)[:, :blocks, None]
     matrix = (numbers.astype(np.float32) - zero) * scales.astype(np.float32).reshape(columns, blocks, 1)
     return matrix.reshape(columns, -1)[:, :rows].T, 1, block
+
+
+def _of_integers(node: ir.Node, arrays: Mapping[ir.Value, Array]) -> Iterator[tuple[ir.Value, Quantized]]:
+    """Yield the weight of a product of 8-bit integers without zero points.
+
+    Factors that a ``Mul`` before the quantised rows divides channels by are taken out of the weight again.
+    """
+    numbers, scales = input_at(node, 1), input_at(node, 3)
+    if numbers is None or scales is None or {numbers, scales} - arrays.keys() or input_at(node, 5) is not None:
+        return
+    matrix = arrays[numbers].astype(np.float32) * arrays[scales]
+    value = input_at(node, 0)
+    for operator in ("QuantizeLinear", "Div"):
+        before = producer(value, operator)
+        value = None if before is None else input_at(before, 0)
+    smoothed = producer(value, "Mul")
+    beside = () if smoothed is None else inputs_of(smoothed)
+    factors = [each for each in beside if each in arrays and arrays[each].shape == matrix.shape[:1]]
+    for each in factors:
+        matrix = matrix * arrays[each][:, None]
+    yield numbers, Quantized(matrix, 1, 0, (scales, *factors))
 
 
 def _unpacked(packed: Array, bits: int) -> Array:
