@@ -48,7 +48,7 @@ def _properties(runtime: str, asked: Sequence[PropertyMetrics], result: ParityRe
     # A property is tested along several axes and on several outputs.
     kinds = len({each.property for each in asked})
     broken = len({each.property for each, line in failures.items() if line is not None})
-    words = f"{runtime}: {kinds} tested, {broken} broken"
+    words = f"{runtime}: {kinds} asked of it, {broken} broken"
     return CheckResult("properties", "failed" if findings else "passed", words, findings)
 
 
