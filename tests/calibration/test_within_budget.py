@@ -11,7 +11,7 @@ from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize
 from ffn_export.reports.sensitivity_plot import sensitivity_plot
-from tests.quantization.test_quantize import DRAW, graph
+from tests.quantization.test_quantize import graph
 
 ALL = QuantizationOptions(int8=True, all_products=True)
 # Two feed-forwards: the second is a thousandth of the sum.
@@ -19,6 +19,7 @@ BODY = (
     "m = MatMul(x, w) h = Relu(m) p = MatMul(h, v) k = Constant <value = float {0.001}> () "
     "n = MatMul(x, table) g = Relu(n) q = MatMul(g, t) r = Mul(q, k) y = Add(p, r)"
 )
+DRAW = np.random.default_rng(0)
 SAMPLES = {"x": DRAW.standard_normal((20, 3, 40)).astype(np.float32)}
 
 

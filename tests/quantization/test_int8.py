@@ -15,11 +15,12 @@ from ffn_export.quantization import safe_integers
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize, quantize_some
 from ffn_export.quantization.smoothing import IN_NORM, IN_PRODUCT, OF_ITS_OWN
-from tests.quantization.test_quantize import DRAW, FEED_FORWARD, graph, operators, relative, run
+from tests.quantization.test_quantize import FEED_FORWARD, graph, operators, relative, run
 
 Array = np.ndarray[Any, np.dtype[Any]]
 INT8 = QuantizationOptions(int8=True)
 ALL = QuantizationOptions(int8=True, all_products=True)
+DRAW = np.random.default_rng(0)
 X = DRAW.standard_normal((2, 9, 40)).astype(np.float32)
 # Some channels are much larger than others, as in real models.
 UNEVEN = (X * np.exp(2 * DRAW.standard_normal(40))).astype(np.float32)
