@@ -79,6 +79,42 @@ void activation_alone(const Path& path) {
   }
 }
 
+// At sizes of any power of ten, the left tails go to zero and nothing overflows on the way.
+void activation_of_huge_values(const Path& path) {
+  const float one = 1;
+  for (int i = 0; i <= static_cast<int>(Activation::kSoftsign); i++) {
+    ffn::FeedForwardSpec spec;
+    spec.activation = static_cast<Activation>(i);
+    spec.alpha = 1.702f;
+    spec.w1 = spec.w2 = {&one, 1, 1, 1, 1};
+    const ffn::FeedForward feed_forward(*path.kernels, spec);
+    for (int power = 2; power <= 38; power++) {
+      for (float sign : {1.0f, -1.0f}) {
+        const float x = sign * std::pow(10.0f, static_cast<float>(power));
+        const double wanted = activate(spec.activation, spec.alpha, x);
+        float y;
+        feed_forward.run(&x, &y, 1, OneThread());
+        if (std::fabs(wanted) > std::numeric_limits<float>::max()) continue;
+        check(std::fabs(y - wanted) <= 4e-7 * std::max(1.0, std::fabs(wanted)),
+              std::string(path.kernels->name) + ": activation " + std::to_string(i) + " of " + std::to_string(x));
+      }
+    }
+  }
+}
+
+// Rows at the edges of float32 have finite results in 8-bit integers, as in the others.
+void rows_of_any_size(const Path& path) {
+  const Drawn drawn(Activation::kTanh, 1, 40, 50, 20, false, true);
+  const ffn::FeedForward feed_forward(*path.kernels, drawn.spec);
+  for (float size : {1e-45f, 1e-39f, 1e-37f, 1e30f, 1.8e38f}) {
+    std::vector<float> x(40), y(20);
+    for (size_t i = 0; i < x.size(); i++) x[i] = i % 2 ? size : -size;
+    feed_forward.run(x.data(), y.data(), 1, OneThread());
+    check(std::all_of(y.begin(), y.end(), [](float v) { return std::isfinite(v); }),
+          named(path, 40, 50, 20, 1, "a row of any size"));
+  }
+}
+
 void no_numbers(const Path& path) {
   const Drawn drawn(Activation::kRelu, 1, 40, 50, 20, false, true);
   const ffn::FeedForward feed_forward(*path.kernels, drawn.spec);
@@ -186,7 +222,8 @@ int main() {
     const Path path{each.kernels, each.bound};
     tails(path);
     activations(path);
-    if (path.kernels->format.precision == Precision::kFloat32) activation_alone(path);
+    if (path.kernels->format.precision == Precision::kFloat32) activation_alone(path), activation_of_huge_values(path);
+    rows_of_any_size(path);
     no_numbers(path);
     zeros(path);
     order_and_threads(path);

@@ -114,6 +114,29 @@ def test_a_node_that_is_not_claimed_runs_by_its_body() -> None:
     assert np.array_equal(session.run(None, feeds)[0], without(model.SerializeToString(), feeds))
 
 
+def test_another_version_of_the_domain_runs_by_its_body() -> None:
+    model = onnx.load_from_string(small())
+    (own,) = (each for each in model.opset_import if each.domain == "ai.ffn_export")
+    own.version = 2
+    for function in model.functions:
+        for each in function.opset_import:
+            each.version = 2 if each.domain == "ai.ffn_export" else each.version
+    data, feeds = model.SerializeToString(), drawn(2, 3, 16)
+    session = session_with(data, "f32")
+    assert placed(session) == []
+    assert relative_l2(session.run(None, feeds)[0], without(data, feeds)) == 0
+
+
+def test_one_node_that_cannot_be_read_leaves_the_others_claimed() -> None:
+    model = onnx.load_from_string(each_activation(False))
+    node = next(node for node in model.graph.node if node.op_type.startswith("FeedForward"))
+    (attribute,) = (each for each in node.attribute if each.name == "activation")
+    attribute.CopyFrom(onnx.helper.make_attribute("activation", 1))
+    claimed = sum(node.op_type.startswith("FeedForward") for node in model.graph.node)
+    session = session_with(model.SerializeToString(), "f32")
+    assert len(placed(session)) == claimed - 1
+
+
 def test_weights_that_are_inputs_are_not_claimed() -> None:
     model = onnx.load_from_string(small())
     (first,) = (each for each in model.graph.initializer if list(each.dims) == [16, 32])

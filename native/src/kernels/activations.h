@@ -1,7 +1,9 @@
-// The activations of docs/functions.md on vectors, each within a few units in the last place of float32.
+// The activations of docs/functions.md on vectors, within a few units in the last place of float32, or of the largest
+// value near by: the left tail of gelu, below 1e-5, has fewer digits.
 //
-// They share one exponential. NaN stays NaN. Where a formula would subtract two near values, it is written so that
-// nothing cancels: elu by exp(x) - 1 as a whole, tanh by a rational function, mish without the logarithm.
+// They share one exponential, which ends at exp(88) and exp(-87). NaN stays NaN. Where a formula would subtract two
+// near values, it is written so that nothing cancels: elu by exp(x) - 1 as a whole, tanh by a rational function, mish
+// without the logarithm.
 //
 // The exponential, tanh and erf are the approximations of Cephes and Eigen.
 #pragma once
@@ -34,8 +36,11 @@ struct Exponential {
 };
 
 FFN_INLINE Float negative(Float x) { return sub(splat(0.0f), x); }
+// y, or 0 x where `beyond` is positive: the exponential no longer falls there. 0 x is NaN for an infinity.
+FFN_INLINE Float faded(Float x, Float beyond, Float y) { return where_positive(beyond, mul(x, splat(0.0f)), y); }
+
 FFN_INLINE Float x_over_one_plus_exp(Float x, Float u) {  // x sigmoid(-u)
-  return div(x, add(splat(1.0f), Exponential(u).value()));
+  return faded(x, sub(u, splat(88.0f)), div(x, add(splat(1.0f), Exponential(u).value())));
 }
 
 struct Identity {
@@ -94,7 +99,7 @@ struct Mish {
   FFN_INLINE Float operator()(Float x) const {
     const Float e = Exponential(at_most(20.0f, x)).value();
     const Float n = mul(e, add(e, splat(2.0f)));
-    return div(mul(x, n), add(n, splat(2.0f)));
+    return faded(x, sub(splat(-87.0f), x), mul(x, div(n, add(n, splat(2.0f)))));
   }
 };
 

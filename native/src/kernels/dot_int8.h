@@ -8,6 +8,9 @@
 // 65,536, which the provider checks.
 #pragma once
 
+#include <algorithm>
+#include <cfloat>
+
 #include "kernels.h"
 #include "panels.h"
 
@@ -42,10 +45,12 @@ struct Dot {
       low = _mm512_min_ps(low, x);
       poison = fma(x, splat(0.0f), poison);
     }
-    const float least = _mm512_reduce_min_ps(low), range = _mm512_reduce_max_ps(high) - least;
+    const float least = _mm512_reduce_min_ps(low), most = _mm512_reduce_max_ps(high);
     const float nan_or_zero = _mm512_reduce_add_ps(poison);
     const bool finite = nan_or_zero == 0;
-    const float step = !finite ? nan_or_zero : range > 0 ? range / 255.0f : 1.0f;
+    // The range itself may overflow. The inverse of a step below the normal numbers would.
+    const float range = most / 255.0f - least / 255.0f;
+    const float step = !finite ? nan_or_zero : most > least ? std::max(range, FLT_MIN) : 1.0f;
     const Float zero = finite ? round_to_integer(splat(-least / step)) : splat(0.0f);
     const __m512i zeros = _mm512_cvtps_epi32(zero);
     *scale = {step, _mm_cvtsi128_si32(_mm512_castsi512_si128(zeros))};

@@ -10,6 +10,7 @@
 namespace ffn {
 
 constexpr const char* kDomain = "ai.ffn_export";
+constexpr int kVersion = 1;  // of the domain: the contract of another version is not known
 
 // The names that are registered: FeedForward and FeedForward_2 on, as --outline numbers the structures of a model. A
 // node of a higher number runs by its body, and so does CustomFeedForward, of which only the body tells what it is.

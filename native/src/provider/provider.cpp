@@ -29,7 +29,7 @@ struct Provider : OrtEp {
     const Ort::KernelDef definition = Ort::KernelDefBuilder()
                                           .SetOperatorType(name)
                                           .SetDomain(kDomain)
-                                          .SetSinceVersion(1, 1)
+                                          .SetSinceVersion(kVersion, kVersion)
                                           .SetExecutionProvider(kProviderName)
                                           .Build();
     const auto create = [](void* self, const OrtKernelInfo* info, OrtKernelImpl** to) noexcept {

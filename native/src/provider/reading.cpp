@@ -28,7 +28,7 @@ bool attribute(const Get& get) {
 }  // namespace
 
 bool from_graph(const Ort::ConstNode& node, FeedForwardNode& to) {
-  if (node.GetDomain() != kDomain) return false;
+  if (node.GetDomain() != kDomain || node.GetSinceVersion() != kVersion) return false;
   static const std::vector<std::string> names = operator_names();
   if (std::find(names.begin(), names.end(), node.GetOperatorType()) == names.end()) return false;
 
@@ -40,17 +40,19 @@ bool from_graph(const Ort::ConstNode& node, FeedForwardNode& to) {
     if (!inputs[i].IsConstantInitializer() || !is_float(inputs[i])) return false;
     *tensor(to, i) = {&unread, inputs[i].TypeInfo().GetTensorTypeAndShapeInfo().GetShape()};
   }
+  bool readable = true;
+  const auto read = [&](const Ort::ConstOpAttr& from, auto& value) { readable &= from.GetValue(value).IsOK(); };
   for (const auto& each : node.GetAttributes()) {
     const std::string name = each.GetName();
-    if (name == "activation") Ort::ThrowOnError(each.GetValue(to.activation));
-    if (name == "packed") Ort::ThrowOnError(each.GetValue(to.packed));
-    if (name == "transposed") Ort::ThrowOnError(each.GetValue(to.transposed));
+    if (name == "activation") read(each, to.activation);
+    if (name == "packed") read(each, to.packed);
+    if (name == "transposed") read(each, to.transposed);
     if (name == "alpha") {
       to.has_alpha = true;
-      Ort::ThrowOnError(each.GetValue(to.alpha));
+      read(each, to.alpha);
     }
   }
-  return true;
+  return readable;
 }
 
 FeedForwardNode from_kernel(const OrtKernelInfo* raw) {
