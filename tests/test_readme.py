@@ -20,17 +20,6 @@ def test_it_is_read_in_a_minute() -> None:
     assert all(len(line) <= 120 for line in README.splitlines() if not line.startswith("|"))
 
 
-CLAIMS = re.findall(r"^- .*(?:\n  .*)*", README, re.MULTILINE)
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim[4:20])
-def test_each_figure_stands_on_a_page_that_it_names(claim: str) -> None:
-    pages = "\n".join((ROOT / name).read_text() for name in re.findall(r"\]\((\S+?)\)", claim))
-    figures = re.findall(r"\d+(?:\.\d+)?", re.sub(r"\]\(\S+?\)|family \d+", "", claim))
-    assert figures
-    assert [figure for figure in figures if not re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.]*\d)", pages)] == []
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_that_a_page_names_is_one_of_its_command(page: Path) -> None:
     lines = [line for block in blocks(page) for line in block.text.splitlines()]

@@ -95,7 +95,8 @@ def provider_problem(precision: str) -> str | None:
     reason: str | None = package.register()
     if reason is not None:
         return reason
-    kernels = package.devices()[0].ep_metadata
+    metadata = package.devices()[0].ep_metadata  # onnxruntime adds keys of its own
+    kernels = [each for each in BY_PRECISION if each in metadata]
     if precision not in kernels:
-        return f"{NAME} has no {precision} kernel for this processor; it has {', '.join(sorted(kernels))}"
+        return f"{NAME} has no {precision} kernel for this processor; it has {', '.join(kernels)}"
     return None

@@ -25,6 +25,15 @@ PROBLEM = _problem()
 needs_provider = pytest.mark.skipif(PROBLEM is not None, reason=str(PROBLEM))
 
 
+def needs_kernel(precision: str) -> None:
+    """Skip a test where the provider has no kernel of a precision for this processor."""
+    import onnxruntime_ep_ffn
+
+    kernels = onnxruntime_ep_ffn.devices()[0].ep_metadata
+    if precision not in kernels:
+        pytest.skip(f"no {precision} kernel fits this processor")
+
+
 def session_with(
     model: bytes, precision: str, *, level: str = "ORT_ENABLE_BASIC", threads: int = 1
 ) -> onnxruntime.InferenceSession:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 import ffn_export as fx
 from ffn_export.core import activations
 from ffn_export.modules import FeedForward, GatedFeedForward
-from tests.native.provider import NAME, needs_provider, relative_l2, session_with
+from tests.native.provider import NAME, needs_kernel, needs_provider, relative_l2, session_with
 
 pytestmark = needs_provider
 BOUNDS = {"f32": 1e-6, "bf16": 1e-2, "int8": 5e-2}
@@ -74,6 +74,7 @@ def each_activation(gated: bool) -> bytes:
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
 def test_claimed_nodes_compute_what_their_bodies_compute(gated: bool, precision: str) -> None:
+    needs_kernel(precision)
     model = each_activation(gated)
     session, feeds = session_with(model, precision), drawn(3, 5, 24)
     assert len(placed(session)) == sum(each.torch is not None for each in activations.TABLE.values())
