@@ -1,0 +1,40 @@
+"""The page of the native kernels prints what is stored, and no more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import native_benchmark
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_holds_the_stored_results() -> None:
+    results = json.loads((ROOT / "docs" / "native.json").read_text())
+    page = (ROOT / "docs" / "native.md").read_text()
+    assert native_benchmark.table(results) in page
+    assert {row["contender"] for row in results["rows"]} >= {"ONNX Runtime", "native f32"}
+
+
+def test_readme_has_the_ratios_that_are_stored() -> None:
+    rows = json.loads((ROOT / "docs" / "native.json").read_text())["rows"]
+    ratios = {row["contender"]: row["ratio"] for row in rows if (row["module"], row["tokens"]) == ("bert-ffn", 128)}
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    bfloat16, int8 = (f"{ratios[f'native {precision}']:.2f}" for precision in ("bf16", "int8"))
+    assert f"takes {bfloat16} of ONNX Runtime's time in bfloat16 and {int8} in 8-bit integers" in readme
+
+
+def test_a_table_is_replaced_in_its_place(tmp_path: Path) -> None:
+    row = {"module": "d2l-ffn", "tokens": 3, "contender": "ONNX Runtime", "milliseconds": 0.25, "ratio": 1.0,
+           "quartiles": [0.9, 1.25], "error": 1e-7}  # fmt: skip
+    on = {"processor": "Some CPU", "threads": 2, "load": 0.5, "versions": {"onnxruntime": "1.31.1"}}
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{native_benchmark.BEGIN}old\n{native_benchmark.END}\nafter\n")
+    native_benchmark.write_page({"environment": on, "rows": [row]}, page)
+    text = page.read_text()
+    assert "| d2l-ffn | 3 | ONNX Runtime | 0.250 | 1.00 | 0.90 to 1.25 | 1.0e-07 |\n" in text
+    assert "Some CPU, 2 threads, onnxruntime 1.31.1. Load before the run: 0.5." in text
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "old" not in text
