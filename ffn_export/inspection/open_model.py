@@ -63,10 +63,14 @@ def _without_data(path: Path) -> OpenModel | None:
     missing = {v: t for v in values if isinstance(t := v.const_value, ir.ExternalTensor) and not _is_there(t)}
     if not missing:
         return None
+    try:
+        stand_ins = {value: _stand_in(tensor) for value, tensor in missing.items()}
+    except ValueError:  # more numbers than an array of NumPy has
+        return None
     files = ", ".join(sorted({repr(Path(tensor.path).name) for tensor in missing.values()}))
     size = sum(tensor.nbytes for tensor in missing.values())
-    for value, tensor in missing.items():
-        value.const_value = _stand_in(tensor)
+    for value, tensor in stand_ins.items():
+        value.const_value = tensor
     note = f"{len(missing)} of {len(values)} initializers ({size:,} bytes) are not there: {files} is missing or cut off"
     return OpenModel(path, model, frozenset(missing), note)
 

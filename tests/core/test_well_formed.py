@@ -66,6 +66,10 @@ def a_constant_byte_short(graph: onnx.GraphProto) -> None:
     graph.node.append(helper.make_node("Constant", [], ["spare"], value=raw))
 
 
+def of_an_impossible_shape(graph: onnx.GraphProto) -> None:
+    graph.initializer.append(onnx.TensorProto(name="none", data_type=1, dims=[2**63 - 1, 2**31, 0], raw_data=b""))
+
+
 def a_byte_short(graph: onnx.GraphProto) -> None:
     raw = numpy_helper.from_array(np.ones(4, np.float32), "w")
     raw.raw_data = raw.raw_data[:-1]
@@ -105,6 +109,10 @@ def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
         (a_byte_short, "initializer 'w' holds 15 bytes, and float32[4] takes 16"),
         (a_text_short, "initializer 'words' holds another count of numbers than string[2] takes"),
         (a_constant_byte_short, "'value' of a node Constant holds 15 bytes, and float32[4] takes 16"),
+        (
+            of_an_impossible_shape,
+            "initializer 'none' has the shape [9223372036854775807, 2147483648, 0], which no array",
+        ),
         (without_a_data_type, "initializer 'w' has no data type"),
         (a_number_short, "initializer 'w' holds another count of numbers than float32[4] takes"),
         (a_body_that_reads_nothing, "Sqrt 'inner' reads 'nowhere' in body, which nothing makes"),
