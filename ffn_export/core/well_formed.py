@@ -11,7 +11,7 @@ from ffn_export.core import function_calls, operator_schemas
 from ffn_export.core.operator_schemas import described
 
 _MOST_NODES = 200_000  # ten times as many as the largest networks have
-_MOST_NUMBERS = 2**60  # NumPy counts the bytes of an array in 63 bits
+_MOST_NUMBERS = 2**59 - 1  # NumPy counts the bytes of an array in 63 bits, and a number has up to 16 of them
 _DEEPEST = 500  # ONNX Runtime's inliner overflows the stack at a few thousand, which ends the process
 
 
@@ -90,11 +90,11 @@ def _of_size(words: str, tensor: ir.TensorProtocol) -> Iterator[str]:
     if tensor.dtype == ir.DataType.UNDEFINED:
         yield f"{words} has no data type"
         return
-    if not isinstance(tensor, ir.TensorProtoTensor | ir.StringTensor):
-        return
     # Where one size is 0 the others take no byte, and no library can hold them all the same.
     if math.prod(size or 1 for size in tensor.shape.numpy()) > _MOST_NUMBERS:
         yield f"{words} has the shape {list(tensor.shape.numpy())}, which no array can have"
+        return
+    if not isinstance(tensor, ir.TensorProtoTensor | ir.StringTensor):
         return
     kind = "string" if tensor.dtype == ir.DataType.STRING else tensor.dtype.numpy().name
     shape = f"{kind}[{','.join(map(str, tensor.shape.numpy()))}]"

@@ -57,15 +57,20 @@ void activations(const Path& path) {
   }
 }
 
-// One input, one hidden unit and one output of weight one: the activation itself, over its whole range.
+// One input, one hidden unit and one output of weight one: the activation itself.
+ffn::FeedForwardSpec alone(Activation activation) {
+  static const float one = 1;
+  ffn::FeedForwardSpec spec;
+  spec.activation = activation;
+  spec.alpha = 1.702f;
+  spec.w1 = spec.w2 = {&one, 1, 1, 1, 1};
+  return spec;
+}
+
 void activation_alone(const Path& path) {
-  const float one = 1;
   const int count = 4001;
   for (int i = 0; i <= static_cast<int>(Activation::kSoftsign); i++) {
-    ffn::FeedForwardSpec spec;
-    spec.activation = static_cast<Activation>(i);
-    spec.alpha = 1.702f;
-    spec.w1 = spec.w2 = {&one, 1, 1, 1, 1};
+    const ffn::FeedForwardSpec spec = alone(static_cast<Activation>(i));
     std::vector<float> x(count), y(count);
     for (int j = 0; j < count; j++) x[static_cast<size_t>(j)] = static_cast<float>(j - count / 2) * 0.02f;
     ffn::FeedForward(*path.kernels, spec).run(x.data(), y.data(), count, OneThread());
@@ -81,12 +86,8 @@ void activation_alone(const Path& path) {
 
 // At sizes of any power of ten, the left tails go to zero and nothing overflows on the way.
 void activation_of_huge_values(const Path& path) {
-  const float one = 1;
   for (int i = 0; i <= static_cast<int>(Activation::kSoftsign); i++) {
-    ffn::FeedForwardSpec spec;
-    spec.activation = static_cast<Activation>(i);
-    spec.alpha = 1.702f;
-    spec.w1 = spec.w2 = {&one, 1, 1, 1, 1};
+    const ffn::FeedForwardSpec spec = alone(static_cast<Activation>(i));
     const ffn::FeedForward feed_forward(*path.kernels, spec);
     for (int power = 2; power <= 38; power++) {
       for (float sign : {1.0f, -1.0f}) {
