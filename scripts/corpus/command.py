@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from corpus import baseline
+from corpus import baseline, chart
 from corpus.architectures import ARCHITECTURES, by_name
 from corpus.page import page, tables, versions
 from corpus.result import Result
@@ -81,10 +81,12 @@ def main(
 
 
 def write_pages(page_file: Path) -> None:
-    """Write the page and its appendix from the results that are stored beside them, and from nothing else."""
+    """Write the page, its chart and its appendix from the results stored beside them, and from nothing else."""
     stored = json.loads(page_file.with_suffix(".json").read_text())
     results = [Result.from_dict(each) for each in stored["results"]]
-    page_file.write_text(page(results, stored["versions"]))
+    text = page(results, stored["versions"])
+    page_file.write_text(text)
+    chart.draw(*chart.complete(text), page_file.with_suffix(".svg"))
     skipped = [entry for entry in ARCHITECTURES if entry.skipped]
     page_file.with_name(f"{page_file.stem}-tables.md").write_text(tables(results, by_name(), skipped))
 

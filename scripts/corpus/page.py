@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from textwrap import fill
 
-import coverage_chart
+from corpus import chart
 from corpus.entry import Architecture
 from corpus.result import Optimised, Result
 from corpus.scorer import KINDS
@@ -58,7 +58,7 @@ def versions() -> dict[str, str]:
 def page(results: Sequence[Result], run_with: Mapping[str, str]) -> str:
     """Return the page of results and the versions of their run."""
     summary = _summary(_tried(results))
-    sentences = fill(" ".join(sentences_of(*coverage_chart.complete(summary))), 118)
+    sentences = fill(" ".join(sentences_of(*chart.complete(summary))), 118)
     return _PAGE.format(sentences=sentences, summary=summary, versions=_words(run_with))
 
 

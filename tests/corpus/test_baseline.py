@@ -64,3 +64,4 @@ def test_pages_print_what_a_stored_file_holds(tmp_path: Path) -> None:
     assert (tmp_path / "coverage.md").read_text() == page(results, {"torch": "1.2.3"})
     assert "Versions: torch 1.2.3." in (tmp_path / "coverage.md").read_text()
     assert "| bert | fx 20" in (tmp_path / "coverage-tables.md").read_text()
+    assert ">ONNX Runtime</text>" in (tmp_path / "coverage.svg").read_text()

@@ -1,20 +1,14 @@
-"""Draw how many real graphs each optimiser fuses completely, from the table in docs/fusion-coverage.md."""
+"""Draw how many real graphs each optimiser fuses completely, from the table of the page."""
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 
-from command_line import say
-
-DOCS = Path(__file__).parents[1] / "docs"
-PAGE, CHART = DOCS / "fusion-coverage.md", DOCS / "fusion-coverage.svg"
 _NAMES = {
     "ffn_export, ort": "ffn_export",
     "ORT session": "ONNX Runtime",
@@ -45,17 +39,3 @@ def draw(counts: Mapping[str, int], graphs: int, path: Path) -> None:
         axes.spines[["top", "right", "bottom"]].set_visible(False)
         figure.savefig(path, metadata={"Date": None}, facecolor="white")
         plt.close(figure)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the chart."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=CHART, help="Where the SVG goes.")
-    given = parser.parse_args(arguments)
-    draw(*complete(PAGE.read_text()), given.output)
-    say(f"wrote {given.output}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
