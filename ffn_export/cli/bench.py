@@ -11,6 +11,7 @@ from ffn_export.cli.baseline import baseline_option, report_regressions, same_th
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import TIMING, hold, limit_options
 from ffn_export.cli.options import (
+    LARGEST_SIZE,
     Whole,
     common,
     max_ratio_option,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--tokens",
     multiple=True,
-    type=Whole(0),
+    type=Whole(1, LARGEST_SIZE),
     metavar="N",
     help="Length of the one sequence to time; once for each. [default: three typical sizes]",
 )

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ffn_export.cli.options import Positive
+from ffn_export.cli.options import LONGEST, Positive
 from ffn_export.cli.state import State
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -21,6 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _CPU_SECONDS_PER_BYTE = 2e-6
 _DATA_BYTES_PER_BYTE = 20  # copies in several runtimes and precisions
 _STACK_BYTES = 2**24  # stack of a thread and its share of the heap
+_MEMORY = Positive(10.0**6, least=0.5)  # GB; with less, libraries fail while they are loaded
 _FOR_IMPORTS = 2**27  # libraries that are imported later
 
 
@@ -47,11 +48,16 @@ TUNING = Work(600.0, 2**32)  # it verifies and times some thirty choices
 
 def limit_options(command: Command) -> Command:
     """``--max-cpu`` and ``--max-memory``."""
-    for flag, unit, text in (
-        ("--max-memory", "GB", "Memory that the work may take. [default: by the size of the files]"),
-        ("--max-cpu", "SECONDS", "CPU time that the work may take. [default: by the size of the files]"),
+    for flag, unit, bounds, text in (
+        ("--max-memory", "GB", _MEMORY, "Memory that the work may take. [default: by the size of the files]"),
+        (
+            "--max-cpu",
+            "SECONDS",
+            Positive(LONGEST),
+            "CPU time that the work may take. [default: by the size of the files]",
+        ),
     ):
-        command = click.option(flag, type=Positive(), metavar=unit, help=text)(command)
+        command = click.option(flag, type=bounds, metavar=unit, help=text)(command)
     return command
 
 

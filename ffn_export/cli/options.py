@@ -34,10 +34,18 @@ RUNTIME_NAMES = (
 )
 
 
+LARGEST_SIZE = 2**31 - 1  # of an axis
+LONGEST = 10.0**9  # seconds
+MOST_THREADS = 2**16  # of any machine; fewer of this one
+
+
 class Whole(click.IntRange):
-    """A whole number, which click's messages and help call an integer range."""
+    """A whole number within bounds, which click's messages and help call an integer range."""
 
     name = "number"
+
+    def __init__(self, least: int, most: int) -> None:
+        super().__init__(least, most)
 
 
 class Positive(click.FloatRange):
@@ -45,8 +53,8 @@ class Positive(click.FloatRange):
 
     name = "number"
 
-    def __init__(self) -> None:
-        super().__init__(0, min_open=True)
+    def __init__(self, most: float | None = None, least: float = 0.0) -> None:
+        super().__init__(least, most, min_open=least == 0)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Reject NaN and infinity."""
@@ -167,9 +175,9 @@ def runtime_option(command: Command) -> Command:
 
 def threads_option(command: Command) -> Command:
     """``--threads``."""
-    return click.option("--threads", type=Whole(1), help="Intra-op threads. [default: the processors of this process]")(
-        command
-    )
+    return click.option(
+        "--threads", type=Whole(1, MOST_THREADS), help="Intra-op threads. [default: the processors of this process]"
+    )(command)
 
 
 def max_ratio_option(command: Command) -> Command:
@@ -220,8 +228,8 @@ def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[st
                 f"--require-fusion {value}: unknown kind {kind!r};{did_you_mean(kind, KINDS)} "
                 f"known are {', '.join(KINDS)}"
             )
-        if not count.isdigit():
-            raise UsageError(f"--require-fusion {value}: write KIND=N, as in feed_forward=12")
+        if not count.isdecimal() or int(count) == 0:
+            raise UsageError(f"--require-fusion {value}: write KIND=N with 1 or more, as in feed_forward=12")
         required[kind] = int(count)
     return required
 

@@ -10,23 +10,35 @@ import click
 
 from ffn_export.cli.options import Positive
 from ffn_export.errors import UsageError
-from ffn_export.quantization.options import DEFAULT_BLOCK, DEFAULT_BUDGET, INT8_BUDGET, INTEGERS, QuantizationOptions
+from ffn_export.quantization.options import (
+    BITS,
+    BLOCKS,
+    DEFAULT_BLOCK,
+    DEFAULT_BUDGET,
+    INT8_BUDGET,
+    INTEGERS,
+    LEVELS,
+    QuantizationOptions,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 _OPTIONS: tuple[Callable[[Command], Command], ...] = (
-    click.option("--bits", type=int, metavar="8|4", help="Bits of a stored weight of a feed-forward."),
+    click.option("--bits", type=click.Choice(BITS), metavar="8|4", help="Bits of a stored weight of a feed-forward."),
     click.option(
         "--int8", is_flag=True, help="Compute products in 8-bit integers: activations too, with a scale for each row."
     ),
     click.option(
-        "--block", type=int, metavar="N", help="Weights along the input axis that share a scale.  [default: 32]"
+        "--block",
+        type=click.Choice(BLOCKS),
+        metavar="N",
+        help="Weights along the input axis that share a scale.  [default: 32]",
     ),
     click.option(
         "--accuracy-level",
-        type=int,
-        metavar="N",
+        type=click.Choice(LEVELS),
+        metavar="0|1|4",
         help="What quantized products compute in: 4 is 8-bit integers, 0 and 1 are float32.  [default: 4]",
     ),
     click.option("--all", "all_products", is_flag=True, help="Quantize every product with a constant matrix."),

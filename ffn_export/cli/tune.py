@@ -13,6 +13,8 @@ from ffn_export.cli.built import make
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import TUNING, hold, limit_options
 from ffn_export.cli.options import (
+    LARGEST_SIZE,
+    LONGEST,
     Positive,
     Whole,
     common,
@@ -62,7 +64,7 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 @click.option(
     "--tokens",
     multiple=True,
-    type=Whole(1),
+    type=Whole(1, LARGEST_SIZE),
     metavar="N",
     default=DEFAULT_TOKENS,
     show_default=True,
@@ -70,7 +72,7 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 )
 @click.option(
     "--seconds",
-    type=Positive(),
+    type=Positive(LONGEST),
     metavar="S",
     default=DEFAULT_SECONDS,
     show_default=True,

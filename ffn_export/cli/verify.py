@@ -16,6 +16,7 @@ from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_b
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import ON_FILES, WITH_A_MODULE, hold, limit_options
 from ffn_export.cli.options import (
+    MOST_THREADS,
     Whole,
     common,
     fast_option,
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
 @bisection_options
 @runtime_option
 @threads_option
-@click.option("--jobs", type=Whole(1), default=1, help="Cases that run at the same time.  [default: 1]")
+@click.option("--jobs", type=Whole(1, MOST_THREADS), default=1, help="Cases that run at the same time.  [default: 1]")
 @input_option
 @samples_option
 @source_options
@@ -182,12 +183,12 @@ def command(
 @contextmanager
 def _told_to_junit(model: Path, junit_path: str | None) -> Iterator[None]:
     """Write a failed test to the JUnit report if a requested runtime is missing, since CI may ignore a missing file."""
-    from ffn_export.reports.junit import write_not_verified
-
     try:
         yield
     except RuntimeUnavailableError as error:
         if junit_path is not None:
+            from ffn_export.reports.junit import write_not_verified
+
             write_not_verified(model.name, str(error), junit_path)
         raise
 

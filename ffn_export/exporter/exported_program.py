@@ -91,6 +91,11 @@ def _renamed(traced: tuple[TensorSpec, ...], inputs: tuple[TensorSpec, ...]) -> 
     by_name = {spec.name: spec for spec in inputs}
     ordered = [by_name[t.name] for t in traced] if all(t.name in by_name for t in traced) else list(inputs)
     for want, have in zip(ordered, traced, strict=True):
+        if want.name != have.name and want.name in {spec.name for spec in traced}:
+            raise UsageError(
+                f"input {want.name!r} stands where the exported program has {have.name!r}: name all of "
+                f"{', '.join(spec.name for spec in traced)}, or give them in this order"
+            )
         fits = want.dtype == have.dtype and len(want.dims) == len(have.dims)
         fits = fits and all(
             isinstance(w, Dim) == isinstance(h, Dim) and (isinstance(w, Dim) or w == h)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import inspect
 import keyword
@@ -17,6 +18,7 @@ from ffn_export.errors import UsageError, did_you_mean
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
+_MISSPELT = 0.8  # likeness of two names that differ in one letter of three; other names are the graph's own
 
 
 SLOT = object()
@@ -103,10 +105,24 @@ class CallSignature:
                 module.forward = own
 
 
+def check_names(names: Iterable[str], known: Iterable[str], of: str) -> None:
+    """Refuse a name that is no input of a source with inputs of its own.
+
+    Raises:
+        UsageError: On the first unknown name; the message has the nearest known one.
+    """
+    known = list(known)
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise UsageError(f"{unknown!r} is no input of {of};{did_you_mean(unknown, known)} it takes: {', '.join(known)}")
+
+
 def _check_not_misspelt(assigned: Mapping[str, str], parameters: Mapping[str, inspect.Parameter]) -> None:
-    """Refuse an input name that is no parameter where other inputs are named after parameters."""
-    for slot, name in assigned.items():
-        if slot != name and parameters[slot].kind in _NAMED:
+    """Refuse an input name that is no parameter where others are, or that is one but for a letter."""
+    renamed = [name for slot, name in assigned.items() if slot != name and parameters[slot].kind in _NAMED]
+    some_match = any(slot == name for slot, name in assigned.items())
+    for name in renamed:
+        if some_match or difflib.get_close_matches(name.lower(), list(map(str.lower, parameters)), cutoff=_MISSPELT):
             raise UsageError(
                 f"input {name!r} is no parameter of forward;{did_you_mean(name, parameters)} it takes: "
                 f"{', '.join(parameters)}"
@@ -141,8 +157,7 @@ def bind(forward: Callable[..., Any], names: Sequence[str]) -> CallSignature:
     if left_over and variadic is None and extra is None:
         takes = ", ".join(parameters) or "no parameter"
         raise UsageError(f"input {left_over[0]!r} fits no parameter of forward, which takes: {takes}")
-    if by_name:
-        _check_not_misspelt(assigned, parameters)
+    _check_not_misspelt(assigned, parameters)
 
     if variadic is None:
         _check_keywords(left_over, extra)

@@ -31,7 +31,7 @@ from ffn_export.exporter.hugging_face.model import PREFIX as HUGGING_FACE
 from ffn_export.exporter.hugging_face.model import load_model
 from ffn_export.exporter.integer_ranges import with_ranges
 from ffn_export.exporter.samples import check_samples
-from ffn_export.exporter.signature import CallSignature, bind
+from ffn_export.exporter.signature import CallSignature, bind, check_names
 from ffn_export.exporter.torch_inputs import to_torch
 from ffn_export.modules.presets import PRESETS, create, get_preset
 
@@ -179,9 +179,8 @@ def _from_preset(name: str, inputs: tuple[TensorSpec, ...] | None, seed: int | N
     preset = get_preset(name)
     seed = preset.seed if seed is None else seed
     module = create(name, seed)
+    check_names([spec.name for spec in inputs or ()], preset.inputs, name)
     specs, call = _bind(module, inputs or parse_inputs(preset.inputs))
-    # The user may name an input like the output; then the exporter chooses another output name.
-    is_free = not any(spec.name in preset.outputs for spec in specs)
     return Source(
         name,
         name,
@@ -189,7 +188,7 @@ def _from_preset(name: str, inputs: tuple[TensorSpec, ...] | None, seed: int | N
         module,
         specs,
         call,
-        outputs=preset.outputs if is_free else None,
+        outputs=preset.outputs,
         seed=seed,
         reference=preset.source,
         example=preset.example,
@@ -261,6 +260,7 @@ def _import_factory(spec: str) -> Any:
 def _from_hugging_face(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: int, task: str | None) -> Source:
     directory = spec.removeprefix(HUGGING_FACE)
     model = load_model(directory, task, inputs)
+    check_names([s.name for s in model.inputs], inspect.signature(model.module.forward).parameters, spec)
     specs, call = _bind(model.module, model.inputs)
     return Source(
         spec,

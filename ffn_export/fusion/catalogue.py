@@ -15,13 +15,15 @@ from ffn_export.fusion.targets import TARGETS, Target
 
 _INTRODUCTION = """# Fusion catalogue
 
-Made by `python -m ffn_export.fusion.catalogue` from the rules' own docstrings; a test keeps it up to date.
+`python -m ffn_export.fusion.catalogue` makes this page from the docstrings of the rules. [How fusion
+works](how-fusion-works.md) comes first.
 
-A rule is applied where it recognises its function, its own conditions hold, and safety has nothing against it: no
-intermediate that is a graph output or is read elsewhere, a dtype with a kernel, an opset that the graph can be raised
-to. Otherwise the site is left alone, and the report says why.
+A rule is applied if it recognises its function, its conditions hold, and the rewrite is safe: no intermediate value is
+a graph output or is read elsewhere, the dtype has a kernel, and the graph can be raised to the opset that the operator
+needs. Otherwise the site stays as it is, and the report gives the reason.
 """
 
+STANDARD = "the standard operators of the site"
 _STANDARD = TARGETS["portable"].canonical
 # Every rule, in the order of the page.
 EVERY = tuple(dict.fromkeys(rule for target in TARGETS.values() for rule in target.rules))
@@ -33,7 +35,7 @@ def page() -> str:
     parts += ["\n## Canonical operators\n", *map(_section, _STANDARD)]
     parts += ["## Forms of targets\n", *(_section(rule) for rule in EVERY if rule not in _STANDARD)]
     forms = {form.name: form for target in TARGETS.values() for form in target.optional if form.apply is not None}
-    parts += ["## Forms that write whole feed-forwards anew\n", *map(_form, forms.values())]
+    parts += ["## Forms of whole feed-forwards\n", *map(_form, forms.values())]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -46,7 +48,10 @@ def _form(form: Form) -> str:
 def _target(target: Target) -> str:
     kept = "".join(f" A {kind} is kept: {reason}." for kind, reason in target.kept.items())
     if target.fewest_nodes:
-        kept += " A feed_forward is kept with more than one computing node between its products, two in a gated one."
+        kept += (
+            " A feed_forward is kept if more than one node computes between its products, or more than two in a gated "
+            "one."
+        )
     return f"- `{target.name}`: {target.summary}.{kept}"
 
 
@@ -63,7 +68,7 @@ def _lines(rule: type[Rule]) -> Iterator[str]:
     first = next(each for each in EVERY if each.__module__ == rule.__module__)
     yield f"{_described(rule.__module__) if first is rule else f'As `{first.name}` above.'}\n"
     yield f"- Site: `{rule.site}`"
-    yield f"- Writes: `{rule.writes or 'the operators that are there'}`"
+    yield f"- Writes: {f'`{rule.writes}`' if rule.writes else STANDARD}"
     yield f"- Targets: {', '.join(f'`{name}`' for name in users)}\n"
 
 

@@ -22,7 +22,7 @@ def asked_sizes(
     """Return the given sizes, or sizes for the given token counts, or by default three typical ones.
 
     Raises:
-        UsageError: If both are given, a number of tokens is negative, or tokens are given and no axis is symbolic.
+        UsageError: If both are given, a number of tokens is below 1, or tokens are given and no axis is symbolic.
     """
     if sizes is not None and tokens is not None:
         raise UsageError("sizes and tokens both say what is timed: give one of them")
@@ -30,8 +30,8 @@ def asked_sizes(
         return sizes if sizes is not None else default_sizes(specs, example)
     if not merge_dims(specs):
         raise UsageError("no axis of the inputs is symbolic, so there is one size: leave the tokens out")
-    if min(tokens, default=0) < 0:
-        raise UsageError(f"{min(tokens)} tokens are none: take 0 or more")
+    if min(tokens, default=1) < 1:
+        raise UsageError(f"{min(tokens)} tokens cannot be timed: take 1 or more")
     return [token_sizes(specs, count) for count in tokens]
 
 

@@ -68,6 +68,8 @@ def source_of(file: OpenModel, asked: SourceSpec) -> Source | None:
     subject, inputs = asked.subject, asked.inputs
     if subject is None:
         if file.manifest is None or file.manifest.source["kind"] == "module":
+            if inputs is not None:
+                raise UsageError("--input declares an input of the PyTorch source: name the source too, with --against")
             return None
         recorded = file.manifest.source
         # The seed is the manifest's, since it gives the bundle's weights. The manifest records the inputs as they

@@ -11,8 +11,9 @@ from ffn_export.bundle import integrity
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
 from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.one_line import first_line
+from ffn_export.core.tensor_spec import Dim, merge_dims, parse_inputs
 from ffn_export.core.types import Array
-from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError, needing
+from ffn_export.errors import FfnExportError, IntegrityError, RuntimeUnavailableError, UsageError, needing
 from ffn_export.exporter.samples import as_array
 from ffn_export.runtimes import ort_native
 from ffn_export.runtimes.base import Artifact
@@ -42,6 +43,7 @@ class Session:
         self._runner = runner
         self._dtypes = {tensor["name"]: tensor["dtype"] for tensor in manifest.inputs}
         self._shapes = {tensor["name"]: tensor["shape"] for tensor in manifest.inputs}
+        self._axes = _declared_axes(manifest)
 
     @property
     def providers(self) -> list[str]:
@@ -59,7 +61,8 @@ class Session:
             Output name -> array.
 
         Raises:
-            UsageError: If an input is missing, unknown, or of another dtype or shape, or the model fails on it.
+            UsageError: If an input is missing, unknown, or of another dtype or shape, if a size is outside the bounds
+                that its axis was exported and verified with, or if the model fails on it.
         """
         if not isinstance(inputs, Mapping):
             raise UsageError(f"inputs are a mapping of names to arrays, got {type(inputs).__name__}")
@@ -83,13 +86,28 @@ class Session:
             raise UsageError(f"the model does not run on these inputs: {first_line(error)}") from error
 
     def _check_axes(self, arrays: Mapping[str, Array]) -> None:
-        """Refuse inputs that give an axis of one name two sizes."""
+        """Refuse inputs that give an axis of one name two sizes, or one outside its bounds."""
         sizes: dict[str, tuple[int, str]] = {}
         for name, array in arrays.items():
             for axis, size in zip(self._shapes[name] or (), array.shape, strict=False):
                 known, of = sizes.setdefault(str(axis), (size, name))
                 if size != known:
                     raise UsageError(f"axis {axis!r} is {known} in input {of!r} and {size} in {name!r}: give one size")
+                dim = self._axes.get(str(axis))
+                if dim is not None and dim.clamp(size) != size:
+                    raise UsageError(f"axis {axis!r} is {size} in input {name!r}, the bundle declares {dim}")
+
+
+def _declared_axes(manifest: Manifest) -> dict[str, Dim]:
+    """Return the symbolic axes of a bundle, with the bounds that it was exported with.
+
+    Raises:
+        IntegrityError: If the inputs in the manifest do not parse.
+    """
+    try:
+        return merge_dims(parse_inputs(manifest.source["inputs"]))
+    except UsageError as error:
+        raise IntegrityError(f"the manifest of {manifest.name} does not declare its inputs: {error}") from error
 
 
 def _fits(shape: Sequence[int], taken: Sequence[int | str] | None) -> bool:

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 import ffn_export as fx
-from ffn_export.cli.main import run
+from ffn_export.cli.main import COMMANDS, commands, run
+from ffn_export.cli.options import Positive, Whole
 
 Capture = pytest.CaptureFixture[str]
 
@@ -85,9 +87,22 @@ def test_json_that_is_nested_too_deep(file: Path, bundle: Path, tmp_path: Path, 
     assert "is no JSON" in line_of(capfd, 2, "inspect", str(copied))
 
 
-def test_more_tokens_than_there_is_memory_for(file: Path, capfd: Capture) -> None:
-    line = line_of(capfd, 2, "bench", str(file), "--against", "d2l-ffn-addnorm", "--tokens", "99999999999999")
-    assert line.startswith("ffn-export: input 'x' would be drawn as [1,99999999999999,4], too large for any memory")
+def test_more_tokens_than_there_is_memory_for(file: Path) -> None:
+    for count, line in ((10**14, r"would be drawn as \[1,100000000000000,4\], too large"), (0, "take 1 or more")):
+        with pytest.raises(fx.UsageError, match=line):
+            fx.bench(file, "d2l-ffn-addnorm", tokens=[count])
+
+
+def test_every_number_has_a_range(capfd: Capture) -> None:
+    for name in COMMANDS:
+        command = commands.get_command(click.Context(commands), name)
+        assert command is not None
+        options = [each for each in command.params if isinstance(each, click.Option)]
+        assert not [each.opts for each in options if each.type in (click.INT, click.FLOAT)]
+        for option in options:
+            if isinstance(option.type, (Whole, Positive)):
+                for number in ("-1", "nan", "1e999", "9" * 400, *(["0"] if "seed" not in option.opts[0] else [])):
+                    assert f"Invalid value for '{option.opts[0]}'" in line_of(capfd, 2, name, option.opts[0], number)
 
 
 def test_a_report_takes_no_models_place(file: Path, capfd: Capture) -> None:

@@ -53,6 +53,7 @@ def test_inputs_go_by_name_where_one_fits_else_by_position(
     [
         (plain, (), "forward needs 'x': add --input 'x:DTYPE[DIM,...]' (given: no input)"),
         (plain, ("mask",), "forward needs 'x'"),
+        (plain, ("h", "msk"), "input 'msk' is no parameter of forward; did you mean 'mask'? it takes: x, mask, scale"),
         (plain, ("ids", "mask"), "input 'ids' is no parameter of forward; it takes: x, mask, scale"),
         (plain, ("mask", "ids"), "input 'ids' is no parameter of forward; it takes: x, mask, scale"),
         (plain, ("x", "y", "z"), "input 'z' fits no parameter of forward, which takes: x, mask, scale"),

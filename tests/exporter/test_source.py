@@ -190,8 +190,9 @@ def test_a_preset_brings_its_inputs_and_takes_others() -> None:
     assert (preset.kind, preset.outputs, preset.example) == ("preset", ("y",), {"batch": 2, "seq": 3})
     assert {spec.name: str(spec) for spec in preset.inputs} == {"x": "float32[batch,seq,4]"}
     assert "Zhang" in preset.reference
-    assert [str(spec) for spec in resolve("d2l-ffn", ["h:float32[n,4]"]).inputs] == ["float32[n,4]"]
-    assert shapes(export_source(resolve("d2l-ffn", ["y:float32[n,4]"])).graph.outputs) == {"y_out": "[n,4]"}
+    assert [str(spec) for spec in resolve("d2l-ffn", ["x:float32[n,4]"]).inputs] == ["float32[n,4]"]
+    for name, words in (("y", "'y' is no input of d2l-ffn; it takes: x"), ("X", "did you mean 'x'?")):
+        assert words in refusal(UsageError, resolve, "d2l-ffn", [f"{name}:float32[n,4]"])
 
 
 def test_a_module_that_the_caller_holds_keeps_its_mode() -> None:
@@ -316,6 +317,9 @@ def test_inputs_of_a_program_go_by_name_where_all_fit(tmp_path: Path) -> None:
     path = saved(tmp_path / "two.pt2", module, (torch.zeros(2, 4), torch.zeros(2, 4)), {"x": axis, "m": axis})
     assert [spec.name for spec in program(path, ["m:float32[n,4]", "x:float32[n,4]"]).inputs] == ["x", "m"]
     assert [spec.name for spec in program(path, ["p:float32[n,4]", "q:float32[n,4]"]).inputs] == ["p", "q"]
+    assert "'m' stands where the exported program has 'x'" in refusal(
+        UsageError, program, path, ["m:float32[n,4]", "q:float32[n,4]"]
+    )
     untied = program(path, ["p:float32[n,4]", "q:float32[k,4]"])
     assert "'n' and 'k' are equal: give them one name in inputs=" in refusal(ExportError, export_source, untied)
 

@@ -25,6 +25,32 @@ from tests.bundle.test_hostile_bundles import (
 
 PROGRAM = Path(__file__).with_name("light_program.py")
 Call = Callable[..., subprocess.CompletedProcess[str]]
+# Run where everything is installed: what is imported when.
+IMPORTS = """
+import importlib, io, sys
+from contextlib import redirect_stdout
+
+def loaded(*names):
+    return sorted({"scipy", "junitparser", "matplotlib", "jinja2", *names} & {n.partition(".")[0] for n in sys.modules})
+
+BUILDERS = ("torch", "onnx", "onnx_ir", "onnxscript")
+import ffn_export as fx
+assert not loaded(*BUILDERS, "onnxruntime", "numpy", "click", "rich"), "import ffn_export"
+for name in ("console", "tables", "json_report", "markdown", "sarif", "github", "html", "formats"):
+    importlib.import_module(f"ffn_export.reports.{name}")
+    assert not loaded(*BUILDERS, "onnxruntime", "numpy"), name
+from ffn_export.cli.main import COMMANDS, run
+with redirect_stdout(io.StringIO()):
+    for arguments in (["--help"], ["list"], *([name, "--help"] for name in COMMANDS)):
+        assert run(arguments) == 0, arguments
+        assert not loaded(*BUILDERS, "onnxruntime", "numpy"), arguments
+assert fx.load(sys.argv[1], threads=1).providers
+assert not loaded(*BUILDERS), "load"
+assert run("export d2l-ffn -o m.onnx --quiet".split()) == 0
+assert not loaded(), "export"
+assert run("verify m.onnx --against d2l-ffn --fast --threads 1 --runtime ort-cpu --quiet".split()) == 0
+assert loaded() == ["scipy"], "verify without a report"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +142,10 @@ def test_what_needs_more_says_so_in_its_last_line(light: Call, words: list[str],
     done = light(*words)
     assert done.returncode != 0
     assert told in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_nothing_is_imported_before_it_is_used(built: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", IMPORTS, str(built)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

@@ -42,6 +42,14 @@ def test_the_oldest_is_the_declared_one() -> None:
     assert any(dependency.startswith(f"onnxruntime>={OLDEST};") for dependency in PROJECT["dependencies"])
 
 
+def test_sizes_are_within_the_bounds_of_their_axes(tmp_path: Path) -> None:
+    session = fx.load(fx.build("d2l-ffn", {"x": "float32[batch>=1,seq<=6,4]"}, directory=tmp_path, fast=True).directory)
+    assert session.run({"x": np.zeros((1, 6, 4), np.float32)})["y"].shape == (1, 6, 4)
+    for shape, line in (((1, 7, 4), "axis 'seq' is 7 in input 'x', the bundle declares seq<=6"),
+                        ((0, 6, 4), "axis 'batch' is 0 in input 'x', the bundle declares 1<=batch")):  # fmt: skip
+        assert line in refusal(UsageError, session.run, {"x": np.zeros(shape, np.float32)})
+
+
 def test_axes_of_one_name_have_one_size(tmp_path: Path) -> None:
     session = fx.load(fx.build("d2l-addnorm", directory=tmp_path, fast=True).directory)
     x, y = np.zeros((2, 3, 4), np.float32), np.zeros((5, 3, 4), np.float32)

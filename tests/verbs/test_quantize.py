@@ -141,9 +141,9 @@ def test_what_is_written_is_verified_like_any_other(path: Path, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (["--block", "33"], "a block of 33 is not supported: take 16, 32"),
+        (["--block", "33"], "'33' is not one of '16', '32'"),
         (["--samples", "gone.npz"], "no such file: gone.npz"),
-        (["--accuracy-level", "7"], "an accuracy level of 7 is not supported: take 0, 1 or 4"),
+        (["--accuracy-level", "7"], "'7' is not one of '0', '1', '4'"),
     ],
 )
 def test_wrong_use_is_one_line(path: Path, tmp_path: Path, capfd: Capture, wrong: list[str], told: str) -> None:
