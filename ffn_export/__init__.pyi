@@ -6,6 +6,7 @@ from .errors import IntegrityError as IntegrityError
 from .errors import MissingPackageError as MissingPackageError
 from .errors import RuntimeUnavailableError as RuntimeUnavailableError
 from .errors import UsageError as UsageError
+from .exporter.hugging_face.texts import Texts as Texts
 from .fusion.forms import Forms as Forms
 from .fusion.report import FusionReport as FusionReport
 from .fusion.report import Site as Site

@@ -12,6 +12,7 @@ from ffn_export import __version__
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
+from ffn_export.calibration.statistics import batches
 from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import onnx_file, vectors
 from ffn_export.core.drawing import draw_all
@@ -167,7 +168,10 @@ def _build_in(
         exported = export_source(source, options.opset)
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     reference = reference or TorchReference(source, threads)
-    further = given_cases(samples, source.inputs)
+    given = given_cases(samples, source.inputs)
+    # A quantised model is judged on all samples while it is made. The cases show that it is not broken.
+    few = options.quantization is not None and given
+    further = given_cases(next(batches(given[0].given or {})), source.inputs) if few else given
     gate = Gate(reference, further, options.budget, _few_bits_budget(options), options.seed, options.fast)
     progress = steps.start("tune") if tried else progress
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
@@ -188,7 +192,7 @@ def _build_in(
     model, quantized = fused, None
     if choice.quantization is not None:
         bounds = Budget(gate.few_bits_budget or choice.quantization.default_budget)
-        real = further[0].given if further else None
+        real = given[0].given if given else None
         fitted = fit(fused, choice.quantization, real, bounds, threads, progress=progress)
         model, quantized = fitted.model, fitted.report
     onnx_file.save(model, stage / MODEL)

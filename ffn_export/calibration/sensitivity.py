@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -14,11 +14,11 @@ import onnx_ir as ir
 from ffn_export.core import onnx_file
 from ffn_export.core.types import Array, Progress
 from ffn_export.latency.interleaving import interleave
+from ffn_export.quantization.int8 import Known
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.products import read
 from ffn_export.quantization.quantize import groups_of, quantize
 from ffn_export.quantization.result import ROWS, Sensitivity
-from ffn_export.quantization.smoothing import Channels
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.session_options import SessionSettings
 
@@ -29,7 +29,7 @@ _SECONDS = 0.1
 def sensitivities(
     model: ir.Model,
     options: QuantizationOptions,
-    known: Mapping[str, Channels],
+    known: Known,
     error: Callable[[ir.Model], float],
     threads: int,
     progress: Progress,

@@ -22,13 +22,24 @@ _KEPT = 128
 
 
 def batches(samples: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-    """Yield the samples a few rows of the first axis at a time, or whole if their first axes differ."""
+    """Yield the samples a few rows of the first axis at a time, or whole if their first axes differ.
+
+    Positions that ``attention_mask`` leaves out at the end of all rows are cut.
+    """
     sizes = {array.shape[0] if array.ndim else 0 for array in samples.values()}
     if len(sizes) != 1:
         yield dict(samples)
         return
     for start in range(0, sizes.pop(), _ROWS):
-        yield {name: array[start : start + _ROWS] for name, array in samples.items()}
+        yield _without_padding({name: array[start : start + _ROWS] for name, array in samples.items()})
+
+
+def _without_padding(feeds: dict[str, Array]) -> dict[str, Array]:
+    mask = feeds.get("attention_mask")
+    if mask is None or mask.ndim != 2 or not mask.any() or any(array.shape != mask.shape for array in feeds.values()):
+        return feeds
+    length = int(np.flatnonzero(mask.any(axis=0))[-1]) + 1
+    return {name: array[:, :length] for name, array in feeds.items()}
 
 
 def real_rows(feeds: Mapping[str, Array], array: Array) -> Array:
@@ -44,25 +55,33 @@ def statistics(
     model: ir.Model, names: Collection[str], samples: Mapping[str, Array], threads: int = 1
 ) -> dict[str, Channels]:
     """Return the statistics of values of the main graph; a value of no finite number has none."""
-    watched = sorted_copy(model)
-    assert watched is not None
-    present = {str(value.name) for value in watched.graph.outputs}
-    values = [value for node in watched.graph for value in node.outputs if value.name in names]
-    watched.graph.outputs.extend(value for value in values if value.name not in present)
     found: dict[str, _Sums] = {}
+    for name, rows, parts in watched(model, names, samples, threads):
+        found.setdefault(name, _Sums(rows.shape[1])).add(rows, -(-_KEPT // parts))
+    return {name: sums.channels() for name, sums in found.items()}
+
+
+def watched(
+    model: ir.Model, names: Collection[str], samples: Mapping[str, Array], threads: int = 1
+) -> Iterator[tuple[str, Array, int]]:
+    """Run the samples, and yield the finite rows of each value by its name, beside the number of batches."""
+    shown = sorted_copy(model)
+    assert shown is not None
+    present = {str(value.name) for value in shown.graph.outputs}
+    values = [value for node in shown.graph for value in node.outputs if value.name in names]
+    shown.graph.outputs.extend(value for value in values if value.name not in present)
     parts = list(batches(samples))
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         path = Path(scratch) / "watched.onnx"
-        onnx_file.save(watched, path)
+        onnx_file.save(shown, path)
         runner = OrtRunner(make_session(path, SessionSettings(), threads=threads))
         for feeds in parts:
             seen = {**feeds, **runner.run(feeds)}
-            for name in names & seen.keys():
-                rows = real_rows(feeds, seen[name]).astype(np.float32)
+            for name in names:
+                rows = real_rows(feeds, seen[name]).astype(np.float32) if name in seen else np.zeros((0, 1), np.float32)
                 rows = rows[np.isfinite(rows).all(axis=1)]
                 if len(rows):
-                    found.setdefault(name, _Sums(rows.shape[1])).add(rows, -(-_KEPT // len(parts)))
-    return {name: sums.channels() for name, sums in found.items()}
+                    yield name, rows, len(parts)
 
 
 class _Sums:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.calibration.calibrated import channels
+from ffn_export.calibration.calibrated import known
 from ffn_export.calibration.metrics import Measured, Metric, judge
 from ffn_export.calibration.sensitivity import sensitivities
 from ffn_export.calibration.statistics import batches, real_rows
@@ -76,9 +76,9 @@ def fit(
         UsageError: If no product can be quantised.
     """
     if samples is None:
-        return Fitted(*quantize_some(model, options))
+        return Fitted(*quantize_some(model, options, known(model, options, None, threads)))
     given = samples
-    known = channels(model, options, given, threads)
+    seen = known(model, options, given, threads)
     before = _outputs(model, given, threads)
 
     def judged(made: tuple[ir.Model, QuantizationReport]) -> tuple[Fitted, bool]:
@@ -89,11 +89,11 @@ def fit(
         return Fitted(made[0], replace(made[1], error=error), measured), fits
 
     progress("quantizing all products")
-    best, fits = judged(quantize_some(model, options, known))
+    best, fits = judged(quantize_some(model, options, seen))
     if not options.int8 or (fits and not always_measure):
         return best
     ranked = sensitivities(
-        model, options, known, lambda each: relative_error(before, _outputs(each, given, threads)), threads, progress
+        model, options, seen, lambda each: relative_error(before, _outputs(each, given, threads)), threads, progress
     )
     chosen = len(ranked)
     if not fits:
@@ -102,7 +102,7 @@ def fit(
         while high - low > 1:
             middle = (low + high) // 2
             progress(f"judging the best {middle} of {len(ranked)} inputs in 8 bits")
-            tried, fits = judged(quantize(model, options, known, _products(ranked[:middle])))
+            tried, fits = judged(quantize(model, options, seen, _products(ranked[:middle])))
             if fits:
                 low, best = middle, tried
             else:
@@ -136,4 +136,10 @@ def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dic
         found = [
             {name: real_rows(feeds, array) for name, array in runner.run(feeds).items()} for feeds in batches(samples)
         ]
-    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+    return {name: _joined([each[name] for each in found]) for name in found[0]}
+
+
+def _joined(parts: list[Array]) -> Array:
+    """Join rows; those of an output whose last axis is the length differ in width, and become one column."""
+    alike = len({part.shape[1] for part in parts}) == 1
+    return np.concatenate(parts if alike else [part.reshape(-1, 1) for part in parts])

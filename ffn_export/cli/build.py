@@ -17,16 +17,15 @@ from ffn_export.cli.options import (
     input_option,
     max_ratio_option,
     opset_option,
-    read_npz,
     require_fusion_option,
     runtime_option,
-    samples_option,
     source_options,
     target_option,
     threads_option,
 )
 from ffn_export.cli.quantization_options import quantization_options
 from ffn_export.cli.report_files import json_option
+from ffn_export.cli.sample_options import GivenSamples, sample_options
 from ffn_export.cli.state import State
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
 @json_option
 @threads_option
 @input_option
-@samples_option
+@sample_options("Arrays to trace with, to verify on, and to quantize by.")
 @source_options
 @common
 @click.pass_obj
@@ -77,7 +76,7 @@ def command(
     output: Path,
     name: str | None,
     json_path: str | None,
-    samples: Path | None,
+    samples: GivenSamples,
     inputs: tuple[str, ...],
     source: SourceOptions,
     **options: Any,
@@ -90,11 +89,11 @@ def command(
     import ffn_export as fx
 
     options["runtimes"] = options["runtimes"] or None
-    arrays = read_npz(samples)
+    given = samples.read()
 
     def build(report: Any) -> Build:
         return fx.build(
-            spec, inputs or None, samples=arrays, directory=output, name=name, progress=report, **source, **options
+            spec, inputs or None, samples=given, directory=output, name=name, progress=report, **source, **options
         )
 
     return make(state, build, lambda result: result.to_dict(), json_path)

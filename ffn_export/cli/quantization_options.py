@@ -10,9 +10,11 @@ import click
 
 from ffn_export.cli.options import Positive
 from ffn_export.errors import UsageError
+from ffn_export.quantization.engines import ENGINES
 from ffn_export.quantization.options import (
     BITS,
     BLOCKS,
+    CALIBRATIONS,
     DEFAULT_BLOCK,
     DEFAULT_BUDGET,
     INT8_BUDGET,
@@ -28,6 +30,20 @@ _OPTIONS: tuple[Callable[[Command], Command], ...] = (
     click.option("--bits", type=click.Choice(BITS), metavar="8|4", help="Bits of a stored weight of a feed-forward."),
     click.option(
         "--int8", is_flag=True, help="Compute products in 8-bit integers: activations too, with a scale for each row."
+    ),
+    click.option(
+        "--static",
+        type=click.Choice(list(ENGINES)),
+        is_flag=False,
+        flag_value=next(iter(ENGINES)),
+        metavar="[ENGINE]",
+        help="The same with one scale for each input, calibrated on samples, as an engine wants it: "
+        f"{', '.join(ENGINES)}.  [without a name: {next(iter(ENGINES))}]",
+    ),
+    click.option(
+        "--calibration",
+        type=click.Choice(CALIBRATIONS),
+        help=f"How --static finds the range of an input.  [default: {CALIBRATIONS[0]}]",
     ),
     click.option(
         "--block",
@@ -62,7 +78,10 @@ def quantization_options(default_bits: int | None = None) -> Callable[[Command],
     def decorate(command: Command) -> Command:
         @wraps(command)
         def gathered(*arguments: Any, budget: float | None, bits: int | None, int8: bool, **given: Any) -> Any:
-            chosen = {name: given.pop(name) for name in ("block", "accuracy_level", "all_products")}
+            chosen = {
+                name: given.pop(name) for name in ("block", "accuracy_level", "all_products", "static", "calibration")
+            }
+            int8 = int8 or chosen["static"] is not None
             bits = default_bits if bits is None and not int8 else bits
             quantization = _quantization(bits, int8=int8, **chosen, budget=budget)
             return command(*arguments, **given, budget=budget, quantization=quantization)
@@ -80,6 +99,8 @@ def _quantization(
     accuracy_level: int | None,
     all_products: bool,
     int8: bool,
+    static: str | None,
+    calibration: str | None,
     budget: float | None,
 ) -> QuantizationOptions | None:
     """Return the quantisation options, or None without ``--bits`` and ``--int8``.
@@ -90,13 +111,17 @@ def _quantization(
     """
     given = {"block": block, "accuracy_level": accuracy_level}
     named = {name: number for name, number in given.items() if number is not None}
+    if calibration is not None and static is None:
+        raise UsageError("--calibration finds the ranges of --static: give it, too")
     if int8:
         blocks = [*(["bits"] if bits is not None else []), *named]
         if blocks:
             raise UsageError(
                 f"--{blocks[0].replace('_', '-')} stores weights in blocks, --int8 does not: take one of them"
             )
-        return QuantizationOptions(all_products=all_products, int8=True)
+        return QuantizationOptions(
+            all_products=all_products, int8=True, static=static, calibration=calibration or CALIBRATIONS[0]
+        )
     if bits is not None:
         block = DEFAULT_BLOCK if block is None else block
         level = INTEGERS if accuracy_level is None else accuracy_level

@@ -10,11 +10,11 @@ import click
 
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
-from ffn_export.cli.options import common, read_npz, runtime_option, threads_option
+from ffn_export.cli.options import common, runtime_option, threads_option
 from ffn_export.cli.quantization_options import quantization_options
 from ffn_export.cli.report_files import json_option
+from ffn_export.cli.sample_options import GivenSamples, sample_options
 from ffn_export.cli.state import State
-from ffn_export.errors import UsageError
 from ffn_export.quantization.options import BITS, QuantizationOptions
 from ffn_export.reports.streams import say
 
@@ -32,19 +32,7 @@ from ffn_export.reports.streams import say
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
 @quantization_options(default_bits=BITS[0])
-@click.option(
-    "--samples",
-    type=click.Path(path_type=Path),
-    metavar="FILE.npz",
-    help="Real inputs to judge on and to smooth --int8 by; without them, drawn ones.",
-)
-@click.option(
-    "--texts",
-    type=click.Path(path_type=Path),
-    metavar="FILE.txt",
-    help="Samples as texts, one a line, read by the tokenizer beside MODEL or in --tokenizer.",
-)
-@click.option("--tokenizer", type=click.Path(path_type=Path), metavar="DIR", help="Directory of the tokenizer.")
+@sample_options("Real inputs to judge on, to smooth --int8 by and to calibrate --static; without them, drawn ones.")
 @click.option(
     "--metric",
     metavar="NAME=LEAST",
@@ -69,9 +57,7 @@ def command(
     output: Path,
     quantization: QuantizationOptions,
     budget: float | None,
-    samples: Path | None,
-    texts: Path | None,
-    tokenizer: Path | None,
+    samples: GivenSamples,
     metric: str | None,
     plot: Path | None,
     json_path: str | None,
@@ -89,7 +75,6 @@ def command(
     from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
     from ffn_export.core import onnx_file
-    from ffn_export.exporter.hugging_face.texts import read_texts
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.sensitivity_plot import sensitivity_plot
@@ -97,18 +82,15 @@ def command(
     from ffn_export.reports.text_file import write_text
 
     started = time.monotonic()
-    hold(state, [model, *([] if samples is None else [samples])], max_cpu, max_memory)
+    hold(state, [model, *([] if samples.arrays is None else [samples.arrays])], max_cpu, max_memory)
     check_output(output)
-    if samples is not None and texts is not None:
-        raise UsageError("--samples and --texts are both samples: give one of them")
-    arrays = read_npz(samples) if texts is None else read_texts(texts, tokenizer or _beside(model), model)
     console = stderr_console(quiet=state.quiet)
     with progress(console, quiet=state.quiet) as report:
         found = fx.quantize(
             model,
             quantization,
             budget=budget,
-            samples=arrays,
+            samples=samples.read(),
             metric=metric,
             sensitivity=plot is not None,
             runtimes=runtimes or None,
@@ -139,7 +121,3 @@ def command(
     # The file does not contain the session options of the bundle.
     console.print(f"session options: {found.settings.words()}", soft_wrap=True)
     return 0
-
-
-def _beside(model: Path) -> Path:
-    return model if model.is_dir() else model.parent

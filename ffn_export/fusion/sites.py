@@ -24,6 +24,7 @@ SKIP_NORMS = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 PRODUCTS = ("MatMul", "Gemm", "FusedGemm")
 QUANTIZED = "MatMulNBits"
+INTEGER_PRODUCT = "MatMulIntegerToFloat"
 
 
 @dataclass(frozen=True)

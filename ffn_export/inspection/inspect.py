@@ -11,11 +11,16 @@ import onnx_ir as ir
 from ffn_export.fusion.engine import sorted_nodes
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport, Site
+from ffn_export.fusion.sites import INTEGER_PRODUCT, QUANTIZED
 from ffn_export.inspection import facts, regions
 from ffn_export.inspection.open_model import read
 from ffn_export.inspection.result import InspectedSite, Inspection, Part, Weight
 
 LARGEST = 10
+# Operators that read weights in 8 bits or less.
+_QUANTIZED = frozenset(
+    {QUANTIZED, INTEGER_PRODUCT, "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul", "DequantizeLinear"}
+)
 
 
 def inspect(path: Path, target: str = "ort-cpu") -> Inspection:
@@ -106,16 +111,19 @@ def _weights(model: ir.Model, part_of: Mapping[ir.Value, str]) -> list[Weight]:
             dtype=facts.dtype_name(tensor.dtype),
             shape=tuple(tensor.shape.numpy()),
             bytes=facts.stored_bytes(tensor),
-            part=part_of.get(value) or ("embedding" if _is_table(value) else "other"),
+            part=part_of.get(value) or _part(value),
         )
         for value in facts.initializers(model)
         if (tensor := value.const_value) is not None
     ]
 
 
-def _is_table(value: ir.Value) -> bool:
-    """Whether a ``Gather`` looks up rows in it."""
-    return any(usage.node.op_type == "Gather" and usage.idx == 0 for usage in value.uses())
+def _part(value: ir.Value) -> str:
+    """Return the part of a weight that no site reads: rows that a ``Gather`` looks up, or a matrix in few bits."""
+    uses = [(usage.node.op_type, usage.idx) for usage in value.uses()]
+    if any(operator == "Gather" and place == 0 for operator, place in uses):
+        return "embedding"
+    return "quantized product" if any(operator in _QUANTIZED for operator, _ in uses) else "other"
 
 
 def _parts(weights: Iterable[Weight]) -> tuple[Part, ...]:

@@ -20,7 +20,7 @@ class Weight:
         dtype: Element type.
         shape: Shape.
         bytes: Size in bytes.
-        part: Part of the model that reads it: a kind of site, ``embedding`` or ``other``.
+        part: Part of the model that reads it: a kind of site, ``embedding``, ``quantized product`` or ``other``.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Part:
-    """Number and size of the initializers of one part: a kind of site, ``embedding`` or ``other``."""
+    """Number and size of the initializers of one part, as in :class:`Weight`."""
 
     name: str
     initializers: int

@@ -1,13 +1,14 @@
-"""Rewrite matrix products in 8-bit integers: rows of activations and columns of weights have a scale each.
+"""Rewrite matrix products in 8-bit integers.
 
-Products that read one input share its 8-bit rows.
+The rows of activations have a scale each, which is measured when the model runs, or one scale that is calibrated on
+samples. Products that read one input share its 8-bit numbers.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
@@ -15,11 +16,13 @@ import onnx_ir as ir
 from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder, Names
 from ffn_export.quantization import safe_integers, smoothing
+from ffn_export.quantization.engines import Engine
+from ffn_export.quantization.fixed_scales import LEAST_OPSET, Calibrate, FixedRange, FixedRows
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
 from ffn_export.quantization.ranges_by_error import choose, follows_norm
 from ffn_export.quantization.result import QuantizedWeight
-from ffn_export.quantization.row_scales import FLOORED, RANGES, SYMMETRIC, QuantizedRows, Range, product, quantize_rows
+from ffn_export.quantization.row_scales import FLOORED, RANGES, SYMMETRIC, QuantizedRows, Range
 from ffn_export.quantization.smoothing import Channels
 
 _NO_SAMPLES = "not smoothed: needs samples"
@@ -31,6 +34,19 @@ _WORTH_MUL = 1.25
 
 
 @dataclass
+class Known:
+    """Statistics of values on samples.
+
+    Attributes:
+        channels: Name of a value -> its channels.
+        calibrate: Function that returns the ranges of values, for fixed scales.
+    """
+
+    channels: Mapping[str, Channels] = field(default_factory=dict)
+    calibrate: Calibrate | None = None
+
+
+@dataclass
 class Group:
     """Products that read one input.
 
@@ -38,7 +54,7 @@ class Group:
         x: The input.
         products: The products, in the order of the graph.
         source: The input after smoothing.
-        held: Range of its rows with a scale each.
+        held: Range of its rows with a scale each, or of all its numbers.
         factors: Factors that its channels are divided by; None without smoothing.
         smoothing: Where the input is smoothed, or why it is not.
     """
@@ -46,7 +62,7 @@ class Group:
     x: ir.Value
     products: list[Product]
     source: ir.Value
-    held: Range
+    held: Range | FixedRange
     factors: Array | None = None
     smoothing: str = _NO_SAMPLES
 
@@ -69,16 +85,18 @@ def _operator(value: ir.Value) -> str:
 
 
 def rewrite(
-    model: ir.Model, products: Sequence[Product], statistics: Mapping[str, Channels], names: Names
+    model: ir.Model, products: Sequence[Product], known: Known, names: Names, engine: Engine | None = None
 ) -> tuple[QuantizedWeight, ...]:
     """Rewrite products of a model in place, and return the result for each matrix.
 
     Args:
         model: The model.
         products: The products.
-        statistics: Name of a value -> its channels on samples.
+        known: Statistics on samples.
         names: Names in use.
+        engine: Engine that the model is written for, with fixed scales; None for a scale for each row.
     """
+    statistics = known.channels
     order = {node: index for index, node in enumerate(model.graph.all_nodes())}
     grouped = groups(sorted(products, key=lambda each: order[each.node]))
     of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
@@ -91,30 +109,77 @@ def rewrite(
         if statistics and channels is None:
             group.smoothing = _UNSEEN
         if channels is not None:
-            _fit(group, channels, divider, alone, names)
+            _fit(group, _ranges(group, channels, engine), channels, divider, alone, names)
+    outputs = {} if engine is None else _calibrate(grouped, known, divider, engine)
     group_of = {each.node: group for group in grouped for each in group.products}
-    rows = {id(group): _quantized_rows(group, model, names) for group in grouped}
+    form = _Form(
+        group_of,
+        {id(group): _quantized_rows(group, model, names) for group in grouped},
+        outputs,
+        engine is not None and engine.per_tensor,
+    )
     return tuple(
-        _quantize(found, group_of, rows, divider.columns.get(found[0].node), statistics, names)
-        for found in of_matrix.values()
+        _quantize(found, form, divider.columns.get(found[0].node), statistics, names) for found in of_matrix.values()
     )
 
 
-def _fit(group: Group, channels: Channels, divider: smoothing.Divider, alone: set[ir.Node], names: Names) -> None:
-    """Choose the range of a group's rows, and smooth its input if its matrices are its own, as is best on samples."""
+@dataclass(frozen=True)
+class _Form:
+    """What the products are written with.
+
+    Attributes:
+        group_of: Product -> its group.
+        rows: Identity of a group -> the numbers of its input.
+        outputs: Product -> range of its output, which is in 8 bits, too.
+        per_tensor: Whether a matrix has one scale.
+    """
+
+    group_of: Mapping[ir.Node, Group]
+    rows: Mapping[int, QuantizedRows | FixedRows]
+    outputs: Mapping[ir.Node, FixedRange]
+    per_tensor: bool
+
+
+def _ranges(group: Group, channels: Channels, engine: Engine | None) -> list[Range | FixedRange]:
+    """Return the ranges that an input can have, the fastest last."""
+    if engine is not None:
+        return [FixedRange.of(channels, engine)]
+    floored = FLOORED.get(_operator(group.x))
+    return [group.held, *([floored] if floored is not None and follows_norm(group.x) else [])]
+
+
+def _calibrate(
+    grouped: Sequence[Group], known: Known, divider: smoothing.Divider, engine: Engine
+) -> dict[ir.Node, FixedRange]:
+    """Give all groups their ranges on the samples, and return those of the outputs that are in 8 bits."""
+    assert known.calibrate is not None
+    nodes = [each.node for group in grouped for each in group.products] if engine.outputs else []
+    asked = {str(node.outputs[0].name): divider.columns.get(node) for node in nodes}
+    found = known.calibrate(asked | {str(group.x.name): group.factors for group in grouped})
+    for group in grouped:
+        group.held = FixedRange(*found[str(group.x.name)], engine.symmetric)
+    return {node: FixedRange(*found[str(node.outputs[0].name)], engine.symmetric) for node in nodes}
+
+
+def _fit(
+    group: Group,
+    ranges: Sequence[Range | FixedRange],
+    channels: Channels,
+    divider: smoothing.Divider,
+    alone: set[ir.Node],
+    names: Names,
+) -> None:
+    """Choose the range of a group's input, and smooth it if its matrices are its own, as is best on samples."""
     nodes = [each.node for each in group.products]
     matrices = [_matrix(each, None, divider.columns.get(each.node)) for each in group.products]
-    floored = FLOORED.get(_operator(group.x))
-    ranges = [group.held, *([floored] if floored is not None and follows_norm(group.x) else [])]
     group.held, error = choose(channels.rows, matrices, ranges)
     if not alone.issuperset(nodes):
         group.smoothing = _SHARED
         return
-    # A row that is divided by channels may fall further below zero, if it falls at all.
-    held = group.held if group.held == RANGES["Relu"] else SYMMETRIC
     least, factors = error, None
     for alpha in smoothing.ALPHAS:
         tried = smoothing.factors(channels.largest, matrices, alpha)
+        held = group.held.smoothed(channels, tried)
         _, smoothed = choose(channels.rows / tried, [matrix * tried[:, None] for matrix in matrices], [held])
         if smoothed < least:
             least, factors = smoothed, tried
@@ -125,14 +190,14 @@ def _fit(group: Group, channels: Channels, divider: smoothing.Divider, alone: se
     divided = divider.divide(op, group.x, factors, nodes, alone_is_worth=error >= _WORTH_MUL**2 * least)
     if divided is not None:
         group.source, group.smoothing = divided
-        group.factors, group.held = factors, held
+        group.factors, group.held = factors, group.held.smoothed(channels, factors)
         insert(op, nodes[0], names)
 
 
-def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows:
-    """Write the 8-bit rows of a group's input before its first product."""
+def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows | FixedRows:
+    """Write the 8-bit numbers of a group's input before its first product."""
     op = Builder()
-    found = quantize_rows(op, group.source, group.held, model.opset_imports.get("", 18))
+    found = group.held.quantize(op, group.source, model.opset_imports.get("", 18))
     insert(op, group.products[0].node, names)
     return found
 
@@ -147,22 +212,25 @@ def _matrix(product: Product, factors: Array | None, columns: Array | None) -> A
 
 def _quantize(
     products: list[Product],
-    group_of: Mapping[ir.Node, Group],
-    rows: Mapping[int, QuantizedRows],
+    form: _Form,
     columns: Array | None,
     statistics: Mapping[str, Channels],
     names: Names,
 ) -> QuantizedWeight:
     """Quantise one matrix and rewrite the products that read it."""
     first = products[0]
-    weight, graph, group = first.weight, first.weight.graph, group_of[first.node]
+    weight, graph, group = first.weight, first.weight.graph, form.group_of[first.node]
     assert isinstance(graph, ir.Graph)
     matrix = _matrix(first, group.factors, columns)
     channels = statistics.get(str(group.x.name)) if len(products) == 1 else None
     importance = None if channels is None else channels.squares
     if importance is not None and group.factors is not None:
         importance = importance / np.square(group.factors)
-    scales = safe_integers.scales(matrix, importance)
+    if form.per_tensor:
+        weights = None if importance is None else np.repeat(importance, matrix.shape[1])
+        scales = safe_integers.scales(matrix.reshape(-1, 1), weights)[0]
+    else:
+        scales = safe_integers.scales(matrix, importance)
     numbers = safe_integers.rounded(matrix, scales)
     stored = [
         add_initializer(graph, names.value(f"{weight.name}_{part}"), array)
@@ -172,7 +240,7 @@ def _quantize(
     shape = (len(matrix), matrix.shape[1])
     del matrix
     for each in products:
-        _become(each, rows[id(group_of[each.node])], stored, names)
+        _become(each, form, stored, names)
     return QuantizedWeight(
         name=str(weight.name),
         shape=shape,
@@ -184,11 +252,13 @@ def _quantize(
     )
 
 
-def _become(each: Product, rows: QuantizedRows, stored: Sequence[ir.Value], names: Names) -> None:
+def _become(each: Product, form: _Form, stored: Sequence[ir.Value], names: Names) -> None:
     """Replace a product by its 8-bit form; the last node of the form takes over its output's name."""
     op = Builder()
     node = each.node
-    result = product(op, rows, *stored)
+    result = form.rows[id(form.group_of[node])].product(op, *stored)
+    if node in form.outputs:
+        result = form.outputs[node].quantize(op, result, LEAST_OPSET).value
     added = node.inputs[2] if len(node.inputs) > 2 else None
     if added is not None:
         result = op.Add(result, added)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ffn_export.errors import UsageError
+from ffn_export.quantization.engines import ENGINES
 
 BITS = (8, 4)
 # Values that ONNX Runtime's MatMulNBits supports.
@@ -12,6 +13,7 @@ BLOCKS = (16, 32, 64, 128, 256)
 DEFAULT_BLOCK = 32
 LEVELS = (0, 1, 4)
 INTEGERS = 4
+CALIBRATIONS = ("minmax", "percentile", "entropy")
 # 8 bits at accuracy level 4 give an error of 1.0 % on a bare feed-forward with random weights, and less with a
 # residual sum around it.
 DEFAULT_BUDGET = 0.02
@@ -35,6 +37,9 @@ class QuantizationOptions:
         all_products: Quantise every product with a constant matrix, not only those of feed-forwards.
         int8: Compute products in 8-bit integers: weights with a scale for each column, activations with a scale for
             each row. ``bits``, ``block`` and ``accuracy_level`` keep their defaults.
+        static: Engine that activations get one scale for, calibrated on samples: ``openvino``, ``tensorrt``, ``qnn``
+            or ``coreml``. It implies ``int8``.
+        calibration: How the range of a static activation is found: ``minmax``, ``percentile`` or ``entropy``.
 
     Raises:
         UsageError: If the operator does not support a value.
@@ -49,6 +54,8 @@ class QuantizationOptions:
     accuracy_level: int = INTEGERS
     all_products: bool = False
     int8: bool = False
+    static: str | None = None
+    calibration: str = CALIBRATIONS[0]
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -59,6 +66,15 @@ class QuantizationOptions:
             if value not in known:
                 *first, last = map(str, known)
                 raise UsageError(f"{name} of {value} is not supported: take {', '.join(first)} or {last}")
+        for name, word, words in (
+            ("an engine", self.static, (None, *ENGINES)),
+            ("a calibration", self.calibration, CALIBRATIONS),
+        ):
+            if word not in words:
+                raise UsageError(f"{name} {word!r} is not known: take {', '.join(filter(None, words))}")
+        object.__setattr__(self, "int8", self.int8 or self.static is not None)
+        if self.static is None and self.calibration != CALIBRATIONS[0]:
+            raise UsageError("a calibration finds the ranges of static activations: take static, too")
         if self.int8 and (self.bits, self.block, self.accuracy_level) != (8, DEFAULT_BLOCK, INTEGERS):
             raise UsageError("bits, block and accuracy level are about weights in blocks, which --int8 does not have")
 
@@ -74,7 +90,8 @@ class QuantizationOptions:
     def command_line(self) -> tuple[str, ...]:
         """Return the equivalent options of ``ffn-export build``."""
         if self.int8:
-            return ("--int8", *(["--all"] if self.all_products else []))
+            static = ("--static", self.static, "--calibration", self.calibration) if self.static is not None else ()
+            return (*(static or ["--int8"]), *(["--all"] if self.all_products else []))
         named = {"--bits": self.bits, "--block": self.block, "--accuracy-level": self.accuracy_level}
         words = [word for name, value in named.items() for word in (name, str(value))]
         return (*words, *(["--all"] if self.all_products else []))

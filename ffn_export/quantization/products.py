@@ -34,6 +34,12 @@ class Product:
     bias: ir.Value | None = None
     adds: bool = False
 
+    @property
+    def reads(self) -> str:
+        """Name of the value that is multiplied by the weight."""
+        value = self.node.inputs[0]
+        return "" if value is None else str(value.name)
+
 
 def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
     """Yield the products to quantise, each once: those of feed-forwards, or all that have constant weights."""

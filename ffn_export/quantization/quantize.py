@@ -18,25 +18,27 @@ from ffn_export.fusion.builder import Names
 from ffn_export.fusion.forms.choice import undo
 from ffn_export.fusion.functions.outline import is_outlined
 from ffn_export.fusion.pipeline import sorted_copy
-from ffn_export.fusion.sites import QUANTIZED
+from ffn_export.fusion.sites import INTEGER_PRODUCT, QUANTIZED
 from ffn_export.quantization.blocks import Blocks
 from ffn_export.quantization.blocks import quantized as in_blocks
+from ffn_export.quantization.engines import ENGINES
+from ffn_export.quantization.fixed_scales import LEAST_OPSET
+from ffn_export.quantization.int8 import Known
 from ffn_export.quantization.int8 import rewrite as rewrite_int8
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.products import Product, asked_for, read
 from ffn_export.quantization.result import QuantizationReport, QuantizedWeight
-from ffn_export.quantization.row_scales import INTEGER_PRODUCT
-from ffn_export.quantization.smoothing import Channels
 
 DOMAIN = "com.microsoft"
+_UNSEEN = "no sample has finite numbers at its input"
 _NOT_WORTH = "left in float32: over the budget, and others save more time for their error"
 
 
 def quantize(
     model: ir.Model,
     options: QuantizationOptions | None = None,
-    known: Mapping[str, Channels] | None = None,
+    known: Known | None = None,
     only: Collection[str] | None = None,
 ) -> tuple[ir.Model, QuantizationReport]:
     """Quantise the products of feed-forwards, or all products with a constant matrix.
@@ -44,16 +46,20 @@ def quantize(
     Args:
         model: A model; it is not modified.
         options: Quantisation options; None means 8 bits in blocks of 32, computed in 8-bit integers.
-        known: Name of a value -> its channels on samples, which ``int8`` smooths activations by.
+        known: Statistics on samples, which ``int8`` smooths activations by, and which fixed scales need.
         only: Names of the outputs of the products to quantise; None means all that can be.
 
     Returns:
         The quantised model, and the result for each product.
 
     Raises:
-        UsageError: If the nodes have no topological order.
+        UsageError: If the nodes have no topological order, or fixed scales are asked for without samples or in an
+            opset that lacks them.
     """
-    options = options or QuantizationOptions()
+    options, known = options or QuantizationOptions(), known or Known()
+    engine = None if options.static is None else ENGINES[options.static]
+    if engine is not None and model.opset_imports.get("", LEAST_OPSET) < LEAST_OPSET:
+        raise UsageError(f"the model has opset {model.opset_imports['']}, fixed scales need {LEAST_OPSET}")
     quantized = sorted_copy(model)
     if quantized is None:
         raise UsageError("the nodes of the model have no order in which they could run")
@@ -65,19 +71,28 @@ def quantize(
             kept[str(node.name or node.outputs[0].name)] = _NOT_WORTH
             continue
         product = read(node, options)
+        if not isinstance(product, str) and engine is not None and product.reads not in known.channels:
+            product = _UNSEEN
         if isinstance(product, str):
             kept[str(node.name or node.outputs[0].name)] = product
         else:
             found.append(product)
     names = Names(quantized)
     if options.int8:
-        weights = rewrite_int8(quantized, found, known or {}, names)
+        weights = rewrite_int8(quantized, found, known, names, engine)
     else:
         weights = _in_few_bits(found, options, names)
     if weights:
         quantized.opset_imports.setdefault(DOMAIN, 1)
     return quantized, QuantizationReport(
-        options.bits, options.block, options.accuracy_level, weights, kept, options.warnings(), options.int8
+        options.bits,
+        options.block,
+        options.accuracy_level,
+        weights,
+        kept,
+        options.warnings(),
+        options.int8,
+        options.static,
     )
 
 
@@ -91,7 +106,7 @@ def _in_few_bits(found: list[Product], options: QuantizationOptions, names: Name
 def quantize_some(
     model: ir.Model,
     options: QuantizationOptions,
-    known: Mapping[str, Channels] | None = None,
+    known: Known | None = None,
     only: Collection[str] | None = None,
 ) -> tuple[ir.Model, QuantizationReport]:
     """Quantise as :func:`quantize` does, and refuse a model in which nothing can be quantised.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -13,7 +14,10 @@ from ffn_export.fusion.constants import is_fixed
 from ffn_export.fusion.region import through
 from ffn_export.fusion.views import inputs_of, is_one_of
 from ffn_export.quantization import safe_integers
+from ffn_export.quantization.fixed_scales import FixedRange
 from ffn_export.quantization.row_scales import FLOORED, Range
+
+Held = TypeVar("Held", bound=Range | FixedRange)
 
 # Operators that a value may pass on its way from a norm.
 _FOLLOWING = frozenset({*sites.PRODUCTS, "Add", "Mul", *FLOORED})
@@ -39,7 +43,7 @@ def follows_norm(value: ir.Value) -> bool:
         value = moving[0]
 
 
-def choose(rows: Array, matrices: Sequence[Array], ranges: Sequence[Range]) -> tuple[Range, float]:
+def choose(rows: Array, matrices: Sequence[Array], ranges: Sequence[Held]) -> tuple[Held, float]:
     """Return the fastest range that is nearly as accurate as the first, and the squared error of the products.
 
     The error has a part that the 8-bit weights add, so that factors which spread the weights too far are not taken.

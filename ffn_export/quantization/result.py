@@ -72,6 +72,7 @@ class QuantizationReport(PlainData, Shown):
         kept: Name of a product -> reason why it was not quantised.
         warnings: Warnings about slow combinations of options.
         int8: Whether activations are in 8 bits too.
+        static: Engine that activations have one scale for; None if each row has a scale.
         sensitivities: Products by their worth, the best first, if some had to stay in float32 or a plot was asked for.
         error: Relative L2 error of the outputs on the samples; None without samples.
 
@@ -88,12 +89,16 @@ class QuantizationReport(PlainData, Shown):
     kept: Mapping[str, str] | None = None
     warnings: tuple[str, ...] = ()
     int8: bool = False
+    static: str | None = None
     sensitivities: tuple[Sensitivity, ...] = ()
     error: float | None = None
 
     @property
     def form(self) -> str:
         """How the matrices are stored, in words."""
+        if self.static is not None:
+            here = "" if self.static == "openvino" else " (its documented limits; not run here)"
+            return f"8-bit integers, one scale for each input, for {self.static}{here}"
         if self.int8:
             return "8-bit integers, a scale for each row of an input and each column of a matrix"
         return f"{self.bits} bits in blocks of {self.block}, accuracy level {self.accuracy_level}"

@@ -14,9 +14,10 @@ import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.sites import INTEGER_PRODUCT
+from ffn_export.quantization.smoothing import Channels
 
 DOMAIN = "com.microsoft"
-INTEGER_PRODUCT = "MatMulIntegerToFloat"
 _TINY = float(np.finfo(np.float32).tiny)
 
 
@@ -53,6 +54,10 @@ class Range:
         """Whether a row's lowest number counts for its divisor."""
         return bool(np.isfinite(self.steepness)) and self.lowest is None
 
+    def smoothed(self, channels: Channels, factors: Array) -> Range:
+        """Return the range after a division of the channels: a row may fall further below zero, if it falls at all."""
+        return self if self == RANGES["Relu"] else SYMMETRIC
+
     def rounded(self, rows: Array) -> Array:
         """Return rows as they are stored, in float32."""
         sizes = np.maximum(rows.max(axis=1, keepdims=True), np.float32(self.least_size))
@@ -61,6 +66,22 @@ class Range:
         numbers = np.clip(np.rint(rows / sizes / np.float32(self.scale)) + self.zero_point, 0, 255)
         stored: Array = (numbers - self.zero_point) * np.float32(self.scale) * sizes
         return stored
+
+    def quantize(self, op: Builder, x: ir.Value, opset: int) -> QuantizedRows:
+        """Write the nodes that quantise the rows of a value."""
+        least = op.constant(np.float32(self.least_size))
+        if self == SYMMETRIC:
+            rows = op.Max(_extreme(op, "ReduceMax", op.Abs(x), opset), least)
+        elif self.reads_lowest:
+            below = op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-self.steepness)))
+            rows = op.Max(_extreme(op, "ReduceMax", x, opset), below, least)
+        else:
+            rows = op.Max(_extreme(op, "ReduceMax", x, opset), least)
+        # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number is all otherwise.
+        first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
+        rows = op.Slice(rows, first, end, last)
+        scale, zero_point = op.constant(np.float32(self.scale)), op.constant(np.uint8(self.zero_point))
+        return QuantizedRows(op.QuantizeLinear(op.Div(x, rows), scale, zero_point), scale, zero_point, rows)
 
 
 SYMMETRIC = Range(1.0)
@@ -89,30 +110,11 @@ class QuantizedRows:
     zero_point: ir.Value
     rows: ir.Value
 
-
-def quantize_rows(op: Builder, x: ir.Value, held: Range, opset: int) -> QuantizedRows:
-    """Write the nodes that quantise the rows of a value."""
-    least = op.constant(np.float32(held.least_size))
-    if held == SYMMETRIC:
-        rows = op.Max(_extreme(op, "ReduceMax", op.Abs(x), opset), least)
-    elif held.reads_lowest:
-        below = op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-held.steepness)))
-        rows = op.Max(_extreme(op, "ReduceMax", x, opset), below, least)
-    else:
-        rows = op.Max(_extreme(op, "ReduceMax", x, opset), least)
-    # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number of it is all otherwise.
-    first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
-    rows = op.Slice(rows, first, end, last)
-    scale, zero_point = op.constant(np.float32(held.scale)), op.constant(np.uint8(held.zero_point))
-    numbers = op.QuantizeLinear(op.Div(x, rows), scale, zero_point)
-    return QuantizedRows(numbers, scale, zero_point, rows)
-
-
-def product(op: Builder, left: QuantizedRows, numbers: ir.Value, scales: ir.Value) -> ir.Value:
-    """Write the product of quantised rows with 8-bit weights, in float32."""
-    scaled = getattr(op, INTEGER_PRODUCT)(left.numbers, numbers, left.scale, scales, left.zero_point, _domain=DOMAIN)
-    result: ir.Value = op.Mul(scaled, left.rows)
-    return result
+    def product(self, op: Builder, numbers: ir.Value, scales: ir.Value) -> ir.Value:
+        """Write the product with 8-bit weights, in float32."""
+        inputs = (self.numbers, numbers, self.scale, scales, self.zero_point)
+        result: ir.Value = op.Mul(getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN), self.rows)
+        return result
 
 
 def _extreme(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:

@@ -13,6 +13,7 @@ from ffn_export.core.source_options import SourceOptions
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import GateError
 from ffn_export.exporter.examples import Inputs
+from ffn_export.exporter.hugging_face.texts import Texts
 from ffn_export.verbs.source_spec import SourceSpec, Subject, check_keywords, evaluating
 
 
@@ -24,7 +25,7 @@ def build(
     module: Subject,
     inputs: Inputs | None = None,
     *,
-    samples: Mapping[str, Any] | None = None,
+    samples: Mapping[str, Any] | Texts | None = None,
     directory: Path | str = "exported",
     name: str | None = None,
     progress: Progress = silent,
@@ -35,7 +36,8 @@ def build(
     Args:
         module: A ``torch.nn.Module`` or a SPEC.
         inputs: As for :func:`export`.
-        samples: Input name -> array, to trace with, and to verify on in addition to the drawn inputs.
+        samples: Input name -> array, to trace with, and to verify on in addition to the drawn inputs; or
+            ``fx.Texts``, for the tokenizer of an ``hf:`` directory.
         directory: Directory of the bundles.
         name: Name of the bundle; None means the name of the preset, factory, directory or class.
         progress: Called with a line for each step.

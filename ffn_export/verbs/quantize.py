@@ -17,6 +17,7 @@ from ffn_export.core import onnx_file
 from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
+from ffn_export.exporter.hugging_face.texts import Texts
 from ffn_export.parity.cases.case import given_cases
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
@@ -75,7 +76,7 @@ def quantize(
     options: QuantizationOptions | None = None,
     *,
     budget: float | None = None,
-    samples: Mapping[str, Any] | None = None,
+    samples: Mapping[str, Any] | Texts | None = None,
     metric: str | None = None,
     sensitivity: bool = False,
     runtimes: Sequence[str] | None = None,
@@ -90,7 +91,7 @@ def quantize(
         options: Quantisation options; None means 8 bits in blocks of 32, computed in 8-bit integers.
         budget: The largest relative L2 error of an output; None means the default of the options.
         samples: Input name -> array to verify on in addition to drawn inputs, which are not real activations, and to
-            smooth 8-bit activations by.
+            smooth 8-bit activations by; or ``fx.Texts``, for the tokenizer beside the model.
         metric: A figure that the outputs on the samples must reach, judged in place of their error: ``cosine=0.998``,
             ``top1=0.99`` or ``FILE.py:function=0.9``. The function gets the outputs before and after by name.
             Drawn inputs then show a broken model only.
@@ -125,7 +126,10 @@ def quantize(
     threads = chosen_threads(threads)
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         model = file.load()
-        cases = given_cases(samples, graph_inputs(model, None))
+        inputs = graph_inputs(model, None)
+        if isinstance(samples, Texts):
+            samples = samples.read({spec.name: spec.dtype for spec in inputs}, file.path.parent)
+        cases = given_cases(samples, inputs)
         progress(f"quantizing {file.path.name} to {options.bits} bits")
         given = cases[0].given if cases else None
         bounds = Budget(budget, asked)

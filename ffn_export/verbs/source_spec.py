@@ -15,6 +15,8 @@ from ffn_export.core.source_options import SourceOptions
 from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.exporter.examples import Inputs, are_examples, find_inputs
+from ffn_export.exporter.hugging_face.model import PREFIX as HUGGING_FACE
+from ffn_export.exporter.hugging_face.texts import Texts
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.precision import convert, own_dtype
 from ffn_export.exporter.samples import specs_of
@@ -54,11 +56,11 @@ class SourceSpec:
             raise UsageError(f"example tensors are for a module: write the inputs of {self.subject} as text")
         return cast("InputSpecs | None", self.inputs)
 
-    def source(self, samples: Mapping[str, Any] | None = None, *, name: str | None = None) -> Source:
+    def source(self, samples: Mapping[str, Any] | Texts | None = None, *, name: str | None = None) -> Source:
         """Resolve a SPEC, or wrap a module.
 
         Args:
-            samples: Input name -> array; they declare the inputs if nothing else does.
+            samples: Input name -> array; they declare the inputs if nothing else does. Or texts, for the tokenizer.
             name: Name of the source; None means the name of the preset, factory, directory or class.
 
         Raises:
@@ -70,7 +72,8 @@ class SourceSpec:
             inputs: InputSpecs | None = find_inputs(subject, self.inputs)
         else:
             inputs = self.declared
-        arrays = None if samples is None else as_feeds(samples)
+        texts = samples if isinstance(samples, Texts) else None
+        arrays = None if samples is None or isinstance(samples, Texts) else as_feeds(samples)
         if inputs is None and arrays is not None and not (isinstance(subject, str) and knows_its_inputs(subject)):
             inputs = specs_of(arrays)
         if isinstance(subject, str):
@@ -86,6 +89,10 @@ class SourceSpec:
             )
         else:
             source = from_module(subject, inputs, name)
+        if texts is not None:
+            is_directory = isinstance(subject, str) and subject.startswith(HUGGING_FACE)
+            beside = Path(str(subject).removeprefix(HUGGING_FACE)) if is_directory else None
+            arrays = texts.read({spec.name: spec.dtype for spec in source.inputs}, beside)
         if arrays is not None:
             source = with_samples(source, arrays)
         return convert(source, self.dtype or own_dtype(source), keep_io=self.keep_io)

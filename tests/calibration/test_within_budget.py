@@ -78,6 +78,13 @@ def test_samples_run_a_few_rows_at_a_time() -> None:
     assert found["h"].largest.shape == (48,)
 
 
+def test_padding_at_the_end_is_cut() -> None:
+    mask = np.array([[1, 1, 0, 0], *[[1, 0, 0, 0]] * 7, [1, 1, 1, 0]])
+    given = {"input_ids": np.arange(36).reshape(9, 4), "attention_mask": mask}
+    assert [each["input_ids"].shape for each in batches(given)] == [(8, 2), (1, 3)]
+    assert len(next(batches({**given, "x": np.zeros((9, 4, 2))}))["x"][0]) == 4
+
+
 def test_padding_is_left_out() -> None:
     mask = np.array([[1, 1, 0], [1, 0, 0]])
     array = np.arange(18.0).reshape(2, 3, 3)

@@ -11,12 +11,15 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+import ffn_export as fx
+from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
 from ffn_export.inspection.inspect import inspect
 from ffn_export.inspection.result import Inspection
+from ffn_export.quantization.options import QuantizationOptions
 
 GetSource = Callable[[str], Source]
 
@@ -93,6 +96,16 @@ def test_an_embedding_is_a_part_of_its_own_and_foreign_operators_are_named(tmp_p
     assert found.outside_standard == ("org.example::Frobnicate",)
     assert found.outputs[0] == {"name": "y", "dtype": "float32", "shape": None}
     assert found.sites == ()
+
+
+@pytest.mark.parametrize("options", [QuantizationOptions(int8=True), QuantizationOptions(static="qnn")])
+def test_weights_in_8_bits_are_called_that(options: QuantizationOptions, tmp_path: Path) -> None:
+    model, report = quantize_by_samples(
+        fx.fuse(fx.export("d2l-ffn"))[0], options, {"x": np.ones((1, 2, 4), np.float32)}
+    )
+    onnx_file.save(model, tmp_path / "q.onnx")
+    parts = {part.name: part for part in inspect(tmp_path / "q.onnx").parts}
+    assert parts["quantized product"].bytes >= report.bytes_after
 
 
 def test_a_graph_in_the_wrong_order_is_inspected(exported: Callable[..., Path]) -> None:

@@ -9,10 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.types import Array
-from ffn_export.fusion.sites import QUANTIZED
+from ffn_export.fusion.sites import INTEGER_PRODUCT, QUANTIZED
 from ffn_export.fusion.views import input_at, inputs_of, producer
 from ffn_export.parity.checks.constants.traced import Traced
-from ffn_export.quantization.row_scales import INTEGER_PRODUCT
 
 # Largest relative distance of a block from its weights. Rounding to 4 bits moves a block by about 0.1 and to 2 bits by
 # about 0.4, while another block is about 1.4 away.

@@ -1,0 +1,80 @@
+"""Options of samples: arrays, or texts for a tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from ffn_export.cli.options import read_npz
+from ffn_export.errors import UsageError
+
+if TYPE_CHECKING:
+    from ffn_export.exporter.hugging_face.texts import Texts
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class GivenSamples:
+    """The files that were named.
+
+    Attributes:
+        arrays: File of arrays.
+        texts: File of texts.
+        tokenizer: Directory of the tokenizer; None means that of the model.
+    """
+
+    arrays: Path | None
+    texts: Path | None
+    tokenizer: Path | None
+
+    def __post_init__(self) -> None:
+        if self.arrays is not None and self.texts is not None:
+            raise UsageError("--samples and --texts are both samples: give one of them")
+        if self.tokenizer is not None and self.texts is None:
+            raise UsageError("--tokenizer reads --texts: give them, too")
+
+    def read(self) -> dict[str, Any] | Texts | None:
+        """Return the arrays or the texts; None without either."""
+        if self.texts is None:
+            return read_npz(self.arrays)
+        from ffn_export.exporter.hugging_face.texts import Texts
+
+        return Texts(self.texts, self.tokenizer)
+
+
+def sample_options(about: str) -> Callable[[Command], Command]:
+    """Add ``--samples``, ``--texts`` and ``--tokenizer``; the command gets them as ``samples``.
+
+    Args:
+        about: Help of ``--samples``.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def gathered(
+            *arguments: Any, samples: Path | None, texts: Path | None, tokenizer: Path | None, **given: Any
+        ) -> Any:
+            return command(*arguments, **given, samples=GivenSamples(samples, texts, tokenizer))
+
+        for option in (
+            click.option(
+                "--tokenizer", type=click.Path(path_type=Path), metavar="DIR", help="Directory of the tokenizer."
+            ),
+            click.option(
+                "--texts",
+                type=click.Path(path_type=Path),
+                metavar="FILE.txt",
+                help="Samples as texts, one a line, read by the tokenizer of the model or in --tokenizer.",
+            ),
+            click.option("--samples", type=click.Path(path_type=Path), metavar="FILE.npz", help=about),
+        ):
+            gathered = option(gathered)
+        return cast("Command", gathered)
+
+    return decorate
