@@ -51,9 +51,8 @@ def test_lines_are_as_long_as_those_of_code_at_most(page: Path) -> None:
 
 def test_every_decision_has_its_number_and_its_parts_and_is_in_the_index() -> None:
     index = (DOCS / "decisions" / "README.md").read_text()
-    for number, page in enumerate(DECISIONS, 1):
-        text = page.read_text()
-        assert page.name.startswith(f"{number:04}-")
+    for page in DECISIONS:
+        text, number = page.read_text(), int(page.name[:4])
         assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Evidence", "Consequences"]
         title = text.splitlines()[0].removeprefix("# ")
         assert title.startswith(f"{number}. ")

@@ -15,8 +15,8 @@ from ffn_export.fusion.targets import TARGETS, Target
 
 _INTRODUCTION = """# Fusion catalogue
 
-`python -m ffn_export.fusion.catalogue` makes this page from the docstrings of the rules. [How fusion
-works](how-fusion-works.md) comes first.
+Made by `python -m ffn_export.fusion.catalogue` from the docstrings of the rules. Read [how fusion
+works](how-fusion-works.md) first.
 
 A rule is applied if it recognises its function, its conditions hold, and the rewrite is safe: no intermediate value is
 a graph output or is read elsewhere, the dtype has a kernel, and the graph can be raised to the opset that the operator
