@@ -18,7 +18,7 @@ from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.reports.html import write_html
+from ffn_export.reports.html import Verification, write_html
 from ffn_export.tuning.result import TuningResult
 
 FUSION, SITES, TUNING, PAGE = "fusion.json", "sites.json", "tuning.json", "report.html"
@@ -61,11 +61,16 @@ def write(directory: Path, parity: ParityResult, beside: Companions, commands: S
         data[TUNING] = beside.tuning.to_dict()
     for name, values in data.items():
         (directory / name).write_text(json_text(values))
-    page = directory / PAGE
-    write_html(
-        parity, page, beside.latency, beside.fusion, beside.sites, commands,
-        tuning=beside.tuning, weights_bytes=beside.weights_bytes,
-    )  # fmt: skip
+    told = Verification(
+        parity,
+        commands,
+        latency=beside.latency,
+        fusion=beside.fusion,
+        sites=beside.sites,
+        tuning=beside.tuning,
+        weights_bytes=beside.weights_bytes,
+    )
+    write_html(told, directory / PAGE)
 
 
 def read(directory: Path) -> Companions:

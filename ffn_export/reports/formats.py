@@ -69,7 +69,7 @@ class Format:
 FORMATS = (
     Format("json", "Write the result as JSON", "json_report:verification_json"),
     Format("junit", "Write the result as JUnit XML", "junit:verification_junit"),
-    Format("html", "Write the result as one HTML page, which needs no network", "html.page:verification_html"),
+    Format("html", "Write the result as one HTML page, which needs no network", "html.page:html_page"),
     Format("markdown", "Write the result as Markdown, for the summary of a CI job", "markdown:verification_markdown"),
     Format("sarif", "Write failures as SARIF 2.1.0, for code scanning", "sarif:verification_sarif"),
     Format("github", "Write failures as annotations of GitHub Actions", "github:verification_github", commands=True),

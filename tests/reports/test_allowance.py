@@ -14,7 +14,7 @@ from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stdout_console
-from ffn_export.reports.html.page import html_page
+from ffn_export.reports.html import Verification, html_page
 from ffn_export.reports.junit import junit_xml
 from ffn_export.reports.markdown import markdown_page
 from ffn_export.reports.tables import parity_table
@@ -62,8 +62,8 @@ def test_every_first_line_says_it(passed: ParityResult, capsys: pytest.CaptureFi
         json_text(result.to_dict()).splitlines()[1],
         str(ElementTree.fromstring(junit_xml(result)).get("name")),
         markdown_page(result).splitlines()[0],
-        next(line for line in html_page(result).splitlines() if "<title>" in line),
-        next(line for line in html_page(result).splitlines() if 'class="verdict"' in line),
+        next(line for line in html_page(Verification(result)).splitlines() if "<title>" in line),
+        next(line for line in html_page(Verification(result)).splitlines() if 'class="verdict"' in line),
         assertion_text(result, "again").splitlines()[0],
     ]
     for line in firsts:

@@ -22,8 +22,8 @@ from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stderr_console, stdout_console
-from ffn_export.reports.formats import FORMATS, Verification
-from ffn_export.reports.html.page import html_page
+from ffn_export.reports.formats import FORMATS
+from ffn_export.reports.html import Verification, html_page
 from ffn_export.reports.junit import junit_xml
 from ffn_export.reports.markdown import markdown_page
 from ffn_export.reports.streams import say, say_traceback
@@ -105,7 +105,7 @@ def test_reports(hostile: ParityResult) -> None:
         assert is_harmless(text if each.commands else safe_lines(text)), each.name
     assert is_harmless(assertion_text(hostile, HOSTILE))
     ET.fromstring(junit_xml(hostile))
-    assert r"a\n::error" in html.unescape(html_page(hostile))
+    assert r"a\n::error" in html.unescape(html_page(Verification(hostile)))
 
 
 def test_every_written_file_is_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

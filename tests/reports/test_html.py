@@ -20,7 +20,7 @@ from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.measures import PropertyMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
-from ffn_export.reports.html import html_page, write_html
+from ffn_export.reports.html import Verification, html_page, write_html
 from ffn_export.reports.html.error_chart import error_lines, error_svg
 from ffn_export.reports.html.latency_chart import latency_svg, speed_svg
 from ffn_export.reports.html.site_drawing import drawing
@@ -94,7 +94,7 @@ def site() -> SiteGraph:
 def test_page_holds_every_result(
     failed: ParityResult, latency: LatencyResult, fusion: FusionReport, site: SiteGraph
 ) -> None:
-    page = Page(html_page(failed, latency, fusion, [site]))
+    page = Page(html_page(Verification(failed, latency=latency, fusion=fusion, sites=[site])))
     assert page.open == []
     assert page.text.index("Failed") < page.text.index("Summary") < page.text.index("What failed")
     said = " ".join(page.text)
@@ -119,7 +119,7 @@ def test_page_holds_every_result(
 def test_times_with_copies_are_shown_apart(
     passed: ParityResult, latency: LatencyResult, gpu_latency: LatencyResult
 ) -> None:
-    text = html_page(passed, gpu_latency)
+    text = html_page(Verification(passed, latency=gpu_latency))
     rows = {tuple(row[:2]): row for row in Page(text).rows}
     assert rows["batch=8,seq=128", "ort-cuda"][2] == "1.000"
     assert rows["batch=8,seq=128", "ort-cuda"][-1] == "faster"
@@ -129,11 +129,11 @@ def test_times_with_copies_are_shown_apart(
     chart = latency_svg(gpu_latency, "latency")
     assert chart is not None
     assert "Latency of torch, ort-cpu, ort-cuda, ort-cuda with copies over tokens" in chart
-    assert "copies" not in html_page(passed, latency)
+    assert "copies" not in html_page(Verification(passed, latency=latency))
 
 
 def test_a_timing_is_told_beside_the_machine_s_limits(passed: ParityResult, latency: LatencyResult) -> None:
-    page = Page(html_page(passed, latency))
+    page = Page(html_page(Verification(passed, latency=latency)))
     rows = {tuple(row[:2]): row for row in page.rows}
     assert rows["batch=8,seq=128", "ort-cpu"][5:9] == ["67,368", "635.8", "0.64", "0.07"]
     assert rows["batch=1,seq=1", "ort-cpu"][6:9] == ["", "", ""]
@@ -144,8 +144,8 @@ def test_a_timing_is_told_beside_the_machine_s_limits(passed: ParityResult, late
 def test_a_passed_page_shows_no_failures_and_a_warned_one_its_warnings(
     passed: ParityResult, warned: ParityResult
 ) -> None:
-    assert "What failed" not in Page(html_page(passed)).text
-    text = Page(html_page(warned)).text
+    assert "What failed" not in Page(html_page(Verification(passed))).text
+    text = Page(html_page(Verification(warned))).text
     assert text[1:3] == ["Passed, 1 warned", "Parity of"]
     assert warned.warnings[0] in text
 
@@ -155,7 +155,7 @@ def test_properties_are_shown_with_what_is_allowed(passed: ParityResult) -> None
         PropertyMetrics("ort-cpu", "permuting tokens permutes results", "y", ulps=40.0, baseline_ulps=1.0),
         PropertyMetrics("ort-cpu", "the same inputs give the same bits", "y", exact=True),
     )
-    rows = Page(html_page(replace(passed, properties=asked))).rows
+    rows = Page(html_page(Verification(replace(passed, properties=asked)))).rows
     broken = next(row for row in rows if row[0].startswith("permuting"))
     assert broken[1:6] == ["failed", "ort-cpu", "y", "40.00", "16.00"]
     held = next(row for row in rows if row[0].startswith("the same inputs"))
@@ -164,19 +164,19 @@ def test_properties_are_shown_with_what_is_allowed(passed: ParityResult) -> None
 
 def test_the_precision_that_a_runtime_computed_in_is_shown(failed: ParityResult) -> None:
     told = replace(failed, precision={"ort-cpu": "float32", "openvino": "bfloat16"})
-    rows = Page(html_page(told)).rows
+    rows = Page(html_page(Verification(told))).rows
     assert ["ort-cpu", "CPUExecutionProvider", "9", "float32"] in rows
     assert ["openvino", "", "", "bfloat16"] in rows
 
 
 def test_what_a_bisection_found_is_shown(failed: ParityResult, bisection: Bisection) -> None:
-    page = Page(html_page(failed, bisection=bisection))
+    page = Page(html_page(Verification(failed, bisection=bisection)))
     assert bisection.reason in page.text
     assert ["node", "node_gelu|1"] in page.rows
     assert ["reads", "a: inherited error 1.5 units in the last place"] in page.rows
     assert ["reads", "x: an input"] in page.rows
     assert any(row[0] == "and 2 more" for row in page.rows)
-    assert "Where it went wrong" not in Page(html_page(failed)).text
+    assert "Where it went wrong" not in Page(html_page(Verification(failed))).text
 
 
 def test_names_cannot_write_markup(failed: ParityResult, fusion: FusionReport, site: SiteGraph) -> None:
@@ -189,7 +189,7 @@ def test_names_cannot_write_markup(failed: ParityResult, fusion: FusionReport, s
     result = replace(
         failed, model=evil, against=evil, cases=(case,), weights=weights, checks=(CheckResult.of(evil, evil, (evil,)),)
     )
-    text = html_page(result, None, replace(fusion, target=evil), sites, [evil])
+    text = html_page(Verification(result, [evil], fusion=replace(fusion, target=evil), sites=sites))
     assert "<script" not in text
     page = Page(text)
     assert page.open == []
@@ -201,7 +201,7 @@ def test_nothing_is_fetched_and_no_identifier_is_used_twice(
     failed: ParityResult, latency: LatencyResult, fusion: FusionReport, site: SiteGraph
 ) -> None:
     two = replace(failed, cases=(*failed.cases, *(replace(case, runtime="reference") for case in failed.cases)))
-    text = html_page(two, latency, fusion, [site])
+    text = html_page(Verification(two, latency=latency, fusion=fusion, sites=[site]))
     page = Page(text)
     assert [link for link in page.links if not link.startswith("#")] == ["data:,"]
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
@@ -214,7 +214,7 @@ def test_same_results_give_the_same_bytes(
     failed: ParityResult, latency: LatencyResult, fusion: FusionReport, site: SiteGraph, tmp_path: Path
 ) -> None:
     for name in ("a.html", "b.html"):
-        write_html(failed, tmp_path / name, latency, fusion, [site])
+        write_html(Verification(failed, latency=latency, fusion=fusion, sites=[site]), tmp_path / name)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
@@ -248,7 +248,7 @@ def test_charts_have_four_lines_at_most_each_with_its_name(
 def test_the_headline_has_parity_speed_sites_and_size(
     passed: ParityResult, latency: LatencyResult, fusion: FusionReport
 ) -> None:
-    text = Page(html_page(passed, latency, fusion, weights_bytes=18_900_000)).text
+    text = Page(html_page(Verification(passed, latency=latency, fusion=fusion, weights_bytes=18_900_000))).text
     head = text[: text.index("At a glance")]
     assert "18.9 MB of weights" in head
     assert any(line.startswith("same function") for line in head)
@@ -256,7 +256,7 @@ def test_the_headline_has_parity_speed_sites_and_size(
 
 
 def test_an_unchanged_site_is_drawn_once(passed: ParityResult, fusion: FusionReport, site: SiteGraph) -> None:
-    text = html_page(passed, None, fusion, [replace(site, after=site.before)])
+    text = html_page(Verification(passed, fusion=fusion, sites=[replace(site, after=site.before)]))
     assert "Norm: 3 nodes, unchanged" in Page(text).text
     assert text.count('class="graph"') == 1
 
@@ -266,11 +266,11 @@ def test_an_unchanged_site_is_drawn_once(passed: ParityResult, fusion: FusionRep
 )
 def test_errors_of_every_kind_can_be_drawn(tolerances: Tolerances, case: MakeCase, parity: MakeParity) -> None:
     wild = (case(str(ulps), ulps) for ulps in (0.0, 1e-30, 1e30, math.inf, math.nan))
-    assert Page(html_page(parity(*wild).rejudged(tolerances))).open == []
+    assert Page(html_page(Verification(parity(*wild).rejudged(tolerances)))).open == []
 
 
 def test_a_result_without_anything_has_a_page(parity: MakeParity) -> None:
-    page = Page(html_page(replace(parity(), environment=None)))
+    page = Page(html_page(Verification(replace(parity(), environment=None))))
     assert "no runtime could judge the model (none was asked)." in page.text
 
 

@@ -13,7 +13,7 @@ from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.reports.html import write_html
+from ffn_export.reports.html import Verification, write_html
 from tests.browser import needs_browser, start
 from tests.reports.test_html import site
 
@@ -74,7 +74,7 @@ def test_page_fits_and_is_complete(
     width: int,
     scheme: str,
 ) -> None:
-    write_html(failed, tmp_path / "page.html", latency, fusion, [site])
+    write_html(Verification(failed, latency=latency, fusion=fusion, sites=[site]), tmp_path / "page.html")
     seen = show(browser, tmp_path / "page.html", width, scheme)
     assert browser.title == "Failed: parity of bert-ffn.onnx against bert-ffn"
     assert (seen["page"] <= width, seen["cut"]) == (True, [])

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ffn_export.core.plain_text import visible
-from ffn_export.fusion.report import FusionReport
-from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
-from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.judging import verdict
-from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.bisection import how
 from ffn_export.reports.commands import verify_command
 from ffn_export.reports.formats import Verification
@@ -27,53 +22,25 @@ from ffn_export.reports.overview import legend, other_failures, verdict_sentence
 from ffn_export.reports.summary import MARKS, size_words, summary
 from ffn_export.reports.text_file import write_text
 from ffn_export.reports.tuning import chosen_words, same_words
-from ffn_export.tuning.result import TuningResult
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 
-def write_html(
-    result: ParityResult,
-    destination: Path | str,
-    latency: LatencyResult | None = None,
-    fusion: FusionReport | None = None,
-    sites: Sequence[SiteGraph] = (),
-    commands: Sequence[str] | None = None,
-    bisection: Bisection | None = None,
-    tuning: TuningResult | None = None,
-    weights_bytes: int | None = None,
-) -> None:
+def write_html(verification: Verification, destination: Path | str) -> None:
     """Write :func:`html_page` to a path, or to standard output for ``-``.
 
     Raises:
         UsageError: If the path cannot be written to.
     """
-    write_text(html_page(result, latency, fusion, sites, commands, bisection, tuning, weights_bytes), destination)
+    write_text(html_page(verification), destination)
 
 
-def html_page(
-    result: ParityResult,
-    latency: LatencyResult | None = None,
-    fusion: FusionReport | None = None,
-    sites: Sequence[SiteGraph] = (),
-    commands: Sequence[str] | None = None,
-    bisection: Bisection | None = None,
-    tuning: TuningResult | None = None,
-    weights_bytes: int | None = None,
-) -> str:
-    """Return a verification as one HTML page; the same results give the same bytes.
-
-    Args:
-        result: The verification.
-        latency: Timing of the model, or None.
-        fusion: Fusion report, or None.
-        sites: Graphs of fused sites, before and after fusing.
-        commands: Shell commands that run it again, one a line; None means the one from :mod:`commands`.
-        bisection: The bisection, if one was requested.
-        tuning: Tuning result, if the form was chosen by measuring.
-        weights_bytes: Size of the model's weights, if it is known.
-    """
+def html_page(verification: Verification) -> str:
+    """Return a verification, with the other results of its bundle, as one HTML page; equal results give equal bytes."""
+    result, latency, fusion = verification.result, verification.latency, verification.fusion
+    bisection, tuning, sites = verification.bisection, verification.tuning, verification.sites
+    weights_bytes, commands = verification.weights_bytes, verification.commands
     lines = error_lines(result)
     drawn = {name for site in sites for name in site.sites}
     return _template().render(
@@ -149,17 +116,3 @@ def _markup(svg: str) -> Any:
     from markupsafe import Markup
 
     return Markup(svg)
-
-
-def verification_html(verification: Verification) -> str:
-    """Return a verification as an HTML page, with the other results of its bundle."""
-    return html_page(
-        verification.result,
-        verification.latency,
-        verification.fusion,
-        verification.sites,
-        verification.commands,
-        verification.bisection,
-        verification.tuning,
-        verification.weights_bytes,
-    )
