@@ -20,11 +20,11 @@ from command_line import say
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 WIDTH = 100
-PICTURES = {"build": "ffn-export build bert-ffn --fast"}
-# rich takes its font from another host: the reader's own is as good, and a page loads nothing from elsewhere.
+PICTURES = {"build": "ffn-export build bert-ffn"}
 # A build ends with its verdict, a mark before each line; its steps and tables are above.
 _VERDICT = re.compile("[\u2713\u2717!] ")
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
+# rich takes its font from another host: the reader's own is as good, and a page loads nothing from elsewhere.
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 

@@ -29,7 +29,7 @@ from ffn_export.reports.summary import summary
 MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
 
-_VOID = {"meta", "link", "br", "use", "path", "rect"}
+_VOID = {"meta", "link", "br", "wbr", "use", "path", "rect"}
 
 
 class Page(HTMLParser):

@@ -13,6 +13,7 @@ from ffn_export.reports.html import chart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.ticker import Locator
 
 _HEIGHT_PIXELS = 270
 _MARKERS = "os^D"
@@ -105,7 +106,17 @@ def _scale(axes: Axes, counts: Sequence[int]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xticks(counts, labels=[f"{count:,}" for count in counts])
+    axes.yaxis.set_major_locator(_locator(*axes.get_ylim()))
     axes.yaxis.set_major_formatter(lambda number, _: f"{number:g}")
     axes.minorticks_off()
     axes.grid(visible=True)
     axes.set_xlabel("tokens")
+
+
+def _locator(least: float, most: float) -> Locator:
+    """Return ticks of a logarithmic axis: a chart may span a tenth of a decade, or several decades."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    if most < 5 * least:
+        return MaxNLocator(5)
+    return LogLocator(subs=(1, 2, 5) if most < 50 * least else (1,))

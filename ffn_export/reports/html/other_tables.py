@@ -16,7 +16,7 @@ def latency_table(result: LatencyResult) -> Table:
     """Return one row for each set of sizes and runtime, and another if it was timed with copies."""
     numbers = latency.headers(result, " ")
     titles = ("sizes", "runtime", *numbers, "verdict")
-    return table("Latency", titles, latency.rows(result), numbers=numbers, verdicts=("verdict",))
+    return table("Times", titles, latency.rows(result), numbers=numbers, verdicts=("verdict",))
 
 
 def sites_table(report: FusionReport) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,9 @@ from ffn_export.reports.tuning import chosen_words, same_words
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
+_LONG_NAME = re.compile(r"[\w./:-]{20,}")
+_PARTS = re.compile(r"[./_](?=\w)")
 
 
 def write_html(verification: Verification, destination: Path | str) -> None:
@@ -101,6 +105,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = _breakable
     return environment.get_template("page.html.jinja")
 
 
@@ -109,6 +114,14 @@ def _shown(value: Any) -> Any:
     from markupsafe import Markup
 
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _breakable(text: str) -> Any:
+    """Let a long name be broken behind its dots, slashes and underscores, in a table that has no room for it."""
+    from markupsafe import Markup, escape
+
+    escaped = str(escape(visible(text)))
+    return Markup(_LONG_NAME.sub(lambda name: _PARTS.sub(r"\g<0><wbr>", name[0]), escaped))
 
 
 def _markup(svg: str) -> Any:
