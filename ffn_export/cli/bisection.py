@@ -80,14 +80,22 @@ def bisect_and_show(
         found = fx.bisect(model, against, result=result, reduce_to=reduce_to, progress=report, **named)
     console.print(bisection_table(found))
     if reduce_to is not None:
-        told = _what_to_run(reduce_to) if found.reduced_nodes else ("nothing to reduce",)
+        told = _what_to_run(reduce_to) if found.reduced_nodes else ["nothing to reduce"]
         console.print(Group(*map(Lines, told)))
     return found
 
 
-def _what_to_run(directory: Path) -> tuple[str, ...]:
-    """Return the command in lines that a shell takes for one."""
-    model, reference, data = (
-        shlex.quote(str(directory / name)) for name in ("model.onnx", "reference.onnx", "test_data_set_0")
-    )
-    return f"reduced: ffn-export verify {model} \\", f"  --against {reference} \\", f"  --load-inputs {data}"
+def _what_to_run(directory: Path) -> list[str]:
+    """Return the command in lines that a shell takes for one, which fit the console if each word does."""
+    from ffn_export.reports.console import MOST_COLUMNS
+
+    model, reference, data = (str(directory / name) for name in ("model.onnx", "reference.onnx", "test_data_set_0"))
+    words = ["verify", model, "--against", reference, "--load-inputs", data]
+    lines = ["reduced: ffn-export"]
+    for word in map(shlex.quote, words):
+        if len(f"{lines[-1]} {word} \\") > MOST_COLUMNS:
+            lines[-1] += " \\"
+            lines.append(f"  {word}")
+        else:
+            lines[-1] += f" {word}"
+    return lines

@@ -6,8 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from ffn_export.cli.main import run
+from ffn_export.cli.main import COMMANDS, run
 from ffn_export.reports import console
+
+LONG = "-".join(["a-name-of-many-words"] * 4)
+PLAIN = f"""
+    list
+    doctor
+    export d2l-ffn-addnorm -o m.onnx --name {LONG}
+    fuse m.onnx -o {LONG}/f.onnx -v
+    inspect {LONG}/f.onnx -v
+    diff m.onnx {LONG}/f.onnx
+    quantize m.onnx -o {LONG}/q.onnx --budget 0.2
+    verify {LONG}/f.onnx --against d2l-ffn-addnorm --fast
+    bench {LONG}/f.onnx --against d2l-ffn-addnorm --tokens 2 --threads 1 -v
+    build d2l-ffn-addnorm --fast -v --name {LONG}
+    tune m.onnx --tokens 1 --seconds 0.001 --threads 1
+"""
+FAILING = f"verify {LONG}/f.onnx --against d2l-ffn --runtime ort-cpu --fast --bisect --reduce {LONG}/r -v"
 
 
 @pytest.fixture
@@ -17,13 +33,19 @@ def narrow(wide: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_lines_have_100_columns(narrow: None, capfd: pytest.CaptureFixture[str]) -> None:
-    for command in (
-        "list", "doctor", "export d2l-ffn-addnorm -o m.onnx", "fuse m.onnx -o f.onnx -v", "inspect f.onnx -v",
-        "diff m.onnx f.onnx", "verify f.onnx --against d2l-ffn-addnorm --fast", "build d2l-ffn-addnorm --fast -v",
-    ):  # fmt: skip
-        run(command.split())
+    commands = [line.split() for line in PLAIN.strip().splitlines()]
+    assert {words[0] for words in commands} == set(COMMANDS), "a command whose output is not looked at"
+    for words in (*commands, FAILING.split()):
+        run(words)
         captured = capfd.readouterr()
-        lines = (captured.out + captured.err).splitlines()
-        assert lines, command
-        assert [line for line in lines if len(line) > 100 and " " in line.strip()] == [], command
+        # The message of an error, and a command to copy, are one line each, for a log.
+        lines = [
+            line
+            for line in (captured.out + captured.err).splitlines()
+            if not line.startswith(("ffn-export: ", "replay "))
+        ]
+        assert lines, words
+        whole = (line.removesuffix(" \\") for line in lines)
+        assert [line for line in whole if len(line) > 100 and " " in line.strip()] == [], words
