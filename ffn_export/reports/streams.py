@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 import warnings
 from typing import IO, Any
@@ -30,9 +32,16 @@ def refusal(stream: IO[str], error: OSError) -> UsageError:
 
 
 def say(line: str) -> None:
-    """Write one line to standard error, with line breaks and control characters escaped."""
+    """Write one line to standard error, with line breaks and control characters escaped.
+
+    A terminal would break the words of a long message, so one is wrapped there. A command to copy stays whole.
+    """
+    text = without_commands(visible(line))
     try:
-        print(without_commands(visible(line)), file=sys.stderr, flush=True)
+        if text.startswith("ffn-export: ") and sys.stderr.isatty():
+            width = min(shutil.get_terminal_size().columns, 100)
+            text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")
+        print(text, file=sys.stderr, flush=True)
     except OSError:  # closed pipe or full disk: the exit status still gives the verdict
         let_go(sys.stderr)
 
