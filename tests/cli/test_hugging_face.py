@@ -53,7 +53,7 @@ def test_build_writes_a_bundle_of_the_directorys_name(directory: Path, tmp_path:
     [
         (["--task", "fill-mask-with-past"], "asks for a KV cache, which is not exported"),
         (["--task", "text-classification"], "hold no head for text-classification"),
-        (["--input", "pixels:float32[batch,3]"], "forward"),
+        (["--input", "pixels:float32[batch,3]"], "'pixels' is no input of hf:"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_status_2(
