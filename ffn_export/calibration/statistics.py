@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core import onnx_file
+from ffn_export.calibration.trial import trial
 from ffn_export.core.types import Array
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.quantization.smoothing import Channels
-from ffn_export.runtimes.ort_session import OrtRunner, make_session
-from ffn_export.runtimes.session_options import SessionSettings
 
 _ROWS = 8
 # Rows of a value that are kept, about.
@@ -71,10 +67,7 @@ def watched(
     values = [value for node in shown.graph for value in node.outputs if value.name in names]
     shown.graph.outputs.extend(value for value in values if value.name not in present)
     parts = list(batches(samples))
-    with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
-        path = Path(scratch) / "watched.onnx"
-        onnx_file.save(shown, path)
-        runner = OrtRunner(make_session(path, SessionSettings(), threads=threads))
+    with trial(shown, threads) as runner:
         for feeds in parts:
             seen = {**feeds, **runner.run(feeds)}
             for name in names:

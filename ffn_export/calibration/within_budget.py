@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
@@ -14,13 +12,11 @@ from ffn_export.calibration.calibrated import known
 from ffn_export.calibration.metrics import Measured, Metric, judge
 from ffn_export.calibration.sensitivity import sensitivities
 from ffn_export.calibration.statistics import batches, real_rows
-from ffn_export.core import onnx_file
+from ffn_export.calibration.trial import trial
 from ffn_export.core.types import Array, Progress, silent
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize, quantize_some
 from ffn_export.quantization.result import QuantizationReport, Sensitivity
-from ffn_export.runtimes.ort_session import OrtRunner, make_session
-from ffn_export.runtimes.session_options import SessionSettings
 
 
 @dataclass(frozen=True)
@@ -129,10 +125,7 @@ def _products(ranked: list[Sensitivity]) -> list[str]:
 
 def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dict[str, Array]:
     """Return the rows of the outputs on the samples, which run a few at a time, without padding."""
-    with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
-        path = Path(scratch) / "model.onnx"
-        onnx_file.save(model, path)
-        runner = OrtRunner(make_session(path, SessionSettings(), threads=threads))
+    with trial(model, threads) as runner:
         found = [
             {name: real_rows(feeds, array) for name, array in runner.run(feeds).items()} for feeds in batches(samples)
         ]

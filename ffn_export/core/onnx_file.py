@@ -173,6 +173,14 @@ def _refuse_other_than_file(path: Path) -> None:
         raise UsageError(f"{path} is no regular file: name the ONNX file to write")
 
 
+def read_weights_in(model: ir.Model, directory: Path) -> None:
+    """Read the weights that are in files of a directory into memory, so that the model outlives the directory."""
+    for value in _initializers(model):
+        tensor = value.const_value
+        if isinstance(tensor, ir.ExternalTensor) and Path(tensor.path).is_relative_to(directory):
+            (value.const_value,) = convert_tensors_from_external([tensor])
+
+
 @contextmanager
 def _read_in(model: ir.Model) -> Iterator[None]:
     """Hold external weights in memory, so that they are written inline without a reference to their file."""

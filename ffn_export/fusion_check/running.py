@@ -14,11 +14,11 @@ from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
 from ffn_export.errors import FfnExportError
-from ffn_export.fusion_check.files import ModelFiles
 from ffn_export.fusion_check.limits import OutOfTimeError
 from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.ended_run import DidNotEndError
+from ffn_export.runtimes.model_files import ModelFiles
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings

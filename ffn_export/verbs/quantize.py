@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -125,7 +126,8 @@ def quantize(
     allowed = max(BROKEN, budget) if options.int8 and samples is not None else budget
     threads = chosen_threads(threads)
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
-        model = file.load()
+        original, model = _in_files(file.path, file.load(), Path(scratch))
+        gc.collect()  # a graph is a cycle, and the weights of this one are in memory
         inputs = graph_inputs(model, None)
         if isinstance(samples, Texts):
             samples = samples.read({spec.name: spec.dtype for spec in inputs}, file.path.parent)
@@ -135,10 +137,12 @@ def quantize(
         bounds = Budget(budget, asked)
         fitted = fit(model, options, given, bounds, threads, always_measure=sensitivity, progress=progress)
         del model
+        gc.collect()
         quantized, report = fitted.model, fitted.report
         path = Path(scratch) / file.path.name
-        onnx_file.save(quantized, path)
-        reference = OnnxReference(file.path, threads, exact=False)
+        onnx_file.save(quantized, path, external_above=0)
+        reference = OnnxReference(original, threads, exact=False)
+        reference.name = str(file.path)
         few = [] if given is None else given_cases(next(batches(given)), reference.inputs)
         parity = run_cases(
             path,
@@ -151,5 +155,15 @@ def quantize(
             threads=threads,
             progress=progress,
         )
+        onnx_file.read_weights_in(quantized, Path(scratch))
     notes = parity.notes if samples is not None else (*parity.notes, DRAWN)
     return Quantized(quantized, report, replace(parity, notes=notes), file.settings, fitted.measured, budget)
+
+
+def _in_files(path: Path, model: ir.Model, scratch: Path) -> tuple[Path, ir.Model]:
+    """Return a model whose weights are mapped from a file and take no memory, and its path; as it is if they are."""
+    if onnx_file.weight_bytes(model) > path.stat().st_size:  # they are beside it
+        return path, model
+    copy = scratch / "original" / path.name
+    onnx_file.save(model, copy, external_above=0)
+    return copy, onnx_file.load(copy)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
+from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.quantization import safe_integers
+from ffn_export.quantization.options import QuantizationOptions
+from tests.quantization.test_quantize import graph
 
 Array = np.ndarray[Any, np.dtype[Any]]
 DRAW = np.random.default_rng(5)
@@ -88,3 +92,38 @@ def test_important_inputs_are_rounded_better() -> None:
         return float(np.square(safe_integers.rounded(matrix, scales) * scales - matrix)[1:].sum())
 
     assert error(safe_integers.scales(matrix, importance)) <= error(safe_integers.scales(matrix))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = MatMul(x, w) a = Add(m, b) u = MatMul(x, table) g = Sigmoid(a) h = Mul(g, u) y = MatMul(h, v)",
+        "m = MatMul(x, w) k = MatMul(m, v) l = MatMul(k, w) y = MatMul(l, v)",
+        "m = Gemm <transB = 1> (x, t, b) h = Relu(m) y = Gemm <transB = 1> (h, w, c)",
+    ],
+    ids=["gated", "shared", "turned"],
+)
+@pytest.mark.parametrize("sampled", [True, False])
+def test_no_product_of_a_file_saturates(body: str, sampled: bool) -> None:
+    """At activations of 255 beside every weight of one sign, and of the zero point, as the file itself holds them."""
+    model = graph(body, rows="rows")
+    for value in model.graph.initializers.values():  # as hard as can be: large neighbours of one sign
+        array = value.const_value.numpy().copy() if value.const_value is not None else np.zeros(0)
+        array[: len(array) // 2] = np.abs(array).max()
+        value.const_value = ir.tensor(array, name=value.name)
+    x = DRAW.standard_normal((6, 40)).astype(np.float32)
+    options = QuantizationOptions(int8=True, all_products=True)
+    quantized, _ = quantize_by_samples(model, options, {"x": x} if sampled else None)
+    products = [node for node in quantized.graph if node.op_type == "MatMulIntegerToFloat"]
+    assert len(products) >= 2
+    for node in products:
+        weight, zero = (node.inputs[place] for place in (1, 4))
+        assert weight is not None
+        assert weight.const_value is not None
+        assert zero is not None
+        assert zero.const_value is not None
+        numbers = weight.const_value.numpy()
+        assert numbers.dtype == np.int8
+        assert len(node.inputs) == 5  # weights without a zero point, which would move them
+        left = np.concatenate([worst_rows(numbers), np.full((1, len(numbers)), zero.const_value.numpy(), np.uint8)])
+        assert np.array_equal(saturating(left, numbers), exact(left, numbers))

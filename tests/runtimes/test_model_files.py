@@ -12,8 +12,8 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ffn_export.fusion_check.files import ModelFiles
 from ffn_export.fusion_check.running import EVALUATOR, ORT, Runtimes
+from ffn_export.runtimes.model_files import ModelFiles
 from ffn_export.runtimes.ort_session import make_session
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, UNPACKED, SessionSettings
 
