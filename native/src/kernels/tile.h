@@ -33,10 +33,14 @@ FFN_INLINE void repeat(const Use& use) {
 
 using Element = Dot::Element;
 constexpr int kPanel = 2 * kLanes;
+// Rows of a tile with four, two and one panels: as many as there are registers for.
+constexpr int kRows4 = kLanes == 16 ? 3 : 1, kRows2 = kLanes == 16 ? 7 : 3, kRows1 = kLanes == 16 ? 14 : 6;
 
-// `b` is the first panel, `next` the distance to the following one. The tile is rows x panels x kPanel.
+// `b` is the first panel, `next` the distance to the following one. The sums are added to the tile unless they are its
+// first. A row of the tile is `tile_stride` elements.
 template <int Rows, int Panels>
-void multiply(const int32_t* a, long stride, const int32_t* b, long next, long units, bool first, Element* tile) {
+void multiply(const int32_t* a, long stride, const int32_t* b, long next, long units, bool first, Element* tile,
+              long tile_stride) {
   constexpr int kRegisters = 2 * Panels;
   Dot::Sum sums[Rows][kRegisters];
   repeat<Rows * kRegisters>([&](auto i) __attribute__((always_inline)) {
@@ -68,11 +72,11 @@ void multiply(const int32_t* a, long stride, const int32_t* b, long next, long u
 
   repeat<Rows * kRegisters>([&](auto i) __attribute__((always_inline)) {
     constexpr int row = i / kRegisters, j = i % kRegisters;
-    Dot::keep(tile + i * kLanes, sums[row][j], first);
+    Dot::keep(tile + row * tile_stride + j * kLanes, sums[row][j], first);
   });
 }
 
-using Multiply = void (*)(const int32_t*, long, const int32_t*, long, long, bool, Element*);
+using Multiply = void (*)(const int32_t*, long, const int32_t*, long, long, bool, Element*, long);
 
 template <int Panels, int... I>
 FFN_INLINE Multiply pick(int rows, std::integer_sequence<int, I...>) {
@@ -84,6 +88,15 @@ FFN_INLINE Multiply pick(int rows, std::integer_sequence<int, I...>) {
 template <int Panels, int MostRows>
 FFN_INLINE Multiply pick(int rows) {
   return pick<Panels>(rows, std::make_integer_sequence<int, MostRows>{});
+}
+
+// All units, a chunk after the other.
+FFN_INLINE void multiply_all(Multiply multiply, const int32_t* a, long stride, const int32_t* b, long next, long units,
+                             bool first, Element* tile, long tile_stride) {
+  for (long k = 0; k < units; k += Dot::kChunk) {
+    const long some = units - k < Dot::kChunk ? units - k : Dot::kChunk;
+    multiply(a + k, stride, b + k * kPanel, next, some, first && k == 0, tile, tile_stride);
+  }
 }
 
 }  // namespace
