@@ -129,7 +129,7 @@ FFN_INLINE void multiply_rows(const int32_t* a, long stride, int rows, const int
   for (long panel = 0; panel < count; panel++) {
     for (int i = 0; i < down; i++) {
       const int from = rows * i / down, some = rows * (i + 1) / down - from;
-      multiply_all(pick<1, kRows1>(some), a + from * stride, stride, panels + panel * next, next, units, first,
+      multiply_all(pick<1, kRows1>(some), {a + from * stride, stride, panels + panel * next, next, units}, first,
                    to + from * to_stride + panel * kPanel, to_stride);
     }
   }
@@ -155,9 +155,16 @@ FFN_INLINE float masked(float* scores, long count, long seen, float scale, const
   return largest_of_lanes(largest);
 }
 
-// exp(x), and 0 where that is no normal number.
-FFN_INLINE Float vanishing_exponential(Float x) {
-  return where_positive(sub(splat(-87.0f), x), splat(0.0f), Exponential(x).value());
+// exp(x) of a difference to a largest score. From -88 on it is 0, since 2^-127 is.
+FFN_INLINE Float share_of(Float x) {
+  if constexpr (Dot::kElements == 1) return Exponential(x, -88.0f).value();
+  // As 2^n 2^r with |r| <= 1/2, with an error of 7.5e-5, which is little beside the rounding to bfloat16.
+  const Float t = mul(at_least(-88.0f, x), splat(1.44269504f)), n = round_to_integer(t), r = sub(t, n);
+  Float p = splat(0.05517166f);
+  p = fma(p, r, splat(0.24261116f));
+  p = fma(p, r, splat(0.69326099f));
+  p = fma(p, r, splat(0.99992807f));
+  return mul(power_of_two(n), p);
 }
 
 // Writes exp(scores - largest) as units, zero from `count` on up to `multiplied`. Returns the sum.
@@ -165,7 +172,7 @@ FFN_INLINE float weigh(const float* scores, long count, long multiplied, float l
   Float total = splat(0.0f);
   for (long key = 0; key < multiplied; key += kLanes) {
     Float e = splat(0.0f);
-    if (key < count) e = vanishing_exponential(sub(load(scores + key), splat(largest)));
+    if (key < count) e = share_of(sub(load(scores + key), splat(largest)));
     total = add(total, e);
     Dot::store_units(weights + key / Dot::kElements, e);
   }
@@ -174,7 +181,7 @@ FFN_INLINE float weigh(const float* scores, long count, long multiplied, float l
 
 FFN_INLINE float exponential(float x) {
   alignas(64) float lanes[kLanes];
-  store(lanes, vanishing_exponential(splat(x)));
+  store(lanes, share_of(splat(x)));
   return lanes[0];
 }
 
