@@ -15,4 +15,15 @@ const Kernels* choose(Precision precision, const InstructionSets& sets) {
   return nullptr;
 }
 
+const AttentionKernels* choose_attention(Precision precision, const InstructionSets& sets) {
+#if defined(__x86_64__)
+  if (!choose(precision, sets)) return nullptr;
+  if (precision != Precision::kFloat32 && sets.bf16) return &kAttentionBfloat16Avx512;
+  return sets.avx512 ? &kAttentionFloat32Avx512 : &kAttentionFloat32Avx2;
+#else
+  (void)precision, (void)sets;
+  return nullptr;
+#endif
+}
+
 }  // namespace ffn

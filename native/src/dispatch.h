@@ -8,5 +8,7 @@ namespace ffn {
 
 // Null where no kernel fits: the caller leaves the node to its body, and never computes in another precision.
 const Kernels* choose(Precision precision, const InstructionSets& sets);
+// For 8-bit integers attention is in bfloat16, or in float32 where the processor has no bfloat16.
+const AttentionKernels* choose_attention(Precision precision, const InstructionSets& sets);
 
 }  // namespace ffn

@@ -12,6 +12,7 @@
 // tasks of a grid, in any order and on any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace ffn {
@@ -66,7 +67,16 @@ struct Product {
   float alpha;
   bool as_units;  // write what the next product reads, where that is not float32
   void* to;
-  long to_stride;  // elements from row to row
+  long to_stride;         // elements from row to row
+  const float* residual;  // added last, or null; as many columns as are written, one row after the other
+};
+
+// LayerNorm, or RMSNorm, of a row. In float32, whatever the precision of the products is.
+struct Norm {
+  bool rms = false;
+  float epsilon = 0;
+  int width = 0;
+  const float *scale = nullptr, *bias = nullptr;  // the bias may be null
 };
 
 struct Kernels {
@@ -74,10 +84,33 @@ struct Kernels {
   Format format;
   // Writes a row of float32 as units; zeroes the units after it, up to `units`.
   void (*convert)(const float* from, int columns, int32_t* to, long units, RowScale* scale);
+  void (*norm)(const Norm& norm, const float* from, float* to);  // `to` may be `from`
   int (*tasks)(int tokens, int panels);
   void (*run)(const Product& product, int task);
 };
 
 extern const Kernels kFloat32Avx2, kFloat32Avx512, kBfloat16Avx512, kInt8Avx512;
+
+// softmax(scale Q K^T + bias) V for each head: kernels/attention.h. Heads lie side by side in a row, and `heads /
+// groups` of them read one head of keys and values.
+struct Attention {
+  const float *query, *key, *value;
+  long query_stride, key_stride, value_stride;       // from row to row
+  const float* bias;                                 // null where there is none
+  long bias_batch, bias_head, bias_query, bias_key;  // strides, zero where an axis is broadcast
+  float* to;                                         // one row of all heads after the other
+  int batch, heads, groups, queries, keys, size;     // `size` of a head
+  float scale;
+  bool causal;  // query i sees the keys 0 .. i
+};
+
+struct AttentionKernels {
+  const char* name;
+  int (*tasks)(const Attention& attention);
+  size_t (*scratch)(const Attention& attention);  // bytes that each running task needs
+  void (*run)(const Attention& attention, int task, void* scratch);
+};
+
+extern const AttentionKernels kAttentionFloat32Avx2, kAttentionFloat32Avx512, kAttentionBfloat16Avx512;
 
 }  // namespace ffn

@@ -65,11 +65,4 @@ Scratch::~Scratch() {
   }
 }
 
-void* Scratch::take_bytes(size_t bytes) {
-  void* piece = memory_.get() + used_;
-  used_ += size<char>(bytes);
-  if (used_ > bytes_) throw std::bad_alloc();
-  return piece;
-}
-
 }  // namespace ffn

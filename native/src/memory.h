@@ -19,32 +19,37 @@ Aligned<T> allocate_array(size_t count) {
   return Aligned<T>(static_cast<T*>(allocate(count * sizeof(T))));
 }
 
+// Cuts memory into pieces that begin at cache lines. Without memory it counts the bytes that the pieces take, so that
+// one layout serves both. Always inlined, since kernels use it (see kernels/simd_avx512.h).
+class Pieces {
+ public:
+  __attribute__((always_inline)) explicit Pieces(char* memory = nullptr) : memory_(memory) {}
+  template <class T>
+  __attribute__((always_inline)) T* take(long count) {
+    char* piece = memory_ ? memory_ + bytes_ : nullptr;
+    bytes_ += (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64;
+    return reinterpret_cast<T*>(piece);
+  }
+  __attribute__((always_inline)) size_t bytes() const { return bytes_; }
+
+ private:
+  char* memory_;
+  size_t bytes_ = 0;
+};
+
 // Scratch of one call, out of a pool of the process: as many pieces as calls ever ran at once, each as large as was
-// ever asked of it. Not thread-local: other threads work in the scratch of a call, too.
+// ever asked of it. Not thread-local: other threads work in the scratch of a call, too. Not zeroed.
 class Scratch {
  public:
   explicit Scratch(size_t bytes);
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-
-  // The next `count` elements, at a cache line; not zeroed.
-  template <class T>
-  T* take(size_t count) {
-    return static_cast<T*>(take_bytes(count * sizeof(T)));
-  }
-  // What a piece of `count` elements takes of the bytes that the constructor is asked for.
-  template <class T>
-  static size_t size(size_t count) {
-    return (count * sizeof(T) + kLine - 1) / kLine * kLine;
-  }
+  char* data() { return memory_.get(); }
 
  private:
-  static constexpr size_t kLine = 64;
-  void* take_bytes(size_t bytes);
-
   Aligned<char> memory_;
-  size_t bytes_ = 0, used_ = 0;
+  size_t bytes_ = 0;
 };
 
 }  // namespace ffn

@@ -44,6 +44,7 @@ long padded_units(const Format& format, int k) {
 
 Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix other, const float* other_bias) {
   Weights w;
+  w.rows = matrix.rows;
   w.columns = matrix.columns;
   w.gated = static_cast<bool>(other);
   w.units = padded_units(format, matrix.rows);

@@ -40,6 +40,7 @@ struct Matrix {
 };
 
 struct Weights {
+  int rows = 0;     // K
   int columns = 0;  // that the product writes: N
   int panels = 0;
   long units = 0;  // of K, padded

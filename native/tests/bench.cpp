@@ -1,41 +1,88 @@
-// Times feed-forwards by each kernel on this thread: milliseconds, the least of many runs, and billions of products
-// and sums a second. `bench D F [gated] TOKENS...`
-#include <chrono>
+// Times products and attention by each kernel on this thread, which other processes may disturb: milliseconds of
+// processor time, the least of many runs, and billions of products and sums a second.
+//
+//     bench ffn D F [gated] TOKENS...      bench linear K N TOKENS...      bench attention HEADS SIZE TOKENS...
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <functional>
+#include <set>
 
+#include "attention.h"
 #include "dispatch.h"
 #include "hosts.h"
 #include "reference.h"
 
+namespace {
+
+double seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+void report(const char* name, int tokens, double products, const std::function<void()>& work) {
+  double best = 1e9;
+  for (const double begin = seconds(); seconds() < begin + 0.4;) {
+    const double start = seconds();
+    work();
+    best = std::min(best, seconds() - start);
+  }
+  std::printf("%-42s %5d tokens %9.4f ms %8.1f G/s\n", name, tokens, best * 1e3, 1e-9 * products * tokens / best);
+}
+
+}  // namespace
+
 int main(int count, char** words) {
-  if (count < 4) return std::fprintf(stderr, "usage: bench D F [gated] TOKENS...\n"), 2;
-  const int d = std::atoi(words[1]), f = std::atoi(words[2]);
-  const bool gated = std::strcmp(words[3], "gated") == 0;
-  const auto activation = gated ? ffn::Activation::kSwish : ffn::Activation::kGelu;
-  const test::Drawn drawn(activation, 1, d, f, d, gated, !gated);
+  if (count < 5) return std::fprintf(stderr, "usage: bench ffn|linear|attention SIZE SIZE TOKENS...\n"), 2;
+  const std::string what = words[1];
+  const int a = std::atoi(words[2]), b = std::atoi(words[3]);
+  const bool gated = std::strcmp(words[4], "gated") == 0;
   const auto sets = ffn::instruction_sets(std::getenv(ffn::kAllowedVariable));
+  const test::Drawn drawn(gated ? test::Activation::kSwish : test::Activation::kGelu, 1, a, b, a, gated, !gated);
+  const test::OneThread host;
+  std::set<const void*> timed;
   for (auto precision : {ffn::Precision::kFloat32, ffn::Precision::kBfloat16, ffn::Precision::kInt8}) {
     const ffn::Kernels* kernels = ffn::choose(precision, sets);
-    if (!kernels) continue;
-    const ffn::FeedForward feed_forward(*kernels, drawn.spec);
-    for (int i = gated ? 4 : 3; i < count; i++) {
+    const ffn::AttentionKernels* attention = ffn::choose_attention(precision, sets);
+    if (!kernels || (what == "attention" && !timed.insert(attention).second)) continue;
+    const ffn::Projections projections = what == "linear"
+                                             ? ffn::Projections(*kernels, {drawn.spec.w1, drawn.spec.b1, {b}, {}, {}})
+                                             : ffn::Projections(*kernels, drawn.spec);
+    for (int i = gated ? 5 : 4; i < count; i++) {
       const int tokens = std::atoi(words[i]);
-      const std::vector<float> x = test::drawn_input(tokens * d);
-      std::vector<float> y(x.size());
-      double best = 1e9;
-      const auto begin = std::chrono::steady_clock::now();
-      const auto seconds = [](auto from) {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-      };
-      while (seconds(begin) < 0.7) {
-        const auto start = std::chrono::steady_clock::now();
-        feed_forward.run(x.data(), y.data(), tokens, test::OneThread());
-        best = std::min(best, seconds(start));
+      const test::Floats x = test::drawn_input(tokens * (what == "attention" ? 3 * a * b : a));
+      test::Floats y(static_cast<size_t>(tokens * (what == "attention" ? a * b : std::max(a, b))));
+      float* result = y.data();
+      if (what == "attention") {
+        const int width = a * b;
+        const ffn::Attention each{x.data(),
+                                  x.data() + width,
+                                  x.data() + 2 * width,
+                                  3 * width,
+                                  3 * width,
+                                  3 * width,
+                                  nullptr,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  result,
+                                  1,
+                                  a,
+                                  a,
+                                  tokens,
+                                  tokens,
+                                  b,
+                                  0.1f,
+                                  false};
+        report(attention->name, tokens, 2.0 * width * tokens, [&] { ffn::attend(*attention, each, host); });
+      } else {
+        const double products = what == "linear" ? 1 : gated ? 3 : 2;
+        report(kernels->name, tokens, products * a * b,
+               [&] { projections.run(x.data(), nullptr, &result, tokens, host); });
       }
-      std::printf("%-26s %5d tokens %9.4f ms %8.1f G/s\n", kernels->name, tokens, best * 1e3,
-                  1e-9 * (gated ? 3 : 2) * d * f * tokens / best);
     }
   }
 }

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "feed_forward.h"
+#include "parallel.h"
 
 namespace test {
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "feed_forward.h"
+#include "projections.h"
 
 namespace test {
 
@@ -36,6 +36,7 @@ inline double activate(Activation activation, double alpha, double x) {
 }
 
 using Values = std::vector<double>;
+using Floats = std::vector<float>;
 
 inline double rounded_to_bfloat16(double x) {
   const uint32_t bits = static_cast<uint32_t>(ffn::to_bfloat16(static_cast<float>(x))) << 16;
@@ -83,6 +84,34 @@ inline Values product(const Values& x, int rows, const ffn::Matrix& m, const flo
   return y;
 }
 
+inline void normalise(const ffn::Norm& norm, double* x) {
+  double mean = 0, squares = 0;
+  for (int i = 0; i < norm.width && !norm.rms; i++) mean += x[i] / norm.width;
+  for (int i = 0; i < norm.width; i++) squares += (x[i] - mean) * (x[i] - mean) / norm.width;
+  for (int i = 0; i < norm.width; i++)
+    x[i] = (x[i] - mean) / std::sqrt(squares + norm.epsilon) * norm.scale[i] + (norm.bias ? norm.bias[i] : 0);
+}
+
+// What stands around the products: `products` of normed rows, plus a residual, normed.
+template <class Spec, class Products>
+Values surrounded(const Spec& spec, Values x, int columns, const Floats& residual, int tokens,
+                  const Products& products) {
+  for (int i = 0; i < tokens && spec.norm_place == ffn::NormPlace::kPre; i++)
+    normalise(spec.norm, x.data() + i * columns);
+  Values y = products(std::move(x));
+  for (size_t i = 0; i < residual.size(); i++) y[i] += residual[i];
+  for (int i = 0; i < tokens && spec.norm_place == ffn::NormPlace::kPost; i++)
+    normalise(spec.norm, y.data() + i * spec.norm.width);
+  return y;
+}
+
+inline Values linear(const ffn::LinearSpec& spec, Values x, const Floats& residual, int tokens, Precision precision) {
+  return surrounded(spec, std::move(x), spec.w.rows, residual, tokens, [&](Values normed) {
+    for (int i = 0; i < tokens; i++) round_row(precision, normed.data() + i * spec.w.rows, spec.w.rows);
+    return product(normed, tokens, spec.w, spec.b, precision);
+  });
+}
+
 inline Values feed_forward(const ffn::FeedForwardSpec& spec, Values x, int tokens, Precision precision) {
   for (int i = 0; i < tokens; i++) round_row(precision, x.data() + i * spec.w1.rows, spec.w1.rows);
   Values hidden = product(x, tokens, spec.w1, spec.b1, precision);
@@ -93,6 +122,12 @@ inline Values feed_forward(const ffn::FeedForwardSpec& spec, Values x, int token
   }
   for (int i = 0; i < tokens; i++) round_row(precision, hidden.data() + i * spec.w2.rows, spec.w2.rows);
   return product(hidden, tokens, spec.w2, spec.b2, precision);
+}
+
+inline Values feed_forward(const ffn::FeedForwardSpec& spec, Values x, const Floats& residual, int tokens,
+                           Precision precision) {
+  return surrounded(spec, std::move(x), spec.w1.rows, residual, tokens,
+                    [&](Values normed) { return feed_forward(spec, std::move(normed), tokens, precision); });
 }
 
 inline double relative_l2(const float* got, const Values& wanted) {
@@ -106,7 +141,7 @@ inline double relative_l2(const float* got, const Values& wanted) {
 
 // Weights of a feed-forward, drawn and kept.
 struct Drawn {
-  std::vector<float> w1, w2, w3, b1, b2, b3;
+  std::vector<float> w1, w2, w3, b1, b2, b3, norm_scale, norm_bias;
   ffn::FeedForwardSpec spec;
 
   Drawn(Activation activation, double alpha, int d, int f, int o, bool gated, bool biases, bool transposed = false) {
@@ -128,6 +163,16 @@ struct Drawn {
     spec.w1 = matrix(w1, d, f), spec.w2 = matrix(w2, f, o);
     if (gated) spec.w3 = matrix(w3, d, f);
     if (biases) spec.b1 = b1.data(), spec.b2 = b2.data(), spec.b3 = gated ? b3.data() : nullptr;
+  }
+
+  void give_norm(ffn::NormPlace place, bool rms, bool bias, int width = 0) {
+    if (!width) width = place == ffn::NormPlace::kPre ? spec.w1.rows : spec.w2.columns;
+    for (int i = 0; i < width; i++) {
+      norm_scale.push_back(1 + 0.1f * static_cast<float>(i % 7));
+      norm_bias.push_back(0.1f * static_cast<float>(i % 5));
+    }
+    spec.norm_place = place;
+    spec.norm = {rms, 1e-5f, width, norm_scale.data(), bias ? norm_bias.data() : nullptr};
   }
 };
 

@@ -2,6 +2,8 @@
 // numbers. Kernels whose instructions this machine lacks are named, not passed over in silence.
 #include <cstdlib>
 #include <limits>
+#include <memory>
+#include <numeric>
 
 #include "check.h"
 #include "dispatch.h"
@@ -23,17 +25,88 @@ std::string named(const Path& path, int d, int f, int o, int tokens, const char*
          std::to_string(o) + ", " + std::to_string(tokens) + " tokens";
 }
 
-void compare(const Path& path, const Drawn& drawn, int tokens, const char* what) {
+struct Guard : Guarded {
+  explicit Guard(const std::vector<float>& values) : Guarded(values.size()) {
+    std::copy(values.begin(), values.end(), data());
+  }
+};
+
+void run(const ffn::Projections& projections, const float* x, float* y, long tokens, const ffn::Parallel& host) {
+  projections.run(x, nullptr, &y, tokens, host);
+}
+
+void compare(const Path& path, const Drawn& drawn, int tokens, const char* what, bool residual = false) {
   const int d = drawn.spec.w1.rows, f = drawn.spec.w1.columns, o = drawn.spec.w2.columns;
-  const std::vector<float> values = drawn_input(tokens * d);
-  Guarded x(values.size()), y(static_cast<size_t>(tokens * o));
-  std::copy(values.begin(), values.end(), x.data());
-  const ffn::FeedForward feed_forward(*path.kernels, drawn.spec);
-  feed_forward.run(x.data(), y.data(), tokens, OneThread());
-  const Values wanted =
-      test::feed_forward(drawn.spec, Values(values.begin(), values.end()), tokens, path.kernels->format.precision);
+  const std::vector<float> values = drawn_input(tokens * d), added = residual ? drawn_input(tokens * o) : Floats();
+  Guard x(values), r(added);
+  Guarded y(static_cast<size_t>(tokens * o));
+  float* result = y.data();
+  const ffn::Projections feed_forward(*path.kernels, drawn.spec);
+  feed_forward.run(x.data(), residual ? r.data() : nullptr, &result, tokens, OneThread());
+  const Values wanted = test::feed_forward(drawn.spec, Values(values.begin(), values.end()), added, tokens,
+                                           path.kernels->format.precision);
   const double error = relative_l2(y.data(), wanted);
   check(error <= path.bound, named(path, d, f, o, tokens, what) + ": error " + std::to_string(error * 1e6) + "e-6");
+}
+
+// Norms of any width, before and behind, with and without what is optional.
+void norms(const Path& path) {
+  for (auto place : {ffn::NormPlace::kPre, ffn::NormPlace::kPost})
+    for (bool rms : {false, true})
+      for (bool residual : {false, true})
+        for (int width : {7, 16, 40, 130})
+          for (int tokens : {1, 15, 130}) {
+            Drawn drawn(Activation::kGelu, 1, width, 72, width, rms, true);
+            drawn.give_norm(place, rms, !rms && residual);
+            compare(path, drawn, tokens, "norm", residual);
+          }
+}
+
+// One product: with a residual and a norm, or cut into results of any width.
+void linear(const Path& path) {
+  for (int tokens : {1, 5, 14, 130}) {
+    for (const std::vector<int>& splits : {std::vector<int>{40}, {16, 16, 16}, {1, 33, 64, 7}}) {
+      const bool whole = splits.size() == 1;
+      const int d = 50, o = std::accumulate(splits.begin(), splits.end(), 0);
+      Drawn drawn(Activation::kIdentity, 1, d, o, 1, false, true);
+      drawn.give_norm(whole ? ffn::NormPlace::kPost : ffn::NormPlace::kPre, false, true, whole ? o : d);
+      ffn::LinearSpec spec{drawn.spec.w1, drawn.spec.b1, splits, drawn.spec.norm_place, drawn.spec.norm};
+      const std::vector<float> values = drawn_input(tokens * d), added = whole ? drawn_input(tokens * o) : Floats();
+      Guard x(values), r(added);
+      std::vector<std::unique_ptr<Guarded>> y;
+      std::vector<float*> results;
+      for (int columns : splits) {
+        y.push_back(std::make_unique<Guarded>(static_cast<size_t>(tokens * columns)));
+        results.push_back(y.back()->data());
+      }
+      const ffn::Projections projections(*path.kernels, spec);
+      projections.run(x.data(), whole ? r.data() : nullptr, results.data(), tokens, Threads(3));
+      const Values wanted =
+          test::linear(spec, Values(values.begin(), values.end()), added, tokens, path.kernels->format.precision);
+      Floats joined;
+      for (int i = 0; i < tokens; i++)
+        for (size_t j = 0; j < splits.size(); j++)
+          joined.insert(joined.end(), results[j] + i * splits[j], results[j] + (i + 1) * splits[j]);
+      const double error = relative_l2(joined.data(), wanted);
+      check(error <= path.bound,
+            named(path, d, 0, o, tokens, "linear") + ": error " + std::to_string(error * 1e6) + "e-6");
+    }
+  }
+}
+
+// Rows whose mean is far from zero, and constant rows, as accurate as two passes are.
+void norm_far_from_zero(const Path& path) {
+  for (int width : {5, 64, 768}) {
+    Floats x = drawn_input(width), ones(x.size(), 1), y(x.size());
+    for (float& v : x) v += 1000;
+    path.kernels->norm({false, 1e-12f, width, ones.data(), nullptr}, x.data(), y.data());
+    Values wanted(x.begin(), x.end());
+    normalise({false, 1e-12f, width, ones.data(), nullptr}, wanted.data());
+    check(relative_l2(y.data(), wanted) < 1e-4, "a norm of a row far from zero");
+    std::fill(x.begin(), x.end(), 0.1f);
+    path.kernels->norm({false, 1e-5f, width, ones.data(), ones.data()}, x.data(), y.data());
+    check(std::all_of(y.begin(), y.end(), [](float v) { return std::fabs(v - 1) < 1e-4; }), "of a constant row");
+  }
 }
 
 void tails(const Path& path) {
@@ -73,7 +146,7 @@ void activation_alone(const Path& path) {
     const ffn::FeedForwardSpec spec = alone(static_cast<Activation>(i));
     std::vector<float> x(count), y(count);
     for (int j = 0; j < count; j++) x[static_cast<size_t>(j)] = static_cast<float>(j - count / 2) * 0.02f;
-    ffn::FeedForward(*path.kernels, spec).run(x.data(), y.data(), count, OneThread());
+    run(ffn::Projections(*path.kernels, spec), x.data(), y.data(), count, OneThread());
     double worst = 0;
     for (size_t j = 0; j < x.size(); j++) {
       const double wanted = activate(spec.activation, spec.alpha, x[j]);
@@ -88,13 +161,13 @@ void activation_alone(const Path& path) {
 void activation_of_huge_values(const Path& path) {
   for (int i = 0; i <= static_cast<int>(Activation::kSoftsign); i++) {
     const ffn::FeedForwardSpec spec = alone(static_cast<Activation>(i));
-    const ffn::FeedForward feed_forward(*path.kernels, spec);
+    const ffn::Projections feed_forward(*path.kernels, spec);
     for (int power = 2; power <= 38; power++) {
       for (float sign : {1.0f, -1.0f}) {
         const float x = sign * std::pow(10.0f, static_cast<float>(power));
         const double wanted = activate(spec.activation, spec.alpha, x);
         float y;
-        feed_forward.run(&x, &y, 1, OneThread());
+        run(feed_forward, &x, &y, 1, OneThread());
         if (std::fabs(wanted) > std::numeric_limits<float>::max()) continue;
         check(std::fabs(y - wanted) <= 4e-7 * std::max(1.0, std::fabs(wanted)),
               std::string(path.kernels->name) + ": activation " + std::to_string(i) + " of " + std::to_string(x));
@@ -106,11 +179,11 @@ void activation_of_huge_values(const Path& path) {
 // Rows at the edges of float32 have finite results in 8-bit integers, as in the others.
 void rows_of_any_size(const Path& path) {
   const Drawn drawn(Activation::kTanh, 1, 40, 50, 20, false, true);
-  const ffn::FeedForward feed_forward(*path.kernels, drawn.spec);
+  const ffn::Projections feed_forward(*path.kernels, drawn.spec);
   for (float size : {1e-45f, 1e-39f, 1e-37f, 1e30f, 1.8e38f}) {
     std::vector<float> x(40), y(20);
     for (size_t i = 0; i < x.size(); i++) x[i] = i % 2 ? size : -size;
-    feed_forward.run(x.data(), y.data(), 1, OneThread());
+    run(feed_forward, x.data(), y.data(), 1, OneThread());
     check(std::all_of(y.begin(), y.end(), [](float v) { return std::isfinite(v); }),
           named(path, 40, 50, 20, 1, "a row of any size"));
   }
@@ -118,12 +191,12 @@ void rows_of_any_size(const Path& path) {
 
 void no_numbers(const Path& path) {
   const Drawn drawn(Activation::kRelu, 1, 40, 50, 20, false, true);
-  const ffn::FeedForward feed_forward(*path.kernels, drawn.spec);
+  const ffn::Projections feed_forward(*path.kernels, drawn.spec);
   for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (int place : {0, 17, 39}) {
       std::vector<float> x = drawn_input(3 * 40), y(3 * 20);
       x[static_cast<size_t>(40 + place)] = bad;
-      feed_forward.run(x.data(), y.data(), 3, OneThread());
+      run(feed_forward, x.data(), y.data(), 3, OneThread());
       bool others = true, all = true;
       for (int i = 0; i < 20; i++) {
         others = others && std::isfinite(y[static_cast<size_t>(i)]) && std::isfinite(y[static_cast<size_t>(40 + i)]);
@@ -138,34 +211,34 @@ void no_numbers(const Path& path) {
 void zeros(const Path& path) {
   const Drawn drawn(Activation::kGelu, 1, 40, 50, 20, false, false);
   std::vector<float> x(2 * 40), y(2 * 20, 1);
-  ffn::FeedForward(*path.kernels, drawn.spec).run(x.data(), y.data(), 2, OneThread());
+  run(ffn::Projections(*path.kernels, drawn.spec), x.data(), y.data(), 2, OneThread());
   check(std::all_of(y.begin(), y.end(), [](float v) { return v == 0; }), named(path, 40, 50, 20, 2, "zero stays zero"));
-  ffn::FeedForward(*path.kernels, drawn.spec).run(nullptr, nullptr, 0, OneThread());  // no token: nothing is read
+  run(ffn::Projections(*path.kernels, drawn.spec), nullptr, nullptr, 0, OneThread());  // no token: nothing is read
 }
 
 void order_and_threads(const Path& path) {
   const Drawn drawn(Activation::kSwish, 1, 48, 80, 40, true, true);
-  const ffn::FeedForward feed_forward(*path.kernels, drawn.spec);
+  const ffn::Projections feed_forward(*path.kernels, drawn.spec);
   for (int tokens : {1, 5, 40, 300}) {
     const std::vector<float> x = drawn_input(tokens * 48);
     std::vector<float> wanted(static_cast<size_t>(tokens * 40)), y(wanted);
-    feed_forward.run(x.data(), wanted.data(), tokens, OneThread());
-    feed_forward.run(x.data(), y.data(), tokens, Backwards());
+    run(feed_forward, x.data(), wanted.data(), tokens, OneThread());
+    run(feed_forward, x.data(), y.data(), tokens, Backwards());
     check(y == wanted, named(path, 48, 80, 40, tokens, "the order of tasks does not matter"));
-    feed_forward.run(x.data(), y.data(), tokens, Threads(4));
+    run(feed_forward, x.data(), y.data(), tokens, Threads(4));
     check(y == wanted, named(path, 48, 80, 40, tokens, "four threads give the same bits"));
   }
 
   const std::vector<float> x = drawn_input(20 * 48);
   std::vector<float> wanted(20 * 40);
-  feed_forward.run(x.data(), wanted.data(), 20, OneThread());
+  run(feed_forward, x.data(), wanted.data(), 20, OneThread());
   std::atomic<int> differ{0};
   std::vector<std::thread> callers;
   for (int i = 0; i < 16; i++) {
     callers.emplace_back([&] {
       std::vector<float> y(20 * 40);
       for (int round = 0; round < 5; round++) {
-        feed_forward.run(x.data(), y.data(), 20, Threads(2));
+        run(feed_forward, x.data(), y.data(), 20, Threads(2));
         differ += y != wanted;
       }
     });
@@ -180,8 +253,8 @@ void long_rows(const Path& path) {
   const int tokens = 15;
   const std::vector<float> x = drawn_input(tokens * 768);
   std::vector<float> y(static_cast<size_t>(tokens * 32));
-  ffn::FeedForward(*path.kernels, drawn.spec).run(x.data(), y.data(), tokens, OneThread());
-  const Values wanted = test::feed_forward(drawn.spec, Values(x.begin(), x.end()), tokens, Precision::kFloat32);
+  run(ffn::Projections(*path.kernels, drawn.spec), x.data(), y.data(), tokens, OneThread());
+  const Values wanted = test::feed_forward(drawn.spec, Values(x.begin(), x.end()), {}, tokens, Precision::kFloat32);
   const double error = relative_l2(y.data(), wanted);
   const double bounds[] = {3.5e-7, 8e-3, 3.5e-2};
   check(error <= bounds[static_cast<int>(path.kernels->format.precision)],
@@ -222,6 +295,9 @@ int main() {
     }
     const Path path{each.kernels, each.bound};
     tails(path);
+    norms(path);
+    linear(path);
+    norm_far_from_zero(path);
     activations(path);
     if (path.kernels->format.precision == Precision::kFloat32) activation_alone(path), activation_of_huge_values(path);
     rows_of_any_size(path);

@@ -104,7 +104,7 @@ def _write(model: ir.Model, readings: Sequence[Reading]) -> None:
     written: dict[ir.Value, ir.Value] = {}
     for key, reading in zip(keys, readings, strict=True):
         written[reading.end] = _replace(reading, named_by_key[key], names, written)
-    model.opset_imports.setdefault(DOMAIN, 1)
+    model.opset_imports.setdefault(DOMAIN, 2)
     model.ir_version = max(model.ir_version, _LOWEST_IR_WITH_FUNCTIONS)
 
 

@@ -1,4 +1,4 @@
-"""FfnExecutionProvider: an execution provider of ONNX Runtime that computes feed-forwards.
+"""FfnExecutionProvider: an execution provider of ONNX Runtime that computes feed-forwards, linear layers and attention.
 
 Register it once per process, then ask for its device where a session is made:
 

@@ -17,8 +17,8 @@ using ffn::Activation;
 // exp(x) = 2^n e^r with |r| <= ln 2 / 2; `less_one` is e^r - 1.
 struct Exponential {
   Float power, less_one;
-  FFN_INLINE explicit Exponential(Float x) {
-    x = at_least(-87.0f, at_most(88.0f, x));
+  FFN_INLINE explicit Exponential(Float x, float low = -87.0f) {
+    x = at_least(low, at_most(88.0f, x));
     const Float n = round_to_integer(mul(x, splat(1.44269504f)));
     Float r = fnma(n, splat(0.693145752f), x);  // ln 2 in two parts
     r = fnma(n, splat(1.42860677e-6f), r);

@@ -24,7 +24,7 @@ struct Dot {
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }
-  static FFN_INLINE void keep(Element* to, Sum sum, bool) { store(to, sum); }
+  static FFN_INLINE void keep(Element* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
   static FFN_INLINE Float value(const Element* sum, const ffn::RowScale*, const ffn::Weights&, long) {
     return load(sum);
   }
@@ -37,6 +37,15 @@ struct Dot {
       _mm256_mask_storeu_epi16(to, static_cast<__mmask16>((1u << count) - 1), halves);
     }
   }
+
+  // A unit of each column, out of as many rows as a unit has elements.
+  static FFN_INLINE Float units_of(const Float (&rows)[kElements]) {
+    const auto wide = [](Float x) __attribute__((always_inline)) {
+      return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
+    };
+    return _mm512_castsi512_ps(_mm512_or_si512(wide(rows[0]), _mm512_slli_epi32(wide(rows[1]), 16)));
+  }
+  static FFN_INLINE void store_units(int32_t* to, Float x) { store_narrow(reinterpret_cast<uint16_t*>(to), x, kLanes); }
 
   static void convert(const float* from, int columns, int32_t* to, long units, ffn::RowScale*) {
     for (long k = 0; k < 2 * units; k += kLanes) {

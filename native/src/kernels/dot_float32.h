@@ -29,6 +29,10 @@ struct Dot {
     return load(sum);
   }
 
+  // A unit of each column, out of as many rows as a unit has elements.
+  static FFN_INLINE Float units_of(const Float (&rows)[kElements]) { return rows[0]; }
+  static FFN_INLINE void store_units(int32_t* to, Float x) { store(reinterpret_cast<float*>(to), x); }
+
   static void convert(const float* from, int columns, int32_t* to, long units, ffn::RowScale*) {
     for (long k = 0; k < units; k += kLanes) {
       const long left = columns - k;

@@ -1,4 +1,5 @@
-// What is done with a tile of sums before it leaves the first-level cache: scale, bias, activation, factor, store.
+// What is done with a tile of sums before it leaves the first-level cache: scale, bias, activation, factor, residual,
+// store.
 //
 //     not gated    | act(sum + bias)           | act(sum + bias)   |  ->  two registers of the result
 //     gated        | act(sum + bias)     times | sum + bias        |  ->  one register
@@ -8,6 +9,7 @@
 
 #include "activations.h"
 #include "panels.h"
+#include "rows.h"
 #include "tile.h"
 
 namespace {
@@ -20,12 +22,10 @@ FFN_INLINE void put(const ffn::Product& p, long row, long column, Float x) {
   if constexpr (D::kNarrow) {
     if (p.as_units) return D::store_narrow(static_cast<uint16_t*>(p.to) + row * p.to_stride + column, x, count);
   }
-  float* to = static_cast<float*>(p.to) + row * p.to_stride + column;
-  if (count == kLanes) {
-    store(to, x);
-  } else {
-    store(to, x, count);
+  if (p.residual) {
+    x = add(x, load_part(p.residual + row * p.weights->columns + column, count));
   }
+  store_part(static_cast<float*>(p.to) + row * p.to_stride + column, x, count);
 }
 
 // The tile begins at a token and a panel of the product.

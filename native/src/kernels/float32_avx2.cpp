@@ -3,10 +3,12 @@
 #include "kernels/simd_avx2.h"
 #include "kernels/dot_float32.h"
 #include "kernels/product.h"
+#include "kernels/attention.h"
 // clang-format on
 
 namespace ffn {
 
 const Kernels kFloat32Avx2 = kernels("float32 by AVX2 and FMA");
+const AttentionKernels kAttentionFloat32Avx2 = attention_kernels("attention in float32 by AVX2 and FMA");
 
 }  // namespace ffn

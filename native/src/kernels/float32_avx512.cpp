@@ -3,10 +3,12 @@
 #include "kernels/simd_avx512.h"
 #include "kernels/dot_float32.h"
 #include "kernels/product.h"
+#include "kernels/attention.h"
 // clang-format on
 
 namespace ffn {
 
 const Kernels kFloat32Avx512 = kernels("float32 by AVX-512");
+const AttentionKernels kAttentionFloat32Avx512 = attention_kernels("attention in float32 by AVX-512");
 
 }  // namespace ffn

@@ -8,20 +8,21 @@
 //     | task 1  | task 3  | task 5  |
 //     +---------+---------+---------+
 //
-// Tasks run down a panel first, so that one thread reads it again from a near cache.
+// Tasks run down a panel first, so that one thread reads it again from a near cache. Each of them prefetches its share
+// of the next panel: weights of a whole model come from memory, which is slow to answer but fast to deliver.
 #pragma once
 
 #include "epilogue.h"
+#include "norm.h"
 
 namespace {
-
-// Rows of a tile with four, two and one panels: as many as there are registers for.
-constexpr int kRows4 = kLanes == 16 ? 3 : 1, kRows2 = kLanes == 16 ? 7 : 3, kRows1 = kLanes == 16 ? 14 : 6;
 
 FFN_INLINE int panels_of_tile(int tokens) { return tokens <= kRows4 ? 4 : tokens <= kRows2 ? 2 : 1; }
 FFN_INLINE int divided_up(int a, int b) { return (a + b - 1) / b; }
 
 int tasks(int tokens, int panels) { return divided_up(panels, panels_of_tile(tokens)) * divided_up(tokens, kRows1); }
+
+constexpr int kLinesOfPanel = ffn::kUnroll * kPanel * 4 / kLine;  // for each kUnroll units
 
 void run(const ffn::Product& p, int task) {
   const ffn::Weights& w = *p.weights;
@@ -40,16 +41,16 @@ void run(const ffn::Product& p, int task) {
                                            : pick<1, kRows1>(rows);
   for (int panel = from; panel < from + count; panel += at_once) {
     const int32_t* b = w.data.get() + panel * panel_size;
-    for (long k = 0; k < w.units; k += Dot::kChunk) {
-      const long units = w.units - k < Dot::kChunk ? w.units - k : Dot::kChunk;
-      multiply(a + k, p.a_stride, b + k * kPanel, panel_size, units, k == 0, tile);
-    }
+    const long lines = panel + at_once < w.panels ? divided_up(at_once * kLinesOfPanel, down) : 0;
+    const char* ahead =
+        reinterpret_cast<const char*>(b + at_once * panel_size) + part * lines * (w.units / ffn::kUnroll) * kLine;
+    multiply_all(multiply, {a, p.a_stride, b, panel_size, w.units, ahead, lines}, true, tile, at_once * kPanel);
     finish(p, tile, first, rows, panel, at_once);
   }
 }
 
 constexpr ffn::Kernels kernels(const char* name) {
-  return {name, {Dot::kPrecision, kLanes, kPanel, Dot::kElements, Dot::kBlock}, &Dot::convert, &tasks, &run};
+  return {name, {Dot::kPrecision, kLanes, kPanel, Dot::kElements, Dot::kBlock}, &Dot::convert, &norm, &tasks, &run};
 }
 
 }  // namespace

@@ -43,6 +43,41 @@ FFN_INLINE Float where_positive(Float x, Float yes, Float no) {
 FFN_INLINE Float power_of_two(Float n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
+FFN_INLINE Float larger(Float a, Float b) { return _mm256_max_ps(a, b); }  // b where one is NaN
+FFN_INLINE float sum_of_lanes(Float x) {
+  __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+FFN_INLINE float largest_of_lanes(Float x) {
+  __m128 s = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+// x in the first `count` lanes, `other` in those after them.
+FFN_INLINE Float first_lanes(int count, Float x, Float other) {
+  return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(first_lanes(count)));
+}
 FFN_INLINE Float broadcast(const int32_t* unit) { return _mm256_castsi256_ps(_mm256_set1_epi32(*unit)); }
+
+// Writes the columns of 8 rows of 8 units as rows.
+FFN_INLINE void transpose(const int32_t* from, long stride, int32_t* to, long to_stride) {
+  Float r[8], t[8];
+  for (int i = 0; i < 8; i++) r[i] = load(reinterpret_cast<const float*>(from + i * stride));
+  for (int i = 0; i < 4; i++) {
+    t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 2; i++) {  // then half h of r[4 i + j] holds column 4 h + j of the rows 4 i .. 4 i + 3
+    r[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
+    r[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
+    r[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
+    r[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
+  }
+  for (int j = 0; j < 4; j++) {
+    store(reinterpret_cast<float*>(to + j * to_stride), _mm256_permute2f128_ps(r[j], r[4 + j], 0x20));
+    store(reinterpret_cast<float*>(to + (4 + j) * to_stride), _mm256_permute2f128_ps(r[j], r[4 + j], 0x31));
+  }
+}
 
 }  // namespace

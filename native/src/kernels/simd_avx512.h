@@ -46,6 +46,38 @@ FFN_INLINE Float where_positive(Float x, Float yes, Float no) {
 FFN_INLINE Float power_of_two(Float n) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
+FFN_INLINE Float larger(Float a, Float b) { return _mm512_max_ps(a, b); }  // b where one is NaN
+FFN_INLINE float sum_of_lanes(Float x) { return _mm512_reduce_add_ps(x); }
+FFN_INLINE float largest_of_lanes(Float x) { return _mm512_reduce_max_ps(x); }
+// x in the first `count` lanes, `other` in those after them.
+FFN_INLINE Float first_lanes(int count, Float x, Float other) {
+  return _mm512_mask_blend_ps(static_cast<__mmask16>((1u << count) - 1), other, x);
+}
 FFN_INLINE Float broadcast(const int32_t* unit) { return _mm512_castsi512_ps(_mm512_set1_epi32(*unit)); }
+
+// Writes the columns of 16 rows of 16 units as rows.
+FFN_INLINE void transpose(const int32_t* from, long stride, int32_t* to, long to_stride) {
+  Int r[16], t[16];
+  for (int i = 0; i < 16; i++) r[i] = _mm512_loadu_si512(from + i * stride);
+  for (int i = 0; i < 8; i++) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 4; i++) {  // then quarter q of r[4 i + j] holds column 4 q + j of the rows 4 i .. 4 i + 3
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  for (int j = 0; j < 4; j++) {
+    const Int even0 = _mm512_shuffle_i32x4(r[j], r[4 + j], 0x88), odd0 = _mm512_shuffle_i32x4(r[j], r[4 + j], 0xdd);
+    const Int even1 = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0x88);
+    const Int odd1 = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0xdd);
+    _mm512_storeu_si512(to + j * to_stride, _mm512_shuffle_i32x4(even0, even1, 0x88));
+    _mm512_storeu_si512(to + (4 + j) * to_stride, _mm512_shuffle_i32x4(odd0, odd1, 0x88));
+    _mm512_storeu_si512(to + (8 + j) * to_stride, _mm512_shuffle_i32x4(even0, even1, 0xdd));
+    _mm512_storeu_si512(to + (12 + j) * to_stride, _mm512_shuffle_i32x4(odd0, odd1, 0xdd));
+  }
+}
 
 }  // namespace

@@ -1,38 +1,67 @@
-// The contract of docs/functions.md: which nodes `ai.ffn_export::FeedForward*` the kernels serve.
+// The contract of docs/functions.md: which nodes of the domain `ai.ffn_export` the kernels serve, and what they ask
+// for.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "feed_forward.h"
+#include "projections.h"
 
 namespace ffn {
 
 constexpr const char* kDomain = "ai.ffn_export";
-constexpr int kVersion = 1;  // of the domain: the contract of another version is not known
+constexpr int kVersion = 2;  // of the domain: the contract of another version is not known
 
-// The names that are registered: FeedForward and FeedForward_2 on, as --outline numbers the structures of a model. A
+enum class Kind { kFeedForward, kLinear, kAttention };
+
+// The names that are registered: of each kind the name itself and NAME_2 on, as structures of a model are numbered. A
 // node of a higher number runs by its body, and so does CustomFeedForward, of which only the body tells what it is.
-std::vector<std::string> operator_names();
+const std::map<std::string, Kind>& operator_names();
 
-// An input of a node. Where only the shape is known yet, `data` is some address that is not read.
-struct Tensor {
-  const float* data = nullptr;
+// An input of a node. The shape of a constant is known. Its data is null while nodes are claimed.
+struct Input {
+  bool there = false, constant = false;
   std::vector<int64_t> shape;
-
-  bool there() const { return data != nullptr; }
+  const float* data = nullptr;
 };
 
-struct FeedForwardNode {
-  std::string activation;
-  bool has_alpha = false;
-  float alpha = 0;
-  int64_t packed = 0, transposed = 0;
-  Tensor w1, b1, w2, b2, w3, b3;
+// A node as it is written. Attributes that the contract does not name are not read.
+struct Node {
+  std::vector<Input> inputs;
+  size_t outputs = 1;
+  std::map<std::string, std::string> strings;
+  std::map<std::string, int64_t> ints;
+  std::map<std::string, float> floats;
+  std::map<std::string, std::vector<int64_t>> lists;
+};
+
+enum class Attribute { kString, kInt, kFloat, kInts };
+const std::map<std::string, Attribute>& attributes();
+
+// Heads, and how scores are scaled: shapes are those of a call.
+struct AttentionSpec {
+  int heads = 0, groups = 0;
+  float scale = 1;
+  bool causal = false;
 };
 
 // False where the node is left to its body: its shapes, activation or attributes are none that the kernels serve.
-bool read(const FeedForwardNode& node, Precision precision, FeedForwardSpec& spec);
+bool read(const Node& node, Precision precision, FeedForwardSpec& spec);
+bool read(const Node& node, Precision precision, LinearSpec& spec);
+bool read(const Node& node, Precision precision, AttentionSpec& spec);
+
+// Whether an input is packed when the kernel is made, so that the runtime may free it.
+bool is_weight(Kind kind, int input);
+// The input that is added to the result of a feed-forward or linear, if it is there.
+constexpr size_t kResidualOfFeedForward = 7, kResidualOfLinear = 3;
+
+// Fills in the shapes of a call; `bias` is null where there is none. Returns what is wrong, or an empty string. Where
+// keys and values are packed behind the queries, their shapes are empty and the attention finds them by itself.
+struct AttentionShapes {
+  std::vector<int64_t> query, key, value, bias;
+};
+std::string fit(const AttentionSpec& spec, const AttentionShapes& shapes, Attention& to);
 
 }  // namespace ffn

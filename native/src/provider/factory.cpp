@@ -55,7 +55,10 @@ struct Factory : OrtEpFactory {
     };
     OrtEpFactory::CreateEp = [](OrtEpFactory*, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const*, size_t,
                                 const OrtSessionOptions* options, const OrtLogger*, OrtEp** to) noexcept {
-      return guarded([&] { *to = make_provider(choose(precision_of(options), allowed_sets())); });
+      return guarded([&] {
+        const Precision precision = precision_of(options);
+        *to = make_provider({choose(precision, allowed_sets()), choose_attention(precision, allowed_sets())});
+      });
     };
     ReleaseEp = [](OrtEpFactory*, OrtEp* provider) noexcept { release_provider(provider); };
     // Values stay in the memory of the CPU provider.

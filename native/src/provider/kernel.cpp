@@ -1,7 +1,9 @@
 #include "provider/kernel.h"
 
 #include <stdexcept>
+#include <utility>
 
+#include "attention.h"
 #include "provider/reading.h"
 
 namespace ffn {
@@ -19,50 +21,107 @@ class SessionThreads final : public Parallel {
   const OrtKernelContext* context_;
 };
 
-FeedForwardSpec spec_of(const OrtKernelInfo* info, const Kernels& kernels) {
-  FeedForwardSpec spec;
-  if (!read(from_kernel(info), kernels.format.precision, spec))
-    throw std::runtime_error("a node that was claimed as a feed-forward has changed");
+template <class Spec>
+Spec spec_of(const OrtKernelInfo* info, const Chosen& chosen) {
+  Spec spec;
+  if (!read(from_kernel(info), chosen.products->format.precision, spec))
+    throw std::runtime_error("a node that was claimed has changed");
   return spec;
 }
 
-struct Kernel : OrtKernelImpl {
-  FeedForward feed_forward;
+using Shape = std::vector<int64_t>;
 
-  Kernel(const OrtKernelInfo* info, const Kernels& kernels)
-      : OrtKernelImpl{}, feed_forward(kernels, spec_of(info, kernels)) {
-    ort_version_supported = api_version;
-    OrtKernelImpl::Compute = [](OrtKernelImpl* self, OrtKernelContext* context) noexcept {
-      return guarded([&] { static_cast<Kernel*>(self)->compute(context); });
-    };
-    Release = [](OrtKernelImpl* self) noexcept { delete static_cast<Kernel*>(self); };
-    // The constructor has packed the weights: nothing reads the originals again. Input 0 is x, which may be constant
-    // too.
-    PrePackWeight = [](OrtKernelImpl*, const OrtValue*, int input, OrtAllocator*, OrtSharedPrePackedWeightCache*,
-                       bool* packed) noexcept -> OrtStatus* {
-      *packed = input > 0;
-      return nullptr;
-    };
-  }
+// An input that may be left out: its data, which is null then, and its shape, which is empty then.
+std::pair<const float*, Shape> optional_input(const Ort::KernelContext& context, size_t index) {
+  if (index >= context.GetInputCount()) return {nullptr, {}};
+  const auto value = context.GetInput(index);
+  if (!value) return {nullptr, {}};
+  return {value.GetTensorData<float>(), value.GetTensorTypeAndShapeInfo().GetShape()};
+}
 
-  void compute(OrtKernelContext* raw) const {
-    Ort::KernelContext context(raw);
-    const auto x = context.GetInput(0);
-    std::vector<int64_t> shape = x.GetTensorTypeAndShapeInfo().GetShape();
-    if (shape.empty() || shape.back() != feed_forward.columns_in())
-      throw std::runtime_error("the input of FeedForward has the wrong width: its last axis must be " +
-                               std::to_string(feed_forward.columns_in()));
+struct ProjectionsNode {
+  Projections projections;
+  size_t residual;
+
+  void compute(Ort::KernelContext& context, const Parallel& threads) const {
+    auto [x, shape] = optional_input(context, 0);
+    if (shape.empty() || shape.back() != projections.columns_in())
+      throw std::runtime_error("the input of FeedForward or Linear has the wrong width: its last axis must be " +
+                               std::to_string(projections.columns_in()));
     int64_t tokens = 1;
     for (size_t i = 0; i + 1 < shape.size(); i++) tokens *= shape[i];
-    shape.back() = feed_forward.columns_out();
-    auto y = context.GetOutput(0, shape);
-    feed_forward.run(x.GetTensorData<float>(), y.GetTensorMutableData<float>(), static_cast<long>(tokens),
-                     SessionThreads(raw));
+    std::vector<float*> y;
+    for (size_t i = 0; i < projections.results(); i++) {
+      shape.back() = projections.columns_out(i);
+      y.push_back(context.GetOutput(i, shape).GetTensorMutableData<float>());
+    }
+    const auto [added, its_shape] = optional_input(context, residual);
+    if (added && its_shape != shape)
+      throw std::runtime_error("the residual of FeedForward or Linear must have the shape of the result");
+    projections.run(x, added, y.data(), static_cast<long>(tokens), threads);
+  }
+};
+
+struct AttentionNode {
+  const AttentionKernels& kernels;
+  AttentionSpec spec;
+
+  void compute(Ort::KernelContext& context, const Parallel& threads) const {
+    const auto [query, query_shape] = optional_input(context, 0);
+    const auto [key, key_shape] = optional_input(context, 1);
+    const auto [value, value_shape] = optional_input(context, 2);
+    const auto [bias, bias_shape] = optional_input(context, 3);
+    Attention attention{};
+    const std::string problem = fit(spec, {query_shape, key_shape, value_shape, bias_shape}, attention);
+    if (!problem.empty()) throw std::runtime_error(problem);
+    const int width = attention.heads * attention.size;
+    attention.query = query;
+    const bool packed = key_shape.empty();
+    attention.key = packed ? query + width : key;
+    attention.value = packed ? attention.key + attention.groups * attention.size : value;
+    attention.bias = bias;
+    attention.to = context.GetOutput(0, {query_shape[0], query_shape[1], width}).GetTensorMutableData<float>();
+    attend(kernels, attention, threads);
+  }
+};
+
+template <class NodeOfKind>
+struct Kernel : OrtKernelImpl {
+  Kind kind;
+  NodeOfKind node;
+
+  Kernel(Kind kind, NodeOfKind made) : OrtKernelImpl{}, kind(kind), node(std::move(made)) {
+    ort_version_supported = api_version;
+    OrtKernelImpl::Compute = [](OrtKernelImpl* self, OrtKernelContext* raw) noexcept {
+      return guarded([&] {
+        Ort::KernelContext context(raw);
+        static_cast<Kernel*>(self)->node.compute(context, SessionThreads(raw));
+      });
+    };
+    Release = [](OrtKernelImpl* self) noexcept { delete static_cast<Kernel*>(self); };
+    // The weights are packed already: nothing reads the originals again.
+    PrePackWeight = [](OrtKernelImpl* self, const OrtValue*, int input, OrtAllocator*, OrtSharedPrePackedWeightCache*,
+                       bool* packed) noexcept -> OrtStatus* {
+      *packed = is_weight(static_cast<Kernel*>(self)->kind, input);
+      return nullptr;
+    };
   }
 };
 
 }  // namespace
 
-OrtKernelImpl* make_kernel(const OrtKernelInfo* info, const Kernels& kernels) { return new Kernel(info, kernels); }
+OrtKernelImpl* make_kernel(const OrtKernelInfo* info, Kind kind, const Chosen& chosen) {
+  switch (kind) {
+    case Kind::kFeedForward:
+      return new Kernel<ProjectionsNode>(
+          kind, {Projections(*chosen.products, spec_of<FeedForwardSpec>(info, chosen)), kResidualOfFeedForward});
+    case Kind::kLinear:
+      return new Kernel<ProjectionsNode>(
+          kind, {Projections(*chosen.products, spec_of<LinearSpec>(info, chosen)), kResidualOfLinear});
+    case Kind::kAttention:
+      return new Kernel<AttentionNode>(kind, {*chosen.attention, spec_of<AttentionSpec>(info, chosen)});
+  }
+  return nullptr;
+}
 
 }  // namespace ffn

@@ -1,16 +1,15 @@
 #include "provider/provider.h"
 
-#include "provider/kernel.h"
 #include "provider/reading.h"
 
 namespace ffn {
 namespace {
 
 struct Provider : OrtEp {
-  const Kernels* kernels;
+  Chosen chosen;
   Ort::KernelRegistry registry;
 
-  explicit Provider(const Kernels* chosen) : OrtEp{}, kernels(chosen) {
+  explicit Provider(const Chosen& kernels) : OrtEp{}, chosen(kernels) {
     ort_version_supported = api_version;
     GetName = [](const OrtEp*) noexcept { return kProviderName; };
     OrtEp::GetCapability = [](OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* support) noexcept {
@@ -20,40 +19,60 @@ struct Provider : OrtEp {
       *to = static_cast<Provider*>(self)->registry;
       return nullptr;
     };
-    if (kernels) {
-      for (const std::string& name : operator_names()) register_kernel(name.c_str());
+    for (const auto& [name, kind] : operator_names()) {
+      if (chosen.products) register_kernel(name.c_str(), kind);
     }
   }
 
-  void register_kernel(const char* name) {
+  template <Kind kKind>
+  static OrtStatus* create(void* self, const OrtKernelInfo* info, OrtKernelImpl** to) noexcept {
+    return guarded([&] { *to = make_kernel(info, kKind, static_cast<Provider*>(self)->chosen); });
+  }
+
+  void register_kernel(const char* name, Kind kind) {
     const Ort::KernelDef definition = Ort::KernelDefBuilder()
                                           .SetOperatorType(name)
                                           .SetDomain(kDomain)
                                           .SetSinceVersion(kVersion, kVersion)
                                           .SetExecutionProvider(kProviderName)
                                           .Build();
-    const auto create = [](void* self, const OrtKernelInfo* info, OrtKernelImpl** to) noexcept {
-      return guarded([&] { *to = make_kernel(info, *static_cast<Provider*>(self)->kernels); });
-    };
-    const Ort::Status status = registry.AddKernel(definition, create, this);
+    const OrtKernelCreateFunc makes[] = {&create<Kind::kFeedForward>, &create<Kind::kLinear>,
+                                         &create<Kind::kAttention>};
+    const Ort::Status status = registry.AddKernel(definition, makes[static_cast<int>(kind)], this);
     if (!status.IsOK()) throw Ort::Exception(status.GetErrorMessage(), status.GetErrorCode());
   }
 
   // The runtime asks before it inlines functions, for each graph and each body of If, Loop and Scan.
   void claim(Ort::ConstGraph graph, OrtEpGraphSupportInfo* support) const {
-    if (!kernels) return;
+    if (!chosen.products) return;
     for (const Ort::ConstNode& node : graph.GetNodes()) {
-      FeedForwardNode feed_forward;
-      FeedForwardSpec spec;
-      if (from_graph(node, feed_forward) && read(feed_forward, kernels->format.precision, spec))
+      Kind kind;
+      Node written;
+      if (from_graph(node, kind, written) && serves(kind, written))
         Ort::ThrowOnError(Ort::GetEpApi().EpGraphSupportInfo_AddSingleNode(support, node));
     }
+  }
+
+  bool serves(Kind kind, const Node& node) const {
+    const Precision precision = chosen.products->format.precision;
+    switch (kind) {
+      case Kind::kFeedForward: return readable<FeedForwardSpec>(node, precision);
+      case Kind::kLinear: return readable<LinearSpec>(node, precision);
+      case Kind::kAttention: return readable<AttentionSpec>(node, precision);
+    }
+    return false;
+  }
+
+  template <class Spec>
+  static bool readable(const Node& node, Precision precision) {
+    Spec spec;
+    return read(node, precision, spec);
   }
 };
 
 }  // namespace
 
-OrtEp* make_provider(const Kernels* kernels) { return new Provider(kernels); }
+OrtEp* make_provider(const Chosen& chosen) { return new Provider(chosen); }
 void release_provider(OrtEp* provider) { delete static_cast<Provider*>(provider); }
 
 }  // namespace ffn

@@ -1,14 +1,7 @@
 #include "provider/reading.h"
 
-#include <algorithm>
-
 namespace ffn {
 namespace {
-
-Tensor* tensor(FeedForwardNode& node, size_t input) {
-  Tensor* const order[] = {&node.w1, &node.b1, &node.w2, &node.b2, &node.w3, &node.b3};
-  return input >= 1 && input <= 6 ? order[input - 1] : nullptr;
-}
 
 bool is_float(const Ort::ConstValueInfo& value) {
   const auto type = value.TypeInfo();
@@ -16,62 +9,98 @@ bool is_float(const Ort::ConstValueInfo& value) {
          type.GetTensorTypeAndShapeInfo().GetElementType() == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
 }
 
-// Whether the attribute is there. ONNX Runtime answers with an error where it is not.
-template <class Get>
-bool attribute(const Get& get) {
-  OrtStatus* status = get();
-  if (!status) return true;
-  Ort::GetApi().ReleaseStatus(status);
-  return false;
-}
+// Whether a call succeeded. ONNX Runtime answers with an error where a node has no such attribute or input.
+bool succeeded(OrtStatus* status) { return Ort::Status(status).IsOK(); }
 
 }  // namespace
 
-bool from_graph(const Ort::ConstNode& node, FeedForwardNode& to) {
+bool from_graph(const Ort::ConstNode& node, Kind& kind, Node& to) {
   if (node.GetDomain() != kDomain || node.GetSinceVersion() != kVersion) return false;
-  static const std::vector<std::string> names = operator_names();
-  if (std::find(names.begin(), names.end(), node.GetOperatorType()) == names.end()) return false;
+  const auto name = operator_names().find(node.GetOperatorType());
+  if (name == operator_names().end()) return false;
+  kind = name->second;
 
-  const auto inputs = node.GetInputs();
-  if (inputs.size() < 4 || inputs.size() > 7 || !inputs[0] || !is_float(inputs[0])) return false;
-  static const float unread = 0;
-  for (size_t i = 1; i < inputs.size(); i++) {
-    if (!inputs[i]) continue;
-    if (!inputs[i].IsConstantInitializer() || !is_float(inputs[i])) return false;
-    *tensor(to, i) = {&unread, inputs[i].TypeInfo().GetTensorTypeAndShapeInfo().GetShape()};
+  for (const Ort::ConstValueInfo& value : node.GetInputs()) {
+    Input input;
+    if (value) {
+      if (!is_float(value)) return false;
+      input.there = true;
+      input.constant = value.IsConstantInitializer();
+      if (input.constant) input.shape = value.TypeInfo().GetTensorTypeAndShapeInfo().GetShape();
+    }
+    to.inputs.push_back(input);
   }
+  if (to.inputs.empty() || !to.inputs[0].there) return false;
+  to.outputs = 0;
+  for (const Ort::ConstValueInfo& value : node.GetOutputs()) {
+    if (!value) return false;
+    to.outputs++;
+  }
+
   bool readable = true;
   const auto read = [&](const Ort::ConstOpAttr& from, auto& value) { readable &= from.GetValue(value).IsOK(); };
   for (const auto& each : node.GetAttributes()) {
-    const std::string name = each.GetName();
-    if (name == "activation") read(each, to.activation);
-    if (name == "packed") read(each, to.packed);
-    if (name == "transposed") read(each, to.transposed);
-    if (name == "alpha") {
-      to.has_alpha = true;
-      read(each, to.alpha);
+    const std::string attribute = each.GetName();
+    const auto known = attributes().find(attribute);
+    if (known == attributes().end()) continue;
+    switch (known->second) {
+      case Attribute::kString: read(each, to.strings[attribute]); break;
+      case Attribute::kInt: read(each, to.ints[attribute]); break;
+      case Attribute::kFloat: read(each, to.floats[attribute]); break;
+      case Attribute::kInts: readable &= each.GetValueArray(to.lists[attribute]).IsOK(); break;
     }
   }
   return readable;
 }
 
-FeedForwardNode from_kernel(const OrtKernelInfo* raw) {
+Node from_kernel(const OrtKernelInfo* raw) {
   const OrtApi& api = Ort::GetApi();
   const Ort::ConstKernelInfo info(raw);
-  FeedForwardNode node;
+  Node node;
+  node.outputs = info.GetOutputCount();
   const size_t inputs = info.GetInputCount();
-  for (size_t i = 1; i < inputs; i++) {
+  for (size_t i = 0; i < inputs; i++) {
+    Input input;
     int constant = 0;
     const OrtValue* value = nullptr;
-    Ort::ThrowOnError(api.KernelInfoGetConstantInput_tensor(raw, i, &constant, &value));
-    if (!constant || !value) continue;
-    const Ort::ConstValue tensor_value(value);
-    *tensor(node, i) = {tensor_value.GetTensorData<float>(), tensor_value.GetTensorTypeAndShapeInfo().GetShape()};
+    input.there = !info.GetInputName(i).empty();
+    if (succeeded(api.KernelInfoGetConstantInput_tensor(raw, i, &constant, &value)) && constant && value) {
+      const Ort::ConstValue tensor(value);
+      input.constant = true;
+      input.shape = tensor.GetTensorTypeAndShapeInfo().GetShape();
+      input.data = tensor.GetTensorData<float>();
+    }
+    node.inputs.push_back(input);
   }
-  node.activation = info.GetAttribute<std::string>("activation");
-  node.has_alpha = attribute([&] { return api.KernelInfoGetAttribute_float(raw, "alpha", &node.alpha); });
-  attribute([&] { return api.KernelInfoGetAttribute_int64(raw, "packed", &node.packed); });
-  attribute([&] { return api.KernelInfoGetAttribute_int64(raw, "transposed", &node.transposed); });
+
+  for (const auto& [name, type] : attributes()) {
+    switch (type) {
+      case Attribute::kString: {
+        size_t size = 0;
+        if (!succeeded(api.KernelInfoGetAttribute_string(raw, name.c_str(), nullptr, &size))) break;
+        node.strings[name] = info.GetAttribute<std::string>(name.c_str());
+        break;
+      }
+      case Attribute::kInt: {
+        int64_t value = 0;
+        if (succeeded(api.KernelInfoGetAttribute_int64(raw, name.c_str(), &value))) node.ints[name] = value;
+        break;
+      }
+      case Attribute::kFloat: {
+        float value = 0;
+        if (succeeded(api.KernelInfoGetAttribute_float(raw, name.c_str(), &value))) node.floats[name] = value;
+        break;
+      }
+      case Attribute::kInts: {
+        size_t size = 0;
+        if (!succeeded(api.KernelInfoGetAttributeArray_int64(raw, name.c_str(), nullptr, &size))) break;
+        std::vector<int64_t> values(size);
+        if (succeeded(api.KernelInfoGetAttributeArray_int64(raw, name.c_str(), values.data(), &size)))
+          node.lists[name] = values;
+        break;
+      }
+    }
+  }
   return node;
 }
 

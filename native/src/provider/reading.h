@@ -6,11 +6,11 @@
 
 namespace ffn {
 
-// From a graph, when nodes are claimed: shapes alone, since reading a value makes the runtime copy it. False if the
-// node is no feed-forward, its values are not float32, or a weight is no constant.
-bool from_graph(const Ort::ConstNode& node, FeedForwardNode& to);
+// From a graph, when nodes are claimed: without the data of constants, since reading a value makes the runtime copy it.
+// False if the node is of another domain, version or name, its values are not float32, or it cannot be read.
+bool from_graph(const Ort::ConstNode& node, Kind& kind, Node& to);
 
-// From the information with which a kernel is made: with values, which are valid while the kernel is made.
-FeedForwardNode from_kernel(const OrtKernelInfo* info);
+// From the information with which a kernel is made: with data, which is valid while the kernel is made.
+Node from_kernel(const OrtKernelInfo* info);
 
 }  // namespace ffn

@@ -1,0 +1,37 @@
+// LayerNorm and RMSNorm of one row.
+//
+//     layer    (x - mean) / sqrt(mean of (x - mean)^2 + epsilon) * scale + bias
+//     rms       x         / sqrt(mean of  x^2         + epsilon) * scale
+//
+// The row is read three times out of a near cache: for the mean, for the squares around it, and for the result. The
+// formula that reads it once, mean of x^2 less mean^2, would cancel. Each lane of a register sums every 16th element,
+// so the sums are split.
+#pragma once
+
+#include "rows.h"
+
+namespace {
+
+void norm(const ffn::Norm& n, const float* from, float* to) {
+  const auto width = static_cast<float>(n.width);
+  Float mean = splat(0.0f), squares = splat(0.0f);
+  if (!n.rms) {
+    Float sum = splat(0.0f);
+    over_row(n.width,
+             [&](int k, int count) __attribute__((always_inline)) { sum = add(sum, load_part(from + k, count)); });
+    mean = splat(sum_of_lanes(sum) / width);
+  }
+  over_row(n.width, [&](int k, int count) __attribute__((always_inline)) {
+    Float x = sub(load_part(from + k, count), mean);
+    if (count < kLanes) x = first_lanes(count, x, splat(0.0f));
+    squares = fma(x, x, squares);
+  });
+  const Float inverse = splat(1.0f / __builtin_sqrtf(sum_of_lanes(squares) / width + n.epsilon));
+  over_row(n.width, [&](int k, int count) __attribute__((always_inline)) {
+    Float y = mul(mul(sub(load_part(from + k, count), mean), inverse), load_part(n.scale + k, count));
+    if (n.bias) y = add(y, load_part(n.bias + k, count));
+    store_part(to + k, y, count);
+  });
+}
+
+}  // namespace

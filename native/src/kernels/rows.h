@@ -1,0 +1,19 @@
+// A row of float32, a register at a time; the last one may have fewer elements.
+#pragma once
+
+#include "kernels.h"
+
+namespace {
+
+// Calls `use` with the first element of each register of a row, and how many elements are left there.
+template <class Use>
+FFN_INLINE void over_row(int width, const Use& use) {
+  int k = 0;
+  for (; k + kLanes <= width; k += kLanes) use(k, kLanes);
+  if (k < width) use(k, width - k);
+}
+
+FFN_INLINE Float load_part(const float* from, int count) { return count == kLanes ? load(from) : load(from, count); }
+FFN_INLINE void store_part(float* to, Float x, int count) { count == kLanes ? store(to, x) : store(to, x, count); }
+
+}  // namespace
