@@ -76,7 +76,7 @@ def html_page(
     """
     lines = error_lines(result)
     drawn = {name for site in sites for name in site.sites}
-    return _template().render(
+    return template("page.html.jinja").render(
         result=result,
         sentence=verdict_sentence(result),
         headline=[(line.mark, MARKS[line.mark], line.words) for line in summary(fusion, result, latency)],
@@ -123,7 +123,8 @@ def _charts(lines: list[ErrorLine], latency: LatencyResult | None) -> list[tuple
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """Return a template of the pages."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -134,7 +135,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html.jinja")
+    return environment.get_template(name)
 
 
 def _shown(value: Any) -> Any:
