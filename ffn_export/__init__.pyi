@@ -11,6 +11,8 @@ from .fusion.forms import Forms as Forms
 from .fusion.report import FusionReport as FusionReport
 from .fusion.report import Site as Site
 from .latency.result import LatencyResult as LatencyResult
+from .model_matrix.run import MatrixResult as MatrixResult
+from .model_matrix.run import matrix as matrix
 from .modules.presets import PRESETS as PRESETS
 from .modules.presets import create as create
 from .parity.bisection.result import Bisection as Bisection

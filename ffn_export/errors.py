@@ -147,6 +147,9 @@ class MissingPackageError(FfnExportError, ImportError):
 class RuntimeUnavailableError(FfnExportError):
     """A runtime requested by name is not available on this machine.
 
+    Attributes:
+        runtime: Its name, where one of several was requested.
+
     Examples:
         >>> issubclass(fx.RuntimeUnavailableError, fx.FfnExportError)
         True
@@ -155,6 +158,10 @@ class RuntimeUnavailableError(FfnExportError):
     """
 
     exit_status = 3
+
+    def __init__(self, message: str | None = None, runtime: str | None = None) -> None:
+        super().__init__(message)
+        self.runtime = runtime
 
 
 @contextmanager

@@ -35,6 +35,7 @@ GIVES = {
     "reports": "tables, JSON, JUnit, Markdown, HTML",
     "bundle": "directory with manifest",
     "verbs": "export, fuse, verify, bench, tune, build, load",
+    "model_matrix": "MatrixResult: many models",
     "cli": "ffn-export",
 }
 _BLOCK = re.compile(r"(?<=<!-- diagram:begin -->\n).*?(?=<!-- diagram:end -->)", re.DOTALL)

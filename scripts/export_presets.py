@@ -1,6 +1,6 @@
 """Build a bundle of every preset, for every target, in every precision, and an index of them.
 
-A build that fails is reported, and the others go on.
+A build that fails is reported, and the others go on. What is built and unchanged is not built again.
 Exit status: 0 all were built; 1 one was not; 2 bad usage; 130 interrupted.
 """
 
@@ -8,77 +8,51 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import multiprocessing
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from command_line import count
-from ffn_export.bundle.build import Build, build_bundle
-from ffn_export.bundle.build_options import BuildOptions
-from ffn_export.bundle.folder import INDEX, IndexEntry, index, index_entry
-from ffn_export.core.one_line import first_line
+from ffn_export.bundle.folder import INDEX, IndexEntry, index, index_entry, read_build
+from ffn_export.core.matrix_cell import Cell
 from ffn_export.errors import FfnExportError, did_you_mean
-from ffn_export.exporter.capture import DEFAULT_OPSET
-from ffn_export.exporter.export import export_source
 from ffn_export.fusion.targets import TARGETS
+from ffn_export.model_matrix.entries import Entry
+from ffn_export.model_matrix.run import run_matrix
 from ffn_export.modules.presets import PRESETS
-from ffn_export.parity.reference.cached_reference import RememberingReference
 from ffn_export.reports.json_report import write_json
-from ffn_export.verbs.source_spec import SourceSpec
 
 DTYPES = ("float32", "float16", "bfloat16")
 # Seconds: a few dozen runs of each competitor. `scripts/benchmark.py` times with care.
 BENCH_BUDGET = 0.005
 
 
-@dataclass(frozen=True)
-class Task:
-    """The bundles that share one export.
-
-    Attributes:
-        preset: What is exported.
-        dtype: In which precision.
-        targets: What it is fused for, one bundle each.
-        folder: Where the bundles go.
-        timed: Pattern of the names of those that are timed; empty for none.
-    """
-
-    preset: str
-    dtype: str
-    targets: tuple[str, ...]
-    folder: Path
-    timed: str
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     timed = "" if options.no_bench else options.bench
-    tasks = [
-        Task(preset, dtype, tuple(options.targets), options.output, timed)
-        for preset, dtype in itertools.product(options.only, options.dtypes)
+    entries = [
+        Entry(preset, targets=(target,), dtypes=(dtype,), bench_budget=_budget(f"{preset}-{target}-{dtype}", timed))
+        for preset, dtype, target in itertools.product(options.only, options.dtypes, options.targets)
     ]
+    told = _Told(options.output)
     started = time.monotonic()
     try:
-        entries = _run(tasks, options.jobs)
+        result = run_matrix(entries, options.output, told, jobs=options.jobs)
+        listed = {_name(cell): _entry(cell, options.output) for cell in result.cells}
         path = options.output / INDEX
-        write_json(index(entries, path), path)
+        write_json(index(listed.values(), path), path)
     except KeyboardInterrupt:
         print("interrupted; finished bundles stay, the index is as it was", file=sys.stderr)
         return 130
     except FfnExportError as error:
         print(f"export_presets: {error}", file=sys.stderr)
         return error.exit_status
-    failed = sum(entry.error is not None for entry in entries)
+    failed = sum(entry.error is not None for entry in listed.values())
     took = time.monotonic() - started
-    print(f"{len(entries) - failed} built, {failed} failed in {took:.0f} s: {path}", file=sys.stderr)
+    print(f"{len(listed) - failed} built, {failed} failed in {took:.0f} s: {path}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -101,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         help="bundles that are timed, roughly; '*' for all [*-ort-cpu-float32]",
     )  # fmt: skip
     parser.add_argument("--no-bench", action="store_true", help="leave the timing out")
-    parser.add_argument("--jobs", type=count, default=2, metavar="N", help="processes, each with one thread [2]")
+    parser.add_argument("--jobs", type=count, default=2, metavar="N", help="processes, which share the processors [2]")
     return parser
 
 
@@ -118,61 +92,32 @@ def _one_of(known: Iterable[str]) -> Callable[[str], str]:
     return parse
 
 
-def _run(tasks: Sequence[Task], jobs: int) -> list[IndexEntry]:
-    """Run the tasks in worker processes, and tell of each bundle as it comes."""
-    entries: list[IndexEntry] = []
-    total = sum(len(task.targets) for task in tasks)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # NumPy's threads, in the workers
-    # Spawned: torch's threads do not survive a fork.
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _leave_interrupts) as pool:
-        try:
-            for done in as_completed([pool.submit(_build_all, task) for task in tasks]):
-                for entry in done.result():
-                    entries.append(entry)
-                    print(f"[{len(entries)}/{total}] {_line(entry)}", file=sys.stderr, flush=True)
-        except KeyboardInterrupt:
-            for worker in multiprocessing.active_children():
-                worker.terminate()
-            raise
-    return entries
+def _budget(name: str, timed: str) -> float:
+    return BENCH_BUDGET if fnmatch(name, timed) else 0.0
 
 
-def _leave_interrupts() -> None:
-    """Leave Ctrl-C to the parent, which ends the workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+class _Told:
+    """Tells of each bundle as it comes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._names = folder, set[str]()
+
+    def __call__(self, cells: Sequence[Cell], planned: int) -> None:
+        for cell in cells:
+            if _name(cell) not in self._names:
+                self._names.add(_name(cell))
+                print(
+                    f"[{len(self._names)}/{planned}] {_line(_entry(cell, self._folder))}", file=sys.stderr, flush=True
+                )
 
 
-def _build_all(task: Task) -> list[IndexEntry]:
-    """Export once, and build a bundle for each target; whatever goes wrong becomes the bundle's entry."""
-    try:
-        source = SourceSpec(task.preset, dtype=task.dtype).source()
-        exported = export_source(source, DEFAULT_OPSET)
-        reference = RememberingReference(source, 1)
-    except Exception as error:  # noqa: BLE001 - what keeps one from being exported must not stop the others
-        return [_entry(task, target, None, _said(error)) for target in task.targets]
-    entries = []
-    for target in task.targets:
-        name = _name(task, target)
-        budget = BENCH_BUDGET if fnmatch(name, task.timed) else 0.0
-        try:
-            options = BuildOptions(target, threads=1, bench_budget=budget)
-            built = build_bundle(source, task.folder / name, options, exported=exported, reference=reference)
-            entries.append(_entry(task, target, built, next(iter(built.failures), None)))
-        except Exception as error:  # noqa: BLE001 - likewise
-            entries.append(_entry(task, target, None, _said(error)))
-    return entries
+def _name(cell: Cell) -> str:
+    return f"{cell.model}-{cell.target}-{cell.dtype}"
 
 
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, FfnExportError) else f"unexpected {first_line(error)}"
-
-
-def _name(task: Task, target: str) -> str:
-    return f"{task.preset}-{target}-{task.dtype}"
-
-
-def _entry(task: Task, target: str, built: Build | None, error: str | None) -> IndexEntry:
-    return index_entry(_name(task, target), task.preset, target, task.dtype, built, error)
+def _entry(cell: Cell, folder: Path) -> IndexEntry:
+    built = None if cell.path is None else read_build(folder / cell.path)
+    return index_entry(_name(cell), cell.model, cell.target, cell.dtype, built, None if built else cell.message)
 
 
 def _line(entry: IndexEntry) -> str:

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import ffn_export as fx
 from command_line import count
+from ffn_export.bundle import stored
 from ffn_export.bundle.folder import bundles_in
+from ffn_export.core.matrix_cell import Cell
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
+from ffn_export.model_matrix.entries import Entry
+from ffn_export.model_matrix.run import run_matrix
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.console import stdout_console
 from ffn_export.reports.junit import junit_xml_of_many
 from ffn_export.reports.streams import say
 from ffn_export.reports.tables import parity_summary_table
 from ffn_export.reports.text_file import write_text
+from ffn_export.runtimes.registry import get_runtimes
+from ffn_export.runtimes.threads import available_threads
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,11 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not bundles:
         say(f"verify_parity: {options.folder} holds no bundle; `make demo` builds one")
         return 2
-    results: dict[str, ParityResult | str] = {}
     try:
-        for number, bundle in enumerate(bundles, 1):
-            say(f"[{number}/{len(bundles)}] verifying {bundle.name}")
-            results[bundle.name] = _verified(bundle, options.runtime, options.threads, trust=options.trust)
+        results = _verified(bundles, options.runtime or (), options.threads, trust=options.trust)
         if options.junit is not None:
             write_text(junit_xml_of_many(results), options.junit)
     except FfnExportError as error:
@@ -57,19 +60,39 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("folder", nargs="?", type=Path, default=Path("exported"), help="folder of bundles [exported]")
     parser.add_argument("--junit", metavar="FILE", help="one JUnit file for all; - for standard output")
     parser.add_argument("--runtime", action="append", metavar="NAME", help="a runtime that must judge; once for each")
-    parser.add_argument("--threads", type=count, metavar="N", help="intra-op threads [the processors of this process]")
+    parser.add_argument("--threads", type=count, metavar="N", help="intra-op threads of a process [1]")
     parser.add_argument("--trust", action="store_true", help="import the sources that bundles name, which runs code")
     return parser
 
 
-def _verified(bundle: Path, runtimes: Sequence[str] | None, threads: int | None, *, trust: bool) -> ParityResult | str:
-    """Return the verification, or why there is none: a damaged bundle is a failed one."""
-    try:
-        return fx.verify(bundle, runtimes=runtimes, threads=threads, trust=trust)
-    except RuntimeUnavailableError:
-        raise
-    except FfnExportError as error:
-        return str(error)
+def _verified(
+    bundles: Sequence[Path], runtimes: Sequence[str], threads: int | None, *, trust: bool
+) -> dict[str, ParityResult | str]:
+    """Return the verification of each bundle, or why there is none: a damaged bundle is a failed one.
+
+    Raises:
+        RuntimeUnavailableError: If a runtime that was named is not available here.
+    """
+    get_runtimes(runtimes)
+    entries = [Entry(str(path), path.name, "verify", runtimes=tuple(runtimes), trust=trust) for path in bundles]
+    done: set[str] = set()
+
+    def told(cells: Sequence[Cell], planned: int) -> None:
+        for cell in cells:
+            if cell.verdict == "unavailable":
+                raise RuntimeUnavailableError(cell.message)
+            if cell.model not in done:
+                done.add(cell.model)
+                say(f"[{len(done)}/{len(bundles)}] {cell.verdict} {cell.model}")
+
+    with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
+        jobs = None if threads is None else max(1, available_threads() // threads)
+        result = run_matrix(entries, Path(scratch), told, jobs=jobs, threads=threads)
+        found: dict[str, ParityResult | str] = {}
+        for cell in result.cells:
+            parity = None if cell.path is None else stored.read(Path(scratch) / cell.path).parity
+            found[cell.model] = parity or cell.message
+    return found
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ffn_export.bundle import results, stored
 from ffn_export.bundle.build import Build
 from ffn_export.bundle.describe import summarise_parity
-from ffn_export.bundle.manifest import MANIFEST
+from ffn_export.bundle.manifest import MANIFEST, read_manifest
 from ffn_export.core import plain_file
 from ffn_export.core.plain_data import PlainData
 from ffn_export.errors import UsageError
+from ffn_export.fusion.report import FusionReport
 from ffn_export.parity.judging.result import ParityResult
 
 INDEX = "index.json"
@@ -60,6 +62,17 @@ def bundles_in(folder: Path) -> list[Path]:
     return [manifest.parent for manifest in manifests if not manifest.parent.name.startswith(".")]
 
 
+def read_build(directory: Path) -> Build:
+    """Return the result of the build that wrote a bundle.
+
+    Raises:
+        FfnExportError: If a file is missing, damaged, or of another version.
+    """
+    parts, parity = results.read(directory), stored.read(directory).parity
+    fusion = parts.fusion or FusionReport(read_manifest(directory).target, ())
+    return Build(directory, fusion, parity, parts.latency, tuning=parts.tuning, manifest=read_manifest(directory))
+
+
 def index_entry(
     name: str, preset: str, target: str, dtype: str, build: Build | None, error: str | None = None
 ) -> IndexEntry:
@@ -74,7 +87,7 @@ def index_entry(
         dtype=dtype,
         path=build.directory.name if built else None,
         error=error,
-        parity={} if build.parity is None else _verdicts(build.parity),
+        parity={} if build.parity is None else verdicts(build.parity),
         unavailable={} if build.parity is None else dict(build.parity.unavailable),
         warnings=_warnings(build),
         nodes=build.fusion.nodes.get("after"),
@@ -99,7 +112,8 @@ def _listed(path: Path) -> list[dict[str, Any]]:
         return []
 
 
-def _verdicts(parity: ParityResult) -> dict[str, dict[str, Any]]:
+def verdicts(parity: ParityResult) -> dict[str, dict[str, Any]]:
+    """Return runtime -> its verdict, the error nearest to its bound, that bound, and its numbers of cases."""
     summary = summarise_parity(parity)["runtimes"]
     failed = {case.runtime for case in parity.cases if case.status(parity.tolerances) == "failed"}
     return {

@@ -29,7 +29,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Fusion": ("target", "require_fusion", "check", "outline", "portable_functions"),
     "Quantisation": ("bits", "int8", "static", "calibration", "block", "accuracy_level", "all_products"),
     "Gates": ("runtimes", "max_ratio", "budget", "metric", "atol", "rtol", "baseline", "rejudge", "exit_code"),
-    "Work": ("fast", "threads", "jobs", "seconds", "bisect", "max_cpu", "max_memory"),
+    "Work": ("fast", "threads", "jobs", "memory", "ray", "seconds", "bisect", "max_cpu", "max_memory"),
     "Output": (
         "output",
         "name",

@@ -32,6 +32,7 @@ COMMANDS = {
     "verify": "verify",
     "bench": "bench",
     "tune": "tune",
+    "matrix": "matrix",
     "diff": "diff",
     "doctor": "doctor",
 }

@@ -235,19 +235,13 @@ def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[st
 
 
 def read_npz(path: Path | None) -> dict[str, Any] | None:
-    """Read the arrays of ``--samples``.
+    """Read the arrays of ``--samples``, if it was given.
 
     Raises:
         UsageError: If the file is missing or is no ``.npz`` of plain arrays.
     """
     if path is None:
         return None
-    import numpy as np
+    from ffn_export.core.arrays_file import read_arrays
 
-    if not path.is_file():
-        raise UsageError(f"no such file: {path}")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as error:
-        raise UsageError(f"{path} is no .npz file of plain arrays") from error
+    return read_arrays(path)

@@ -6,14 +6,14 @@ it ended. Supervision costs almost no time: the parent forks before anything hea
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
 from collections.abc import Collection
 
+from ffn_export.core.parent_process import end_with
+
 _FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP")
-_PR_SET_PDEATHSIG = 1
 _KERNEL = 0  # signals with a higher code come from the terminal, which sends them to every process of the command
 
 
@@ -30,17 +30,10 @@ def wait_for_command() -> int | None:
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        _end_with(parent)
+        end_with(parent)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return None
     return _status_of(child, signals)
-
-
-def _end_with(parent: int) -> None:
-    """Let the kernel end this process when its parent ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent ended before the call
-        os._exit(1)
 
 
 def _status_of(child: int, signals: Collection[signal.Signals]) -> int:

@@ -19,6 +19,11 @@ def json_text(data: Mapping[str, Any]) -> str:
     return safe_json(json.dumps(_with_named_nonfinites(data), indent=2, allow_nan=False)) + "\n"
 
 
+def json_line(data: Mapping[str, Any]) -> str:
+    """Return the same as one line, for JSON Lines."""
+    return safe_json(json.dumps(_with_named_nonfinites(data), allow_nan=False)) + "\n"
+
+
 def _with_named_nonfinites(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _with_named_nonfinites(item) for key, item in value.items()}

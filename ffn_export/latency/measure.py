@@ -174,7 +174,8 @@ def _load(
                 if who.default or names is None or who.runtime not in names:
                     unavailable[who.label] = str(error)
                 elif isinstance(error, RuntimeUnavailableError):
-                    raise RuntimeUnavailableError(f"runtime {who.label!r} is not available here: {error}") from error
+                    reason = f"runtime {who.label!r} is not available here: {error}"
+                    raise RuntimeUnavailableError(reason, who.runtime) from error
                 else:
                     raise
         # Loading a module again gives the same module, so it gets one session.

@@ -19,8 +19,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from ffn_export.core.matrix_cell import Cell
 from ffn_export.core.plain_text import visible
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.check_result import CheckResult
@@ -65,6 +66,23 @@ def junit_xml_of_many(results: Mapping[str, ParityResult | str]) -> str:
             suite.name = _legal(f"{name}{allowed}: {suite.name}")
             suites.append(suite)
     return _document("parity", suites)
+
+
+def junit_xml_of_cells(cells: Iterable[Cell]) -> str:
+    """Return the cells of a matrix as one document: a suite for each model, a test for each cell."""
+    suites: dict[str, TestSuite] = {}
+    for cell in cells:
+        suite = suites.setdefault(cell.model, TestSuite(_legal(cell.model)))
+        name = " ".join(filter(None, (cell.action, cell.target, cell.dtype, cell.runtime)))
+        test = TestCase(_legal(name), classname=_legal(cell.model), time=cell.seconds)
+        if cell.verdict == "failed":
+            test.result = [Failure(_legal(cell.message), cell.action)]
+        elif cell.status:
+            test.result = [Error(_legal(cell.message), cell.verdict)]
+        elif cell.verdict == "warned":
+            test.system_out = _legal(f"warned: {cell.message}")
+        suite.add_testcase(test)
+    return _document("matrix", suites.values())
 
 
 def _suites(result: ParityResult) -> Iterator[TestSuite]:

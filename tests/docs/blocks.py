@@ -21,7 +21,7 @@ from ffn_export.cli.main import run
 ROOT = Path(__file__).parents[2]
 RUN = ("sh", "python")
 # Languages of blocks that are shown and not run: output, configuration, and diagrams.
-SHOWN = ("text", "yaml", "mermaid", "json")
+SHOWN = ("text", "yaml", "mermaid", "json", "toml")
 _BLOCK = re.compile(
     r'(?:<!-- not run: (?P<reason>[^>]*?) -->\s*\n)?^(?P<indent> *)```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n'
     r"(?P<text>.*?)^(?P=indent)```$",

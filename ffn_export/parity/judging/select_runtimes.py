@@ -39,7 +39,9 @@ def _load_named(artifact: Artifact, names: Sequence[str], threads: int) -> tuple
         try:
             loaded[runtime.name] = runtime.load(artifact, threads)
         except RuntimeUnavailableError as error:
-            raise RuntimeUnavailableError(f"runtime {runtime.name!r} is not available here: {error}") from error
+            raise RuntimeUnavailableError(
+                f"runtime {runtime.name!r} is not available here: {error}", runtime.name
+            ) from error
         except FfnExportError as error:
             broken.append(CaseResult(runtime.name, "loading the model", {}, "none", 0, error=str(error)))
     return loaded, broken

@@ -47,7 +47,7 @@ def html_page(verification: Verification) -> str:
     weights_bytes, commands = verification.weights_bytes, verification.commands
     lines = error_lines(result)
     drawn = {name for site in sites for name in site.sites}
-    return _template().render(
+    return template("page.html.jinja").render(
         result=result,
         sentence=verdict_sentence(result),
         headline=[(line.mark, MARKS[line.mark], line.words) for line in summary(fusion, result, latency)],
@@ -94,7 +94,8 @@ def _charts(lines: list[ErrorLine], latency: LatencyResult | None) -> list[tuple
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """Return a template of the pages."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -106,7 +107,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.filters["breakable"] = _breakable
-    return environment.get_template("page.html.jinja")
+    return environment.get_template(name)
 
 
 def _shown(value: Any) -> Any:

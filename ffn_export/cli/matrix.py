@@ -1,0 +1,51 @@
+"""``ffn-export matrix``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ffn_export.cli.help import Command
+from ffn_export.cli.options import Positive, Whole, common
+from ffn_export.cli.state import State
+
+
+@click.command(
+    "matrix",
+    short_help="Build, verify, time or tune many models.",
+    cls=Command,
+    page="docs/matrix.md",
+    examples=("matrix zoo.toml", "matrix zoo.toml -o results --jobs 4 --memory 8", "matrix zoo.toml --jobs 1"),
+)
+@click.argument("matrix", metavar="FILE", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("matrix"),
+    show_default=True,
+    help="Where the bundles, cells.jsonl, index.html and junit.xml go.",
+)
+@click.option("--jobs", type=Whole(1), help="Processes. [default: one for each processor; one if anything is timed]")
+@click.option(
+    "--memory", type=Positive(), metavar="GB", help="Memory of each process. [default: its share of this machine]"
+)
+@common
+@click.pass_obj
+def command(state: State, /, matrix: Path, output: Path, jobs: int | None, memory: float | None) -> int:
+    """Build, verify, time or tune each model of a TOML FILE for every target, precision and runtime.
+
+    Cells that are done and unchanged are not done again. A cell that fails, or whose process crashes, is
+    told, and the others go on. The exit status is that of the worst cell.
+    """
+    from rich.text import Text
+
+    import ffn_export as fx
+    from ffn_export.model_matrix.run import PAGE
+    from ffn_export.reports.console import stderr_console
+
+    console = stderr_console(quiet=state.quiet)
+    result = fx.matrix(matrix, output, jobs=jobs, memory=memory, progress=lambda line: console.print(Text(line)))
+    console.print(Text(f"{result}; open {output / PAGE}"))
+    return result.exit_status

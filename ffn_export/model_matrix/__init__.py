@@ -1,0 +1,1 @@
+"""Many models on many targets, precisions and runtimes, in processes or on a Ray cluster."""

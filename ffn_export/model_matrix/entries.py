@@ -1,0 +1,247 @@
+"""Read the file of a matrix, such as ``zoo.toml``: its models with their options, checked before any work."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from ffn_export.bundle.build_options import BuildOptions, GivenBuildOptions
+from ffn_export.bundle.manifest import MANIFEST
+from ffn_export.bundle.publish import place
+from ffn_export.core import plain_file
+from ffn_export.core.tensor_spec import parse_inputs
+from ffn_export.errors import FfnExportError, UsageError, did_you_mean
+from ffn_export.exporter.capture import DEFAULT_OPSET
+from ffn_export.exporter.hugging_face.model import PREFIX as HUGGING_FACE
+from ffn_export.exporter.precision import PRECISIONS
+from ffn_export.exporter.trust import EXPORTED_PROGRAM
+from ffn_export.fusion.targets import get_target
+from ffn_export.modules.presets import PRESETS
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.runtimes.registry import get_runtimes
+from ffn_export.tuning.options import TuneOptions
+
+Action = Literal["build", "verify", "bench", "tune"]
+ACTIONS: tuple[Action, ...] = get_args(Action)
+TIMED: tuple[Action, ...] = ("bench", "tune")
+"""Actions that need the processors for themselves."""
+
+_MOST_BYTES = 2**24
+_MODELS = "model"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model of the matrix with its options. Every key but ``spec`` and ``name`` may stand above all models.
+
+    Attributes:
+        spec: A SPEC, an ``.onnx`` file, or a bundle.
+        name: Name in the results; None means the name of the preset, factory, file or directory.
+        action: What a cell does: ``build`` writes a bundle, of an ``.onnx`` file a fused file; ``verify`` and ``bench``
+            write none and take a bundle as it is; ``tune`` chooses the forms by timing and builds.
+        targets: Fusion targets.
+        dtypes: Precisions of a PyTorch source; without any, its own.
+        runtimes: Runtimes that must judge, a cell each; without any, those that can by default.
+        against: SPEC or ``.onnx`` file that an ``.onnx`` file is compared with; None means the file itself.
+        inputs: Inputs of a factory, as for ``--input``, or name -> specification.
+        samples: ``.npz`` file of arrays to trace with and to verify on.
+        tokens: Lengths that ``bench`` times.
+        seed: As in :class:`~ffn_export.core.source_options.SourceOptions`, like ``keep_io``, ``task`` and ``trust``.
+        opset: As in :class:`~ffn_export.bundle.build_options.BuildOptions`, like the remaining keys. A build times
+            nothing unless ``bench_budget`` is given.
+    """
+
+    spec: str
+    name: str | None = None
+    action: Action = "build"
+    targets: tuple[str, ...] = ("ort-cpu",)
+    dtypes: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    against: str | None = None
+    inputs: tuple[str, ...] | Mapping[str, str] = ()
+    samples: str | None = None
+    tokens: tuple[int, ...] = ()
+    seed: int | None = None
+    keep_io: bool = False
+    task: str | None = None
+    trust: bool = False
+    opset: int = DEFAULT_OPSET
+    max_ratio: float | None = None
+    require_fusion: Mapping[Literal["feed_forward", "norm", "residual_norm"], int] = field(default_factory=dict)
+    bench_budget: float | None = None
+    check: bool = True
+    outline: bool = False
+    portable_functions: bool = False
+    quantization: QuantizationOptions | None = None
+    budget: float | None = None
+    forms: tuple[str, ...] | None = None
+    tuning: Mapping[str, Any] = field(default_factory=dict)
+    fast: bool = False
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the model is an ONNX file, which has no PyTorch source of its own."""
+        return self.spec.endswith(".onnx")
+
+    @property
+    def is_bundle(self) -> bool:
+        """Whether the model is a bundle."""
+        return (Path(self.spec) / MANIFEST).is_file()
+
+    @property
+    def called(self) -> str:
+        """Its name in the results."""
+        last = Path(self.spec.removeprefix(HUGGING_FACE)).resolve().name if self._is_path else self.spec
+        return self.name or (last.rpartition(":")[2].rpartition(".")[2] if ":" in last else last.rsplit(".onnx", 1)[0])
+
+    @property
+    def _is_path(self) -> bool:
+        return self.is_file or self.is_bundle or self.spec.startswith(HUGGING_FACE)
+
+    @property
+    def tune_options(self) -> TuneOptions | None:
+        """Options of the tuning; None for another action."""
+        return TuneOptions(**self.tuning) if self.action == "tune" else None
+
+    def build_options(self, target: str, runtimes: Sequence[str] | None, threads: int) -> BuildOptions:
+        """Return the options of a build for one target."""
+        own = {name for name in GivenBuildOptions.__annotations__ if name in {each.name for each in fields(self)}}
+        given = {name: getattr(self, name) for name in own - {"tuning", "bench_budget", "runtimes"}}
+        tuning = self.tune_options
+        budget = self.bench_budget if self.bench_budget is not None else tuning.bench_budget if tuning else 0.0
+        return BuildOptions(
+            target,
+            runtimes=runtimes,
+            threads=threads,
+            seed=self.seed or 0,
+            bench_budget=budget,
+            tuning=tuning,
+            **{**given, "forms": None if self.forms is None else frozenset(self.forms)},
+        )
+
+    def validate(self) -> None:
+        """Check names, paths and options, as far as that takes no import of the model.
+
+        Raises:
+            UsageError: On the first that is wrong.
+        """
+        for dtype in (dtype for dtype in self.dtypes if dtype not in PRECISIONS):
+            raise UsageError(f"unknown dtype {dtype!r};{did_you_mean(dtype, PRECISIONS)} known are {_list(PRECISIONS)}")
+        if not self.targets:
+            raise UsageError("targets are empty: name one, or leave the key out")
+        get_runtimes(self.runtimes)
+        parse_inputs(self.given_inputs or ())
+        for target in self.targets:
+            get_target(target)
+            self.build_options(target, self.runtimes or None, 1)
+        place(Path(), self.called)
+        self._check_spec()
+        for path in (self.samples, self.against if (self.against or "").endswith(".onnx") else None):
+            if path is not None and not Path(path).is_file():
+                raise UsageError(f"no such file: {path}")
+
+    @property
+    def given_inputs(self) -> Any:
+        """The inputs as the verbs take them, or None."""
+        return dict(self.inputs) if isinstance(self.inputs, Mapping) else self.inputs or None
+
+    def _check_spec(self) -> None:
+        path = Path(self.spec.removeprefix(HUGGING_FACE))
+        if self.spec.startswith(HUGGING_FACE):
+            if not path.is_dir():
+                raise UsageError(f"no such directory: {path}")
+        elif self.is_file or self.spec.endswith(EXPORTED_PROGRAM):
+            if (problem := plain_file.problem(path)) is not None:
+                raise UsageError(f"{path} {problem}")
+        elif not (self.is_bundle or self.spec in PRESETS or ":" in self.spec):
+            raise UsageError(
+                f"no preset, file or bundle is named {self.spec!r};{did_you_mean(self.spec, PRESETS)} write a preset, "
+                "package.module:factory, hf:DIR, an .onnx file or the directory of a bundle"
+            )
+        if self.dtypes and (self.is_file or self.is_bundle):
+            raise UsageError("dtypes are for a PyTorch source: leave them out for a file or a bundle")
+
+
+KEYS = tuple(each.name for each in fields(Entry))
+
+
+def read_matrix(matrix: Path | str | Mapping[str, Any]) -> list[Entry]:
+    """Read and check the models of a matrix.
+
+    Args:
+        matrix: A TOML file, whose paths are relative to it or to the current directory; or its content.
+
+    Raises:
+        UsageError: If it does not parse, a key is unknown, a value has another type, or there are no models.
+    """
+    if isinstance(matrix, Mapping):
+        return _entries("the matrix", matrix, Path())
+    path = Path(matrix)
+    try:
+        content = tomllib.loads(plain_file.read_bytes(path, _MOST_BYTES).decode())
+    except ValueError as error:
+        if isinstance(error, FfnExportError):
+            raise
+        raise UsageError(f"{path} is no TOML: {error}") from error
+    return _entries(str(path), content, path.parent)
+
+
+def _entries(where: str, content: Mapping[str, Any], folder: Path) -> list[Entry]:
+    common = {key: value for key, value in content.items() if key != _MODELS}
+    _check_keys(where, common, [key for key in KEYS if key not in ("spec", "name")], also=(_MODELS,))
+    models = content.get(_MODELS, ())
+    if not isinstance(models, Sequence) or isinstance(models, str) or not models:
+        raise UsageError(f'{where} has no models: add [[{_MODELS}]] with spec = "bert-ffn" for each')
+    entries = []
+    for number, model in enumerate(models, 1):
+        here = f"{where}: model {number}"
+        if not isinstance(model, Mapping):
+            raise UsageError(f"{here} is no table: write [[{_MODELS}]] above its keys")
+        _check_keys(here, model, KEYS)
+        if "spec" not in model:
+            raise UsageError(f'{here} has no spec: add spec = "bert-ffn"')
+        if isinstance(model["spec"], str):
+            here += f", {model['spec']}"
+        try:
+            entry = _located(msgspec.convert({**common, **model}, Entry), folder)
+            entry.validate()
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{here}: {error}".replace(" - at `$.", ": `").replace("`$.", "`")) from error
+        except (UsageError, TypeError) as error:  # TypeError: an unknown key of `tuning`
+            raise UsageError(f"{here}: {error}") from error
+        entries.append(entry)
+    return entries
+
+
+def _check_keys(where: str, given: Collection[str], known: Collection[str], also: Collection[str] = ()) -> None:
+    for key in (key for key in given if key not in known):
+        names = [*also, *known]
+        raise UsageError(f"{where}: unknown key {key!r};{did_you_mean(key, names)} known are {_list(names)}")
+
+
+def _located(entry: Entry, folder: Path) -> Entry:
+    """Return an entry whose relative paths are found from the folder of the TOML file, else from here."""
+
+    def found(path: str) -> str:
+        beside = folder / path
+        return str(beside) if beside.exists() else path
+
+    prefix = HUGGING_FACE if entry.spec.startswith(HUGGING_FACE) else ""
+    spec = entry.spec.removeprefix(prefix)
+    is_name = not prefix and (spec in PRESETS or ":" in spec)
+    against = entry.against
+    return replace(
+        entry,
+        spec=entry.spec if is_name else prefix + found(spec),
+        samples=None if entry.samples is None else found(entry.samples),
+        against=found(against) if against is not None and against.endswith(".onnx") else against,
+    )
+
+
+def _list(names: Collection[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,120 @@
+"""Plan a matrix: its cells, those of one model and target as a step, those of one export as a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ffn_export.bundle.manifest import read_manifest
+from ffn_export.core.matrix_cell import Cell, Verdict
+from ffn_export.errors import IntegrityError, UsageError
+from ffn_export.model_matrix.entries import Entry
+from ffn_export.model_matrix.fingerprint import cell_key, content, made, source_key
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Step:
+    """The cells of one model, target and precision, whose runtimes judge together.
+
+    Attributes:
+        entry: The model with its options.
+        target: Fusion target.
+        dtype: Precision; None means the model's own.
+        name: Name of what is written, unique in the matrix.
+        keys: Runtime, or None for the default -> key of its cell.
+        is_made: Whether the bundle is there already, so that it is only judged by the runtimes of this step.
+    """
+
+    entry: Entry
+    target: str
+    dtype: str | None
+    name: str
+    keys: tuple[tuple[str | None, str], ...]
+    is_made: bool = False
+
+    @property
+    def runtimes(self) -> tuple[str, ...] | None:
+        """The named runtimes; None for the default."""
+        return tuple(name for name, _ in self.keys if name is not None) or None
+
+    def only(self, runtimes: Iterable[str | None]) -> Step:
+        """Return the step for some of its runtimes."""
+        kept = set(runtimes)
+        return replace(self, keys=tuple(each for each in self.keys if each[0] in kept))
+
+    def cells(self, verdict: Verdict, message: str, seconds: float = 0.0) -> tuple[Cell, ...]:
+        """Return a cell with one verdict for each runtime."""
+        return tuple(
+            Cell(
+                self.entry.called, self.target, name or DEFAULT, verdict, self.dtype or "", self.entry.action, seconds,
+                message, key=key,
+            )
+            for name, key in self.keys
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Group:
+    """The steps that share one export, in order."""
+
+    steps: tuple[Step, ...]
+
+
+def all_steps(entries: Sequence[Entry], threads: int) -> list[Step]:
+    """Return every step of a matrix.
+
+    Args:
+        entries: The models.
+        threads: Intra-op threads of each cell.
+
+    Raises:
+        UsageError: If two steps have one name.
+    """
+    steps: dict[str, Step] = {}
+    for entry in entries:
+        files = content(entry)
+        for dtype in entry.dtypes or (None,):
+            for target in _targets(entry):
+                name = "-".join(filter(None, (entry.called, target, dtype)))
+                if name in steps:
+                    raise UsageError(f"two models of the matrix are called {entry.called!r}: give one another name")
+                keys = tuple(
+                    (runtime, cell_key(entry, files, dtype, target, runtime, threads))
+                    for runtime in entry.runtimes or (None,)
+                )
+                steps[name] = Step(entry, target, dtype, name, keys)
+    return list(steps.values())
+
+
+def _targets(entry: Entry) -> tuple[str, ...]:
+    if entry.is_bundle and entry.action != "build":  # it is taken as it is
+        with suppress(IntegrityError):  # a damaged one fails as a cell
+            return (read_manifest(Path(entry.spec)).target,)
+        return entry.targets[:1]
+    return tuple(dict.fromkeys(entry.targets))
+
+
+def is_done(cell: Cell, directory: Path) -> bool:
+    """Whether a stored cell needs no more work: it was judged, and what it wrote is there, unchanged."""
+    if cell.verdict in ("error", "unavailable"):
+        return False
+    return cell.path is None or made(directory / cell.path) == cell.sha256
+
+
+def missing(steps: Sequence[Step], done: Sequence[Cell], directory: Path) -> list[Group]:
+    """Return what is left to do, in groups that share an export."""
+    keys = {cell.key for cell in done}
+    written = {cell.path for cell in done if cell.path is not None}
+    groups: dict[str, list[Step]] = {}
+    for step in steps:
+        left = step.only(name for name, key in step.keys if key not in keys)
+        if left.keys:
+            there = step.name in written and (directory / step.name).is_dir()
+            left = replace(left, is_made=there and len(left.keys) < len(step.keys))
+            key = source_key(step.entry, step.dtype)
+            groups.setdefault(key, []).append(left)
+    return [Group(tuple(group)) for group in groups.values()]
