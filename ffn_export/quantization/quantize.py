@@ -83,7 +83,7 @@ def quantize(
     else:
         weights = _in_few_bits(found, options, names)
     if weights:
-        quantized.opset_imports.setdefault(DOMAIN, 2)
+        quantized.opset_imports.setdefault(DOMAIN, 1)
     return quantized, QuantizationReport(
         options.bits,
         options.block,

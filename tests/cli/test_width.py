@@ -22,6 +22,7 @@ PLAIN = f"""
     bench {LONG}/f.onnx --against d2l-ffn-addnorm --tokens 2 --threads 1 -v
     build d2l-ffn-addnorm --fast -v --name {LONG}
     tune m.onnx --tokens 1 --seconds 0.001 --threads 1
+    matrix zoo.toml -o {LONG}
 """
 FAILING = f"verify {LONG}/f.onnx --against d2l-ffn --runtime ort-cpu --fast --bisect --reduce {LONG}/r -v"
 
@@ -31,6 +32,7 @@ def narrow(wide: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Wrap at 100 columns, in a directory that short paths name."""
     monkeypatch.setattr(console, "MOST_COLUMNS", 100)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "zoo.toml").write_text(f'fast = true\n[[model]]\nspec = "d2l-ffn"\nname = "{LONG}"\n')
 
 
 @pytest.mark.slow
