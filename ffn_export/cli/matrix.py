@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ffn_export.cli.help import Command
-from ffn_export.cli.options import Positive, Whole, common
+from ffn_export.cli.options import MOST_THREADS, Positive, Whole, common
 from ffn_export.cli.state import State
 
 
@@ -27,7 +27,11 @@ from ffn_export.cli.state import State
     show_default=True,
     help="Where the bundles, cells.jsonl, index.html and junit.xml go.",
 )
-@click.option("--jobs", type=Whole(1, 1024), help="Processes. [default: one for each processor; one if anything is timed]")
+@click.option(
+    "--jobs",
+    type=Whole(1, MOST_THREADS),
+    help="Processes. [default: one for each processor; one if anything is timed]",
+)
 @click.option(
     "--memory", type=Positive(), metavar="GB", help="Memory of each process. [default: its share of this machine]"
 )
