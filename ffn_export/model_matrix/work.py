@@ -18,7 +18,7 @@ from ffn_export.core.arrays_file import read_arrays
 from ffn_export.core.matrix_cell import STATUS, Cell, Verdict
 from ffn_export.core.one_line import first_line
 from ffn_export.core.processor import processor_name
-from ffn_export.core.strict import expose
+from ffn_export.core.strict import expose, expose_own
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source
@@ -73,6 +73,7 @@ class Prepared:
             self.exported = export_source(self.source, entry.opset)
             self.reference = RememberingReference(self.source, threads)
         except Exception as error:  # noqa: BLE001 - raised for each step, by `_prepared`
+            expose_own(error)
             self.error = error
 
 
