@@ -8,10 +8,13 @@ struct InstructionSets {
   bool avx512 = false;  // AVX-512 F, BW, DQ and VL
   bool bf16 = false;    // AVX-512 BF16, on top of avx512
   bool vnni = false;    // AVX-512 VNNI, on top of avx512
+  bool amx = false;     // AMX for bfloat16 and 8-bit integers, on top of bf16 and vnni
 };
 
-// The sets of this processor that `allowed` names, separated by commas: avx2, avx512, bf16, vnni. Null allows all, and
-// a name that is unknown allows nothing.
+InstructionSets of_processor();
+
+// The sets of this processor that `allowed` names, separated by commas: avx2, avx512, bf16, vnni, amx. Null allows all,
+// and a name that is unknown allows nothing.
 InstructionSets instruction_sets(const char* allowed);
 
 // The variable whose value the provider passes as `allowed`, so that each path can be tested on one machine.

@@ -48,11 +48,9 @@ struct Format {
   int lanes;     // 32-bit elements of a vector register
   int panel;     // columns of a panel: two registers
   int elements;  // elements of K in a unit
+  int unroll;    // units of K that a step of the loop over K takes: K is padded to a multiple
   int block;     // tokens that are computed together, so that their hidden activations stay near
 };
-
-// K is padded to a multiple of this many units, by which the loops over K are unrolled.
-constexpr int kUnroll = 4;
 
 struct Weights;  // panels.h
 
@@ -89,7 +87,7 @@ struct Kernels {
   void (*run)(const Product& product, int task);
 };
 
-extern const Kernels kFloat32Avx2, kFloat32Avx512, kBfloat16Avx512, kInt8Avx512;
+extern const Kernels kFloat32Avx2, kFloat32Avx512, kBfloat16Avx512, kBfloat16Amx, kInt8Avx512, kInt8Amx;
 
 // softmax(scale Q K^T + bias) V for each head: kernels/attention.h. Heads lie side by side in a row, and `heads /
 // groups` of them read one head of keys and values.
@@ -111,6 +109,7 @@ struct AttentionKernels {
   void (*run)(const Attention& attention, int task, void* scratch);
 };
 
-extern const AttentionKernels kAttentionFloat32Avx2, kAttentionFloat32Avx512, kAttentionBfloat16Avx512;
+extern const AttentionKernels kAttentionFloat32Avx2, kAttentionFloat32Avx512, kAttentionBfloat16Avx512,
+    kAttentionBfloat16Amx;
 
 }  // namespace ffn

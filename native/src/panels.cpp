@@ -38,8 +38,8 @@ uint16_t to_bfloat16(float value) {
 }
 
 long padded_units(const Format& format, int k) {
-  const long elements = static_cast<long>(format.elements) * kUnroll;
-  return (k + elements - 1) / elements * kUnroll;
+  const long elements = static_cast<long>(format.elements) * format.unroll;
+  return (k + elements - 1) / elements * format.unroll;
 }
 
 Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix other, const float* other_bias) {

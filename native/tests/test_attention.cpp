@@ -206,7 +206,8 @@ int main() {
     double bound;
   } const paths[] = {{&ffn::kAttentionFloat32Avx2, sets.avx2, 1e-6},
                      {&ffn::kAttentionFloat32Avx512, sets.avx512, 1e-6},
-                     {&ffn::kAttentionBfloat16Avx512, sets.bf16, 1.2e-2}};
+                     {&ffn::kAttentionBfloat16Avx512, sets.bf16, 1.2e-2},
+                     {&ffn::kAttentionBfloat16Amx, sets.amx, 1.2e-2}};
   for (const auto& each : paths) {
     if (!each.runs) {
       std::printf("not run here: %s\n", each.kernels->name);

@@ -110,7 +110,7 @@ void norm_far_from_zero(const Path& path) {
 }
 
 void tails(const Path& path) {
-  for (int tokens : {1, 2, 3, 4, 6, 7, 8, 13, 14, 15, 29, 57, 113, 130})
+  for (int tokens : {1, 2, 3, 4, 6, 7, 8, 13, 14, 15, 16, 17, 29, 33, 57, 113, 130})
     compare(path, Drawn(Activation::kGelu, 1, 40, 72, 48, false, true), tokens, "tokens");
   for (int width : {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 129, 257}) {
     compare(path, Drawn(Activation::kGelu, 1, width, 32, 32, false, true), 9, "width of the input");
@@ -272,6 +272,7 @@ void masks() {
   check(narrow.avx2 == all.avx2 && !narrow.avx512 && !narrow.bf16 && !narrow.vnni, "a mask allows what it names");
   check(ffn::choose(Precision::kBfloat16, narrow) == nullptr, "bfloat16 needs its instructions");
   check(!ffn::instruction_sets("bf16,vnni").bf16, "BF16 is used on top of AVX-512 only");
+  check(!ffn::instruction_sets("avx512,bf16,amx").amx, "AMX is used on top of BF16 and VNNI only");
 }
 
 }  // namespace
@@ -284,10 +285,9 @@ int main() {
     const ffn::Kernels* kernels;
     bool runs;
     double bound;
-  } const paths[] = {{&ffn::kFloat32Avx2, sets.avx2, 6e-7},
-                     {&ffn::kFloat32Avx512, sets.avx512, 6e-7},
-                     {&ffn::kBfloat16Avx512, sets.bf16, 2e-3},
-                     {&ffn::kInt8Avx512, sets.vnni, 6e-3}};
+  } const paths[] = {{&ffn::kFloat32Avx2, sets.avx2, 6e-7},    {&ffn::kFloat32Avx512, sets.avx512, 6e-7},
+                     {&ffn::kBfloat16Avx512, sets.bf16, 2e-3}, {&ffn::kBfloat16Amx, sets.amx, 2e-3},
+                     {&ffn::kInt8Avx512, sets.vnni, 6e-3},     {&ffn::kInt8Amx, sets.amx, 6e-3}};
   for (const auto& each : paths) {
     if (!each.runs) {
       std::printf("not run here: %s\n", each.kernels->name);

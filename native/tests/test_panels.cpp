@@ -40,7 +40,7 @@ void packed(const Format& format, int k_count, int n_count, bool gated, bool tra
   const Values first = rounded_weights(format.precision, drawn.spec.w1);
   const Values second = gated ? rounded_weights(format.precision, drawn.spec.w3) : Values();
   const int written = gated ? format.lanes : format.panel;
-  bool right = w.columns == n_count && w.units % ffn::kUnroll == 0 && w.panels == (n_count + written - 1) / written;
+  bool right = w.columns == n_count && w.units % format.unroll == 0 && w.panels == (n_count + written - 1) / written;
   for (size_t c = 0; c < w.bias.size(); c++) {
     const int panel = static_cast<int>(c) / format.panel, lane = static_cast<int>(c) % format.panel;
     const bool other = gated && lane >= format.lanes;
@@ -64,10 +64,9 @@ void packed(const Format& format, int k_count, int n_count, bool gated, bool tra
 }  // namespace
 
 int main() {
-  const Format formats[] = {{Precision::kFloat32, 8, 16, 1, 0},
-                            {Precision::kFloat32, 16, 32, 1, 0},
-                            {Precision::kBfloat16, 16, 32, 2, 0},
-                            {Precision::kInt8, 16, 32, 4, 0}};
+  const Format formats[] = {{Precision::kFloat32, 8, 16, 1, 4, 0},   {Precision::kFloat32, 16, 32, 1, 4, 0},
+                            {Precision::kBfloat16, 16, 32, 2, 4, 0}, {Precision::kBfloat16, 16, 32, 2, 16, 0},
+                            {Precision::kInt8, 16, 32, 4, 4, 0},     {Precision::kInt8, 16, 32, 4, 16, 0}};
   for (const Format& format : formats)
     for (int k : {1, 3, 4, 15, 16, 17, 33})
       for (int n : {1, 8, 15, 16, 17, 32, 33, 65})

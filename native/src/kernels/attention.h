@@ -32,12 +32,12 @@ namespace {
 constexpr int kQueries = 4 * kRows1;  // rows that are computed together
 constexpr int kKeys = 512;            // of a block, at most
 constexpr int kRowsOfTask = 512, kFewestRows = 256, kEnoughTasks = 16;
+// Keys whose weights are written: whole registers, and what a step of the loop over them reads.
+constexpr int kStep = Dot::kElements * kUnroll > kLanes ? Dot::kElements * kUnroll : kLanes;
 constexpr float kInfinity = __builtin_inff();
 
 FFN_INLINE long up_to_multiple(long n, long of) { return (n + of - 1) / of * of; }
-FFN_INLINE long units_of(long elements) {
-  return up_to_multiple(elements, Dot::kElements * ffn::kUnroll) / Dot::kElements;
-}
+FFN_INLINE long units_of(long elements) { return up_to_multiple(elements, Dot::kElements * kUnroll) / Dot::kElements; }
 FFN_INLINE long least(long a, long b) { return a < b ? a : b; }
 
 // How an attention is cut, and where a task keeps what it works with.
@@ -126,9 +126,11 @@ FFN_INLINE bool all_finite(const float* from, long stride, int rows, int size) {
 FFN_INLINE void multiply_rows(const int32_t* a, long stride, int rows, const int32_t* panels, long count, long next,
                               long units, bool first, float* to, long to_stride) {
   const int down = (rows + kRows1 - 1) / kRows1;
+  Tiles tiles;
   for (long panel = 0; panel < count; panel++) {
     for (int i = 0; i < down; i++) {
       const int from = rows * i / down, some = rows * (i + 1) / down - from;
+      tiles.shape(some, 1);
       multiply_all(pick<1, kRows1>(some), {a + from * stride, stride, panels + panel * next, next, units}, first,
                    to + from * to_stride + panel * kPanel, to_stride);
     }
@@ -266,7 +268,7 @@ struct Task {
     multiply_rows(plan.q, plan.row_stride, count, plan.k, (most + kPanel - 1) / kPanel, plan.deep * kPanel, plan.units,
                   true, plan.scores, plan.score_stride);
     for (int i = 0; i < count; i++)
-      softmax(begin + i, keys, plan.scores + i * plan.score_stride, up_to_multiple(most, kLanes),
+      softmax(begin + i, keys, plan.scores + i * plan.score_stride, up_to_multiple(most, kStep),
               plan.weights + i * plan.weight_stride);
     multiply_rows(plan.weights, plan.weight_stride, count, plan.v, plan.panels, units_of(keys.count) * kPanel,
                   units_of(most), keys.key == 0, sums_of(begin), plan.sum_stride);

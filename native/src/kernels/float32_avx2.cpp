@@ -2,6 +2,7 @@
 // clang-format off: each of these is written in the names of those before it.
 #include "kernels/simd_avx2.h"
 #include "kernels/dot_float32.h"
+#include "kernels/tile_registers.h"
 #include "kernels/product.h"
 #include "kernels/attention.h"
 // clang-format on

@@ -2,6 +2,7 @@
 // clang-format off: each of these is written in the names of those before it.
 #include "kernels/simd_avx512.h"
 #include "kernels/dot_int8.h"
+#include "kernels/tile_registers.h"
 #include "kernels/product.h"
 // clang-format on
 

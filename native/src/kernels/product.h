@@ -18,39 +18,42 @@
 namespace {
 
 FFN_INLINE int panels_of_tile(int tokens) { return tokens <= kRows4 ? 4 : tokens <= kRows2 ? 2 : 1; }
+FFN_INLINE int panels_of_task(int tokens) { return kTilesOfTask * panels_of_tile(tokens); }
 FFN_INLINE int divided_up(int a, int b) { return (a + b - 1) / b; }
 
-int tasks(int tokens, int panels) { return divided_up(panels, panels_of_tile(tokens)) * divided_up(tokens, kRows1); }
+int tasks(int tokens, int panels) { return divided_up(panels, panels_of_task(tokens)) * divided_up(tokens, kRows1); }
 
-constexpr int kLinesOfPanel = ffn::kUnroll * kPanel * 4 / kLine;  // for each kUnroll units
+constexpr int kLinesOfPanel = kUnroll * kPanel * 4 / kLine;  // for each kUnroll units
 
 void run(const ffn::Product& p, int task) {
   const ffn::Weights& w = *p.weights;
-  const int wide = panels_of_tile(p.tokens), down = divided_up(p.tokens, kRows1);
+  const int wide = panels_of_task(p.tokens), down = divided_up(p.tokens, kRows1);
   const int group = task / down, part = task % down;
   const int first = p.tokens * part / down, rows = p.tokens * (part + 1) / down - first;
-  const int from = group * wide, count = w.panels - from < wide ? w.panels - from : wide;
+  const int from = group * wide, end = w.panels - from < wide ? w.panels : from + wide;
   const long panel_size = w.units * kPanel;
   const int32_t* a = p.a + first * p.a_stride;
 
   alignas(64) Element tile[(kRows1 + 2) * kPanel];  // as large as 3 x 4 or 7 x 2 panels
-  // Groups that are not whole, at the right edge, are multiplied a panel at a time.
-  const int at_once = count == wide ? wide : 1;
-  const Multiply multiply = at_once == 4   ? pick<4, kRows4>(rows)
-                            : at_once == 2 ? pick<2, kRows2>(rows)
-                                           : pick<1, kRows1>(rows);
-  for (int panel = from; panel < from + count; panel += at_once) {
+  Tiles tiles;
+  // At the right edge, panels that fill no tile are multiplied one at a time.
+  for (int panel = from, at_once = panels_of_tile(p.tokens); panel < end; panel += at_once) {
+    if (end - panel < at_once) at_once = 1;
+    const Multiply multiply = at_once == 4   ? pick<4, kRows4>(rows)
+                              : at_once == 2 ? pick<2, kRows2>(rows)
+                                             : pick<1, kRows1>(rows);
+    tiles.shape(rows, at_once);
     const int32_t* b = w.data.get() + panel * panel_size;
     const long lines = panel + at_once < w.panels ? divided_up(at_once * kLinesOfPanel, down) : 0;
     const char* ahead =
-        reinterpret_cast<const char*>(b + at_once * panel_size) + part * lines * (w.units / ffn::kUnroll) * kLine;
+        reinterpret_cast<const char*>(b + at_once * panel_size) + part * lines * (w.units / kUnroll) * kLine;
     multiply_all(multiply, {a, p.a_stride, b, panel_size, w.units, ahead, lines}, true, tile, at_once * kPanel);
     finish(p, tile, first, rows, panel, at_once);
   }
 }
 
-constexpr ffn::Kernels kernels(const char* name) {
-  return {name, {Dot::kPrecision, kLanes, kPanel, Dot::kElements, Dot::kBlock}, &Dot::convert, &norm, &tasks, &run};
+constexpr ffn::Kernels kernels(const char* name, int block = Dot::kBlock) {
+  return {name, {Dot::kPrecision, kLanes, kPanel, Dot::kElements, kUnroll, block}, &Dot::convert, &norm, &tasks, &run};
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+// What this processor and its operating system offer.
+#include "instruction_sets.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace ffn {
+namespace {
+
+// Linux saves the tiles of a process that has asked for it, once and for all its threads.
+bool tiles_are_saved() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of asm/prctl.h, and of XCR0
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+// __builtin_cpu_supports also asks whether the operating system saves the registers.
+InstructionSets of_processor() {
+  InstructionSets sets;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  sets.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  sets.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  sets.bf16 = __builtin_cpu_supports("avx512bf16");
+  sets.vnni = __builtin_cpu_supports("avx512vnni");
+  sets.amx = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+             __builtin_cpu_supports("amx-int8") && tiles_are_saved();
+#endif
+  return sets;
+}
+
+}  // namespace ffn

@@ -1,0 +1,14 @@
+// A processor with every instruction that is emulated. AVX2 is that of this machine.
+#include "instruction_sets.h"
+
+namespace ffn {
+
+InstructionSets of_processor() {
+  InstructionSets sets;
+  __builtin_cpu_init();
+  sets.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  sets.avx512 = sets.bf16 = sets.vnni = sets.amx = true;
+  return sets;
+}
+
+}  // namespace ffn
