@@ -95,7 +95,7 @@ def _attention(op: _Body, attributes: Mapping[str, Any], given: Sequence[str], s
     return op("Reshape", y, op.constant(np.asarray([0, 0, heads * size], np.int64)))
 
 
-def model(kind: str, fed: Arrays, constant: Arrays, size: int = 0, **attributes: Any) -> bytes:
+def model(kind: str, fed: Arrays, constant: Arrays, size: int = 0, opset: int = 23, **attributes: Any) -> bytes:
     """Write a model of one node, of inputs that are fed and others that are constant; `size` is that of a head."""
     op, given = _Body(), [*fed, *constant]
     names = INPUTS[kind][: 1 + max(INPUTS[kind].index(name) for name in given)]
@@ -113,7 +113,7 @@ def model(kind: str, fed: Arrays, constant: Arrays, size: int = 0, **attributes:
     else:
         op("Identity", y, outputs=outputs)
 
-    opsets = [helper.make_opsetid("", 23), helper.make_opsetid(DOMAIN, 2)]
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 2)]
     function = helper.make_function(DOMAIN, kind, names, outputs, op.nodes, opsets[:1], sorted(attributes))
     node = helper.make_node(kind, [n if n in given else "" for n in names], outputs, domain=DOMAIN, **attributes)
     floating = onnx.TensorProto.FLOAT
@@ -124,6 +124,6 @@ def model(kind: str, fed: Arrays, constant: Arrays, size: int = 0, **attributes:
         [helper.make_tensor_value_info(name, floating, None) for name in outputs],
         [numpy_helper.from_array(value, name) for name, value in constant.items()],
     )
-    written = helper.make_model(graph, opset_imports=opsets, ir_version=10, functions=[function])
+    written = helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=[function])
     data: bytes = written.SerializeToString()
     return data

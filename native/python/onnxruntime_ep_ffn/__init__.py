@@ -55,7 +55,11 @@ def register() -> str | None:
 
     installed = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
     if installed < _OLDEST or not hasattr(onnxruntime, "register_execution_provider_library"):
-        return f"onnxruntime {onnxruntime.__version__} is too old: {_NAME} needs {'.'.join(map(str, _OLDEST))} or newer"
+        needed = ".".join(map(str, _OLDEST))
+        return (
+            f"onnxruntime {onnxruntime.__version__} is too old: {_NAME} needs {needed} or newer; "
+            "SessionOptions.register_custom_ops_library(get_library_path()) works from 1.17 on"
+        )
     with _lock:  # two names for one library would make two devices
         if not devices():
             try:

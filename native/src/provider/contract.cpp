@@ -104,6 +104,27 @@ const std::map<std::string, Attribute>& attributes() {
   return all;
 }
 
+namespace {
+
+template <class Spec>
+bool readable(const Node& node, Precision precision) {
+  Spec spec;
+  return read(node, precision, spec);
+}
+
+}  // namespace
+
+bool serves(Kind kind, const Node& node, Precision precision) {
+  switch (kind) {
+    case Kind::kFeedForward: return readable<FeedForwardSpec>(node, precision);
+    case Kind::kLinear: return readable<LinearSpec>(node, precision);
+    case Kind::kAttention: return readable<AttentionSpec>(node, precision);
+  }
+  return false;
+}
+
+size_t inputs_of(Kind kind) { return kind == Kind::kFeedForward ? 10 : kind == Kind::kLinear ? 6 : 4; }
+
 bool is_weight(Kind kind, int input) {
   switch (kind) {
     case Kind::kFeedForward: return input > 0 && input != static_cast<int>(kResidualOfFeedForward);

@@ -52,6 +52,11 @@ bool read(const Node& node, Precision precision, FeedForwardSpec& spec);
 bool read(const Node& node, Precision precision, LinearSpec& spec);
 bool read(const Node& node, Precision precision, AttentionSpec& spec);
 
+// Whether the kernels serve a node.
+bool serves(Kind kind, const Node& node, Precision precision);
+
+// The most inputs that a node has.
+size_t inputs_of(Kind kind);
 // Whether an input is packed when the kernel is made, so that the runtime may free it.
 bool is_weight(Kind kind, int input);
 // The input that is added to the result of a feed-forward or linear, if it is there.

@@ -36,7 +36,7 @@ std::pair<const float*, Shape> optional_input(const Ort::KernelContext& context,
   if (index >= context.GetInputCount()) return {nullptr, {}};
   const auto value = context.GetInput(index);
   if (!value) return {nullptr, {}};
-  return {value.GetTensorData<float>(), value.GetTensorTypeAndShapeInfo().GetShape()};
+  return {floats_of(value), value.GetTensorTypeAndShapeInfo().GetShape()};
 }
 
 struct ProjectionsNode {

@@ -48,25 +48,9 @@ struct Provider : OrtEp {
     for (const Ort::ConstNode& node : graph.GetNodes()) {
       Kind kind;
       Node written;
-      if (from_graph(node, kind, written) && serves(kind, written))
+      if (from_graph(node, kind, written) && serves(kind, written, chosen.products->format.precision))
         Ort::ThrowOnError(Ort::GetEpApi().EpGraphSupportInfo_AddSingleNode(support, node));
     }
-  }
-
-  bool serves(Kind kind, const Node& node) const {
-    const Precision precision = chosen.products->format.precision;
-    switch (kind) {
-      case Kind::kFeedForward: return readable<FeedForwardSpec>(node, precision);
-      case Kind::kLinear: return readable<LinearSpec>(node, precision);
-      case Kind::kAttention: return readable<AttentionSpec>(node, precision);
-    }
-    return false;
-  }
-
-  template <class Spec>
-  static bool readable(const Node& node, Precision precision) {
-    Spec spec;
-    return read(node, precision, spec);
   }
 };
 

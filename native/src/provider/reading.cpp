@@ -68,7 +68,7 @@ Node from_kernel(const OrtKernelInfo* raw) {
       const Ort::ConstValue tensor(value);
       input.constant = true;
       input.shape = tensor.GetTensorTypeAndShapeInfo().GetShape();
-      input.data = tensor.GetTensorData<float>();
+      input.data = floats_of(value);
     }
     node.inputs.push_back(input);
   }
