@@ -14,16 +14,21 @@ import onnx_ir as ir
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from torch._export import utils as _export_utils
 from torch.onnx._internal.exporter import _registration
 
 from ffn_export.core import onnx_file, strict
 from ffn_export.errors import for_the_shell
+from ffn_export.exporter import export
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
 from ffn_export.fusion.costs import costs
 from ffn_export.fusion.pipeline import fuse
+from ffn_export.latency import ceilings
 from ffn_export.latency.host import Lost
+from tests.exports import remembered
 from tests.fusion.graphs import whole
+from tests.model_matrix.here import Here
 from tests.tuning.planted import Clock
 
 # Property tests: the same examples in every usual run, 2,000 others each night (`make nightly`).
@@ -86,10 +91,41 @@ def costs_of_one_processor() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def parsed_once() -> Iterator[None]:
-    """Each of torch's exports parses the source of its whole operator library; here once is enough."""
-    original = _registration.ONNXRegistry.from_torchlib
+    """Each of torch's exports parses its whole operator library, and lists it twice; here once is enough."""
+    original, listed = _registration.ONNXRegistry.from_torchlib, "_collect_all_valid_cia_ops_for_namespace"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_registration.ONNXRegistry, "from_torchlib", staticmethod(cache(original)))
+        patch.setattr(_export_utils, listed, cache(getattr(_export_utils, listed)))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def exported_once() -> Iterator[None]:
+    """A module of a library is exported once in a process: hundreds of tests begin with the same presets."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "_exported", remembered(export._exported))
+        yield
+
+
+@pytest.fixture
+def exported_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Export each time, for tests of the export itself."""
+    monkeypatch.setattr(export, "_exported", export._exported.__wrapped__)  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def limits_measured_once() -> Iterator[None]:
+    """The limits of the machine take half a second at every build, or many where a planted clock stands still."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ceilings, "_seconds", cache(ceilings._seconds))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def matrix_in_this_process() -> Iterator[None]:
+    """A matrix starts a process for each of its groups, which takes seconds to load PyTorch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ffn_export.model_matrix.run.Processes", Here)
         yield
 
 

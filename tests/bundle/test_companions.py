@@ -69,7 +69,9 @@ def test_a_changed_tokenizer_is_found(bundle: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_directory_gives_the_same_bytes(bundle: Path, directory: Path, tmp_path: Path) -> None:
+def test_the_same_directory_gives_the_same_bytes(
+    exported_anew: None, bundle: Path, directory: Path, tmp_path: Path
+) -> None:
     again = fx.build(f"hf:{directory}", directory=tmp_path, fast=True).directory
     first, second = (read_manifest(path) for path in (bundle, again))
     assert first.files == second.files

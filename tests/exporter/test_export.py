@@ -216,16 +216,20 @@ def make():
 
 
 @pytest.mark.slow
-def test_the_same_bytes_from_another_directory_and_process(tmp_path: Path) -> None:
-    files = []
-    for place, hash_seed in (("one", "0"), ("another/place", "12345")):
-        directory = tmp_path / place
-        directory.mkdir(parents=True)
-        (directory / "model_code.py").write_text(_MODEL_CODE)
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-c", _EXPORT, "model.onnx"]
-        subprocess.run(command, cwd=directory, env=environment, check=True, timeout=600)
-        files.append((directory / "model.onnx").read_bytes())
+def test_the_same_bytes_from_another_directory_and_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "another/place"
+    for each in (tmp_path, directory):
+        each.mkdir(parents=True, exist_ok=True)
+        (each / "model_code.py").write_text(_MODEL_CODE)
+    environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", _EXPORT, "model.onnx"]
+    subprocess.run(command, cwd=directory, env=environment, check=True, timeout=600)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["-c", "model.onnx"])
+    exec(_EXPORT, {})
+    del sys.modules["model_code"]
+    files = [(each / "model.onnx").read_bytes() for each in (tmp_path, directory)]
     assert files[0] == files[1]
     for path in (tmp_path, ROOT, Path(sys.prefix), Path(torch.__file__).parent, Path.home()):
         assert str(path).encode() not in files[0]

@@ -1,42 +1,21 @@
-"""A matrix whose steps are done in this process: a new one takes seconds to load PyTorch."""
+"""The engines of a matrix: this process, as in all tests, or the processes that users get."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from ffn_export.core.matrix_cell import Cell
 from ffn_export.model_matrix import run
-from ffn_export.model_matrix.drive import WorkerDiedError
-from ffn_export.model_matrix.plan import Group
-from ffn_export.model_matrix.work import run_step
-
-
-class Here:
-    """Does steps in this process; one whose model is called ``killer`` ends it as often as it is asked for."""
-
-    slots, tries = 1, 1
-    done: list[str]
-
-    def __init__(self, directory: Path, jobs: int, threads: int, memory: int | None = None) -> None:
-        self._directory = directory
-
-    def run(self, group: Group) -> Iterator[Sequence[Cell]]:
-        for step in group.steps:
-            Here.done.append(step.name)
-            if step.entry.called == "killer" and "reference" in (step.runtimes or ()):
-                raise WorkerDiedError("its process ended")
-            yield run_step(step, self._directory, 1)
-
-    def stop(self, *, at_once: bool) -> None:
-        pass
+from ffn_export.model_matrix.processes import Processes
+from tests.model_matrix.here import Here
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Any:
-    Here.done = []
-    monkeypatch.setattr(run, "Processes", Here)
+def here() -> type[Here]:
+    Here.done.clear()
     return Here
+
+
+@pytest.fixture
+def in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do steps in processes of their own, as users get them."""
+    monkeypatch.setattr(run, "Processes", Processes)

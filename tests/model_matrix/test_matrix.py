@@ -13,7 +13,7 @@ import ffn_export as fx
 from ffn_export.cli.main import run
 from ffn_export.core.matrix_cell import Cell, exit_status
 from ffn_export.model_matrix.store import FILE
-from tests.model_matrix.conftest import Here
+from tests.model_matrix.here import Here
 
 ZOO = """
 targets = ["portable", "ort-cpu"]
@@ -38,14 +38,13 @@ def tiny(**options: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_smallest_file_in_processes_of_which_one_crashes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    in_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MODULE)
     inputs = '\nfast = true\ninputs = ["x:float32[batch,4]"]\n'
-    Path("zoo.toml").write_text(
-        ZOO + "".join(f'[[model]]\nspec = "mine:{name}"{inputs}' for name in ("crash", "layer"))
-    )
+    crash = f'[[model]]\nspec = "mine:crash"\ntargets = ["ort-cpu"]{inputs}'  # one: each takes another process
+    Path("zoo.toml").write_text(f'{ZOO}{crash}[[model]]\nspec = "mine:layer"{inputs}')
     assert run(["matrix", "zoo.toml", "-o", "out", "--jobs", "1"]) == 1
     cells = {(cell["model"], cell["target"], cell["runtime"]): cell["verdict"] for cell in lines(Path("out"))}
     assert cells == {
@@ -53,15 +52,16 @@ def test_the_smallest_file_in_processes_of_which_one_crashes(
         for model in ("d2l-ffn", "crash", "layer")
         for target in ("portable", "ort-cpu")
         for runtime in ("ort-cpu", "reference")
+        if (model, target) != ("crash", "portable")
     }
     said = capsys.readouterr().err.splitlines()
     assert max(map(len, said)) <= 100
     assert [line for line in said if "d2l-ffn portable float32 reference" in line]
-    assert "12 cells in" in said[-1]
+    assert "10 cells in" in said[-1]
     assert fx.load("out/d2l-ffn-portable", threads=1).manifest.target == "portable"
     root = ET.parse("out/junit.xml").getroot()
-    assert (root.attrib["tests"], root.attrib["failures"]) == ("12", "4")
-    assert Path("out/index.html").read_text().count("<tr data-model") == 12
+    assert (root.attrib["tests"], root.attrib["failures"]) == ("10", "2")
+    assert Path("out/index.html").read_text().count("<tr data-model") == 10
 
 
 def test_only_what_is_missing_or_changed_is_done(here: type[Here], tmp_path: Path) -> None:

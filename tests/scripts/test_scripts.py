@@ -149,7 +149,7 @@ def test_a_fault_in_one_bundle_fails_the_folder(folder: Path, tmp_path: Path) ->
     model = onnx_file.load(tmp_path / "out" / "d2l-ffn-ort-cpu-float32" / "model.onnx")
     scaled_weight(1.01)(model)
     onnx_file.save(model, tmp_path / "out" / "d2l-ffn-ort-cpu-float32" / "model.onnx")
-    done = process("verify_parity", tmp_path / "out", "--junit", tmp_path / "parity.xml")
+    done = script("verify_parity", tmp_path / "out", "--junit", tmp_path / "parity.xml")
     assert done.returncode == 1
     assert "1 passed, 1 failed" in done.stderr
     (failed,) = [suite for suite in ET.parse(tmp_path / "parity.xml").getroot() if int(suite.attrib["failures"])]
@@ -158,7 +158,7 @@ def test_a_fault_in_one_bundle_fails_the_folder(folder: Path, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_folder_without_bundles_is_bad_usage(tmp_path: Path) -> None:
-    assert script("verify_parity", tmp_path).returncode == 2
+    assert process("verify_parity", tmp_path).returncode == 2
     assert script("verify_parity", tmp_path / "gone").returncode == 2
 
 
