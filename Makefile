@@ -56,7 +56,7 @@ test-oldest: $(OLDEST)/.installed ## Build, verify and load with the oldest vers
 	$(OLDEST)/bin/python -m pytest -m oldest tests/packaging
 
 # In an environment of its own, which the test makes: Optimum wants another transformers.
-test-optimum: $(VENV)/.installed ## Load bundles with Optimum
+test-optimum: $(VENV)/.installed ## Load bundles with Optimum and onnxruntime-genai
 	$(BIN)/python -m pytest -m optimum tests/packaging
 
 diagram: $(VENV)/.installed ## Draw the diagram of docs/architecture.md from the imports of the package

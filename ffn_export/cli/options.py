@@ -93,7 +93,8 @@ _SOURCE_OPTIONS: tuple[Callable[[Command], Command], ...] = (
     click.option(
         "--task",
         metavar="NAME",
-        help="What hf:DIR is loaded for, such as fill-mask. [default: what its config.json says]",
+        help="What hf:DIR is loaded for, such as fill-mask, or text-generation-with-past for a decoder with its cache. "
+        "[default: what its config.json says]",
     ),
     click.option(
         "--trust",

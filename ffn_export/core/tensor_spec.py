@@ -4,17 +4,18 @@ Grammar (blanks around names, numbers and signs are ignored)::
 
     NAME:DTYPE[DIM,...]{VALUES}
     VALUES = LOW..HIGH | mask
-    DIM = 768 | seq | seq<=512 | 2<=seq<=512 | seq>=2
+    DIM = 768 | seq | seq<=512 | 2<=seq<=512 | seq>=2 | past+seq
 
-A number is a static dimension. A name is a symbolic dimension, with optional inclusive bounds. The optional braces say
-how integer or bool values are drawn: within inclusive bounds, or as a mask, which is 1 for tokens and 0 for padding,
-with at least one 1 along the last axis.
+A number is a static dimension. A name is a symbolic dimension, with optional inclusive bounds. A sum of names is a
+derived dimension: its size follows from symbolic dimensions. The optional braces say how integer or bool values are
+drawn: within inclusive bounds, or as a mask, which is 1 for tokens and 0 for padding, with at least one 1 along the
+last axis.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ffn_export.errors import UsageError, did_you_mean
@@ -37,7 +38,8 @@ _TENSOR = re.compile(
     r"(?P<dtype>\w+)\[(?P<dims>[^\[\]]*)\](?:\{(?:(?P<low>-?\d+)\.\.(?P<high>-?\d+)|(?P<mask>mask))\})?", re.ASCII
 )
 _DIM = re.compile(rf"(?:(?P<low>\d+)<=)?(?P<name>{_NAME})(?:<=(?P<high>\d+)|>=(?P<low2>\d+))?", re.ASCII)
-_BLANKS = re.compile(r"\s*(<=|>=|\.\.|[\[\],{}])\s*")
+_SUM = re.compile(rf"{_NAME}(?:\+{_NAME})+", re.ASCII)
+_BLANKS = re.compile(r"\s*(<=|>=|\.\.|[\[\],{}+])\s*")
 
 # No larger tensor fits into memory, and the libraries below would fail with unclear errors.
 _LARGEST_SIZE = 2**31 - 1
@@ -65,20 +67,43 @@ class Dim:
 
 
 @dataclass(frozen=True)
+class Sum:
+    """A derived dimension: the sum of the symbolic dimensions of these names."""
+
+    terms: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The sum as it is written."""
+        return "+".join(self.terms)
+
+    def size(self, sizes: Mapping[str, int]) -> int:
+        """Return the size that follows from those of the symbolic dimensions."""
+        return sum(sizes[term] for term in self.terms)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Axis = int | Dim | Sum
+"""A static size, a symbolic dimension or a derived one."""
+
+
+@dataclass(frozen=True)
 class TensorSpec:
     """Name, element type and shape of one graph input.
 
     Attributes:
         name: The graph input's name.
         dtype: One of :data:`DTYPES`.
-        dims: One entry per axis: a static size or a :class:`Dim`.
+        dims: One entry per axis.
         value_range: Inclusive bounds of drawn integer values, or None to derive them.
         is_mask: Whether values are drawn as a padding mask.
     """
 
     name: str
     dtype: str
-    dims: tuple[int | Dim, ...]
+    dims: tuple[Axis, ...]
     value_range: tuple[int, int] | None = None
     is_mask: bool = False
 
@@ -135,13 +160,21 @@ class TensorSpec:
         return {axis: dim for axis, dim in enumerate(self.dims) if isinstance(dim, Dim)}
 
     @property
+    def derived(self) -> dict[int, Sum]:
+        """Axis -> derived dimension, for the axes whose size follows from others."""
+        return {axis: dim for axis, dim in enumerate(self.dims) if isinstance(dim, Sum)}
+
+    @property
     def is_floating(self) -> bool:
         """Whether the elements are floating-point numbers."""
         return "float" in self.dtype
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the concrete shape for the given sizes of the symbolic dimensions."""
-        return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in self.dims)
+        return tuple(
+            dim if isinstance(dim, int) else sizes[dim.name] if isinstance(dim, Dim) else dim.size(sizes)
+            for dim in self.dims
+        )
 
     def __str__(self) -> str:
         values = "" if self.value_range is None else f"{{{self.value_range[0]}..{self.value_range[1]}}}"
@@ -160,16 +193,18 @@ def _check_value_range(name: str, dtype: str, low: int, high: int) -> None:
         raise UsageError(f"{written} does not fit {dtype}: stay within {{{lowest}..{highest}}}")
 
 
-def _parse_dim(input_name: str, text: str) -> int | Dim:
+def _parse_dim(input_name: str, text: str) -> Axis:
     if any(int(number) > _LARGEST_SIZE for number in re.findall(r"[0-9]+", re.sub(_NAME, "", text))):
         raise UsageError(f"dimension {text!r} of input {input_name!r} is too large: write at most {_LARGEST_SIZE}")
     if re.fullmatch(r"[0-9]+", text):
         return int(text)
+    if _SUM.fullmatch(text):
+        return Sum(tuple(text.split("+")))
     match = _DIM.fullmatch(text)
     if not match:
         raise UsageError(
-            f"dimension {text!r} of input {input_name!r} does not parse: write a size, a name, or a bounded name "
-            "such as seq<=512"
+            f"dimension {text!r} of input {input_name!r} does not parse: write a size, a name, a bounded name such as "
+            "seq<=512, or a sum of names such as past+seq"
         )
     low = int(match["low"] or match["low2"] or 0)
     high = None if match["high"] is None else int(match["high"])
@@ -187,7 +222,8 @@ def parse_inputs(inputs: InputSpecs) -> tuple[TensorSpec, ...]:
     The bounds of a symbolic dimension in one input apply to every input that has the dimension.
 
     Raises:
-        UsageError: If an input does not parse, a name is given twice, or a symbolic dimension has only one size.
+        UsageError: If an input does not parse, a name is given twice, a symbolic dimension has only one size, or a
+            derived one has a term that no axis has.
     """
     if isinstance(inputs, Mapping):
         specs = [
@@ -207,6 +243,14 @@ def parse_inputs(inputs: InputSpecs) -> tuple[TensorSpec, ...]:
     for dim in dims.values():
         if dim.minimum == dim.maximum:
             raise UsageError(f"dimension '{dim}' has one size only: write {dim.minimum} instead of the name")
+    for spec in specs:
+        for total in spec.derived.values():
+            unknown = next((term for term in total.terms if term not in dims), None)
+            if unknown is not None:
+                raise UsageError(
+                    f"dimension '{total}' of input {spec.name!r} adds {unknown!r}, which is no axis of an input;"
+                    f"{did_you_mean(unknown, dims)} the axes are {', '.join(dims) or 'none'}"
+                )
     return tuple(
         replace(spec, dims=tuple(dims[d.name] if isinstance(d, Dim) else d for d in spec.dims)) for spec in specs
     )
@@ -216,6 +260,12 @@ def _text(spec: object, what: str) -> str:
     if not isinstance(spec, str):
         raise UsageError(f"{what} is given as {type(spec).__name__}: write its type as text, as in '{EXAMPLE}'")
     return spec
+
+
+def symbolic_axis(text: str, known: Container[str]) -> Dim | Sum:
+    """Return the axis that a graph describes by a text: a sum if it adds known axes, else one of this name."""
+    terms = tuple(text.replace(" ", "").split("+"))
+    return Sum(terms) if len(terms) > 1 and all(term in known for term in terms) else Dim(text)
 
 
 def merge_dims(specs: Iterable[TensorSpec]) -> dict[str, Dim]:
@@ -234,3 +284,12 @@ def merge_dims(specs: Iterable[TensorSpec]) -> dict[str, Dim]:
                 raise UsageError(f"dimension {dim.name!r} has no size within all of its bounds")
             dims[dim.name] = merged
     return dims
+
+
+def token_inputs(specs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+    """Return the inputs of token numbers if there are any, else all inputs.
+
+    A cache and its mask hold tokens that are not computed again.
+    """
+    numbers = [s for s in specs if not (s.is_floating or s.is_mask or s.dtype == "bool") and len(s.symbolic) > 1]
+    return numbers or specs

@@ -98,8 +98,14 @@ def _trace(source: Source) -> torch.export.ExportedProgram:
         name: torch.export.Dim.DYNAMIC(min=dim.minimum, max=dim.maximum)
         for name, dim in merge_dims(source.inputs).items()
     }
+    derived = torch.export.Dim.DYNAMIC
     return trace(
-        source, {spec.name: {axis: hints[dim.name] for axis, dim in spec.symbolic.items()} for spec in source.inputs}
+        source,
+        {
+            spec.name: {axis: hints[dim.name] for axis, dim in spec.symbolic.items()}
+            | dict.fromkeys(spec.derived, derived)
+            for spec in source.inputs
+        },
     )
 
 
@@ -193,20 +199,25 @@ def _rename_axes(model: ir.Model, specs: tuple[TensorSpec, ...]) -> None:
     """Replace torch's symbols (``s77``) by the user's names of the axes."""
     names: dict[str, str] = {}
     inputs = {value.name: value for value in model.graph.inputs}
+    sums = {frozenset(total.terms): total.name for spec in specs for total in spec.derived.values()}
     for spec in specs:
         shape = inputs[spec.name].shape if spec.name in inputs else None
-        for axis, dim in spec.symbolic.items():
+        for axis, dim in enumerate(spec.dims):
+            if isinstance(dim, int):
+                continue
             symbol = shape[axis] if shape is not None else None
             if isinstance(symbol, ir.SymbolicDim) and symbol.value is not None:
                 names.setdefault(str(symbol.value), dim.name)
     pattern = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in names) or r"(?!)")
 
+    def renamed(symbol: str) -> str:
+        text = pattern.sub(lambda m: names[m[0]], symbol)
+        return sums.get(frozenset(text.split(" + ")), text)
+
     def rename(value: ir.Value) -> None:
         if value.shape is not None and not value.shape.is_static():
             value.shape = ir.Shape(
-                pattern.sub(lambda m: names[m[0]], str(dim.value))
-                if isinstance(dim, ir.SymbolicDim) and dim.value is not None
-                else dim
+                renamed(str(dim.value)) if isinstance(dim, ir.SymbolicDim) and dim.value is not None else dim
                 for dim in value.shape
             )
 

@@ -58,7 +58,7 @@ def check_inputs(model: ir.Model, specs: Sequence[TensorSpec]) -> None:
         if value.shape is None or len(value.shape) != len(spec.dims):
             raise ExportError(f"input {spec.name!r} was asked for as {spec}, the graph has {value.shape}")
         for wanted, got in zip(spec.dims, value.shape, strict=True):
-            if isinstance(wanted, Dim) and not isinstance(got, ir.SymbolicDim):
+            if not isinstance(wanted, int) and not isinstance(got, ir.SymbolicDim):
                 raise specialised(wanted.name, spec.name, got)
     if actual:
         raise ExportError(f"the graph has inputs that were not asked for: {', '.join(map(str, actual))}")

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ffn_export.core.quiet import quiet
-from ffn_export.core.tensor_spec import Dim, InputSpecs, TensorSpec
+from ffn_export.core.tensor_spec import Axis, Dim, InputSpecs, TensorSpec
 from ffn_export.core.types import Array
 from ffn_export.errors import ExportError, UsageError
 from ffn_export.exporter.capture import trace
@@ -167,7 +167,7 @@ def _bounded(source: Source, program: torch.export.ExportedProgram) -> tuple[Ten
 
 
 def _taking(specs: Iterable[TensorSpec], axis: str, takes: int | Dim) -> tuple[TensorSpec, ...]:
-    def changed(dim: int | Dim) -> int | Dim:
+    def changed(dim: Axis) -> Axis:
         return takes if isinstance(dim, Dim) and dim.name == axis else dim
 
     return tuple(replace(spec, dims=tuple(map(changed, spec.dims))) for spec in specs)

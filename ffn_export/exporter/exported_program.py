@@ -98,7 +98,7 @@ def _renamed(traced: tuple[TensorSpec, ...], inputs: tuple[TensorSpec, ...]) -> 
             )
         fits = want.dtype == have.dtype and len(want.dims) == len(have.dims)
         fits = fits and all(
-            isinstance(w, Dim) == isinstance(h, Dim) and (isinstance(w, Dim) or w == h)
+            isinstance(w, int) == isinstance(h, int) and (not isinstance(w, int) or w == h)
             for w, h in zip(want.dims, have.dims, strict=True)
         )
         if not fits:

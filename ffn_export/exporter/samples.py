@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -34,12 +35,12 @@ def check_samples(specs: Sequence[TensorSpec], samples: Mapping[str, Array]) -> 
         raise UsageError(f"the arrays given are {', '.join(samples) or 'none'}, the inputs are {wanted}")
     sizes: dict[str, int] = {}
     for spec in specs:
+        for dim, size in zip(spec.dims, chain(samples[spec.name].shape, repeat(0)), strict=False):
+            if isinstance(dim, Dim):
+                sizes.setdefault(dim.name, dim.clamp(size))
+    for spec in specs:
         array = samples[spec.name]
-        expected = tuple(
-            sizes.setdefault(dim.name, dim.clamp(size)) if isinstance(dim, Dim) else dim
-            for dim, size in zip(spec.dims, array.shape, strict=False)
-        )
-        if array.dtype != numpy_dtype(spec.dtype) or array.ndim != len(spec.dims) or array.shape != expected:
+        if array.dtype != numpy_dtype(spec.dtype) or array.shape != spec.shape(sizes):
             shape = ",".join(map(str, array.shape))
             raise UsageError(f"the array of input {spec.name!r} is {array.dtype}[{shape}], expected {spec}")
 

@@ -124,9 +124,10 @@ def _noted(program: torch.export.ExportedProgram, source: Source) -> Iterator[Gu
             dim = _spec_at(parameters, match[1]).dims[int(match[2])]
             if isinstance(dim, int):
                 return str(dim)
-            if dim.name not in names:
-                names.append(dim.name)
-            return f"_{names.index(dim.name)}"
+            terms = (dim.name,) if isinstance(dim, Dim) else dim.terms
+            names.extend(term for term in terms if term not in names)
+            numbered = " + ".join(f"_{names.index(term)}" for term in terms)
+            return numbered if len(terms) == 1 else f"({numbered})"
 
         expression = _SIZE.sub(variable, code)
         # Skip guards on strides, types or constants: they do not depend on the requested sizes.

@@ -260,7 +260,7 @@ def _import_factory(spec: str) -> Any:
 def _from_hugging_face(spec: str, inputs: tuple[TensorSpec, ...] | None, seed: int, task: str | None) -> Source:
     directory = spec.removeprefix(HUGGING_FACE)
     model = load_model(directory, task, inputs)
-    check_names([s.name for s in model.inputs], inspect.signature(model.module.forward).parameters, spec)
+    check_names([s.name for s in model.inputs], model.takes, spec)
     specs, call = _bind(model.module, model.inputs)
     return Source(
         spec,

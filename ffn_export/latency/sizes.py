@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ffn_export.core.drawing import fit_sizes
-from ffn_export.core.tensor_spec import TensorSpec, merge_dims
+from ffn_export.core.tensor_spec import TensorSpec, merge_dims, token_inputs
 from ffn_export.errors import UsageError
 
 _EXAMPLE = (8, 128)
@@ -60,11 +60,11 @@ def token_sizes(specs: Sequence[TensorSpec], tokens: int) -> dict[str, int]:
     """Return the sizes of one sequence of ``tokens`` tokens, moved into the axes' bounds.
 
     The sequence axis is the last symbolic axis of each input that has several: ``seq`` and ``decoder_seq`` of
-    ``[batch,seq]`` and ``[batch,decoder_seq]``. If no input has several, it is the last symbolic axis of all inputs.
-    Every other axis has size 1.
+    ``[batch,seq]`` and ``[batch,decoder_seq]``, not the ``past`` of a cache. If no input has several, it is the last
+    symbolic axis of all inputs. Every other axis has size 1.
     """
     dims = list(merge_dims(specs).values())
-    several = [list(spec.symbolic.values()) for spec in specs if len(spec.symbolic) > 1]
+    several = [list(spec.symbolic.values()) for spec in token_inputs(specs) if len(spec.symbolic) > 1]
     sequences = {axes[-1].name for axes in several} or {dim.name for dim in dims[-1:]}
     return fit_sizes(dims, {dim.name: tokens if dim.name in sequences else 1 for dim in dims})
 
@@ -73,13 +73,14 @@ def token_count(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
     """Return the number of tokens of a run: the largest of all inputs, or 1 without inputs.
 
     Each element of an integer input is a token, and each row of a floating-point input. If an input has more than two
-    token axes, such as an image or a mask over heads, its tokens are the product of its symbolic axes.
+    token axes, such as an image or a mask over heads, its tokens are the product of its symbolic axes. Beside inputs of
+    token numbers, only these count: a cache and its mask hold tokens that are not computed again.
     """
-    return max((_tokens(spec, sizes) for spec in specs), default=1)
+    return max((_tokens(spec, sizes) for spec in token_inputs(specs)), default=1)
 
 
 def _tokens(spec: TensorSpec, sizes: Mapping[str, int]) -> int:
     axes = spec.dims[:-1] if spec.is_floating else spec.dims
     if len(axes) > 2:
         return math.prod(sizes[name] for name in {dim.name for dim in spec.symbolic.values()})
-    return math.prod(dim if isinstance(dim, int) else sizes[dim.name] for dim in axes)
+    return math.prod(spec.shape(sizes)[: len(axes)])

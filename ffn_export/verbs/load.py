@@ -11,7 +11,7 @@ from ffn_export.bundle import integrity
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
 from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.one_line import first_line
-from ffn_export.core.tensor_spec import Dim, merge_dims, parse_inputs
+from ffn_export.core.tensor_spec import TensorSpec, merge_dims, parse_inputs
 from ffn_export.core.types import Array
 from ffn_export.errors import FfnExportError, IntegrityError, RuntimeUnavailableError, UsageError, needing
 from ffn_export.exporter.samples import as_array
@@ -43,7 +43,8 @@ class Session:
         self._runner = runner
         self._dtypes = {tensor["name"]: tensor["dtype"] for tensor in manifest.inputs}
         self._shapes = {tensor["name"]: tensor["shape"] for tensor in manifest.inputs}
-        self._axes = _declared_axes(manifest)
+        self._specs = _declared_inputs(manifest)
+        self._axes = merge_dims(self._specs)
 
     @property
     def providers(self) -> list[str]:
@@ -96,16 +97,28 @@ class Session:
                 dim = self._axes.get(str(axis))
                 if dim is not None and dim.clamp(size) != size:
                     raise UsageError(f"axis {axis!r} is {size} in input {name!r}, the bundle declares {dim}")
+        self._check_sums(arrays, {axis: size for axis, (size, _) in sizes.items()})
+
+    def _check_sums(self, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
+        """Refuse an axis that is not the sum of those that it is declared as the sum of."""
+        for spec in self._specs:
+            for total in spec.derived.values():
+                size = sizes.get(total.name)
+                if size is not None and all(term in sizes for term in total.terms) and size != total.size(sizes):
+                    raise UsageError(
+                        f"axis {total.name!r} is {size} in input {spec.name!r}, the other inputs make it "
+                        f"{total.size(sizes)}"
+                    )
 
 
-def _declared_axes(manifest: Manifest) -> dict[str, Dim]:
-    """Return the symbolic axes of a bundle, with the bounds that it was exported with.
+def _declared_inputs(manifest: Manifest) -> tuple[TensorSpec, ...]:
+    """Return the inputs of a bundle, with the bounds of their axes that it was exported with.
 
     Raises:
         IntegrityError: If the inputs in the manifest do not parse.
     """
     try:
-        return merge_dims(parse_inputs(manifest.source["inputs"]))
+        return parse_inputs(manifest.source["inputs"])
     except UsageError as error:
         raise IntegrityError(f"the manifest of {manifest.name} does not declare its inputs: {error}") from error
 

@@ -51,7 +51,7 @@ def test_build_writes_a_bundle_of_the_directorys_name(directory: Path, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--task", "fill-mask-with-past"], "asks for a KV cache, which is not exported"),
+        (["--task", "fill-mask-with-past"], "asks for a cache, which only text-generation-with-past has"),
         (["--task", "text-classification"], "hold no head for text-classification"),
         (["--input", "pixels:float32[batch,3]"], "'pixels' is no input of hf:"),
     ],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims, parse_inputs
+from ffn_export.core.tensor_spec import Dim, Sum, TensorSpec, merge_dims, parse_inputs, symbolic_axis
 from ffn_export.errors import UsageError
 from tests.exporter.helpers import refusal
 
@@ -24,6 +24,7 @@ from tests.exporter.helpers import refusal
         ("encoder.x_1:bool[batch.size,0]", TensorSpec("encoder.x_1", "bool", (Dim("batch.size"), 0))),
         (" x : float32[ batch , 2 <= seq <= 512 ] ", TensorSpec("x", "float32", (Dim("batch"), Dim("seq", 2, 512)))),
         ("m:int64[batch,seq]{mask}", TensorSpec("m", "int64", (Dim("batch"), Dim("seq")), is_mask=True)),
+        ("m:int64[batch, past + seq]", TensorSpec("m", "int64", (Dim("batch"), Sum(("past", "seq"))))),
         ("ids: int32[n] { 0 .. 3 }", TensorSpec("ids", "int32", (Dim("n"),), (0, 3))),
     ],
 )
@@ -32,7 +33,8 @@ def test_parse(text: str, spec: TensorSpec) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["float32[batch,2<=seq<=512,768]", "int64[n]{0..98}", "bool[]", "float32[2<=seq]", "bool[n]{mask}"]
+    "text",
+    ["float32[batch,2<=seq<=512,768]", "int64[n]{0..98}", "bool[]", "float32[2<=seq]", "bool[n]{mask}", "int64[a+b]"],
 )
 def test_written_as_it_is_read(text: str) -> None:
     assert str(TensorSpec.parse_tensor("x", text)) == text
@@ -54,7 +56,8 @@ def test_written_as_it_is_read(text: str) -> None:
         ("x:float32[n]{mask}", "input 'x' is float32, a mask is of integers or bool: leave {mask} out"),
         ("x:flaot32[n]", "unknown dtype 'flaot32'; did you mean 'float32'?"),
         ("x:complex64[n]", "unknown dtype 'complex64'"),
-        ("x:float32[batch,]", "dimension '' of input 'x' does not parse: write a size, a name, or a bounded name"),
+        ("x:float32[batch,]", "dimension '' of input 'x' does not parse: write a size, a name, a bounded name"),
+        ("x:float32[seq+1]", "dimension 'seq+1' of input 'x' does not parse: write a size, a name, a bounded name"),
         ("x:float32[-1]", "dimension '-1' of input 'x' does not parse"),
         ("x:float32[batch=2]", "dimension 'batch=2' of input 'x' does not parse"),
         ("x:float32[seq<512]", "dimension 'seq<512' of input 'x' does not parse"),
@@ -105,6 +108,10 @@ def test_inputs_as_mapping_sequence_or_one_string() -> None:
         (None, "an input is given as NoneType: write its type as text"),
         ({"a": "float32[n<=2]", "b": "float32[3<=n]"}, "dimension 'n' has no size within all of its bounds"),
         ({"a": "float32[n<=2]", "b": "float32[2<=n]"}, "'2<=n<=2' has one size only: write 2 instead of the name"),
+        (
+            {"a": "float32[past,seq]", "b": "int64[pasd+seq]"},
+            "dimension 'pasd+seq' of input 'b' adds 'pasd', which is no axis of an input; did you mean 'past'?",
+        ),
         ({"a": "float32[n<=0]"}, "'n<=0' has one size only: write 0 instead of the name"),
     ],
 )
@@ -122,4 +129,12 @@ def test_shape_and_symbolic_axes() -> None:
     spec = TensorSpec.parse("x:float32[batch,3,seq]")
     assert spec.shape({"batch": 2, "seq": 7}) == (2, 3, 7)
     assert spec.symbolic == {0: Dim("batch"), 2: Dim("seq")}
+    mask = TensorSpec.parse("m:int64[batch,past+seq]")
+    assert mask.shape({"batch": 2, "past": 3, "seq": 7}) == (2, 10)
+    assert (mask.symbolic, mask.derived) == ({0: Dim("batch")}, {1: Sum(("past", "seq"))})
     assert [Dim("n", 2, 5).clamp(size) for size in (0, 3, 9)] == [2, 3, 5]
+
+
+def test_a_graph_names_a_sum_by_its_terms() -> None:
+    assert symbolic_axis("past + seq", {"past", "seq"}) == Sum(("past", "seq"))
+    assert symbolic_axis("past + seq", {"seq"}) == Dim("past + seq")

@@ -20,6 +20,17 @@ def build(kind: str, source: Path, to: Path) -> Path:
     return to / done.stdout.splitlines()[-1]
 
 
+def environment(place: Path, requirement: str) -> Path:
+    """Return the interpreter of a new environment that holds a package; skip where it cannot be installed."""
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+    python = place / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "--quiet", requirement]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{requirement} cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
+    return python
+
+
 @pytest.fixture(scope="session")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source distribution of a copy of what it needs."""

@@ -1,7 +1,8 @@
 """Load bundles with Optimum, run them, and write their inputs and outputs.
 
 It runs where Optimum is installed and this package is not. Arguments: pairs of an Optimum class and a bundle. A bundle
-that holds a tokenizer runs on a text, another one on the arrays of its test vectors.
+that holds a tokenizer runs on a text, one with a cache continues prompts, and another one runs on the arrays of its
+test vectors.
 """
 
 from __future__ import annotations
@@ -39,11 +40,22 @@ def inputs_of(bundle: Path) -> dict[str, Any]:
     return {proto.name: torch.from_numpy(onnx.numpy_helper.to_array(proto).copy()) for proto in protos}
 
 
+def continued(model: Any, prompts: Path) -> dict[str, Any]:
+    """Return the most likely tokens after each prompt."""
+    given = {name: torch.from_numpy(array) for name, array in np.load(prompts).items()}
+    steps = int(given.pop("steps"))
+    model.generation_config.eos_token_id = None
+    tokens = model.generate(**given, max_new_tokens=steps, do_sample=False, pad_token_id=0)
+    return {"tokens": tokens[:, -steps:]}
+
+
 for name, argument in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
     bundle = Path(argument)
-    choices = {"use_cache": False} if name == "ORTModelForCausalLM" else {}
+    prompts = bundle.with_name(f"{bundle.name}-prompts.npz")
+    choices = {"use_cache": prompts.exists()} if name == "ORTModelForCausalLM" else {}
     model = getattr(optimum, name).from_pretrained(bundle, session_options=session_options(bundle), **choices)
-    inputs = inputs_of(bundle)
-    outputs = {key: value for key, value in model(**inputs).items() if value is not None}
+    inputs = {} if prompts.exists() else inputs_of(bundle)
+    results = continued(model, prompts) if prompts.exists() else model(**inputs)
+    outputs = {key: value for key, value in results.items() if value is not None}
     for kind, arrays in (("inputs", inputs), ("outputs", outputs)):
         np.savez(bundle.with_name(f"{bundle.name}-{kind}.npz"), **{key: each.numpy() for key, each in arrays.items()})

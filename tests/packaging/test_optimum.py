@@ -6,7 +6,6 @@ Optimum wants older versions of transformers and of onnxruntime's packages, so i
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,12 @@ import ffn_export as fx
 transformers = pytest.importorskip("transformers", reason="the extra 'hf' is not installed")
 
 from tests.exporter.hugging_face import models  # noqa: E402
+from tests.exporter.hugging_face.generation import IDS, MASK, STEPS, generate_in_torch  # noqa: E402
+from tests.packaging.conftest import environment  # noqa: E402
 
 pytestmark = pytest.mark.optimum
+# Decoders that are exported with their caches.
+CACHED = ("LlamaForCausalLM", "Qwen3ForCausalLM", "GemmaForCausalLM")
 PROGRAM = Path(__file__).with_name("optimum_program.py")
 CLASSES = {
     "BertModel": "ORTModelForFeatureExtraction",
@@ -33,14 +36,7 @@ CLASSES = {
 @pytest.fixture(scope="module")
 def optimum(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment with Optimum."""
-    place = tmp_path_factory.mktemp("optimum")
-    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-    python = place / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", "optimum-onnx[onnxruntime]==0.1.0"]
-    done = subprocess.run(install, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"optimum-onnx cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
-    return python
+    return environment(tmp_path_factory.mktemp("optimum"), "optimum-onnx[onnxruntime]==0.1.0")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +51,12 @@ def bundles(optimum: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
         if name.startswith("Bert"):
             transformers.BertTokenizer(vocab=vocabulary).save_pretrained(directory)
         built[name] = fx.build(f"hf:{directory}", directory=exported, fast=True).directory
-    words_of_call = [word for name, bundle in built.items() for word in (CLASSES[name], str(bundle))]
+    for name in CACHED:
+        spec = f"hf:{models.save(name, saved / name)}"
+        built[name] = fx.build(spec, task="text-generation-with-past", directory=exported, fast=True).directory
+        np.savez(exported / f"{name}-prompts.npz", input_ids=IDS, attention_mask=MASK, steps=STEPS)
+    classes = CLASSES | dict.fromkeys(CACHED, "ORTModelForCausalLM")
+    words_of_call = [word for name, bundle in built.items() for word in (classes[name], str(bundle))]
     command = [str(optimum), "-I", str(PROGRAM), *words_of_call]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -73,6 +74,15 @@ def test_it_computes_what_was_verified(bundles: dict[str, Path], name: str) -> N
     assert outputs
     for output, found in outputs.items():
         np.testing.assert_allclose(found, expected[output], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_it_generates_the_tokens_of_pytorch(
+    bundles: dict[str, Path], name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    tokens, _ = generate_in_torch(models.save(name, tmp_path_factory.mktemp(name)))
+    outputs = np.load(bundles[name].with_name(f"{name}-outputs.npz"))
+    assert outputs["tokens"].tolist() == tokens.tolist()
 
 
 def test_the_bundle_is_left_as_it_was(bundles: dict[str, Path]) -> None:

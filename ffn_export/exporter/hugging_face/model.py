@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ffn_export.core.quiet import silent
 from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.errors import UsageError
 from ffn_export.exporter import experts
+from ffn_export.exporter.hugging_face import past
 from ffn_export.exporter.hugging_face.directory import CONFIG, ModelDirectory, open_directory
 from ffn_export.exporter.hugging_face.inputs import EXAMPLE, conventional_inputs
 from ffn_export.exporter.hugging_face.library import transformers
@@ -34,6 +36,7 @@ class HuggingFaceModel:
         name: Name of the directory.
         task: Name of the task.
         inputs: Inputs of the graph.
+        takes: Names of the inputs that the module can take.
         companions: Name -> path of the files that belong beside the graph.
         reference: Class of the model, and version of the library.
         example: Preferred sizes of symbolic dimensions.
@@ -43,6 +46,7 @@ class HuggingFaceModel:
     name: str
     task: str
     inputs: tuple[TensorSpec, ...]
+    takes: Collection[str]
     companions: Mapping[str, Path]
     reference: str
     example: Mapping[str, int]
@@ -60,25 +64,35 @@ def load_model(
         dtype: Dtype of the weights, except those that the library keeps in float32.
 
     Raises:
-        UsageError: If the directory, its weights or the task are invalid.
+        UsageError: If the directory, its weights or the task are invalid, or the model has no cache that can be
+            described.
     """
-    cached = next((spec.name for spec in inputs or () if spec.name.startswith(_CACHE)), None)
-    if cached is not None:
-        raise UsageError(f"input {cached!r} asks for a KV cache, which is not exported: leave it out")
     directory = open_directory(path)
     library = transformers()
     chosen, maker = choose(directory, task)
+    cached = next((spec.name for spec in inputs or () if spec.name.startswith(_CACHE)), None)
+    if cached is not None and not chosen.caches:
+        raise UsageError(f"input {cached!r} is of a cache: leave it out and use --task text-generation-with-past")
     config = _configuration(directory)
-    module = load_weights(directory, config, chosen, maker, dtype)
-    keep_outputs(module, chosen)
+    module = model = load_weights(directory, config, chosen, maker, dtype)
+    takes: Collection[str] = inspect.signature(model.forward).parameters
+    if chosen.caches:
+        conventional = past.inputs(model, conventional_inputs(model, config, chosen, directory))
+        takes = [spec.name for spec in conventional]
+        inputs = inputs or conventional
+        past.check_whole(inputs, conventional)
+        module = past.WithPast(model, [spec.name for spec in inputs])
+    else:
+        keep_outputs(model, chosen)
     return HuggingFaceModel(
         module,
         name=directory.name,
         task=chosen.name,
-        inputs=inputs or conventional_inputs(module, config, chosen, directory),
+        inputs=inputs or conventional_inputs(model, config, chosen, directory),
+        takes=takes,
         companions=directory.companions(),
-        reference=f"{type(module).__name__} of transformers {library.__version__}",
-        example=EXAMPLE,
+        reference=f"{type(model).__name__} of transformers {library.__version__}",
+        example=past.EXAMPLE if chosen.caches else EXAMPLE,
     )
 
 

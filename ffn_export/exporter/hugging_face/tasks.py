@@ -9,7 +9,8 @@ from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.exporter.hugging_face.directory import ModelDirectory
 from ffn_export.exporter.hugging_face.library import class_names, model_types
 
-WITH_PAST = "-with-past"
+_WITH_PAST = "-with-past"
+_CAUSAL = (("AutoModelForCausalLM", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"),)
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,14 @@ class Task:
             that has the model type is used, unless ``config.json`` names a class of another.
         outputs: Outputs of the graph; those that the model lacks are omitted.
         decodes: Whether an encoder-decoder runs its decoder for the task, which takes decoder tokens as input.
+        caches: Whether the cache of keys and values is among the inputs and outputs.
     """
 
     name: str
     makers: tuple[tuple[str, str], ...]
     outputs: tuple[str, ...] = ("logits",)
     decodes: bool = False
+    caches: bool = False
 
 
 TASKS = {
@@ -42,7 +45,8 @@ TASKS = {
             ("last_hidden_state", "pooler_output"),
             decodes=True,
         ),
-        Task("text-generation", (("AutoModelForCausalLM", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"),)),
+        Task("text-generation", _CAUSAL),
+        Task("text-generation-with-past", _CAUSAL, caches=True),
         Task(
             "text2text-generation",
             (("AutoModelForSeq2SeqLM", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"),),
@@ -88,6 +92,7 @@ SYNONYMS = {
     "sentence-similarity": "feature-extraction",
     "masked-lm": "fill-mask",
     "causal-lm": "text-generation",
+    "causal-lm-with-past": "text-generation-with-past",
     "seq2seq-lm": "text2text-generation",
     "summarization": "text2text-generation",
     "translation": "text2text-generation",
@@ -147,7 +152,7 @@ def is_decoder_only(directory: ModelDirectory) -> bool:
 
 
 def _does(directory: ModelDirectory, task: Task) -> bool:
-    if task.name == "text-generation":
+    if task.makers == _CAUSAL:
         return is_decoder_only(directory)
     return bool(_classes(task, directory.model_type))
 
@@ -157,12 +162,12 @@ def _classes(task: Task, model_type: str) -> tuple[str, ...]:
 
 
 def _asked_for(name: str) -> Task:
-    if name.endswith(WITH_PAST):
-        raise UsageError(
-            f"task {name!r} asks for a KV cache, which is not exported: use {name.removesuffix(WITH_PAST)}, which "
-            "computes every token anew"
-        )
     known: dict[str, Any] = {**TASKS, **SYNONYMS}
+    if name.endswith(_WITH_PAST) and name not in known:
+        raise UsageError(
+            f"task {name!r} asks for a cache, which only text-generation-with-past has: use "
+            f"{name.removesuffix(_WITH_PAST)}, which computes every token anew"
+        )
     if name not in known:
         raise UsageError(f"unknown task {name!r};{did_you_mean(name, known)} known are {', '.join(TASKS)}")
     return TASKS[SYNONYMS.get(name, name)]

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
-from ffn_export.core.tensor_spec import Dim, TensorSpec
+from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.judging.check_result import CheckResult
@@ -113,7 +113,7 @@ def _axes(spec: TensorSpec, value: ir.Value) -> list[str]:
         return [f"input {spec.name!r} has rank {len(value.shape)}, expected {len(spec.dims)}"]
     return [
         f"axis {axis} of input {spec.name!r} is fixed to {have}, expected the symbolic axis {want.name!r}"
-        if isinstance(want, Dim)
+        if not isinstance(want, int)
         else f"axis {axis} of input {spec.name!r} is {have}, expected {want}"
         for axis, (want, have) in enumerate(zip(spec.dims, value.shape, strict=True))
         if isinstance(have, int) and have != want

@@ -97,7 +97,11 @@ def questions(reference: Reference, case: Case) -> tuple[Question, ...]:
     if original is None:
         return ()
     found = []
+    # An axis that another is the sum of cannot be lengthened or permuted alone.
+    added = {term for spec in reference.inputs for total in spec.derived.values() for term in total.terms}
     for dim in merge_dims(reference.inputs).values():
+        if dim.name in added:
+            continue
         size = case.sizes[dim.name]
         axes = {name: axis for name, array in original.items() if (axis := _axis_of(array, size)) is not None}
         unique = list(case.sizes.values()).count(size) == 1 and size > 1

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ffn_export.core import onnx_file
 from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.strict import expose_own
-from ffn_export.core.tensor_spec import Dim, InputSpecs, TensorSpec, merge_dims, parse_inputs
+from ffn_export.core.tensor_spec import InputSpecs, TensorSpec, merge_dims, parse_inputs, symbolic_axis
 from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.exporter.source import Source
@@ -259,6 +259,7 @@ def graph_inputs(model: ir.Model, declared: InputSpecs | None = None) -> tuple[T
     names = [str(value.name) for value in model.graph.inputs]
     for name in known.keys() - set(names):
         raise UsageError(f"the model has no input {name!r};{did_you_mean(name, names)} it has {', '.join(names)}")
+    axes = {str(dim.value) for value in model.graph.inputs for dim in value.shape or () if not isinstance(dim, int)}
     specs = []
     for value in model.graph.inputs:
         if value.name in known:
@@ -272,7 +273,9 @@ def graph_inputs(model: ir.Model, declared: InputSpecs | None = None) -> tuple[T
                 f"with --input '{value.name}:DTYPE[DIM,...]'"
             )
         dims = tuple(
-            dim if isinstance(dim, int) else Dim(str(dim.value) if dim.value else f"{value.name}_{axis}")
+            dim
+            if isinstance(dim, int)
+            else symbolic_axis(str(dim.value) if dim.value else f"{value.name}_{axis}", axes)
             for axis, dim in enumerate(value.shape)
         )
         name, integer = str(value.name), value.dtype.is_integer()

@@ -16,6 +16,7 @@ _TEXT = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
     "vocab_size": 99, "max_position_embeddings": 64,
 }  # fmt: skip
+_GROUPED = {**_TEXT, "num_key_value_heads": 2}
 _ENCODER_DECODER = {
     "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4,
     "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "vocab_size": 99,
@@ -37,6 +38,12 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         {**_TOKENS, "n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 99, "n_positions": 64},
     ),
     "LlamaForCausalLM": ("LlamaConfig", {**_TEXT, "num_key_value_heads": 2, "max_position_embeddings": 1024}),
+    "Qwen2ForCausalLM": ("Qwen2Config", _GROUPED),
+    "Qwen3ForCausalLM": ("Qwen3Config", {**_GROUPED, "head_dim": 8}),
+    "GemmaForCausalLM": ("GemmaConfig", {**_GROUPED, "head_dim": 16}),
+    "Gemma3ForCausalLM": ("Gemma3TextConfig", {**_GROUPED, "head_dim": 16, "sliding_window": 4}),
+    "MistralForCausalLM": ("MistralConfig", {**_GROUPED, "sliding_window": 4}),
+    "MambaForCausalLM": ("MambaConfig", {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 99}),
     "MixtralForCausalLM": ("MixtralConfig", {**_TEXT, "num_key_value_heads": 2, "num_local_experts": 4}),
     "T5ForConditionalGeneration": ("T5Config", {**_T5, "decoder_start_token_id": 0}),
     "T5EncoderModel": ("T5Config", _T5),

@@ -12,6 +12,8 @@ from tests.exporter.helpers import refusal
 from tests.exporter.hugging_face.conftest import Saved
 from tests.exporter.hugging_face.models import edit_config
 
+pytestmark = pytest.mark.usefixtures("shell_words")
+
 
 @pytest.mark.parametrize(
     ("name", "task", "maker"),
@@ -53,8 +55,19 @@ def test_optimums_other_names_are_known(saved: Saved) -> None:
         ("GPT2LMHeadModel", "fill-mask", "it can be exported for feature-extraction, text-generation, "),
         (
             "GPT2LMHeadModel",
+            "fill-mask-with-past",
+            "asks for a cache, which only text-generation-with-past has: use fill-mask, which computes every token",
+        ),
+        (
+            "BertForMaskedLM",
             "text-generation-with-past",
-            "task 'text-generation-with-past' asks for a KV cache, which is not exported: use text-generation",
+            "a bert model does not do text-generation-with-past: it can be exported for",
+        ),
+        ("T5ForConditionalGeneration", "causal-lm-with-past", "a t5 model does not do text-generation-with-past"),
+        (
+            "MambaForCausalLM",
+            "text-generation-with-past",
+            "MambaForCausalLM returns no past_key_values, and a cache holds the keys and values of each layer: use",
         ),
     ],
 )
@@ -71,7 +84,7 @@ def test_a_model_that_does_nothing_of_it_is_refused(copied: Saved) -> None:
 @pytest.mark.parametrize("name", ["past_key_values", "past_key_values.0.key", "use_cache"])
 def test_a_cache_among_the_inputs_is_refused(saved: Saved, name: str) -> None:
     inputs = ["input_ids:int64[batch,seq]", f"{name}:float32[batch,4,past,8]"]
-    words = f"input {name!r} asks for a KV cache, which is not exported"
+    words = f"input {name!r} is of a cache: leave it out and use --task text-generation-with-past"
     assert words in refusal(UsageError, resolve, f"hf:{saved('GPT2LMHeadModel')}", inputs)
 
 

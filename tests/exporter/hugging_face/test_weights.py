@@ -113,7 +113,11 @@ def test_more_layers_than_the_configuration_says_are_refused(copied: Saved) -> N
         ("BertForMaskedLM", "text-classification", "feature-extraction or fill-mask"),
         ("BertModel", "fill-mask", "feature-extraction"),
         ("BertForQuestionAnswering", "fill-mask", "feature-extraction or question-answering"),
-        ("GPT2LMHeadModel", "text-classification", "feature-extraction or text-generation"),
+        (
+            "GPT2LMHeadModel",
+            "text-classification",
+            "feature-extraction or text-generation or text-generation-with-past",
+        ),
         ("ViTModel", "image-classification", "feature-extraction"),
     ],
 )

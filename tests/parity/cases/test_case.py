@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ffn_export.core.tensor_spec import parse_inputs
+from ffn_export.errors import UsageError
 from ffn_export.parity.cases.case import given, sweep
 
 
@@ -71,3 +73,20 @@ def test_given_arrays_are_a_case_of_their_own() -> None:
     case = given(arrays, parse_inputs({"x": "float32[batch,7]"}))
     assert case.sizes == {"batch": 2}
     assert case.feeds(()) == arrays
+
+
+def test_a_derived_axis_follows_the_others() -> None:
+    specs = parse_inputs({"ids": "int64[batch,seq]", "mask": "int64[batch,past+seq]{mask}", "k": "float32[past,4]"})
+    cases = sweep(specs)
+    sizes = [tuple(case.sizes.values()) for case in cases]
+    assert {(3, 5, 0), (3, 1, 7)} <= set(sizes)
+    for case in cases:
+        feeds = case.feeds(specs)
+        assert feeds["mask"].shape == (case.sizes["batch"], case.sizes["past"] + case.sizes["seq"])
+    assert "mask padded on the left" in {case.values for case in cases}
+    arrays = cases[0].feeds(specs)
+    assert given(arrays, specs).sizes == {"batch": 3, "seq": 5, "past": 7}
+    with pytest.raises(
+        UsageError, match=r"the array of input 'mask' is int64\[3,11\], expected int64\[batch,past\+seq\]"
+    ):
+        given({**arrays, "mask": arrays["mask"][:, 1:]}, specs)

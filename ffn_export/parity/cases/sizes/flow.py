@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
 
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.tensor_spec import Dim, TensorSpec
+from ffn_export.core.tensor_spec import Axis, Dim, TensorSpec
 from ffn_export.core.words import words
 from ffn_export.parity.cases.sizes.expressions import Expression, Expressions
 from ffn_export.parity.cases.sizes.facts import DATA, MOST_ITEMS, Fact, Kind
@@ -118,7 +119,13 @@ class Flow:
                 self._note(node, [fact])
 
     def _shape_of(self, spec: TensorSpec) -> tuple[Expression, ...]:
-        return tuple(self.make.size(d.name) if isinstance(d, Dim) else self.make.number(d) for d in spec.dims)
+        return tuple(map(self._size_of, spec.dims))
+
+    def _size_of(self, axis: Axis) -> Expression:
+        if isinstance(axis, int):
+            return self.make.number(axis)
+        names = (axis.name,) if isinstance(axis, Dim) else axis.terms
+        return reduce(partial(self.make.of, "+"), map(self.make.size, names))
 
     def _fact(self, value: ir.Value | None) -> Fact | None:
         if value is None:

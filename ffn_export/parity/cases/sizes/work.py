@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.tensor_spec import TensorSpec, token_inputs
 
 # Fixed cost of a case of any size, in products.
 _OVERHEAD = 40_000_000
@@ -37,6 +37,7 @@ class Work:
 
     def of_case(self, specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
         """Return the work at these sizes."""
-        tokens = max((math.prod(sizes[dim.name] for dim in spec.symbolic.values()) for spec in specs), default=1)
+        shapes = ([sizes[dim.name] for dim in spec.symbolic.values()] for spec in token_inputs(specs))
+        tokens = max(map(math.prod, shapes), default=1)
         longest = max(sizes.values(), default=1)
         return _OVERHEAD + tokens * (self.parameters + longest * self.width)

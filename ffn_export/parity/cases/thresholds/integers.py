@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.drawing import numpy_dtype
-from ffn_export.core.tensor_spec import Dim, TensorSpec
+from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array
 from ffn_export.fusion_check.running import RefusedError, Runtimes
 from ffn_export.parity.cases.thresholds.arrivals import distances
@@ -57,7 +57,7 @@ def in_pairs(spec: TensorSpec, base: Mapping[str, int], numbers: Sequence[int]) 
     sizes, last = dict(base), spec.symbolic.get(len(spec.dims) - 1)
     if last is not None:
         sizes[last.name] = last.clamp(len(row))
-    shape = [sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.dims]
+    shape = spec.shape(sizes)
     rows = np.resize(np.array(row, numpy_dtype(spec.dtype)), shape[-1:])
     return sizes, np.broadcast_to(rows, shape).copy()
 
