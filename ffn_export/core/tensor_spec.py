@@ -287,9 +287,11 @@ def merge_dims(specs: Iterable[TensorSpec]) -> dict[str, Dim]:
 
 
 def token_inputs(specs: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-    """Return the inputs of token numbers if there are any, else all inputs.
+    """Return the inputs of tokens that are computed: all but a cache and the mask over it.
 
-    A cache and its mask hold tokens that are not computed again.
+    A mask over a cache has a derived axis. The axes of a cache are terms of it that no input of whole numbers has.
     """
-    numbers = [s for s in specs if not (s.is_floating or s.is_mask or s.dtype == "bool") and len(s.symbolic) > 1]
-    return numbers or specs
+    numbers = {dim.name for spec in specs if not spec.is_floating for dim in spec.symbolic.values()}
+    cached = {term for spec in specs for total in spec.derived.values() for term in total.terms} - numbers
+    new = [s for s in specs if not s.derived and not any(dim.name in cached for dim in s.symbolic.values())]
+    return new or specs

@@ -73,8 +73,8 @@ def token_count(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
     """Return the number of tokens of a run: the largest of all inputs, or 1 without inputs.
 
     Each element of an integer input is a token, and each row of a floating-point input. If an input has more than two
-    token axes, such as an image or a mask over heads, its tokens are the product of its symbolic axes. Beside inputs of
-    token numbers, only these count: a cache and its mask hold tokens that are not computed again.
+    token axes, such as an image or a mask over heads, its tokens are the product of its symbolic axes. The tokens of a
+    cache do not count, since they are not computed again.
     """
     return max((_tokens(spec, sizes) for spec in token_inputs(specs)), default=1)
 

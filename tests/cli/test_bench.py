@@ -99,6 +99,7 @@ def test_tokens_are_the_last_symbolic_axis_of_each_input() -> None:
     assert token_sizes(parse_inputs(["x:float32[n,4]"]), 128) == {"n": 128}
     assert token_sizes(parse_inputs(["x:float32[b,h,t<=64,4]"]), 128) == {"b": 1, "h": 1, "t": 64}
     assert token_sizes(parse_inputs(["x:float32[3,4]"]), 128) == {}
+    assert token_sizes(parse_inputs(["ids:int64[b,s]", "frames:float32[b,t,8]"]), 128) == {"b": 1, "s": 128, "t": 128}
     cached = ["ids:int64[batch,seq]", "mask:int64[batch,past+seq]{mask}", "keys:float32[batch,2,past,8]"]
     assert token_sizes(parse_inputs(cached), 128) == {"batch": 1, "seq": 128, "past": 1}
 
@@ -114,6 +115,7 @@ def test_tokens_are_the_last_symbolic_axis_of_each_input() -> None:
         (["ids:int64[b,s]", "mask:bool[b,1,s,s]"], {"b": 2, "s": 3}, 6),
         (["pixels:float32[b,3,224,224]"], {"b": 2}, 2),
         (["ids:int64[b,s]", "mask:int64[b,p+s]{mask}", "keys:float32[b,2,p,8]"], {"b": 2, "s": 3, "p": 128}, 6),
+        (["ids:int64[b,s]", "states:float32[b,t,8]"], {"b": 2, "s": 3, "t": 5}, 10),
     ],
 )
 def test_tokens_are_those_of_the_input_that_has_the_most(inputs: list[str], sizes: dict[str, int], count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +30,23 @@ MODELS: dict[str, tuple[bytes, dict[str, Any]]] = {
 }
 
 
-def session_with_custom_ops(model: bytes | str, precision: str = "", **entries: str) -> onnxruntime.InferenceSession:
+def with_custom_ops(precision: str = "") -> onnxruntime.SessionOptions:
     import onnxruntime_ep_ffn
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     if precision:
         options.add_session_config_entry("ep.ffnexecutionprovider.precision", precision)
-    for key, value in entries.items():
-        options.add_session_config_entry(f"session.{key}", value)
     options.register_custom_ops_library(onnxruntime_ep_ffn.get_library_path())
+    return options
+
+
+def session(model: bytes | str, options: onnxruntime.SessionOptions | None = None) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def by_body(model: bytes, feeds: Any) -> Any:
-    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)
+    return session(model).run(None, feeds)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -51,23 +54,18 @@ def by_body(model: bytes, feeds: Any) -> Any:
 def test_a_custom_operator_computes_what_the_body_does(kind: str, precision: str, least: float, most: float) -> None:
     needs_kernel(precision or "f32")
     data, feeds = MODELS[kind]
-    got = session_with_custom_ops(data, precision).run(None, feeds)
+    got = session(data, with_custom_ops(precision)).run(None, feeds)
     for y, wanted in zip(got, by_body(data, feeds), strict=True):
         assert least <= relative_l2(y, wanted) <= most, "the precision that was asked for"
 
 
 def test_the_kernels_run_and_not_the_body(tmp_path: Path) -> None:
-    import json
-
-    import onnxruntime_ep_ffn
-
-    options = onnxruntime.SessionOptions()
+    options = with_custom_ops()
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
-    options.register_custom_ops_library(onnxruntime_ep_ffn.get_library_path())
     data, feeds = MODELS["FeedForward"]
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    session.run(None, feeds)
-    events = json.loads(Path(session.end_profiling()).read_text())
+    profiled = session(data, options)
+    profiled.run(None, feeds)
+    events = json.loads(Path(profiled.end_profiling()).read_text())
     assert {e["args"]["op_name"] for e in events if e.get("cat") == "Node"} == {"FeedForward"}
 
 
@@ -75,22 +73,19 @@ def test_a_node_that_no_kernel_serves_ends_loading_with_one_line() -> None:
     weights = {"w1": drawn(24, 40), "w2": drawn(40, 24)}
     fed = model("FeedForward", X | weights, {}, activation="relu")
     with pytest.raises(Exception, match="do not serve this node of FeedForward: load the model without the library"):
-        session_with_custom_ops(fed)
+        session(fed, with_custom_ops())
 
 
 def test_a_precision_that_does_not_exist_is_refused() -> None:
     with pytest.raises(Exception, match="precision of FfnExecutionProvider is f32, bf16 or int8, not 'f8'"):
-        session_with_custom_ops(MODELS["FeedForward"][0], "f8")
+        session(MODELS["FeedForward"][0], with_custom_ops("f8"))
 
 
 def test_a_model_in_the_ort_format_runs(tmp_path: Path) -> None:
-    import onnxruntime_ep_ffn
-
     data, feeds = MODELS["FeedForward"]
-    options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(tmp_path / "model.ort")
-    options.add_session_config_entry("session.save_model_format", "ORT")
-    options.register_custom_ops_library(onnxruntime_ep_ffn.get_library_path())
-    onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    got = session_with_custom_ops(str(tmp_path / "model.ort")).run(None, feeds)
+    saving = with_custom_ops()
+    saving.optimized_model_filepath = str(tmp_path / "model.ort")
+    saving.add_session_config_entry("session.save_model_format", "ORT")
+    session(data, saving)
+    got = session(str(tmp_path / "model.ort"), with_custom_ops()).run(None, feeds)
     assert np.allclose(got[0], by_body(data, feeds)[0], rtol=1e-5, atol=1e-5)

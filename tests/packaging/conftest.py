@@ -20,14 +20,14 @@ def build(kind: str, source: Path, to: Path) -> Path:
     return to / done.stdout.splitlines()[-1]
 
 
-def environment(place: Path, requirement: str) -> Path:
-    """Return the interpreter of a new environment that holds a package; skip where it cannot be installed."""
+def environment(place: Path, *requirements: str) -> Path:
+    """Return the interpreter of a new environment that holds packages; skip where they cannot be installed."""
     subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
     python = place / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", requirement]
+    install = [str(python), "-m", "pip", "install", "--quiet", *requirements]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"{requirement} cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"{' '.join(requirements)} cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
     return python
 
 

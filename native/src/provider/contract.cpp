@@ -144,7 +144,7 @@ bool read(const Node& node, Precision precision, FeedForwardSpec& spec) {
 
   const int64_t packed = attribute<int64_t>(node.ints, "packed", 0);
   bool transposed = false;
-  if (node.inputs.size() > 10 || node.outputs != 1) return false;
+  if (node.inputs.size() > inputs_of(Kind::kFeedForward) || node.outputs != 1) return false;
   if (packed < 0 || packed > 2 || !flag(node, "transposed", transposed)) return false;
   if (!matrix(input(node, 1), transposed, spec.w1) || !matrix(input(node, 3), transposed, spec.w2)) return false;
   if (!vector(input(node, 2), spec.w1.columns, spec.b1) || !vector(input(node, 4), spec.w2.columns, spec.b2))
@@ -176,7 +176,7 @@ bool read(const Node& node, Precision precision, FeedForwardSpec& spec) {
 bool read(const Node& node, Precision precision, LinearSpec& spec) {
   spec = {};
   bool transposed = false;
-  if (node.inputs.size() > 6 || !flag(node, "transposed", transposed)) return false;
+  if (node.inputs.size() > inputs_of(Kind::kLinear) || !flag(node, "transposed", transposed)) return false;
   if (!matrix(input(node, 1), transposed, spec.w) || !vector(input(node, 2), spec.w.columns, spec.b)) return false;
   if (!fits(precision, spec.w)) return false;
   if (!read_norm(node, kResidualOfLinear + 1, spec.w.rows, spec.w.columns, spec.norm_place, spec.norm)) return false;
@@ -202,7 +202,7 @@ bool read(const Node& node, Precision, AttentionSpec& spec) {
   const int64_t heads = attribute<int64_t>(node.ints, "num_heads", 0);
   const int64_t groups = attribute<int64_t>(node.ints, "kv_num_heads", 0);
   if (heads < 1 || groups < 1 || heads > kWidest || heads % groups || !node.floats.count("scale")) return false;
-  if (node.inputs.empty() || node.inputs.size() > 4 || node.outputs != 1) return false;
+  if (node.inputs.empty() || node.inputs.size() > inputs_of(Kind::kAttention) || node.outputs != 1) return false;
   if (input(node, 1).there != input(node, 2).there || !flag(node, "causal", spec.causal)) return false;
   spec.heads = static_cast<int>(heads);
   spec.groups = static_cast<int>(groups);

@@ -16,6 +16,7 @@ from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
 from ffn_export.exporter.source import resolve
 from ffn_export.fusion.report import FusionReport
+from ffn_export.parity.reference.references import graph_inputs
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from tests.exporter.helpers import refusal
@@ -48,12 +49,9 @@ def fused(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Fused:
 def generate(path: Path, ids: np.ndarray, mask: np.ndarray, steps: int = STEPS) -> np.ndarray:
     """Return the logits of the last token in each step, in which the most likely token is taken."""
     runner = OrtCpu().load(Artifact(path), 1)
-    shapes = {str(value.name): value.shape for value in onnx_file.load(path).graph.inputs if value.shape is not None}
-    past = {
-        name: np.zeros([len(ids), int(shape[1]), 0, int(shape[3])], np.float32)  # type: ignore[arg-type]
-        for name, shape in shapes.items()
-        if name.startswith("past_key_values.")
-    }
+    empty = {"batch": len(ids), "past": 0}
+    specs = graph_inputs(onnx_file.load(path))
+    past = {s.name: np.zeros(s.shape(empty), np.float32) for s in specs if s.name.startswith("past_key_values.")}
     logits = []
     for _ in range(steps):
         positions = np.maximum(mask.cumsum(axis=1) - 1, 0)[:, -ids.shape[1] :]
