@@ -64,7 +64,10 @@ def outlined(model: ir.Model) -> Outlined:
     Args:
         model: Any model, fused or not. It is not modified; the result shares its weights.
     """
-    model = model.clone()
+    try:
+        model = model.clone()
+    except (RuntimeError, ValueError):  # its nodes are in no order in which they could be run
+        return Outlined(model)
     if model.opset_imports.get("", 0) < _LOWEST_OPSET:
         return Outlined(model)
     stated = inference.prove_shapes(model)
