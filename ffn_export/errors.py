@@ -21,7 +21,6 @@ _ARGUMENTS = {
     "all": "all_products=True",
     "bits": "quantization=",
     "trust": "trust=True",
-    "outline": "outline=True",
     "no-check": "check=False",
 }
 _OPTION = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (ort-\w+|[0-9]+|'?[\w.]+:DTYPE[^ ]+))?")

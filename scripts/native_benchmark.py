@@ -1,8 +1,10 @@
-"""Time feed-forwards with and without the execution provider of ``native/``: python scripts/native_benchmark.py.
+"""Time blocks and whole models with and without native kernels: python scripts/native_benchmark.py.
 
 The contenders run in turn, in one process, on one thread unless ``--threads`` says otherwise. The columns are medians
-and their ratio to ONNX Runtime's best form: the model fused for ``ort-cpu``, on its CPU provider. The quartiles are
-those of the ratio in each turn. The error is that against the module in float64, relative L2 on normal inputs.
+and their ratio to ONNX Runtime: for a block its best form, the model fused for ``ort-cpu``; for a whole model what a
+user has otherwise, the export in a session with all optimisations. Native kernels run the model fused for
+``ort-native``. The quartiles are those of the ratio in each turn. The error is that of the first output against the
+module in float64, relative L2 on drawn inputs.
 
 ``--write`` stores the results in ``docs/native.json`` and writes the table of ``docs/native.md`` from them;
 ``--only-page`` writes the table from what is stored.
@@ -14,8 +16,9 @@ import argparse
 import contextlib
 import json
 import os
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,13 +26,19 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import onnxruntime
-import torch
 
 import ffn_export as fx
+from ffn_export.core.drawing import draw_all
 from ffn_export.core.processor import processor_name
-from ffn_export.runtimes.session_options import SessionSettings
+from ffn_export.exporter.export import export_source
+from ffn_export.exporter.source import Source, resolve
+from ffn_export.latency.sizes import token_sizes
+from ffn_export.parity.reference.references import TorchReference
+from ffn_export.runtimes.session_options import ORT_DEFAULT, SessionSettings
+from peers.whole_models import BERT_BASE, MINILM, WHOLE_MODELS, directory
 
 Call = Callable[[], Any]
+Feeds = Mapping[str, Any]
 
 DOCS = Path(__file__).parents[1] / "docs"
 STORED, PAGE = DOCS / "native.json", DOCS / "native.md"
@@ -37,37 +46,41 @@ BEGIN, END = "<!-- written by scripts/native_benchmark.py -->\n", "<!-- end -->"
 BASE = "ONNX Runtime"
 
 
-def sessions(model: bytes, threads: int, precision: str | None) -> onnxruntime.InferenceSession:
-    """Make a session with the options of a bundle, with the provider in a precision or without it."""
+def session(
+    model: bytes, threads: int, precision: str | None, settings: SessionSettings
+) -> onnxruntime.InferenceSession:
+    """Make a session with the provider in a precision, or without it."""
     import onnxruntime_ep_ffn
 
-    options = SessionSettings().session_options(threads)
+    options = settings.session_options(threads)
     if precision is None:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     options.add_provider_for_devices(onnxruntime_ep_ffn.devices(), {"precision": precision})
     return onnxruntime.InferenceSession(model, options, enable_fallback=0)
 
 
-def bound(session: onnxruntime.InferenceSession, x: Any) -> tuple[Call, Any]:
-    """Return a call with inputs and outputs in place, and its output."""
-    binding = session.io_binding()
-    binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(x))
-    binding.bind_output(session.get_outputs()[0].name, "cpu")
-    session.run_with_iobinding(binding)
-    return lambda: session.run_with_iobinding(binding), binding.copy_outputs_to_cpu()[0]
+def bound(made: onnxruntime.InferenceSession, feeds: Feeds) -> tuple[Call, Any]:
+    """Return a call with inputs and outputs in place, and its first output."""
+    binding = made.io_binding()
+    for name, array in feeds.items():
+        binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+    for output in made.get_outputs():
+        binding.bind_output(output.name, "cpu")
+    made.run_with_iobinding(binding)
+    return lambda: made.run_with_iobinding(binding), binding.copy_outputs_to_cpu()[0]
 
 
-def openvino(model: bytes, threads: int, precision: str, x: Any) -> tuple[Call, Any]:
+def openvino(model: bytes, threads: int, precision: str, feeds: Feeds) -> tuple[Call, Any]:
     """Compile for OpenVINO with a precision hint."""
     import openvino as ov
 
     core = ov.Core()
-    read = core.read_model(model)
     hints = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
-    request = core.compile_model(read, "CPU", hints).create_infer_request()
-    request.set_input_tensor(ov.Tensor(x, shared_memory=True))
+    request = core.compile_model(core.read_model(model), "CPU", hints).create_infer_request()
+    for name, array in feeds.items():
+        request.set_tensor(name, ov.Tensor(array, shared_memory=True))
     request.infer()
-    return request.infer, np.array(request.get_output_tensor().data)
+    return request.infer, np.array(request.get_output_tensor(0).data)
 
 
 def in_turn(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
@@ -83,38 +96,43 @@ def in_turn(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
     return times
 
 
-def measured(preset: str, tokens: int, threads: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """Measure one module at one number of tokens, and yield a row for each contender."""
+def load(name: str, scratch: Path) -> Source:
+    """Return a preset or a whole model."""
+    return resolve(f"hf:{directory(name, scratch)}" if name in WHOLE_MODELS else name)
+
+
+def measured(name: str, tokens: Sequence[int], threads: int, seconds: float, scratch: Path) -> Iterator[dict[str, Any]]:
+    """Measure one module at some numbers of tokens, and yield a row for each contender."""
     import onnxruntime_ep_ffn
 
-    module = fx.create(preset)
-    inputs = fx.PRESETS[preset].inputs
-    exported = fx.export(module, inputs)
-    plain, _ = fx.fuse(exported, target="ort-cpu")
-    outlined, _ = fx.fuse(exported, target="ort-cpu", outline=True, forms=())
-    without, with_nodes = (ir.to_proto(each).SerializeToString() for each in (plain, outlined))
-    width = int(inputs["x"].rstrip("]").rpartition(",")[2])
-    x = np.random.default_rng(0).standard_normal((1, tokens, width)).astype(np.float32)
-    with torch.no_grad():
-        wanted = module.double()(torch.from_numpy(x).double()).numpy()
-
-    made = {BASE: bound(sessions(without, threads, None), x)}
-    for name in ("f32", "bf16"):
-        try:
-            made[f"OpenVINO {name}"] = openvino(without, threads, name, x)
-        except ImportError:
-            break
-    for name in ("f32", "bf16", "int8"):
-        if name in onnxruntime_ep_ffn.devices()[0].ep_metadata:
-            made[f"native {name}"] = bound(sessions(with_nodes, threads, name), x)
-    times = in_turn({name: call for name, (call, _) in made.items()}, seconds)
-    for name, (_, y) in made.items():
-        low, high = np.quantile(np.divide(times[name], times[BASE]), (0.25, 0.75))
-        yield {
-            "module": preset, "tokens": tokens, "contender": name, "milliseconds": float(np.median(times[name])) * 1e3,
-            "ratio": float(np.median(times[name]) / np.median(times[BASE])), "quartiles": [float(low), float(high)],
-            "error": float(np.linalg.norm(y - wanted) / np.linalg.norm(wanted)),
-        }  # fmt: skip
+    source = load(name, scratch)
+    exported = export_source(source)
+    plain, best, native = (
+        ir.to_proto(each).SerializeToString()
+        for each in (exported, fx.fuse(exported, target="ort-cpu")[0], fx.fuse(exported, target="ort-native")[0])
+    )
+    settings = SessionSettings()
+    base = (plain, threads, None, ORT_DEFAULT) if name in WHOLE_MODELS else (best, threads, None, settings)
+    made = {BASE: session(*base)}
+    for precision in ("f32", "bf16", "int8"):
+        if precision in onnxruntime_ep_ffn.devices()[0].ep_metadata:
+            made[f"native {precision}"] = session(native, threads, precision, settings)
+    for count in tokens:
+        feeds = draw_all(source.inputs, token_sizes(source.inputs, count), 0)
+        wanted = next(iter(TorchReference(source, threads).evaluate(feeds).values()))[0]
+        calls = {contender: bound(each, feeds) for contender, each in made.items()}
+        with contextlib.suppress(ImportError):
+            for precision in ("f32", "bf16"):
+                calls[f"OpenVINO {precision}"] = openvino(plain, threads, precision, feeds)
+        times = in_turn({contender: call for contender, (call, _) in calls.items()}, seconds)
+        for contender, (_, y) in calls.items():
+            low, high = np.quantile(np.divide(times[contender], times[BASE]), (0.25, 0.75))
+            median = float(np.median(times[contender]))
+            yield {
+                "module": name, "tokens": count, "contender": contender, "milliseconds": median * 1e3,
+                "ratio": median / float(np.median(times[BASE])), "quartiles": [float(low), float(high)],
+                "error": float(np.linalg.norm(y - wanted) / np.linalg.norm(wanted)),
+            }  # fmt: skip
 
 
 def environment(threads: int) -> dict[str, Any]:
@@ -154,7 +172,8 @@ def write_page(results: dict[str, Any], page: Path = PAGE) -> None:
 def main() -> None:
     """Measure, print the table, and store it if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("presets", nargs="*", default=["bert-ffn", "llama-ffn"])
+    usual = ["bert-ffn", "llama-ffn", MINILM, BERT_BASE]
+    parser.add_argument("modules", nargs="*", default=usual, help=f"presets, {', '.join(WHOLE_MODELS)}")
     parser.add_argument("--tokens", type=int, nargs="+", default=[16, 128, 512])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each module and number of tokens")
@@ -170,9 +189,9 @@ def main() -> None:
     if reason is not None:
         raise SystemExit(reason)
     results: dict[str, Any] = {"environment": environment(given.threads), "rows": []}
-    for preset in given.presets:
-        for tokens in given.tokens:
-            results["rows"] += measured(preset, tokens, given.threads, given.seconds)
+    with tempfile.TemporaryDirectory(prefix="ffn-native-") as scratch:
+        for name in given.modules:
+            results["rows"] += measured(name, given.tokens, given.threads, given.seconds, Path(scratch) / name)
     print(table(results))
     if given.write:
         STORED.write_text(json.dumps(results, indent=1) + "\n")

@@ -26,7 +26,7 @@ from ffn_export.exporter.source import Source
 from ffn_export.fusion.forms.choice import default_forms, for_few_bits
 from ffn_export.fusion.pipeline import fusion_failures
 from ffn_export.fusion.report import FusionReport
-from ffn_export.fusion.targets import get_target
+from ffn_export.fusion.targets import NATIVE, get_target
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.inspection import facts
 from ffn_export.inspection.site_graphs import site_graphs
@@ -40,6 +40,7 @@ from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.options import DRAWN
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.ort_native import FLOAT32
 from ffn_export.runtimes.registry import get_runtimes
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
@@ -131,10 +132,9 @@ def build_bundle(
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
     """
     get_target(options.target)
-    get_runtimes(options.runtimes or ())
-    tries_few_bits = options.tuning is not None and options.tuning.budget is not None
-    if options.outline and (options.quantization is not None or tries_few_bits):
-        raise UsageError("a feed-forward that is one node keeps its weights as they are: leave --outline or --bits out")
+    get_runtimes(options.judges or ())
+    if options.target == NATIVE and options.quantization is not None:
+        raise UsageError("native kernels quantize by themselves: take --precision int8 in place of --bits and --int8")
     if options.target == "ort-cuda" and options.quantization is not None and options.quantization.int8:
         raise UsageError("CUDA has no kernel for products of 8-bit integers: take --bits 8, or --target ort-cpu")
     if options.tuning is not None:
@@ -172,7 +172,8 @@ def _build_in(
     # A quantised model is judged on all samples while it is made. The cases show that it is not broken.
     few = options.quantization is not None and given
     further = given_cases(next(batches(given[0].given or {})), source.inputs) if few else given
-    gate = Gate(reference, further, options.budget, _few_bits_budget(options), options.seed, options.fast)
+    lower = None if options.native is None or options.budget is None else options.native.name
+    gate = Gate(reference, further, options.budget, _few_bits_budget(options), lower, options.seed, options.fast)
     progress = steps.start("tune") if tried else progress
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
     progress = steps.start("fuse")
@@ -181,7 +182,6 @@ def _build_in(
         exported,
         options.target,
         options.check,
-        outline=options.outline,
         portable_functions=options.portable_functions,
         forms=choice.forms,
         threads=threads,
@@ -197,9 +197,10 @@ def _build_in(
         model, quantized = fitted.model, fitted.report
     onnx_file.save(model, stage / MODEL)
 
+    judges = options.judges
     progress = steps.start("verify")
-    parity = gate.verify(stage / MODEL, choice, runtimes=options.runtimes, threads=threads, progress=progress)
-    if quantized is not None and samples is None:
+    parity = gate.verify(stage / MODEL, choice, runtimes=judges, threads=threads, progress=progress)
+    if (quantized is not None or lower is not None) and samples is None:
         parity = replace(parity, notes=(*parity.notes, DRAWN))
     if not parity.passed:
         return Build(destination, fusion, parity, quantization=quantized, tuning=tuning, failures=parity.failures)
@@ -210,7 +211,7 @@ def _build_in(
         Artifact(stage / MODEL, source, choice.settings),
         source.inputs,
         default_sizes(source.inputs, source.example) if is_timed else (),
-        runtimes=options.runtimes,
+        runtimes=judges,
         threads=threads,
         budget=options.bench_budget,
         exported=exported if is_timed else None,
@@ -227,7 +228,7 @@ def _build_in(
         latency, fusion, site_graphs(exported, fused, fusion), tuning, onnx_file.weight_bytes(model)
     )
     results.write(stage, parity, beside, _commands(source, destination.name, options))
-    provider = describe.provider(options.target, parity)
+    provider = describe.provider(options.target, parity, options.native)
     manifest = Manifest(
         name=destination.name,
         source=describe.describe_source(source),
@@ -274,7 +275,6 @@ def _choose(
         replace(options.tuning, samples=source.samples or options.tuning.samples),
         specs=source.inputs,
         gate=gate,
-        outline=options.outline,
         threads=threads,
         progress=progress,
     )
@@ -294,13 +294,13 @@ def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ..
         words = options.tuning.command_line()
         return results.commands(source, name, "tune", options.target, options.opset, (*seed, *words))
     budget = () if options.budget is None else ("--budget", f"{options.budget:g}")
+    precision = () if options.native in (None, FLOAT32) else ("--precision", str(options.precision))
     flags = {
-        "--outline": options.outline,
         "--portable-functions": options.portable_functions,
         "--no-check": not options.check,
         "--fast": options.fast,
     }
-    words = (*quantization, *budget, *(flag for flag, is_on in flags.items() if is_on))
+    words = (*quantization, *precision, *budget, *(flag for flag, is_on in flags.items() if is_on))
     return results.commands(source, name, "build", options.target, options.opset, (*seed, *words))
 
 

@@ -10,9 +10,12 @@ from ffn_export.errors import UsageError
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.targets import NATIVE
 from ffn_export.latency.gate import check_ratio
 from ffn_export.parity.judging.tolerances import check_budget
 from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.ort_native import FLOAT32, OrtNative, of_precision, provider_problem
 from ffn_export.tuning.options import TuneOptions
 
 
@@ -30,9 +33,10 @@ class BuildOptions:
         require_fusion: Kind of site -> number of sites that must be fused.
         bench_budget: Seconds of timed runs for each competitor and set of sizes; 0 skips the timing.
         check: Whether to run and compare the exported and the fused graph, and undo rewrites that differ.
-        outline: Make each feed-forward one node.
         portable_functions: Add function bodies in standard operators for the ``com.microsoft`` operators.
         quantization: Quantisation of the weights; None does not quantise them.
+        precision: Precision that native kernels compute in, ``f32``, ``bf16`` or ``int8``; None for ``f32`` with the
+            target ``ort-native``, and nothing with another. ``bf16`` and ``int8`` need a ``budget``.
         budget: Declared relative L2 error of an output; None means 0.02 for a quantised model and 0.1 with
             ``int8``, otherwise the bound in ULP. A model that tuning stores in 8 bits must also meet the budget of
             ``tuning``.
@@ -42,7 +46,8 @@ class BuildOptions:
             tune. Excludes ``quantization``.
 
     Raises:
-        UsageError: If the ratio or the budget is not a finite number above 0, or a fast build is to time something.
+        UsageError: If the ratio or the budget is not a finite number above 0, a fast build is to time something, or a
+            precision is unknown, for another target, or without the budget that it needs.
     """
 
     target: str = "ort-cpu"
@@ -54,9 +59,9 @@ class BuildOptions:
     require_fusion: Mapping[SiteKind, int] = field(default_factory=dict)
     bench_budget: float = 1.5
     check: bool = True
-    outline: bool = False
     portable_functions: bool = False
     quantization: QuantizationOptions | None = None
+    precision: str | None = None
     budget: float | None = None
     forms: Forms | None = None
     tuning: TuneOptions | None = None
@@ -67,10 +72,42 @@ class BuildOptions:
             object.__setattr__(self, "budget", self.quantization.default_budget)
         if self.budget is not None:
             check_budget(self.budget)
+        if self.precision is not None:
+            self._check_precision(self.precision)
+        elif self.target == NATIVE:
+            object.__setattr__(self, "precision", FLOAT32.precision)
         if self.max_ratio is not None:
             check_ratio(self.max_ratio)
         if self.fast and (self.max_ratio is not None or self.tuning is not None):
             raise UsageError("a fast build times nothing, so it has no largest ratio and no tuning: leave fast out")
+
+    def _check_precision(self, precision: str) -> None:
+        of_precision(precision)
+        if self.target != NATIVE:
+            raise UsageError(f"only native kernels have a precision: give --target {NATIVE} beside --precision")
+        if precision == FLOAT32.precision and self.budget is not None:
+            raise UsageError("float32 is judged by PyTorch's own error: leave --budget out")
+        if precision != FLOAT32.precision and self.budget is None:
+            raise UsageError(f"{precision} differs from PyTorch: say by how much it may, with --budget")
+
+    @property
+    def native(self) -> OrtNative | None:
+        """The runtime of the native kernels in the precision of the build; None with another target."""
+        return None if self.precision is None else of_precision(self.precision)
+
+    @property
+    def judges(self) -> Sequence[str] | None:
+        """The runtimes that must judge; None means every runtime that can run the model here.
+
+        With native kernels, these are the CPU provider, which runs the bodies, and the kernels; those in float32 only
+        where the provider is installed.
+        """
+        native = self.native
+        if native is None:
+            return self.runtimes
+        is_needed = native is not FLOAT32 or provider_problem(native.precision) is None
+        given = self.runtimes or (OrtCpu.name,)
+        return tuple(dict.fromkeys((*given, *([native.name] if is_needed else []))))
 
 
 class GivenBuildOptions(TypedDict, total=False):
@@ -84,9 +121,9 @@ class GivenBuildOptions(TypedDict, total=False):
     require_fusion: Mapping[SiteKind, int]
     bench_budget: float
     check: bool
-    outline: bool
     portable_functions: bool
     quantization: QuantizationOptions | None
+    precision: str | None
     budget: float | None
     forms: Forms | None
     tuning: TuneOptions | None

@@ -13,8 +13,8 @@ from ffn_export.latency.result import LatencyResult, Ratio
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.quantization.result import QuantizationReport
-from ffn_export.runtimes import ort_native
 from ffn_export.runtimes.ort_cuda import CUDA, OrtCuda
+from ffn_export.runtimes.ort_native import OrtNative
 from ffn_export.runtimes.ort_session import CPU, Provider
 from ffn_export.tuning.result import TuningResult
 
@@ -54,8 +54,9 @@ def summarise_parity(result: ParityResult) -> dict[str, Any]:
         warned = [case for case in cases if case.warning(result.tolerances) is not None]
         factors = [factor for case in warned if (factor := case.factor(result.tolerances)) > 1]
         outputs = [output for case in cases for output in case.outputs]
-        worst = max(outputs, key=lambda output: verdict.factor(output, result.tolerances), default=None)
-        decisive = verdict.worst(worst, result.tolerances) if worst else None
+        own = result.tolerances.for_runtime(name)
+        worst = max(outputs, key=lambda output: verdict.factor(output, own), default=None)
+        decisive = verdict.worst(worst, own) if worst else None
         runtimes[name] = {
             "cases": len(cases),
             "worst_ulps": _finite(decisive.ulps if decisive else None),
@@ -72,16 +73,15 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def provider(target: str, result: ParityResult) -> Provider:
+def provider(target: str, result: ParityResult, native: OrtNative | None = None) -> Provider:
     """Return the execution provider of a bundle, with the options that it was verified and timed with.
 
-    It is CUDA's if the bundle was fused for CUDA and verified on it; that of ``native/`` if it was verified with it, in
-    the highest of the precisions; otherwise the CPU's.
+    It is CUDA's if the bundle was fused for CUDA and verified on it; that of native kernels if the bundle was built for
+    them and verified with them; otherwise the CPU's.
     """
     if target == "ort-cuda" and OrtCuda.name in result.judged:
         return CUDA.lenient
-    native = [each.provider for each in ort_native.BY_PRECISION.values() if each.name in result.judged]
-    return native[0] if native else CPU
+    return native.provider if native is not None and native.name in result.judged else CPU
 
 
 def summarise_quantization(report: QuantizationReport) -> dict[str, Any]:

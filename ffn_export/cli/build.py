@@ -13,10 +13,10 @@ from ffn_export.cli.options import (
     check_option,
     common,
     fast_option,
-    function_options,
     input_option,
     max_ratio_option,
     opset_option,
+    portable_functions_option,
     require_fusion_option,
     runtime_option,
     source_options,
@@ -60,8 +60,13 @@ if TYPE_CHECKING:
 @runtime_option
 @require_fusion_option
 @check_option
-@function_options
+@portable_functions_option
 @quantization_options()
+@click.option(
+    "--precision",
+    type=click.Choice(["f32", "bf16", "int8"]),
+    help="What native kernels compute in, with --target ort-native; bf16 and int8 need --budget.  [default: f32]",
+)
 @json_option
 @threads_option
 @input_option

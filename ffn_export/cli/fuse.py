@@ -9,7 +9,7 @@ import click
 
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
-from ffn_export.cli.options import check_option, common, function_options, require_fusion_option, target_option
+from ffn_export.cli.options import check_option, common, portable_functions_option, require_fusion_option, target_option
 from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
 from ffn_export.reports.streams import say
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @target_option
 @require_fusion_option
 @check_option
-@function_options
+@portable_functions_option
 @limit_options
 @common
 @click.pass_obj
@@ -53,7 +53,6 @@ def command(
     target: str,
     require_fusion: dict[SiteKind, int],
     check: bool,
-    outline: bool,
     portable_functions: bool,
     max_cpu: float | None,
     max_memory: float | None,
@@ -77,7 +76,6 @@ def command(
         onnx_file.load(model),
         target,
         check,
-        outline=outline,
         portable_functions=portable_functions,
     )
     onnx_file.save(fused, output)

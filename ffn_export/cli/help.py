@@ -26,8 +26,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "input_seed",
         "tokens",
     ),
-    "Fusion": ("target", "require_fusion", "check", "outline", "portable_functions"),
-    "Quantisation": ("bits", "int8", "static", "calibration", "block", "accuracy_level", "all_products"),
+    "Fusion": ("target", "require_fusion", "check", "portable_functions"),
+    "Quantisation": ("bits", "int8", "static", "calibration", "block", "accuracy_level", "all_products", "precision"),
     "Gates": ("runtimes", "max_ratio", "budget", "metric", "atol", "rtol", "baseline", "rejudge", "exit_code"),
     "Work": ("fast", "threads", "jobs", "memory", "ray", "seconds", "bisect", "max_cpu", "max_memory"),
     "Output": (

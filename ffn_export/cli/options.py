@@ -16,7 +16,7 @@ from ffn_export.errors import UsageError, did_you_mean
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 # Written out, because neither fusion nor runtimes are imported for a help text. A test compares them.
-TARGET_NAMES = "portable|ort|ort-cpu|ort-cuda"
+TARGET_NAMES = "portable|ort|ort-cpu|ort-native|ort-cuda"
 RUNTIME_NAMES = (
     "ort-cpu",
     "ort-cuda",
@@ -150,15 +150,12 @@ def target_option(command: Command) -> Command:
     )(command)
 
 
-def function_options(command: Command) -> Command:
-    """``--outline`` and ``--portable-functions``."""
-    command = click.option(
+def portable_functions_option(command: Command) -> Command:
+    """``--portable-functions``."""
+    return click.option(
         "--portable-functions",
         is_flag=True,
         help="Give com.microsoft operators bodies in standard ones, for runtimes that do not know them.",
-    )(command)
-    return click.option(
-        "--outline", is_flag=True, help="Make each feed-forward one node, FeedForward, of a model-local function."
     )(command)
 
 

@@ -83,7 +83,8 @@ def quantization_options(default_bits: int | None = None) -> Callable[[Command],
             }
             int8 = int8 or chosen["static"] is not None
             bits = default_bits if bits is None and not int8 else bits
-            quantization = _quantization(bits, int8=int8, **chosen, budget=budget)
+            of_weights = budget if given.get("precision") is None else None
+            quantization = _quantization(bits, int8=int8, **chosen, budget=of_weights)
             return command(*arguments, **given, budget=budget, quantization=quantization)
 
         for option in reversed(_OPTIONS):

@@ -1,6 +1,6 @@
 """Table of activations: one record holds everything that the package knows about an activation.
 
-The reference modules, the NumPy twin, the fusion rules, the reports and the functions of ``--outline`` read it. To add
+The reference modules, the NumPy twin, the fusion rules, the reports and the nodes of native kernels read it. To add
 an activation, add its formula and its record here; CONTRIBUTING.md has an example. Importing this module
 does not import torch.
 """
@@ -30,7 +30,7 @@ class Activation:
     """An activation.
 
     Attributes:
-        name: Name in the reference modules, in reports and in the functions of ``--outline``.
+        name: Name in the reference modules, in reports and in nodes of native kernels.
         operators: Operators that compute the activation: standard ones by name, others as ``domain::Name``.
             ``Gelu:tanh`` is ``Gelu`` with ``approximate="tanh"``. ONNX's schemas say in which opset each was added.
         chain: Standard operators that compute the activation if no single one does. Each reads only the one before it.
@@ -43,7 +43,7 @@ class Activation:
         numpy: Formula in NumPy, in float64. Required if ``torch`` is given; the two share no code.
         aliases: Names in Hugging Face configurations (``transformers.activations.ACT2FN``).
         alpha: Default of the operators' attribute ``alpha``; None if they have none.
-        outlined: Whether a function of ``--outline`` may name it. False if it has parameters other than ``alpha``.
+        outlined: Whether a node of native kernels may name it. False if it has parameters other than ``alpha``.
         in_fused_gemm: Whether ``com.microsoft::FusedGemm`` has a kernel for it.
         measured_split: Whether the costs of its feed-forward with a split hidden layer are measured.
     """

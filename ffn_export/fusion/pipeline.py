@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
@@ -22,10 +22,7 @@ from ffn_export.fusion.provenance import notes, rules_of
 from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.site_report import report_sites
 from ffn_export.fusion.targets import Target, get_target
-from ffn_export.fusion.views import is_read
-
-# Key of onnx-ir for a value's quantisation annotation: the names of initializers, which nodes need not read.
-_ANNOTATION = "quant_parameter_tensor_names"
+from ffn_export.fusion.unused import remove_unused
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,6 @@ def fuse(
     model: ir.Model,
     target: str = "ort-cpu",
     *,
-    outline: bool = False,
     portable_functions: bool = False,
     forms: Collection[str] | None = None,
 ) -> tuple[ir.Model, FusionReport]:
@@ -59,7 +55,6 @@ def fuse(
     Args:
         model: Any ONNX model. It is not modified; the result shares its weights.
         target: A name in ``targets.TARGETS``.
-        outline: Whether to make each feed-forward one node that calls a model-local function.
         portable_functions: Whether to give the operators of ``com.microsoft`` bodies in standard operators.
         forms: As for :func:`rewrite`.
 
@@ -69,8 +64,9 @@ def fuse(
     Raises:
         UsageError: If no target has this name, or the target does not offer these forms.
     """
-    fusion = rewrite(model, target, forms=in_use(forms, get_target(target), outline=outline))
-    return finish(fusion.model, fusion.report, outline=outline, portable_functions=portable_functions)
+    chosen = get_target(target)
+    fusion = rewrite(model, target, forms=in_use(forms, chosen))
+    return finish(fusion.model, fusion.report, outlines=chosen.outlines, portable_functions=portable_functions)
 
 
 def rewrite(
@@ -114,11 +110,11 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     opset.tell_subgraphs(fused)
     weight_layout.fold(fused)
     no_ops.remove(fused)  # if inference failed on one, the whole graph would have no types
-    _remove_unused(fused)  # a node that no runtime computes proves nothing about shapes
+    remove_unused(fused)  # a node that no runtime computes proves nothing about shapes
     stated = inference.prove_shapes(fused)
     synonyms.rename(fused)
     no_ops.remove(fused)  # also a Cast to its input's dtype, which is known now
-    _remove_unused(fused)  # an unused node would count as a reader of its inputs
+    remove_unused(fused)  # an unused node would count as a reader of its inputs
     batch_of_one.unwrap(fused)
     log, highest, earlier = Log(), opset.ceiling(fused), notes(fused)
     Sweep(chosen.canonical, excluded).apply(fused, log)
@@ -133,7 +129,7 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
             inference.prove_shapes(fused, stated)
             opset.tell_subgraphs(fused)
             left[form.name] = form.apply(fused, log, excluded)
-    _remove_unused(fused)
+    remove_unused(fused)
     # A rule that writes no new operator still notes its name on a norm. A runtime may accept that norm in a graph of
     # an older opset, which cannot always be raised.
     opset.raise_to(fused, min(_opset_of_written(fused), highest))
@@ -205,24 +201,6 @@ def sorted_copy(model: ir.Model) -> ir.Model | None:
         return copied.clone()
     except (RuntimeError, ValueError):
         return None
-
-
-def _values(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in (model.graph, *model.graph.subgraphs()):
-        yield from (*graph.inputs, *graph.initializers.values())
-        yield from (value for node in graph for value in node.outputs)
-
-
-def _remove_unused(model: ir.Model) -> None:
-    """Remove nodes and initializers that nothing reads. Keep nodes without outputs, which onnx-ir's pass removes."""
-    annotating = {name for value in _values(model) for name in value.meta.get(_ANNOTATION, {}).values()}
-    for graph in reversed((model.graph, *model.graph.subgraphs())):  # a subgraph before the graph that it reads from
-        for node in reversed(graph):
-            if node.outputs and not any(map(is_read, node.outputs)):
-                graph.remove(node, safe=True)
-        for name, value in list(graph.initializers.items()):
-            if not is_read(value) and not value.is_graph_input() and name not in annotating:
-                del graph.initializers[name]
 
 
 def _opset_of_written(model: ir.Model) -> int:

@@ -107,6 +107,7 @@ class FusionReport(PlainData, Shown):
         nodes: ``{"before": n, "after": n}``.
         opset: ``{"before": n, "after": n}`` of the default domain.
         check: Comparison of both graphs on drawn inputs.
+        outlined: Kind of node of the domain ``ai.ffn_export`` -> number of nodes.
         problem: Error that fusing raised, so that the model is unchanged; None if it succeeded.
 
     Examples:
@@ -122,6 +123,7 @@ class FusionReport(PlainData, Shown):
     opset: Mapping[str, int] = field(default_factory=dict)
     check: Check = NOT_ASKED_FOR
     problem: str | None = None
+    outlined: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for counts in (self.nodes, self.opset):

@@ -20,6 +20,8 @@ from ffn_export.fusion.canonicalise.layer_norm_expanded import LayerNormExpanded
 from ffn_export.fusion.canonicalise.norm_affine import NormBias, NormScale
 from ffn_export.fusion.canonicalise.norm_of_rows import NormOfRows
 from ffn_export.fusion.canonicalise.norm_of_sum import NormOfSum
+from ffn_export.fusion.canonicalise.product_of_rows import ProductOfRows
+from ffn_export.fusion.canonicalise.skip_norm_apart import SkipLayerNormApart, SkipRmsNormApart
 from ffn_export.fusion.canonicalise.swish import Swish
 from ffn_export.fusion.canonicalise.transposed_activation import TransposedActivation
 from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
@@ -51,6 +53,7 @@ class Target:
             applied and in which ``tune`` tries them.
         kept: Kind of site -> reason to leave its canonical operators, if the target has no better form for it.
         fewest_nodes: Whether a feed-forward counts as fused only with one node between its products.
+        outlines: Whether nodes of ``ai.ffn_export`` are written at the end, which the kernels of ``native/`` compute.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Target:
     optional: tuple[Form, ...] = ()
     kept: Mapping[SiteKind, str] = field(default_factory=dict)
     fewest_nodes: bool = False
+    outlines: bool = False
 
     @property
     def rules(self) -> Rules:
@@ -90,6 +94,9 @@ _CANONICAL_FOR_ORT: Rules = (Gelu, *_CANONICAL, QuickGelu, OrtGelu)
 
 SLOWER = "one kernel for a residual sum and its norm is slower than two nodes"
 
+APART_FOR_NATIVE = "the node before it takes the residual sum and its norm, where nothing else reads the sum"
+NATIVE = "ort-native"
+
 TARGETS: Mapping[str, Target] = {
     target.name: target
     for target in (
@@ -112,6 +119,13 @@ TARGETS: Mapping[str, Target] = {
             canonical=_CANONICAL_FOR_ORT,
             optional=(ROW_CHUNKS, SPLIT_HIDDEN_LAYERS, PADDED_WIDTHS),
             kept={"residual_norm": SLOWER},
+        ),
+        Target(
+            NATIVE,
+            "ONNX Runtime on CPU with the kernels of native/: feed-forwards, linear layers and attention as one node",
+            canonical=(*_CANONICAL_FOR_ORT, SkipLayerNormApart, SkipRmsNormApart, ProductOfRows),
+            kept={"residual_norm": APART_FOR_NATIVE},
+            outlines=True,
         ),
         Target(
             "ort-cuda",

@@ -41,7 +41,6 @@ def fuse_checked(
     target: str = "ort-cpu",
     check: bool = True,
     *,
-    outline: bool = False,
     portable_functions: bool = False,
     forms: Collection[str] | None = None,
     limits: Limits | None = None,
@@ -56,8 +55,6 @@ def fuse_checked(
         model: Any ONNX model. It is not modified; the result shares its weights.
         target: A name in ``targets.TARGETS``.
         check: Whether to run both graphs on drawn inputs and compare.
-        outline: Whether to make each feed-forward one node that calls a model-local function. No hidden layer is then
-            split.
         portable_functions: Whether to give the operators of ``com.microsoft`` bodies in standard operators.
         forms: Names of the optional forms to use; None for the defaults from the table of costs.
         limits: Time and memory that the check may take.
@@ -70,9 +67,9 @@ def fuse_checked(
     Raises:
         UsageError: If no target has this name, or the target does not offer these forms.
     """
-    used = in_use(forms, get_target(target), outline=outline)
+    used = in_use(forms, get_target(target))
     fused, report = _checked(model, target, used, check, limits or Limits(), chosen_threads(threads), clock)
-    return finish(fused, report, outline=outline, portable_functions=portable_functions)
+    return finish(fused, report, portable_functions=portable_functions)
 
 
 def _checked(
@@ -85,20 +82,39 @@ def _checked(
     clock: Callable[[], float],
 ) -> tuple[ir.Model, FusionReport]:
     fusion = rewrite(model, target, forms=forms)
+    outlines = get_target(target).outlines
     if fusion.report.problem is not None:
         return fusion.model, replace(fusion.report, check=Check(reason=fusion.report.problem))
     if not check:
-        return fusion.model, replace(fusion.report, check=NOT_ASKED_FOR)
+        return finish(fusion.model, replace(fusion.report, check=NOT_ASKED_FOR), outlines=outlines)
     deadline = Deadline(limits, clock)
     try:
         with runtimes(threads) as running:
-            return _Checking(model, fusion, Trial(model, fusion, running, deadline)).result()
+            trial = Trial(model, fusion, running, deadline)
+            fused, report = _Checking(model, fusion, trial).result()
+            return _outlined(fused, report, trial) if outlines else (fused, report)
     except (CannotCompareError, OutOfTimeError) as error:
-        return fusion.model, replace(fusion.report, check=Check(reason=str(error)))
+        reason = str(error)
     except Exception as error:  # noqa: BLE001 - an error of the check is no error of the model
         expose(error)
         reason = f"comparing raised {first_line(error)}"
-        return fusion.model, replace(fusion.report, check=Check(reason=reason))
+    return finish(fusion.model, replace(fusion.report, check=Check(reason=reason)), outlines=outlines)
+
+
+def _outlined(fused: ir.Model, report: FusionReport, trial: Trial) -> tuple[ir.Model, FusionReport]:
+    """Write the nodes of native kernels, and undo that if their bodies differ from the original model."""
+    model, with_nodes = finish(fused, report, outlines=True)
+    if not with_nodes.outlined:
+        return model, with_nodes
+    try:
+        finding = trial.compare(Fusion(model, with_nodes))
+    except (CannotCompareError, OutOfTimeError) as error:
+        check = replace(report.check, reason=f"the nodes of native kernels were not compared: {error}")
+        return model, replace(with_nodes, check=check)
+    if not finding.differs:
+        return model, with_nodes
+    why = f"the nodes of native kernels were undone: {finding.problem}"
+    return fused, replace(report, check=replace(report.check, status="rolled back", reason=why))
 
 
 class _Checking:

@@ -75,9 +75,9 @@ class Entry:
     require_fusion: Mapping[Literal["feed_forward", "norm", "residual_norm"], int] = field(default_factory=dict)
     bench_budget: float | None = None
     check: bool = True
-    outline: bool = False
     portable_functions: bool = False
     quantization: QuantizationOptions | None = None
+    precision: str | None = None
     budget: float | None = None
     forms: tuple[str, ...] | None = None
     tuning: Mapping[str, Any] = field(default_factory=dict)

@@ -168,7 +168,7 @@ def _fused_file(step: Step, path: Path, threads: int) -> Outcome:
     else:
         options = entry.build_options(step.target, step.runtimes, threads)
         model, fusion = fuse_checked(
-            onnx_file.load(entry.spec), step.target, entry.check, outline=entry.outline,
+            onnx_file.load(entry.spec), step.target, entry.check,
             portable_functions=entry.portable_functions, forms=options.forms, threads=threads,
         )  # fmt: skip
     against = entry.against or Path(entry.spec)

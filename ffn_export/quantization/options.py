@@ -25,6 +25,11 @@ BROKEN = 0.3
 DRAWN = "judged on drawn inputs, which are no real activations: give samples of your own"
 
 
+def on_drawn(budget: float) -> float:
+    """Return the budget on drawn inputs of a model that is judged on samples."""
+    return max(BROKEN, budget)
+
+
 @dataclass(frozen=True)
 class QuantizationOptions:
     """How matrices are quantised.
@@ -85,7 +90,7 @@ class QuantizationOptions:
 
     def drawn_budget(self, budget: float, *, sampled: bool) -> float | None:
         """Return the budget on drawn inputs, if it is another than that on the samples."""
-        return max(BROKEN, budget) if self.int8 and sampled else None
+        return on_drawn(budget) if self.int8 and sampled else None
 
     def command_line(self) -> tuple[str, ...]:
         """Return the equivalent options of ``ffn-export build``."""

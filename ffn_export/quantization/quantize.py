@@ -136,7 +136,7 @@ def _why_not(model: ir.Model) -> str | None:
     if any(node.op_type == INTEGER_PRODUCT for node in model.graph.all_nodes()):
         return "its products are in 8-bit integers already"
     if is_outlined(model):
-        return "its feed-forwards are functions: quantize the model before it is fused with --outline"
+        return "its products are nodes of native kernels: quantize it for another target than ort-native"
     return None
 
 

@@ -132,6 +132,7 @@ def _worst(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, st
     case, worst = max(measured, key=lambda pair: _severity(pair[0], pair[1], tolerances))
     if worst.problem is not None:
         return "not comparable", "", "", "", case.case
+    tolerances = tolerances.for_case(case.runtime, case.values)
     decisive = verdict.worst(worst, tolerances)
     error = "NaN or infinite" if worst.unexpected else number(decisive.ulps)
     factor = "" if worst.unexpected else number(verdict.factor(worst, tolerances))
@@ -141,7 +142,7 @@ def _worst(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, st
 def _severity(case: CaseResult, output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, float]:
     """Return a sort key: failed outputs are worse than others, then a larger factor is worse."""
     failed = case.output_failure(output, tolerances) is not None
-    factor = verdict.factor(output, tolerances)
+    factor = verdict.factor(output, tolerances.for_case(case.runtime, case.values))
     return failed, factor if math.isfinite(factor) else math.inf
 
 

@@ -19,6 +19,7 @@ _PACKAGES = (
     "onnxscript",
     "onnxruntime",
     "onnxruntime-gpu",
+    "onnxruntime-ep-ffn",
     "openvino",
     "tract",
     "numpy",

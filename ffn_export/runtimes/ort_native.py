@@ -1,7 +1,8 @@
-"""ONNX Runtime with the execution provider of ``native/``: feed-forwards by its kernels, all other nodes on the CPU.
+"""ONNX Runtime with the execution provider of ``native/``, and all nodes that it does not claim on the CPU.
 
-The provider is a package of its own, ``onnxruntime-ep-ffn``. It claims the nodes ``ai.ffn_export::FeedForward``, which
-``--outline`` writes. A model of which it claims no node is ``unavailable`` here: it would be timed as another runtime.
+The provider is a package of its own, ``onnxruntime-ep-ffn``. It claims nodes of the domain ``ai.ffn_export``, which the
+target ``ort-native`` writes. A model of which it claims no node is ``unavailable`` here: it would be timed as another
+runtime.
 
 Each precision is a runtime of its own: ``ort-native`` computes in float32, ``ort-native-bf16`` in bfloat16, and
 ``ort-native-int8`` in 8-bit integers, with a scale for each token and each column of weights.
@@ -14,7 +15,7 @@ import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.runtimes import ort_session
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.ort_session import OrtRunner, Provider, make_session, operators_by_provider
@@ -75,8 +76,7 @@ class OrtNative:
         session = make_session(artifact.model_path, artifact.settings, threads, provider=self.provider)
         if NAME not in operators_by_provider(session):
             raise RuntimeUnavailableError(
-                f"{NAME} claims no node of this model: it takes feed-forwards that fuse --outline makes one node, "
-                "in float32 and with constant weights"
+                f"{NAME} claims no node of this model: it takes what `fuse --target ort-native` writes, in float32"
             )
         return session
 
@@ -85,6 +85,18 @@ FLOAT32 = OrtNative("ort-native", "f32", "float32")
 BFLOAT16 = OrtNative("ort-native-bf16", "bf16", "bfloat16")
 INT8 = OrtNative("ort-native-int8", "int8", "int8")
 BY_PRECISION = {each.precision: each for each in (FLOAT32, BFLOAT16, INT8)}
+
+
+def of_precision(precision: str) -> OrtNative:
+    """Return the runtime of a precision.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    if precision not in BY_PRECISION:
+        known = ", ".join(BY_PRECISION)
+        raise UsageError(f"unknown precision {precision!r};{did_you_mean(precision, BY_PRECISION)} known are {known}")
+    return BY_PRECISION[precision]
 
 
 def provider_problem(precision: str) -> str | None:

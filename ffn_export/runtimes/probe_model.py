@@ -60,7 +60,7 @@ class Trial:
         """Write the feed-forward as the one node that the native provider claims."""
         from ffn_export.fusion.pipeline import fuse
 
-        outlined, _ = fuse(ir.from_onnx_text(_FEED_FORWARD), "portable", outline=True)
+        outlined, _ = fuse(ir.from_onnx_text(_FEED_FORWARD), "ort-native")
         path = self._directory / "feed_forward.onnx"
         onnx.save(ir.to_proto(outlined), path)
         return Artifact(path, None, NO_OPTIMIZER)

@@ -12,6 +12,7 @@ from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference.references import OnnxReference, Reference
+from ffn_export.quantization.options import on_drawn
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.options import TuneOptions
 
@@ -25,6 +26,8 @@ class Gate:
         samples: Cases of the user, in addition to the cases that each model asks for.
         budget: Declared relative L2 error of an output; None means the bound in ULP.
         few_bits_budget: The same for a model with quantised weights.
+        budget_of: The runtime that ``budget`` is for, if it computes in lower precision than the graph; None if it is
+            for all.
         seed: Seed of the drawn inputs.
         fast: Whether the cases are few, so that none is aimed at the graph.
     """
@@ -33,6 +36,7 @@ class Gate:
     samples: Sequence[Case] = ()
     budget: float | None = None
     few_bits_budget: float | None = None
+    budget_of: str | None = None
     seed: int = 0
     fast: bool = False
 
@@ -58,7 +62,9 @@ class Gate:
             RuntimeUnavailableError: If a runtime requested by name cannot run here.
         """
         budget, drawn = self.budget, None
-        if choice.quantization is not None:
+        if self.budget_of is not None and budget is not None:
+            drawn = on_drawn(budget) if self.samples else None
+        elif choice.quantization is not None:
             budget = self.few_bits_budget
             sampled = bool(self.samples)
             drawn = None if budget is None else choice.quantization.drawn_budget(budget, sampled=sampled)
@@ -70,7 +76,7 @@ class Gate:
             further=self.samples,
             seed=self.seed,
             fast=self.fast,
-            tolerances=Tolerances(relative_l2=budget, drawn_l2=drawn),
+            tolerances=Tolerances(relative_l2=budget, drawn_l2=drawn, budget_of=self.budget_of),
             threads=threads,
             progress=progress,
         )

@@ -49,7 +49,6 @@ def search(
     *,
     specs: Sequence[TensorSpec] | None = None,
     gate: Gate | None = None,
-    outline: bool = False,
     threads: int | None = None,
     progress: Progress = silent,
 ) -> TuningResult:
@@ -61,7 +60,6 @@ def search(
         options: Options of the tuning; None means the defaults.
         specs: Inputs of the model, with bounds of axes and ranges of integers; None reads them from the graph.
         gate: Verification that the result must pass; None compares with the exported model.
-        outline: Whether each feed-forward of the result will be one node, which some forms exclude.
         threads: Intra-op threads; None means the number of processors available to this process.
         progress: Called with a line for each trial.
 
@@ -78,7 +76,7 @@ def search(
     sizes = [size for place, size in enumerate(asked) if size not in asked[:place]]
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         candidates = Candidates(model, target, Path(scratch), _arrays(options.samples, specs))
-        default = candidates.make(Choice(in_use(None, chosen_target, outline=outline)))
+        default = candidates.make(Choice(in_use(None, chosen_target)))
         contest = Contest(specs, sizes, options.load or loader(target, threads), options.seconds)
         contest, refused = contest.without_refused(default)
         if not contest.sizes:
@@ -90,7 +88,7 @@ def search(
             gate = own_gate(exported, options, threads)
         search = _Search(target, candidates, contest, options, gate, threads, progress, default, refused)
         for move in moves(
-            [form for form in chosen_target.optional if form.in_one_node or not outline],
+            chosen_target.optional,
             search.default.choice,
             [token_count(specs, size) for size in contest.sizes],
             threads,

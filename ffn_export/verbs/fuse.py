@@ -17,7 +17,6 @@ def fuse(
     target: str = "ort-cpu",
     check: bool = True,
     *,
-    outline: bool = False,
     portable_functions: bool = False,
     forms: Collection[str] | None = None,
     limits: Limits | None = None,
@@ -32,7 +31,6 @@ def fuse(
             weights.
         target: Name of the target, such as ``ort-cpu`` or ``portable``.
         check: Run both graphs on drawn inputs and compare them.
-        outline: Make each feed-forward one node, a call of a model-local function.
         portable_functions: Add function bodies in standard operators for the ``com.microsoft`` operators.
         forms: Names of the optional forms to use; None means the default from the measured kernel costs.
         limits: Time and memory limits of the check.
@@ -53,7 +51,6 @@ def fuse(
         as_ir(model),
         target,
         check,
-        outline=outline,
         portable_functions=portable_functions,
         forms=forms,
         limits=limits,

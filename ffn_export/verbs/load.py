@@ -52,6 +52,16 @@ class Session:
         providers: list[str] = self._runner.session.get_providers()
         return providers
 
+    @property
+    def info(self) -> dict[str, Any]:
+        """What runs: ``provider`` and its ``precision``, and ``nodes``: provider -> number of nodes that it computes.
+
+        Nodes of native kernels count as one each; the precision of another provider is that of the graph.
+        """
+        provider, options = self.manifest.provider, self.manifest.provider_options
+        precision = options.get("precision", "that of the graph")
+        return {"provider": provider, "precision": precision, "nodes": self._runner.placement()}
+
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Run the model.
 

@@ -15,7 +15,6 @@ from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import GateError, UsageError
 from ffn_export.fusion.functions import portable
-from ffn_export.fusion.functions.outline import is_outlined
 from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.targets import get_target
 from ffn_export.fusion_check.check import fuse_checked
@@ -159,7 +158,6 @@ def tune_bundle(
         manifest.opset_imports[""],
         threads=threads,
         seed=manifest.source["seed"],
-        outline=is_outlined(made),
         portable_functions=portable.are_in(made),
         bench_budget=options.bench_budget,
         budget=manifest.tolerances.get("relative_l2"),

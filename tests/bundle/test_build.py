@@ -79,7 +79,8 @@ def test_the_provider_is_that_of_the_target_where_it_judged(bundle: Path) -> Non
     assert provider("ort-cuda", parity) == provider("ort-cpu", on_gpu) == CPU
     assert read_manifest(bundle).provider_options == CPU.options == {}
     native = replace(parity, cases=tuple(replace(case, runtime="ort-native-bf16") for case in parity.cases))
-    assert provider("ort-cpu", native) == ort_native.BFLOAT16.provider
+    assert provider("ort-native", native, ort_native.BFLOAT16) == ort_native.BFLOAT16.provider
+    assert provider("ort-native", parity, ort_native.BFLOAT16) == provider("ort-cpu", native) == CPU
 
 
 def test_a_bundle_runs_on_its_own_provider_or_not_at_all(bundle: Path, tmp_path: Path) -> None:

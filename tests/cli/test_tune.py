@@ -96,18 +96,18 @@ def function_domains(bundle: Path) -> set[str]:
 @pytest.mark.slow
 def test_a_bundle_keeps_its_functions(tmp_path: Path, planted: Planted) -> None:
     planted(lambda choice: False)
-    assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet", "--outline", "--portable-functions"]) == 0
+    assert run(["build", "d2l-ffn", "-o", str(tmp_path), "--quiet", "--fast", "--portable-functions"]) == 0
     before = function_domains(tmp_path / "d2l-ffn")
     assert run(["tune", str(tmp_path / "d2l-ffn"), "--quiet", *QUICK]) == 0
-    assert function_domains(tmp_path / "d2l-ffn") == before == {"ai.ffn_export"}
+    assert function_domains(tmp_path / "d2l-ffn") == before
 
 
-def test_functions_and_few_bits_exclude_each_other(tmp_path: Path, capfd: Capture) -> None:
+def test_native_kernels_and_few_bits_exclude_each_other(tmp_path: Path, capfd: Capture) -> None:
     for words in (["build", "d2l-ffn", "--bits", "8"], ["build", "d2l-ffn", "--bits", "4", "--all"]):
-        assert run([*words, "--outline", "-o", str(tmp_path)]) == 2
-        assert "leave --outline or --bits out" in capfd.readouterr().err
-    with pytest.raises(UsageError, match="leave outline=True or quantization= out"):
-        fx.build("d2l-ffn", directory=tmp_path, outline=True, tuning=fx.TuneOptions(budget=0.02))
+        assert run([*words, "--target", "ort-native", "-o", str(tmp_path)]) == 2
+        assert "take --precision int8 in place of --bits and --int8" in capfd.readouterr().err
+    with pytest.raises(UsageError, match="ort-native has one form of each site, so nothing to tune"):
+        fx.build("d2l-ffn", directory=tmp_path, target="ort-native", tuning=fx.TuneOptions(budget=0.02))
     assert run(["build", "d2l-ffn", "--budget", "0.5", "-o", str(tmp_path)]) == 2
     assert "--budget is about quantizing: give --bits 8, --bits 4 or --int8 beside it" in capfd.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ import pytest
 
 from ffn_export.fusion.constants import evaluate
 from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
+from ffn_export.fusion.functions.outline import outlined
 from ffn_export.fusion.pipeline import fuse, rewrite
 from tests.fusion.feed_forwards import feed_forward
 from tests.fusion.graphs import assert_interface_kept, assert_same_function, model, operators
@@ -83,11 +84,12 @@ def test_a_function_of_the_model_s_own_is_not_called_by_what_is_written() -> Non
     ],
     ids=["a scaled sigmoid", "a row after the activation", "a truncation"],
 )
-def test_what_is_no_known_feed_forward_is_outlined_as_a_custom_one(between: str, target: str) -> None:
+def test_what_is_no_known_feed_forward_is_no_node_of_native_kernels(between: str, target: str) -> None:
     of = feed_forward(f"h = MatMul(x, w1) two = Constant<value_float = 2.0>() {between} y = MatMul(g, w2)")
-    outlined, _ = fuse(of, target, outline=True)
-    assert "FeedForward" not in operators(outlined)
-    assert_same_function(of, outlined)
+    fused, _ = fuse(of, target)
+    for made in (outlined(fused).model, fuse(of, "ort-native")[0]):
+        assert "FeedForward" not in operators(made)
+        assert_same_function(of, made)
 
 
 def test_a_hard_swish_in_bfloat16_is_of_an_opset_that_has_it() -> None:

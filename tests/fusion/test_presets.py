@@ -11,7 +11,6 @@ import pytest
 from ffn_export.core import onnx_file
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport
-from ffn_export.fusion.targets import TARGETS
 from ffn_export.modules.presets import PRESETS
 from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import SessionSettings
@@ -59,6 +58,7 @@ ORT = {
 CUDA = {name: form.replace(ROWS, "MatMul Add Relu MatMul") for name, form in ORT.items()} | {
     "t5-ffn": "RMSNormalization MatMul Relu MatMul Add"
 }
+# The nodes of ort-native are tested in ``functions/test_feed_forward_nodes.py``.
 EXPECTED = {
     "portable": PORTABLE,
     "ort-cpu": {name: form.replace("Swish", "QuickGelu") for name, form in PORTABLE.items()},
@@ -96,7 +96,7 @@ def test_the_table_is_complete() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", EXPECTED)
 def test_as_written(exported: Exported, target: str) -> None:
     fused, report = fuse(exported.model, target, forms=whole(target))
     assert " ".join(node.op_type for node in fused.graph) == EXPECTED[target][exported.preset]
@@ -127,7 +127,7 @@ def assert_report(report: FusionReport, form: str) -> None:
             assert site.form in " ".join(computing) or site.gated
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", EXPECTED)
 def test_as_executed(exported: Exported, target: str, tmp_path: Path) -> None:
     fused, _ = fuse(exported.model, target, forms=whole(target))
     onnx_file.save(fused, tmp_path / "m.onnx")

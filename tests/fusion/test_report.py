@@ -58,7 +58,7 @@ def test_explain(report: FusionReport) -> None:
 def test_json_and_back(report: FusionReport) -> None:
     data = json.loads(json.dumps(report.to_dict()))
     assert FusionReport.from_dict(data) == report
-    assert set(data) == {"format", "target", "sites", "rules", "nodes", "opset", "check", "problem"}
+    assert set(data) == {"format", "target", "sites", "rules", "nodes", "opset", "check", "problem", "outlined"}
     assert set(data["sites"][0]) == {
         "id", "kind", "name", "status", "form", "rule", "reason", "evidence", "activation", "gated", "d_model", "d_ff",
     }  # fmt: skip

@@ -84,7 +84,7 @@ def test_a_quantized_product_does_as_much() -> None:
 @pytest.mark.slow
 def test_a_function_does_what_its_nodes_do(source: Callable[[str], Source]) -> None:
     whole = export_source(source("d2l-ffn"))
-    outlined, _ = fuse(whole, "portable", outline=True)
+    outlined, _ = fuse(whole, "ort-native")
     assert len(list(outlined.graph)) == 1
     counted, expected = work(outlined, SIZES), work(whole, SIZES)
     assert counted is not None

@@ -27,7 +27,7 @@ LEVELS = ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENA
 
 def outlined(module: nn.Module, width: int, **options: Any) -> bytes:
     exported = fx.export(module.eval(), {"x": f"float32[batch,seq,{width}]"})
-    fused, report = fx.fuse(exported, target="ort-cpu", outline=True, **options)
+    fused, report = fx.fuse(exported, target="ort-native", **options)
     assert report.sites
     data: bytes = ir.to_proto(fused).SerializeToString()
     return data

@@ -271,8 +271,8 @@ def test_all_names_the_weights_that_it_leaves_too() -> None:
 def test_what_hides_the_products_is_named() -> None:
     with pytest.raises(UsageError, match="in few bits already"):
         quantize_some(quantize(graph(FEED_FORWARD))[0], QuantizationOptions())
-    outlined, _ = fuse(graph(FEED_FORWARD), "portable", outline=True)
-    with pytest.raises(UsageError, match="its feed-forwards are functions"):
+    outlined, _ = fuse(graph(FEED_FORWARD), "ort-native")
+    with pytest.raises(UsageError, match="its products are nodes of native kernels"):
         quantize_some(outlined, QuantizationOptions())
 
 

@@ -22,13 +22,12 @@ def default_forms(target: Target) -> Forms:
     return frozenset(form.name for form in target.optional if form.default(costs()))
 
 
-def in_use(forms: Collection[str] | None, target: Target, *, outline: bool = False) -> Forms:
+def in_use(forms: Collection[str] | None, target: Target) -> Forms:
     """Return the forms to fuse with.
 
     Args:
         forms: Names of the forms that the caller chose; None for the defaults from the table of costs.
         target: Target of the fusion.
-        outline: Whether each feed-forward will be one node.
 
     Raises:
         UsageError: If the target does not offer these forms.
@@ -39,12 +38,7 @@ def in_use(forms: Collection[str] | None, target: Target, *, outline: bool = Fal
         meant = did_you_mean(name, known)
         offered = ", ".join(known) or "none"
         raise UsageError(f"{name!r} is no optional form of {target.name};{meant} it offers {offered}")
-    return for_one_node(chosen) if outline else chosen
-
-
-def for_one_node(forms: Forms) -> Forms:
-    """Return the forms without those that a feed-forward cannot have if it is one node."""
-    return forms - {form.name for form in _every_form() if not form.in_one_node}
+    return chosen
 
 
 def for_few_bits(forms: Forms) -> Forms:

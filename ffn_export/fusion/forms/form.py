@@ -32,7 +32,6 @@ class Form:
             feed-forwards that it leaves, with the reasons. None if rules write all of it.
         undo: Function that takes it back from any model, in place. None if it stays.
         least_tokens: Smallest longest input for which ``tune`` tries it.
-        in_one_node: Whether a feed-forward that is one node can have it.
         in_few_bits: Whether quantised weights can have it.
     """
 
@@ -43,7 +42,6 @@ class Form:
     apply: Callable[[ir.Model, Log, Collection[str]], dict[str, str]] | None = None
     undo: Callable[[ir.Model], object] | None = None
     least_tokens: int = 0
-    in_one_node: bool = True
     in_few_bits: bool = True
 
 

@@ -1,7 +1,8 @@
-"""Finish a fused graph as asked: one node for each feed-forward, and portable functions."""
+"""Finish a fused graph as its target asks: nodes of ``ai.ffn_export``, and portable functions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -13,36 +14,43 @@ from ffn_export.fusion.functions import portable
 from ffn_export.fusion.report import FusionReport, Site
 
 
+def outline(model: ir.Model, report: FusionReport) -> tuple[ir.Model, FusionReport]:
+    """Write the nodes that the kernels of ``native/`` compute.
+
+    Args:
+        model: A fused model. It is not modified.
+        report: Report of its fusion. A site keeps the form that it has inside its node.
+
+    Returns:
+        The model, and the report with the nodes by kind and the reason for each feed-forward that is not one node.
+    """
+    try:
+        made = outlining.outlined(model)
+    except Exception as error:  # noqa: BLE001 - a fault of ours costs these nodes, not the model
+        expose(error)
+        made = outlining.Outlined(model, {site.name: f"outlining raised {first_line(error)}" for site in report.sites})
+    nodes = {**report.nodes, "after": sum(node.op_type != "Constant" for node in made.model.graph.all_nodes())}
+    sites = tuple(_explained(site, made.left) for site in report.sites)
+    return made.model, replace(report, sites=sites, nodes=nodes, outlined=made.nodes)
+
+
 def finish(
-    model: ir.Model, report: FusionReport, *, outline: bool = False, portable_functions: bool = False
+    model: ir.Model, report: FusionReport, *, outlines: bool = False, portable_functions: bool = False
 ) -> tuple[ir.Model, FusionReport]:
-    """Finish a fused graph. The report keeps the form that a feed-forward has inside its one node.
+    """Finish a fused graph.
 
     Args:
         model: A fused model. It is not modified.
         report: Report of its fusion.
-        outline: Whether to make each feed-forward one node; the report gets the reason for each that stays.
+        outlines: Whether to write the nodes that the kernels of ``native/`` compute.
         portable_functions: Whether to give the operators of ``com.microsoft`` bodies in standard operators.
     """
-    if outline:
-        made = _outlined(model, report)
-        model = made.model
-        nodes = {**report.nodes, "after": sum(node.op_type != "Constant" for node in model.graph.all_nodes())}
-        report = replace(report, sites=tuple(_explained(site, made.left) for site in report.sites), nodes=nodes)
-    if portable_functions:
-        model = portable.add(model)
-    return model, report
+    if outlines:
+        model, report = outline(model, report)
+    return portable.add(model) if portable_functions else model, report
 
 
-def _outlined(model: ir.Model, report: FusionReport) -> outlining.Outlined:
-    try:
-        return outlining.outlined(model)
-    except Exception as error:  # noqa: BLE001 - a fault of ours costs the one node, not the model
-        expose(error)
-        return outlining.Outlined(model, {site.name: f"outlining raised {first_line(error)}" for site in report.sites})
-
-
-def _explained(site: Site, left: dict[str, str]) -> Site:
+def _explained(site: Site, left: Mapping[str, str]) -> Site:
     if site.kind != "feed_forward" or site.name not in left:
         return site
     return replace(site, reason=f"{site.reason or site.form}; not one node: {left[site.name]}")

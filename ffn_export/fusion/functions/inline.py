@@ -17,8 +17,7 @@ from ffn_export.core import function_calls
 from ffn_export.core.quiet import quiet
 from ffn_export.core.strict import expose_own
 from ffn_export.fusion.functions import portable
-
-DOMAIN = "ai.ffn_export"
+from ffn_export.fusion.functions.contract import DOMAIN
 
 _RUNTIME_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 # Every feed-forward and norm has at least one of these operators.

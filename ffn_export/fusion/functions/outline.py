@@ -1,36 +1,40 @@
-"""Make each feed-forward of a graph one node that calls a model-local function, ``ai.ffn_export::FeedForward``.
+"""Write a graph in nodes of the domain ``ai.ffn_export``, which the kernels of ``native/`` compute.
 
-``docs/functions.md`` describes its inputs and attributes. The body holds the original nodes, with vendor operators
-written as standard ones. Weights are inputs, so that layers of one structure share one function. If a model has several
-structures, the most common one is ``FeedForward`` and the others are ``FeedForward_2`` and so on. They are no overloads
-of one name, because ONNX's reference evaluator takes overloads for the same function.
+In this order:
+
+1. Attention, since its heads come off the products before it and go into the product behind it.
+2. Feed-forwards, with the norm and residual around them.
+3. All other products with constant weights, as ``Linear``; those of one input as one node.
+
+Each node calls a model-local function with a body in standard operators (:mod:`.node_bodies`), so any runtime computes
+it. Weights are inputs, so that layers of one structure share one function. If a model has several structures of a kind,
+the most common one has the kind's name, and the others are ``FeedForward_2`` and so on. They are no overloads of one
+name, because ONNX's reference evaluator takes overloads for the same function. What a node cannot describe exactly
+stays as it is.
 """
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
-from ffn_export.fusion import inference, opset, sites
-from ffn_export.fusion.builder import Names, free_name
-from ffn_export.fusion.engine import scoped_name
-from ffn_export.fusion.functions import bodies
-from ffn_export.fusion.functions.bodies import Setting
-from ffn_export.fusion.functions.body_builder import BodyBuilder
-from ffn_export.fusion.functions.inline import DOMAIN
-from ffn_export.fusion.functions.portable import named
-from ffn_export.fusion.functions.site_reading import INPUTS, Reading, is_baked, read
-from ffn_export.fusion.views import is_read
+from ffn_export.fusion import inference
+from ffn_export.fusion.builder import Builder, Names, free_name
+from ffn_export.fusion.functions import attention_calls, feed_forward_calls, linear_calls
+from ffn_export.fusion.functions.contract import ATTENTION, DOMAIN, KINDS, VERSION, Call
+from ffn_export.fusion.functions.node_bodies import function_of
+from ffn_export.fusion.unused import remove_unused
+from ffn_export.fusion.views import readers
 
-NAME, NAME_OF_OTHERS = "FeedForward", "CustomFeedForward"
+_Behind = Callable[[ir.Value, Builder], ir.Value]
+
+_LOWEST_OPSET = 15  # Shape with a start, Trilu; Softmax over one axis and Split with an input are older
 _LOWEST_IR_WITH_FUNCTIONS = 8
-# The body of each of these is one operator from this opset on, and several before.
-_GELUS, _GELU_SINCE = ("BiasGelu", "FastGelu", "Gelu"), 20
 _SCOPES = ("pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy")
 
 
@@ -39,174 +43,202 @@ class Outlined:
     """Result of outlining.
 
     Attributes:
-        model: Model with one node for each feed-forward.
-        left: Name of a feed-forward that is not outlined -> reason.
+        model: The model with these nodes.
+        left: Name of a feed-forward that is not one node -> reason.
+        nodes: Kind of node -> number of nodes.
     """
 
     model: ir.Model
-    left: dict[str, str]
-
-
-def outline(model: ir.Model) -> ir.Model:
-    """Return the model with each feed-forward as one node.
-
-    Args:
-        model: Any model, fused or not. It is not modified; the result shares its weights.
-    """
-    return outlined(model).model
+    left: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, int] = field(default_factory=dict)
 
 
 def is_outlined(model: ir.Model) -> bool:
-    """Whether a feed-forward of the model is one node of our domain."""
+    """Whether the model has nodes of our domain."""
     return any(function.domain == DOMAIN for function in model.functions.values())
 
 
 def outlined(model: ir.Model) -> Outlined:
-    """Make each feed-forward one node, in a copy, and return the reasons for those that stay."""
-    model = model.clone()
+    """Write the nodes of our domain in a copy of a model, and return the reasons for feed-forwards that stay.
+
+    Args:
+        model: Any model, fused or not. It is not modified; the result shares its weights.
+    """
+    try:
+        model = model.clone()
+    except (RuntimeError, ValueError):  # its nodes are in no order in which they could be run
+        return Outlined(model)
+    if model.opset_imports.get("", 0) < _LOWEST_OPSET:
+        return Outlined(model)
     stated = inference.prove_shapes(model)
-    left: dict[str, str] = {}
-    readings: list[Reading] = []
-    in_functions = {node for function in model.functions.values() for node in function.all_nodes()}
-    taken: set[ir.Node] = set()
-    places = {node: place for place, node in enumerate(model.graph.all_nodes())}
-    for site in sites.find(model):
-        if site.kind != "feed_forward" or site.nodes[-1] in in_functions:
-            continue
-        reading = read(model, site, places)
-        if isinstance(reading, Reading) and taken.isdisjoint(reading.nodes):
-            taken.update(reading.nodes)
-            readings.append(reading)
-        else:
-            left[scoped_name(site.nodes[-1])] = reading if isinstance(reading, str) else "it shares nodes with another"
-    if readings:
-        _write(model, readings)
+    outliner = _Outliner(model)
+    outliner.attentions()
+    outliner.feed_forwards()
+    outliner.linears()
+    outliner.define_functions()
     stated.restore(model)
-    return Outlined(model, left)
+    counts = Counter(call.kind.name for call in outliner.written.values())
+    return Outlined(model, outliner.left, {name: counts[name] for name in KINDS if counts[name]})
 
 
-def _write(model: ir.Model, readings: Sequence[Reading]) -> None:
-    holds_gelu = any(n.domain == bodies.DOMAIN and n.op_type in _GELUS for r in readings for n in r.nodes)
-    if holds_gelu and opset.ceiling(model) >= _GELU_SINCE:
-        opset.raise_to(model, _GELU_SINCE)
-    functions = [_function(model, reading) for reading in readings]
-    keys = [_key(function, reading) for function, reading in zip(functions, readings, strict=True)]
-    used = {name for domain, name, _ in model.functions if domain == DOMAIN}
-    named_by_key: dict[tuple[object, ...], ir.Function] = {}
-    for key, _ in Counter(keys).most_common():
-        index = keys.index(key)
-        name = _name(NAME if readings[index].is_known else NAME_OF_OTHERS, used)
-        named_by_key[key] = functions[index]
-        functions[index].name = name
-        model.functions[functions[index].identifier()] = functions[index]
-    names = Names(model)
-    # The result of one feed-forward may be the input of the next.
-    written: dict[ir.Value, ir.Value] = {}
-    for key, reading in zip(keys, readings, strict=True):
-        written[reading.end] = _replace(reading, named_by_key[key], names, written)
-    model.opset_imports.setdefault(DOMAIN, 2)
-    model.ir_version = max(model.ir_version, _LOWEST_IR_WITH_FUNCTIONS)
+class _Outliner:
+    """Writes nodes, one kind after the other.
+
+    Attributes:
+        written: The nodes, with their calls.
+        left: As for :class:`Outlined`.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self.written: dict[ir.Node, Call] = {}
+        self.left: dict[str, str] = {}
+        self._model = model
+        self._names = Names(model)
+        self._places = {node: place for place, node in enumerate(model.graph.all_nodes())}
+
+    def attentions(self) -> None:
+        """Write each attention as one node."""
+        calls = attention_calls.AttentionCalls(self._model)
+        for graph in self._graphs():
+            for found in attention_calls.find(self._model, graph):
+                op = Builder()
+                self._write(calls.of(found, op), op, partial(calls.behind, found))
+        remove_unused(self._model)
+
+    def feed_forwards(self) -> None:
+        """Write each feed-forward as one node."""
+        for call in feed_forward_calls.calls(self._model, self._places):
+            if isinstance(call, Call):
+                self._write(call, Builder())
+            else:
+                self.left[call[0]] = call[1]
+        remove_unused(self._model)
+
+    def linears(self) -> None:
+        """Write each other product with constant weights as one node, and those of one input together."""
+        calls = linear_calls.LinearCalls(self._model)
+        for graph in self._graphs():
+            for run in linear_calls.consecutive(graph):
+                op = Builder()
+                for call in calls.of(run, op):
+                    attention = self._attention_of(call.outputs)
+                    if attention is None:
+                        self._write(call, op)
+                    else:
+                        self._write_packed(call, op, attention)
+        remove_unused(self._model)
+
+    def define_functions(self) -> None:
+        """Define the functions of all nodes, and name the nodes by them."""
+        version = self._model.opset_imports[""]
+        keys = {node: _key(call) for node, call in self.written.items()}
+        used = {name for domain, name, _ in self._model.functions if domain == DOMAIN}
+        named: dict[tuple[object, ...], ir.Function] = {}
+        for key, _ in Counter(keys.values()).most_common():
+            call = next(call for node, call in self.written.items() if keys[node] == key)
+            function = function_of(call, version)
+            function.name = _free(call.kind.name, used)
+            self._model.functions[function.identifier()] = function
+            named[key] = function
+        for node, key in keys.items():
+            node.op_type = named[key].name
+        if named:
+            self._model.opset_imports[DOMAIN] = VERSION
+            self._model.ir_version = max(self._model.ir_version, _LOWEST_IR_WITH_FUNCTIONS)
+
+    def _graphs(self) -> list[ir.Graph]:
+        return [self._model.graph, *self._model.graph.subgraphs()]
+
+    def _write(self, call: Call, op: Builder, behind: _Behind | None = None) -> None:
+        """Replace nodes by a call.
+
+        Args:
+            call: The call.
+            op: Builder of new constants and of the nodes before the call.
+            behind: Function that writes the nodes behind the call and returns their result.
+        """
+        node, after = self._node(call), Builder()
+        results = list(node.outputs) if behind is None else [behind(node.outputs[0], after)]
+        for end, result in zip(call.outputs, results, strict=True):
+            result.metadata_props.update(end.metadata_props)
+            result.doc_string = end.doc_string
+            result.shape, result.type = end.shape, end.type
+        self._insert(call, op, node, after, results)
+
+    def _write_packed(self, call: Call, op: Builder, attention: ir.Node) -> None:
+        """Replace products of one input by a call with one result, in which an attention finds them side by side."""
+        attributes = {name: value for name, value in call.attributes.items() if name != "splits"}
+        call = replace(call, attributes=attributes)
+        node = self._node(call, results=1)
+        reading = self.written[attention]
+        inputs = {name: value for name, value in reading.inputs.items() if name == "bias"}
+        self.written[attention] = replace(reading, inputs={"query": node.outputs[0], **inputs})
+        for place, value in enumerate((node.outputs[0], None, None)):
+            attention.replace_input_with(place, value)
+        attention.resize_inputs(self.written[attention].arity)
+        self._insert(replace(call, outputs=()), op, node, Builder(), [])
+
+    def _insert(self, call: Call, op: Builder, node: ir.Node, after: Builder, results: Sequence[ir.Value]) -> None:
+        old = sorted(call.replaced, key=self._places.__getitem__)
+        # A node of several results stands before the readers of the first; its inputs stand before all of them.
+        at = old[-1] if len(call.outputs) == 1 else old[0]
+        graph = at.graph
+        assert isinstance(graph, ir.Graph)
+        new = [*op.nodes, node, *after.nodes]
+        self._name(new, [*op.constants, *after.constants], graph, str(old[-1].outputs[0].name))
+        self._places.update(dict.fromkeys(new, self._places[at]))
+        ir.convenience.replace_nodes_and_values(graph, at, old, new, call.outputs, results)
+        self.written[node] = call
+
+    def _node(self, call: Call, results: int | None = None) -> ir.Node:
+        last = max(call.replaced, key=self._places.__getitem__)
+        inputs = [call.inputs.get(name) for name in call.kind.inputs[: call.arity]]
+        attributes = [ir.convenience.convert_attribute(name, value) for name, value in call.attributes.items()]
+        node = ir.Node(DOMAIN, call.kind.name, inputs, attributes, num_outputs=results or len(call.outputs))
+        node.name = self._names.node(f"{last.name or 'node'}_{call.kind.name}")
+        node.metadata_props.update(_scope(call.replaced, node.name, call.kind.name))
+        return node
+
+    def _name(self, nodes: Sequence[ir.Node], constants: Sequence[ir.Value], graph: ir.Graph, base: str) -> None:
+        """Name new nodes and values, and register new constants as initializers."""
+        for constant in constants:
+            if constant.name is None:
+                constant.name = self._names.value(f"{base}_constant")
+                graph.register_initializer(constant)
+        for node in nodes:
+            node.name = node.name or self._names.node(f"{base}_{node.op_type}")
+            for value in node.outputs:
+                value.name = value.name or self._names.value(f"{base}_{node.op_type}")
+                value.dtype = value.dtype or ir.DataType.FLOAT
+
+    def _attention_of(self, values: Sequence[ir.Value]) -> ir.Node | None:
+        """Return the attention that alone reads values as its queries, keys and values."""
+        users = [readers(value) for value in values]
+        if len(values) != 3 or any(len(each) != 1 for each in users) or any(v.is_graph_output() for v in values):
+            return None
+        node = users[0][0]
+        call = self.written.get(node)
+        is_attention = call is not None and call.kind is ATTENTION
+        return node if is_attention and list(node.inputs[:3]) == list(values) else None
 
 
-def _name(name: str, used: set[str]) -> str:
+def _key(call: Call) -> tuple[object, ...]:
+    """Return the key of a structure: calls with one key have the same body."""
+    return call.kind.name, tuple(sorted(call.inputs)), tuple(sorted(call.attributes.items())), call.head_size
+
+
+def _free(name: str, used: set[str]) -> str:
     count = 1
     while (name if count == 1 else f"{name}_{count}") in used:
         count += 1
     return free_name(name if count == 1 else f"{name}_{count}", used)
 
 
-def _key(function: ir.Function, reading: Reading) -> tuple[object, ...]:
-    """Return the key of a structure: the body and the attributes of the node."""
-    return ir.to_proto(function).SerializeToString(deterministic=True), *sorted(reading.attributes.items())
-
-
-def _function(model: ir.Model, reading: Reading) -> ir.Function:
-    version = model.opset_imports.get("", 0)
-    op = BodyBuilder()
-    arity = 1 + max(INPUTS.index(name) for name in reading.inputs)
-    formal = {name: ir.Value(name=name, type=_type(reading, name)) for name in INPUTS[:arity]}
-    values: dict[ir.Value, ir.Value] = {}
-    # If two biases are one value, it is passed twice and read once.
-    for name, value in reading.inputs.items():
-        values.setdefault(value, formal[name])
-    for node in reading.nodes:
-        inputs = [None if value is None else _inside(op, values, value) for value in node.inputs]
-        values.update(zip(node.outputs, _copied(op, node, inputs, version), strict=False))
-    end = values[reading.end]
-    nodes = named(op.nodes, {end: "y"}, INPUTS)
-    imports = {"": version} | {n.domain: model.opset_imports[n.domain] for n in nodes if n.domain}
-    graph = ir.Graph(list(formal.values()), [end], nodes=nodes, opset_imports=imports, name=NAME)
-    attributes = [
-        ir.Attr(name, ir.convenience.convert_attribute(name, value).type, None)
-        for name, value in reading.attributes.items()
-    ]
-    function = ir.Function(DOMAIN, NAME, graph=graph, attributes=attributes)
-    function.doc_string = "A feed-forward; docs/functions.md of ffn_export describes its inputs and attributes."
-    return function
-
-
-def _type(reading: Reading, name: str) -> ir.TensorType | None:
-    """Return the dtype of an input, without its shape, because layers of other shapes share the function."""
-    value = reading.inputs.get(name)
-    return None if value is None or value.dtype is None else ir.TensorType(value.dtype)
-
-
-def _inside(op: BodyBuilder, values: dict[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
-    """Return the value inside the body that corresponds to a value of the graph."""
-    if value not in values:
-        tensor = constant_tensor(value)
-        assert tensor is not None, f"{value.name} is neither an input nor a constant"
-        values[value] = op.tensor(tensor)
-    return values[value]
-
-
-def _copied(op: BodyBuilder, node: ir.Node, inputs: Sequence[ir.Value | None], version: int) -> Sequence[ir.Value]:
-    body = bodies.of(node)
-    known = [value.dtype for value in inputs if value is not None and value.dtype is not None]
-    setting = Setting(version, known[0] if known else None)
-    if body is not None and setting.is_possible:
-        return bodies.write(op, node.op_type, inputs, setting, bodies.attributes_of(node, body))
-    return op.copy(node, inputs)
-
-
-def _replace(reading: Reading, function: ir.Function, names: Names, written: Mapping[ir.Value, ir.Value]) -> ir.Value:
-    """Replace the nodes of a feed-forward by one node, and return its output."""
-    last = reading.nodes[-1]
-    graph = last.graph
-    assert graph is not None
-    given = {name: written.get(value, value) for name, value in reading.inputs.items()}
-    inputs = [given.get(value.name or "") for value in function.inputs]
-    attributes = [ir.convenience.convert_attribute(name, value) for name, value in reading.attributes.items()]
-    node = ir.Node(DOMAIN, function.name, inputs, attributes)
-    node.name = names.node(f"{last.name or 'node'}_FeedForward")
-    node.metadata_props.update(_scope(reading, node.name))
-    node.outputs[0].metadata_props.update(reading.end.metadata_props)
-    node.outputs[0].doc_string = reading.end.doc_string
-    baked = [value for each in reading.replaced for value in each.inputs if value is not None and is_baked(value)]
-    ir.convenience.replace_nodes_and_values(
-        graph, last, list(reading.replaced), [node], [reading.end], [node.outputs[0]]
-    )
-    for value in baked:
-        _remove_unread(value)
-    return node.outputs[0]
-
-
-def _remove_unread(value: ir.Value) -> None:
-    """Remove a constant that was copied into a body and that nothing else reads."""
-    node = value.producer()
-    if is_read(value) or value.graph is None:
-        return
-    if node is not None and node.graph is not None:
-        node.graph.remove(node, safe=True)
-    elif node is None:
-        value.graph.initializers.pop(str(value.name), None)
-
-
-def _scope(reading: Reading, name: str) -> dict[str, str]:
+def _scope(nodes: Sequence[ir.Node], name: str, kind: str) -> dict[str, str]:
     """Return the metadata of the PyTorch module of all the nodes, if the exporter noted it."""
     found: dict[str, str] = {}
-    for key, own in zip(_SCOPES, (name, f"{DOMAIN}.{NAME}"), strict=True):
-        scopes = [_parsed(node.metadata_props[key]) for node in reading.replaced if key in node.metadata_props]
+    for key, own in zip(_SCOPES, (name, f"{DOMAIN}.{kind}"), strict=True):
+        scopes = [_parsed(node.metadata_props[key]) for node in nodes if key in node.metadata_props]
         common = [each[0] for each in zip(*scopes, strict=False) if len(set(each)) == 1]
         if scopes:
             found[key] = str([*common, own])

@@ -70,7 +70,7 @@ class CaseResult:
         if EMPTY_TENSORS in self.caveats:
             return None
         excused = bool(self.imprecise_operators)
-        tolerances = tolerances.for_values(self.values)
+        tolerances = tolerances.for_case(self.runtime, self.values)
         failure = verdict.output_failure(output, tolerances, excused=excused, caveats=self.caveats)
         if failure is not None and self._is_beyond_budget(tolerances) and verdict.differs_in_size(output, self.caveats):
             return None
@@ -86,12 +86,12 @@ class CaseResult:
 
     def factor(self, tolerances: Tolerances) -> float:
         """Return the largest error of an output as a multiple of its bound; 0 if none was compared."""
-        tolerances = tolerances.for_values(self.values)
+        tolerances = tolerances.for_case(self.runtime, self.values)
         return max((verdict.factor(output, tolerances) for output in self.outputs), default=0.0)
 
     def warning(self, tolerances: Tolerances) -> str | None:
         """Return by how much the case exceeds its bound and why that is no failure, or None."""
-        tolerances = tolerances.for_values(self.values)
+        tolerances = tolerances.for_case(self.runtime, self.values)
         beyond = self._is_beyond_budget(tolerances)
         known = bool(self.imprecise_operators or self.caveats or beyond)
         if not known or self.skipped is not None or self.failure(tolerances) is not None:

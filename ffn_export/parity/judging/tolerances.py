@@ -56,6 +56,8 @@ class Tolerances(PlainData):
             with 16 lanes adds 16 parts of a row, and its rounding error is sqrt(16) times smaller.
         relative_l2: Declared budget: largest relative L2 error of any output and of any traced initializer.
         drawn_l2: Budget on drawn inputs, if ``relative_l2`` is that on the user's samples; None if it is for both.
+        budget_of: The runtime that the budgets are for, since it computes in lower precision than the graph; others are
+            judged by the bound, and the weights must be exact. None if they are for all.
         closeness: Output name -> classic test; the name ``*`` stands for every other output.
 
     Examples:
@@ -71,6 +73,7 @@ class Tolerances(PlainData):
     in_order_factor: float = 4.0
     relative_l2: float | None = None
     drawn_l2: float | None = None
+    budget_of: str | None = None
     closeness: Mapping[str, Closeness] = field(default_factory=dict)
 
     def closeness_of(self, output: str) -> Closeness | None:
@@ -89,14 +92,22 @@ class Tolerances(PlainData):
         return "; ".join(words)
 
     def budget_words(self) -> str:
-        """Return the budget, and that on drawn inputs if it is another."""
-        return f"{self.relative_l2:g}" + (f" ({self.drawn_l2:g} on drawn inputs)" if self.drawn_l2 is not None else "")
+        """Return the budget, that on drawn inputs if it is another, and the runtime that it is for."""
+        drawn = f" ({self.drawn_l2:g} on drawn inputs)" if self.drawn_l2 is not None else ""
+        return f"{self.relative_l2:g}{drawn}" + (f" on {self.budget_of}" if self.budget_of is not None else "")
 
-    def for_values(self, values: str) -> Tolerances:
-        """Return the tolerances for a case with this kind of values."""
-        if self.drawn_l2 is None or values == GIVEN:
+    def for_case(self, runtime: str, values: str) -> Tolerances:
+        """Return the tolerances for a runtime on a case with this kind of values."""
+        own = self.for_runtime(runtime)
+        if own.drawn_l2 is None or values == GIVEN:
+            return own
+        return replace(own, relative_l2=own.drawn_l2, drawn_l2=None)
+
+    def for_runtime(self, runtime: str | None) -> Tolerances:
+        """Return the tolerances for a runtime; None is for what does not depend on one, such as the weights."""
+        if self.budget_of in (None, runtime):
             return self
-        return replace(self, relative_l2=self.drawn_l2, drawn_l2=None)
+        return replace(self, relative_l2=None, drawn_l2=None, budget_of=None)
 
     def allows_zeros(self, output: str, scale: float) -> bool:
         """Whether the declared tolerance of an output is so large that zeros would pass.
@@ -112,7 +123,9 @@ class Tolerances(PlainData):
 
     def declared(self) -> Tolerances:
         """Return the same declarations with the default bounds of this release."""
-        return Tolerances(relative_l2=self.relative_l2, drawn_l2=self.drawn_l2, closeness=self.closeness)
+        return Tolerances(
+            relative_l2=self.relative_l2, drawn_l2=self.drawn_l2, budget_of=self.budget_of, closeness=self.closeness
+        )
 
 
 def check_budget(budget: float) -> None:

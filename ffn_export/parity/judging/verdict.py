@@ -144,7 +144,7 @@ def limit(
 
 def weight_failure(metrics: WeightMetrics, tolerances: Tolerances) -> str | None:
     """Return why an initializer fails, or None if it equals the parameter or is within the declared budget."""
-    budget = tolerances.relative_l2
+    budget = tolerances.for_runtime(None).relative_l2
     if not metrics.differing or (budget is not None and metrics.relative_l2 <= budget):
         return None
     return (
@@ -184,6 +184,7 @@ def listed(constants: Sequence[UntracedConstant]) -> str:
 
 def property_failure(metrics: PropertyMetrics, tolerances: Tolerances) -> str | None:
     """Return why a property does not hold, or None."""
+    tolerances = tolerances.for_runtime(metrics.runtime)
     where = f"{metrics.property}: {metrics.output}" if metrics.output else metrics.property
     if metrics.problem is not None:
         return f"{where}: {metrics.problem}"

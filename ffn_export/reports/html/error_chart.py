@@ -52,7 +52,7 @@ def error_lines(result: ParityResult) -> list[ErrorLine]:
 
 
 def _point(case: CaseResult, result: ParityResult) -> ErrorPoint:
-    tolerances, status = result.tolerances.for_values(case.values), case.status(result.tolerances)
+    tolerances, status = result.tolerances.for_case(case.runtime, case.values), case.status(result.tolerances)
     output = worst_output(case, tolerances)
     if output is None or output.problem is not None or output.unexpected:
         return ErrorPoint(case.case, status, math.inf, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from rich.console import Group, RenderableType
@@ -34,7 +34,7 @@ def fusion_table(report: FusionReport, *, verbose: bool = False) -> RenderableTy
     """
     summary = Text(_summary(report))
     if not report.sites:
-        return Group(summary, Text(report.explain()), _check(report.check))
+        return Group(summary, Text(report.explain()), *_nodes(report), _check(report.check))
     numbers = ("d_model", "d_ff")
     table = new_table("site", "status", *numbers, "form", "rule or reason", "name", numbers=numbers)
     for group in grouped(report.sites, _alike, verbose=verbose):
@@ -49,7 +49,13 @@ def fusion_table(report: FusionReport, *, verbose: bool = False) -> RenderableTy
             why(site, verbose=verbose),
             site_names(group, verbose=verbose),
         )
-    return Group(summary, table, _check(report.check))
+    return Group(summary, table, *_nodes(report), _check(report.check))
+
+
+def _nodes(report: FusionReport) -> Iterator[Text]:
+    if report.outlined:
+        counts = ", ".join(f"{count} {kind}" for kind, count in report.outlined.items())
+        yield Text(f"nodes of native kernels: {counts}")
 
 
 def grouped(sites: Iterable[AnySite], alike: Callable[[AnySite], Hashable], *, verbose: bool) -> list[list[AnySite]]:

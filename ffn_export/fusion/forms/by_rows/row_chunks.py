@@ -103,5 +103,4 @@ ROW_CHUNKS = Form(
     lambda costs: False,
     apply=apply,
     least_tokens=2 * TOKENS,
-    in_one_node=False,
 )

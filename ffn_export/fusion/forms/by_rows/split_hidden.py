@@ -260,4 +260,4 @@ def _known(value: ir.Value | None) -> ir.Value:
     return value
 
 
-SPLIT_HIDDEN_LAYERS = Form(NAME, "feed_forward", default, apply=apply, in_one_node=False, in_few_bits=False)
+SPLIT_HIDDEN_LAYERS = Form(NAME, "feed_forward", default, apply=apply, in_few_bits=False)

@@ -38,10 +38,9 @@ def test_each_product_is_of_one_feed_forward(written: str, forms: list[str]) -> 
         assert_same_function(of, fused, given)
 
 
-@pytest.mark.parametrize("outline", [False, True])
-@pytest.mark.parametrize("target", ["portable", "ort"])
-def test_other_targets_too(target: str, outline: bool) -> None:
+@pytest.mark.parametrize("target", ["portable", "ort", "ort-native"])
+def test_other_targets_too(target: str) -> None:
     of = feed_forward(BIASED, outputs="float[batch,seq,64] y", widths=(8, 64))
-    fused, _ = fuse(of, target, outline=outline)
+    fused, _ = fuse(of, target)
     for given in sizes(of):
         assert_same_function(of, fused, given)

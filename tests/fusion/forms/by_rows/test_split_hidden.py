@@ -194,7 +194,7 @@ def test_a_row_that_is_not_finite_stays_in_its_row() -> None:
 
 def test_a_feed_forward_that_is_one_node_is_whole() -> None:
     of = feed_forward(PLAIN, widths=WIDTHS)
-    fused, _ = fuse_checked(of, "ort-cpu", outline=True, forms=FORMS)
+    fused, _ = fuse_checked(of, "ort-native")
     assert operators(fused) == ["FeedForward"]
     assert_same_function(of, fused)
 

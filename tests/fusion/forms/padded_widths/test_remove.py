@@ -126,7 +126,8 @@ def test_sizes_of_the_padding_in_a_constant_node() -> None:
 @pytest.mark.parametrize("body", [PLAIN, GATED, PACKED, NAMED_HALVES])
 def test_functions_are_written_out_before(body: str, tmp_path: Path) -> None:
     of = made(body, BOTH)
-    outlined = stored(fuse(of, "ort-cpu", forms=FORMS, outline=True)[0], tmp_path / "outlined.onnx")
+    padded, _ = fuse(of, "ort-cpu", forms=FORMS)
+    outlined = stored(fuse(padded, "ort-native")[0], tmp_path / "outlined.onnx")
     assert_same_function(of, outlined)
     again, _ = fuse(outlined, "ort-cpu", forms=PLAIN_FORMS)
     assert weights(again) == weights(of)

@@ -1,0 +1,198 @@
+"""Read how the heads of queries, keys and values lie, and write them as rows ``[batch, length, heads * size]``.
+
+Heads stand first in a product, ``[batch, heads, length, size]``, and are usually split off rows by a Reshape and a
+Transpose. Reading goes back as far as nodes only move or scale numbers; what is read is proven by the shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.fusion import constants
+from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.shapes import are_same_axes
+from ffn_export.fusion.views import input_at, inputs_of, ints_of, producer, rank
+
+_Size = int | ir.SymbolicDim
+_FIRST, _LAST, _ROWS = "first", "last", "rows"
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Queries, keys or values.
+
+    Attributes:
+        value: Where they are read.
+        order: How they lie: heads ``first``, ``[batch, heads, length, size]``; ``last``, ``[batch, length, heads,
+            size]``; or ``rows``.
+        batch: Size of the batch.
+        length: Length.
+        count: Number of heads, before they are repeated.
+        size: Size of a head.
+        scale: Factor that the graph applies behind the value.
+    """
+
+    value: ir.Value
+    order: str
+    batch: _Size
+    length: _Size
+    count: int
+    size: int
+    scale: float = 1.0
+
+    def rows(self, op: Builder) -> ir.Value:
+        """Return them as rows."""
+        value = op.Transpose(self.value, perm=[0, 2, 1, 3]) if self.order == _FIRST else self.value
+        if self.order == _ROWS:
+            return value
+        rows: ir.Value = op.Reshape(value, op.constant(np.asarray([0, 0, self.count * self.size], np.int64)))
+        rows.type, rows.shape = self.value.type, ir.Shape([self.batch, self.length, self.count * self.size])
+        return rows
+
+
+def read_rows(value: ir.Value, *, may_repeat: bool = False) -> Heads | None:
+    """Read an operand with heads first, ``[batch, heads, length, size]``."""
+    axes = _four(value)
+    if axes is None:
+        return None
+    batch, count, length, size = axes
+    if not isinstance(count, int) or not isinstance(size, int) or count < 1 or size < 1:
+        return None
+    return _back(Heads(value, _FIRST, batch, length, count, size), may_repeat)
+
+
+def read_keys(value: ir.Value) -> Heads | None:
+    """Read the second operand of the scores, ``[batch, heads, size, length]``: keys, with their last axes turned."""
+    value, scale = unscaled(value)
+    axes = _four(value)
+    turn = producer(value, "Transpose")
+    if axes is None:
+        return None
+    batch, count, size, length = axes
+    found: Heads | None = None
+    if turn is not None and turn.inputs[0] is not None and ints_of(turn, "perm") == (0, 2, 3, 1):
+        if isinstance(count, int) and isinstance(size, int) and count > 0 and size > 0:
+            found = _back(Heads(turn.inputs[0], _LAST, batch, length, count, size), may_repeat=True)
+    elif turn is not None and turn.inputs[0] is not None and ints_of(turn, "perm") == (0, 1, 3, 2):
+        found = read_rows(turn.inputs[0], may_repeat=True)
+    elif (before := _turned_in_rows(value)) is not None:
+        found = read_rows(before, may_repeat=True)
+    return None if found is None else replace(found, scale=found.scale * scale)
+
+
+def unscaled(value: ir.Value) -> tuple[ir.Value, float]:
+    """Step back over factors that are numbers, and return the value before them and their product."""
+    scale = 1.0
+    while (node := producer(value, "Mul", "Div")) is not None and len(inputs_of(node)) == 2:
+        first, second = inputs_of(node)
+        pairs = [(first, second)] if node.op_type == "Div" else [(first, second), (second, first)]
+        found = next(((x, number) for x, other in pairs if (number := _factor(other, x)) is not None), None)
+        if found is None or (node.op_type == "Div" and found[1] == 0):
+            break
+        value, scale = found[0], scale * (found[1] if node.op_type == "Mul" else 1 / found[1])
+    return value, scale
+
+
+def _factor(value: ir.Value, of: ir.Value) -> float | None:
+    """Return a factor, unless it widens the result."""
+    number = constants.number(value)
+    return number if number is not None and constants.rank(value) <= (rank(of) or 0) else None
+
+
+def _back(heads: Heads, may_repeat: bool) -> Heads:
+    """Read back over nodes that move or scale, as far as they can be described."""
+    while True:
+        value, scale = unscaled(heads.value)
+        heads = replace(heads, value=value, scale=heads.scale * scale)
+        step = _split(heads) if heads.order == _LAST else _repeated(heads) if may_repeat else None
+        turn = producer(value, "Transpose")
+        if step is None and heads.order == _FIRST and turn is not None and ints_of(turn, "perm") == (0, 2, 1, 3):
+            source = turn.inputs[0]
+            step = None if source is None else replace(heads, value=source, order=_LAST)
+        if step is None:
+            return heads
+        heads, may_repeat = step, may_repeat and step.order == _FIRST and step.count == heads.count
+        if heads.order == _ROWS:
+            value, scale = unscaled(heads.value)
+            return replace(heads, value=value, scale=heads.scale * scale)
+
+
+def _split(heads: Heads) -> Heads | None:
+    """Step back over the Reshape that splits heads off rows."""
+    node = producer(heads.value, "Reshape")
+    source = None if node is None else node.inputs[0]
+    if source is None or source.shape is None or len(source.shape) != 3:
+        return None
+    wanted = [heads.batch, heads.length, heads.count * heads.size]
+    return replace(heads, value=source, order=_ROWS) if are_same_axes(source.shape, wanted) else None
+
+
+def _repeated(heads: Heads) -> Heads | None:
+    """Step back over Unsqueeze, Expand and Reshape, which repeat each head for its group."""
+    merge = producer(heads.value, "Reshape")
+    widen = None if merge is None else producer(merge.inputs[0], "Expand")
+    insert = None if widen is None else producer(widen.inputs[0], "Unsqueeze", "Reshape")
+    source = None if insert is None else insert.inputs[0]
+    if widen is None or insert is None or source is None:
+        return None
+    axes = _four(source)
+    if axes is None:
+        return None
+    batch, count, length, size = axes
+    if not isinstance(count, int) or count < 1 or heads.count % count:
+        return None
+    times = heads.count // count
+    own = [heads.batch, heads.length, heads.size]
+    shapes = (insert.outputs[0].shape, [batch, count, 1, length, size]), (
+        widen.outputs[0].shape, [batch, count, times, length, size],
+    )  # fmt: skip
+    fits = are_same_axes([batch, length, size], own) and all(
+        shape is not None and len(shape) == 5 and are_same_axes(shape, wanted) for shape, wanted in shapes
+    )
+    return replace(heads, value=source, count=count) if fits else None
+
+
+def _turned_in_rows(value: ir.Value) -> ir.Value | None:
+    """Step back over a turn of the last two axes as torch exports it: over rows of all heads.
+
+    ``Reshape(Transpose(Reshape(keys, [-1, length, size]), [0, 2, 1]), [batch, heads, size, length])``
+    """
+    back = producer(value, "Reshape")
+    turn = None if back is None else producer(back.inputs[0], "Transpose")
+    merge = None if turn is None or ints_of(turn, "perm") != (0, 2, 1) else producer(turn.inputs[0], "Reshape")
+    source = None if merge is None else merge.inputs[0]
+    if merge is None or source is None:
+        return None
+    axes = _four(value)
+    if axes is None or _four(source) is None:
+        return None
+    batch, count, size, length = axes
+    if not are_same_axes(source.shape or (), [batch, count, length, size]):
+        return None
+    merged = merge.outputs[0].shape
+    if merged is None or len(merged) != 3 or merged[2] != size:
+        return None
+    return source if are_same_axes([merged[1]], [length]) or _takes_length(merge, source) else None
+
+
+def _takes_length(merge: ir.Node, source: ir.Value) -> bool:
+    """Whether the middle one of the three sizes that a Reshape asks for is the length of its input."""
+    target = producer(input_at(merge, 1), "Concat")
+    is_whole = target is not None and len(target.inputs) == 3 and constants.integers(target.inputs[0]) == (-1,)
+    cut = producer(target.inputs[1], "Slice") if target is not None and is_whole else None
+    shape = None if cut is None else producer(cut.inputs[0], "Shape")
+    if cut is None or shape is None or shape.inputs[0] is not source or set(shape.attributes) - {"start"}:
+        return False
+    bounds = [constants.integers(input_at(cut, place)) for place in (1, 2)]
+    return shape.attributes.get_int("start", 0) == 0 and len(cut.inputs) == 3 and bounds == [(-2,), (-1,)]
+
+
+def _four(value: ir.Value) -> tuple[_Size, _Size, _Size, _Size] | None:
+    """Return the four axes of a value, or None if it has others."""
+    if value.shape is None or len(value.shape) != 4:
+        return None
+    first, second, third, fourth = value.shape
+    return first, second, third, fourth
