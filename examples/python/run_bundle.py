@@ -86,14 +86,22 @@ def to_array(value: ort.OrtValue) -> np.ndarray:
 def compare(
     name: str, actual: np.ndarray, expected: np.ndarray, manifest: dict[str, Any], tolerance: float | None = None
 ) -> bool:
-    """Print how far an output is from the stored one, and return whether that is near enough; NaN never is.
+    """Print how far an output is from the stored one, and return whether that is near enough."""
+    near, words = judged(name, actual, expected, manifest, tolerance)
+    print(words)
+    return near
+
+
+def judged(
+    name: str, actual: np.ndarray, expected: np.ndarray, manifest: dict[str, Any], tolerance: float | None = None
+) -> tuple[bool, str]:
+    """Return whether an output is near enough to the expected one, and how far it is; NaN never is near.
 
     Without a tolerance it is judged as the bundle was: by its declared closeness or budget, else in units in the last
     place (ulp) at the largest stored number.
     """
     if actual.shape != expected.shape:
-        print(f"{name}: shape {list(actual.shape)}, expected {list(expected.shape)}")
-        return False
+        return False, f"{name}: shape {list(actual.shape)}, expected {list(expected.shape)}"
     wide = expected.astype(np.float64)
     difference = np.abs(actual.astype(np.float64) - wide)
     scale = np.abs(wide).max(initial=0)
@@ -106,15 +114,15 @@ def compare(
         bound = classic["atol"] + classic["rtol"] * np.abs(wide)
     elif budget is not None:
         found, allowed = float(np.linalg.norm(difference)), budget * float(np.linalg.norm(wide))
-        print(f"{name}: L2 norm of the difference {found:.3g}, allowed {allowed:.3g}")
-        return bool(found <= allowed < np.inf)
+        words = f"{name}: L2 norm of the difference {found:.3g}, allowed {allowed:.3g}"
+        return bool(found <= allowed < np.inf), words
     else:
         judged = [each["allowed_ulps"] or 0 for each in manifest["parity"]["runtimes"].values()]
         bound = np.full_like(wide, max(declared["floor_ulps"], *judged) * ulp(expected.dtype.name, scale))
     worst = np.argmax(np.where(np.isnan(difference), np.inf, difference - bound)) if wide.size else 0
     found, allowed = (float(difference.flat[worst]), float(bound.flat[worst])) if wide.size else (0.0, 0.0)
-    print(f"{name}: largest difference {found:.3g}, allowed {allowed:.3g}")
-    return bool(np.all((difference <= bound) & (bound < np.inf)))
+    words = f"{name}: largest difference {found:.3g}, allowed {allowed:.3g}"
+    return bool(np.all((difference <= bound) & (bound < np.inf))), words
 
 
 def ulp(dtype: str, scale: float) -> float:

@@ -53,6 +53,12 @@ if TYPE_CHECKING:
     help="Where bundles go; this one is written to a directory of its name in it.",
 )
 @click.option("--name", help="Name of the bundle. [default: the preset's, factory's or directory's]")
+@click.option(
+    "--triton",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Also write it into a model repository for Triton Inference Server.",
+)
 @fast_option
 @max_ratio_option
 @target_option

@@ -33,6 +33,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Output": (
         "output",
         "name",
+        "triton",
         "report_path",
         "json_path",
         "junit_path",

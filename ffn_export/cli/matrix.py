@@ -16,7 +16,7 @@ from ffn_export.cli.state import State
     short_help="Build, verify, time or tune many models.",
     cls=Command,
     page="docs/matrix.md",
-    examples=("matrix zoo.toml", "matrix zoo.toml -o results --jobs 4 --memory 8", "matrix zoo.toml --jobs 1"),
+    examples=("matrix zoo.toml", "matrix zoo.toml -o results --jobs 4 --memory 8", "matrix zoo.toml --ray auto"),
 )
 @click.argument("matrix", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(
@@ -35,9 +35,12 @@ from ffn_export.cli.state import State
 @click.option(
     "--memory", type=Positive(), metavar="GB", help="Memory of each process. [default: its share of this machine]"
 )
+@click.option("--ray", metavar="ADDRESS", help="Do it on a Ray cluster: auto, or HOST:PORT of its head node.")
 @common
 @click.pass_obj
-def command(state: State, /, matrix: Path, output: Path, jobs: int | None, memory: float | None) -> int:
+def command(
+    state: State, /, matrix: Path, output: Path, jobs: int | None, memory: float | None, ray: str | None
+) -> int:
     """Build, verify, time or tune each model of a TOML FILE for every target, precision and runtime.
 
     Cells that are done and unchanged are not done again. A cell that fails, or whose process crashes, is
@@ -50,6 +53,8 @@ def command(state: State, /, matrix: Path, output: Path, jobs: int | None, memor
     from ffn_export.reports.console import stderr_console
 
     console = stderr_console(quiet=state.quiet)
-    result = fx.matrix(matrix, output, jobs=jobs, memory=memory, progress=lambda line: console.print(Text(line)))
+    result = fx.matrix(
+        matrix, output, jobs=jobs, memory=memory, ray=ray, progress=lambda line: console.print(Text(line))
+    )
     console.print(Text(f"{result}; open {output / PAGE}"))
     return result.exit_status

@@ -31,6 +31,7 @@ class Cell(PlainData):
         path: What was written, relative to the directory of the results.
         sha256: Hash of the written manifest or file; a cell is done as long as it holds.
         machine: Processor that it ran on.
+        processor: Kind of node of a cluster that it was meant for; empty for any.
         key: Hash of everything that decides the cell.
     """
 
@@ -46,6 +47,7 @@ class Cell(PlainData):
     path: str | None = None
     sha256: str | None = None
     machine: str = ""
+    processor: str = ""
     key: str = ""
 
     @property
@@ -56,7 +58,7 @@ class Cell(PlainData):
     @property
     def title(self) -> str:
         """Its place in the matrix, in words."""
-        return " ".join(filter(None, (self.model, self.target, self.dtype, self.runtime)))
+        return " ".join(filter(None, (self.model, self.target, self.dtype, self.runtime, self.processor)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with the status."""

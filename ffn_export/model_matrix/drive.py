@@ -1,4 +1,4 @@
-"""Drive the groups of a matrix through an engine, and find the cell that a lost process died of."""
+"""Drive the groups of a matrix through an engine, and find the cell that ends its process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import Protocol
 
 from ffn_export.core.matrix_cell import Cell
+from ffn_export.model_matrix.entries import Entry
 from ffn_export.model_matrix.plan import Group
 
 Told = Callable[[Sequence[Cell]], None]
@@ -23,11 +24,23 @@ class Engine(Protocol):
 
     Attributes:
         slots: Number of groups that are driven at the same time.
-        tries: Number of processes that a step may end before it is a failure.
+        tries: Number of processes that a cell may end before it is a failure.
     """
 
     slots: int
     tries: int
+
+    def threads(self, entry: Entry, kind: str | None) -> int:
+        """Return the intra-op threads of the cells of a model, on a kind of node or on any."""
+        ...
+
+    def check(self, groups: Sequence[Group]) -> None:
+        """Check that all groups can be done, before any is.
+
+        Raises:
+            UsageError: If one cannot.
+        """
+        ...
 
     def run(self, group: Group) -> Iterator[Sequence[Cell]]:
         """Yield the cells of each step, in order.
@@ -37,40 +50,43 @@ class Engine(Protocol):
         """
         ...
 
-    def stop(self, *, at_once: bool) -> None:
-        """End all processes, also amid their work if ``at_once``."""
+    def interrupt(self) -> None:
+        """End all processes amid their work, and begin no more."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the engine holds; nothing runs any more."""
         ...
 
 
 def drive(groups: Sequence[Group], engine: Engine, told: Told) -> None:
     """Do all groups; ``told`` gets the cells of each step as they come.
 
-    A step whose process ends is tried again, in a new process, as often as the engine allows. A step of several
-    runtimes is then divided, so that only the runtime that ends the process is lost.
+    A step whose process ends is tried again, in a new process, as often as the engine allows. Before the last try, a
+    step of several runtimes is divided, so that only the runtime that ends the process is lost.
     """
     stopped = threading.Event()
 
     def do(group: Group) -> None:
-        left, deaths = list(group.steps), 0
+        left = [(step, engine.tries) for step in group.steps]
         while left and not stopped.is_set():
             try:
-                with closing(engine.run(Group(tuple(left)))) as results:  # type: ignore[type-var]
+                with closing(engine.run(Group(tuple(step for step, _ in left)))) as results:  # type: ignore[type-var]
                     for cells in results:
                         told(cells)
                         del left[0]
-                        deaths = 0
             except WorkerDiedError as error:
                 if stopped.is_set():
                     return
-                deaths += 1
-                if deaths < engine.tries:
-                    continue
-                died, deaths = left[0], 0
-                if len(died.keys) > 1:
-                    left[:1] = [died.only([name]) for name, _ in died.keys]
+                died, tries = left[0]
+                if len(died.keys) > 1 and tries <= 2:
+                    left[:1] = [(died.only([name]), 1) for name, _ in died.keys]
+                elif tries > 1:
+                    left[0] = died, tries - 1
                 else:
                     del left[0]
-                    told([_lost(cell) for cell in died.cells("failed", str(error))])
+                    times = f"{engine.tries} times: " if engine.tries > 1 else ""
+                    told([_lost(cell) for cell in died.cells("failed", f"{times}{error}")])
 
     pool = ThreadPoolExecutor(engine.slots, "matrix")
     try:
@@ -78,10 +94,8 @@ def drive(groups: Sequence[Group], engine: Engine, told: Told) -> None:
             done.result()
     except BaseException:  # an interrupt
         stopped.set()
-        engine.stop(at_once=True)
+        engine.interrupt()
         raise
-    else:
-        engine.stop(at_once=False)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -47,6 +47,7 @@ class Entry:
         targets: Fusion targets.
         dtypes: Precisions of a PyTorch source; without any, its own.
         runtimes: Runtimes that must judge, a cell each; without any, those that can by default.
+        processors: Kinds of nodes of a Ray cluster, a cell each; each names a custom resource of such nodes.
         against: SPEC or ``.onnx`` file that an ``.onnx`` file is compared with; None means the file itself.
         inputs: Inputs of a factory, as for ``--input``, or name -> specification.
         samples: ``.npz`` file of arrays to trace with and to verify on.
@@ -62,6 +63,7 @@ class Entry:
     targets: tuple[str, ...] = ("ort-cpu",)
     dtypes: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ()
+    processors: tuple[str, ...] = ()
     against: str | None = None
     inputs: tuple[str, ...] | Mapping[str, str] = ()
     samples: str | None = None
@@ -139,7 +141,8 @@ class Entry:
         for target in self.targets:
             get_target(target)
             self.build_options(target, self.runtimes or None, 1)
-        place(Path(), self.called)
+        for name in ("", *self.processors):
+            place(Path(), f"{self.called}{name}")
         self._check_spec()
         for path in (self.samples, self.against if (self.against or "").endswith(".onnx") else None):
             if path is not None and not Path(path).is_file():

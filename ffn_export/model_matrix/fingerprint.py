@@ -16,7 +16,7 @@ from ffn_export.model_matrix.entries import TIMED, Entry
 from ffn_export.runtimes.environment import current
 
 # Keys that decide nothing within a cell, or that the cell names itself.
-_NOT_DECIDING = frozenset({"targets", "dtypes", "runtimes"})
+_NOT_DECIDING = frozenset({"targets", "dtypes", "runtimes", "processors"})
 
 
 def source_key(entry: Entry, dtype: str | None) -> str:
@@ -65,7 +65,9 @@ def _code(module: str) -> list[Path]:
     return list(origin.parent.rglob("*.py")) if origin.name == "__init__.py" else [origin]
 
 
-def cell_key(entry: Entry, files: str, dtype: str | None, target: str, runtime: str | None, threads: int) -> str:
+def cell_key(
+    entry: Entry, files: str, dtype: str | None, target: str, runtime: str | None, kind: str | None, threads: int
+) -> str:
     """Return the hash of everything that decides a cell.
 
     Args:
@@ -74,11 +76,12 @@ def cell_key(entry: Entry, files: str, dtype: str | None, target: str, runtime: 
         dtype: Precision.
         target: Fusion target.
         runtime: Runtime, or None for the default.
+        kind: Kind of node, or None for one like this machine.
         threads: Intra-op threads, which decide timings only.
     """
     options = {name: value for name, value in asdict(entry).items() if name not in _NOT_DECIDING}
     cell = {"dtype": dtype, "target": target, "runtime": runtime, "files": files}
-    place = {"tool": __version__, "versions": current(1).versions, "processor": processor_name()}
+    place = {"tool": __version__, "versions": current(1).versions, "processor": kind or processor_name()}
     return _hash({**options, **cell, **place, "threads": threads if entry.action in TIMED else None})
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from ffn_export.bundle.manifest import read_manifest
 from ffn_export.core.matrix_cell import Cell, Verdict
 from ffn_export.errors import IntegrityError, UsageError
-from ffn_export.model_matrix.entries import Entry
+from ffn_export.model_matrix.entries import TIMED, Entry
 from ffn_export.model_matrix.fingerprint import cell_key, content, made, source_key
 
 DEFAULT = "default"
@@ -24,6 +25,7 @@ class Step:
         entry: The model with its options.
         target: Fusion target.
         dtype: Precision; None means the model's own.
+        processor: Kind of node of a cluster; None means any machine.
         name: Name of what is written, unique in the matrix.
         keys: Runtime, or None for the default -> key of its cell.
         is_made: Whether the bundle is there already, so that it is only judged by the runtimes of this step.
@@ -32,6 +34,7 @@ class Step:
     entry: Entry
     target: str
     dtype: str | None
+    processor: str | None
     name: str
     keys: tuple[tuple[str | None, str], ...]
     is_made: bool = False
@@ -51,7 +54,7 @@ class Step:
         return tuple(
             Cell(
                 self.entry.called, self.target, name or DEFAULT, verdict, self.dtype or "", self.entry.action, seconds,
-                message, key=key,
+                message, processor=self.processor or "", key=key,
             )
             for name, key in self.keys
         )  # fmt: skip
@@ -59,17 +62,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Group:
-    """The steps that share one export, in order."""
+    """The steps that share one export and one kind of node, in order; all of them time something, or none."""
 
     steps: tuple[Step, ...]
 
 
-def all_steps(entries: Sequence[Entry], threads: int) -> list[Step]:
+def all_steps(entries: Sequence[Entry], threads: Callable[[Entry, str | None], int]) -> list[Step]:
     """Return every step of a matrix.
 
     Args:
         entries: The models.
-        threads: Intra-op threads of each cell.
+        threads: Gives the intra-op threads of the cells of a model on a kind of node.
 
     Raises:
         UsageError: If two steps have one name.
@@ -77,17 +80,21 @@ def all_steps(entries: Sequence[Entry], threads: int) -> list[Step]:
     steps: dict[str, Step] = {}
     for entry in entries:
         files = content(entry)
-        for dtype in entry.dtypes or (None,):
-            for target in _targets(entry):
-                name = "-".join(filter(None, (entry.called, target, dtype)))
-                if name in steps:
-                    raise UsageError(f"two models of the matrix are called {entry.called!r}: give one another name")
-                keys = tuple(
-                    (runtime, cell_key(entry, files, dtype, target, runtime, threads))
-                    for runtime in entry.runtimes or (None,)
-                )
-                steps[name] = Step(entry, target, dtype, name, keys)
+        for kind, dtype, target in product(entry.processors or (None,), entry.dtypes or (None,), _targets(entry)):
+            name = step_name(entry.called, target, dtype, kind)
+            if name in steps:
+                raise UsageError(f"two models of the matrix are called {entry.called!r}: give one another name")
+            keys = tuple(
+                (runtime, cell_key(entry, files, dtype, target, runtime, kind, threads(entry, kind)))
+                for runtime in entry.runtimes or (None,)
+            )
+            steps[name] = Step(entry, target, dtype, kind, name, keys)
     return list(steps.values())
+
+
+def step_name(model: str, target: str, dtype: str | None, processor: str | None) -> str:
+    """Return the name of a step, and of what it writes."""
+    return "-".join(filter(None, (model, target, dtype, processor)))
 
 
 def _targets(entry: Entry) -> tuple[str, ...]:
@@ -109,12 +116,12 @@ def missing(steps: Sequence[Step], done: Sequence[Cell], directory: Path) -> lis
     """Return what is left to do, in groups that share an export."""
     keys = {cell.key for cell in done}
     written = {cell.path for cell in done if cell.path is not None}
-    groups: dict[str, list[Step]] = {}
+    groups: dict[tuple[str, str | None, bool], list[Step]] = {}
     for step in steps:
         left = step.only(name for name, key in step.keys if key not in keys)
         if left.keys:
             there = step.name in written and (directory / step.name).is_dir()
             left = replace(left, is_made=there and len(left.keys) < len(step.keys))
-            key = source_key(step.entry, step.dtype)
+            key = (source_key(step.entry, step.dtype), step.processor, step.entry.action in TIMED)
             groups.setdefault(key, []).append(left)
     return [Group(tuple(group)) for group in groups.values()]

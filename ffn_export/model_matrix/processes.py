@@ -13,7 +13,9 @@ from pathlib import Path
 
 from ffn_export.core.matrix_cell import Cell
 from ffn_export.core.parent_process import end_with
+from ffn_export.errors import UsageError
 from ffn_export.model_matrix.drive import WorkerDiedError
+from ffn_export.model_matrix.entries import Entry
 from ffn_export.model_matrix.plan import Group
 from ffn_export.model_matrix.work import run_step
 
@@ -39,6 +41,19 @@ class Processes:
         self._pools: list[ProcessPoolExecutor] = []
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # NumPy's threads, in the processes
 
+    def threads(self, entry: Entry, kind: str | None) -> int:
+        """Return the threads of each process."""
+        return self._threads
+
+    def check(self, groups: Sequence[Group]) -> None:
+        """Refuse what is for other machines.
+
+        Raises:
+            UsageError: If a model is for a kind of node of a cluster.
+        """
+        if kind := next((step.processor for group in groups for step in group.steps if step.processor), None):
+            raise UsageError(f"processors = [{kind!r}] names nodes of a Ray cluster: give its address with --ray")
+
     def run(self, group: Group) -> Iterator[Sequence[Cell]]:
         """Yield the cells of each step."""
         for step in group.steps:
@@ -58,11 +73,13 @@ class Processes:
             self._pools.append(pool)
         return pool
 
-    def stop(self, *, at_once: bool) -> None:
+    def interrupt(self) -> None:
+        """End the processes amid their work."""
+        for process in multiprocessing.active_children():
+            process.terminate()
+
+    def close(self) -> None:
         """End the processes."""
-        if at_once:
-            for process in multiprocessing.active_children():
-                process.terminate()
         for pool in self._pools:
             pool.shutdown(cancel_futures=True)
 
@@ -71,6 +88,11 @@ def _start(parent: int, memory: int) -> None:
     """Prepare a process: it ends with its parent, leaves Ctrl-C to it, and gets no more memory than its share."""
     end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limit_memory(memory)
+
+
+def limit_memory(memory: int) -> None:
+    """Let this process allocate this many bytes; on Windows, leave it as it is."""
     try:
         import resource
     except ImportError:  # Windows

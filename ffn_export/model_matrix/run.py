@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ffn_export.core.matrix_cell import Cell, exit_status
 from ffn_export.core.types import Progress, silent
+from ffn_export.errors import UsageError
 from ffn_export.model_matrix.drive import Engine, drive
 from ffn_export.model_matrix.entries import TIMED, Entry, read_matrix
-from ffn_export.model_matrix.plan import all_steps, is_done, missing
+from ffn_export.model_matrix.plan import all_steps, is_done, missing, step_name
 from ffn_export.model_matrix.processes import Processes
+from ffn_export.model_matrix.ray_cluster import RayCluster
 from ffn_export.model_matrix.store import Cells
 from ffn_export.reports.html.matrix_page import matrix_page
 from ffn_export.reports.junit import junit_xml_of_cells
@@ -64,6 +67,7 @@ def matrix(
     *,
     jobs: int | None = None,
     memory: float | None = None,
+    ray: str | None = None,
     progress: Progress = silent,
 ) -> MatrixResult:
     """Build, verify, time or tune many models, each for every target, precision and runtime.
@@ -76,10 +80,13 @@ def matrix(
         directory: Directory of the bundles, ``cells.jsonl``, ``index.html`` and ``junit.xml``.
         jobs: Number of processes; None means one for each processor, and one if anything is timed.
         memory: Memory of each process in GB; None means its share of this machine.
+        ray: Address of a Ray cluster that does the work, ``auto`` or ``HOST:PORT``; None means this machine.
         progress: Called with a line for each cell.
 
     Raises:
-        UsageError: If the matrix is wrong, or the directory cannot be written to; nothing has been done then.
+        UsageError: If the matrix is wrong, the directory cannot be written to, no cluster answers, or none of its
+            nodes can hold a cell; nothing has been done then.
+        MissingPackageError: If Ray is not installed.
 
     Examples:
         >>> zoo = {"targets": ["portable"], "runtimes": ["ort-cpu"], "fast": True, "model": [{"spec": "d2l-ffn"}]}
@@ -94,7 +101,7 @@ def matrix(
             count[0] += 1
             progress(f"[{count[0]}/{max(count[0], planned)}] {cell_line(cell)}")
 
-    return run_matrix(entries, Path(directory), told, jobs=jobs, memory=memory, progress=progress)
+    return run_matrix(entries, Path(directory), told, jobs=jobs, memory=memory, ray=ray, progress=progress)
 
 
 def run_matrix(
@@ -105,17 +112,37 @@ def run_matrix(
     jobs: int | None = None,
     threads: int | None = None,
     memory: float | None = None,
+    ray: str | None = None,
     progress: Progress = silent,
 ) -> MatrixResult:
     """Do the same for entries; ``told`` gets the cells as they come, and the number of those to do."""
     started = time.monotonic()
-    is_timed = any(entry.action in TIMED for entry in entries)
-    jobs = jobs or (1 if is_timed else available_threads())
-    threads = threads or max(1, available_threads() // jobs)
-    steps = all_steps(entries, threads)
+    limit = None if memory is None else int(memory * 1e9)
+    if ray is not None:
+        if jobs is not None:
+            raise UsageError("--jobs counts processes of this machine: leave it out with --ray")
+        engine: Engine = RayCluster(ray, directory, limit)
+    else:
+        is_timed = any(entry.action in TIMED for entry in entries)
+        jobs = jobs or (1 if is_timed else available_threads())
+        engine = Processes(directory, jobs, threads or max(1, available_threads() // jobs), limit)
+    with closing(engine):
+        cells = _run(entries, directory, engine, told, progress)
+    return MatrixResult(directory, cells, time.monotonic() - started)
+
+
+def _run(
+    entries: Sequence[Entry],
+    directory: Path,
+    engine: Engine,
+    told: Callable[[Sequence[Cell], int], None],
+    progress: Progress,
+) -> tuple[Cell, ...]:
+    steps = all_steps(entries, engine.threads)
     planned = {key for step in steps for _, key in step.keys}
     store = Cells(directory, lambda cell: cell.key in planned and is_done(cell, directory))
     groups = missing(steps, store.cells, directory)
+    engine.check(groups)
     count = sum(len(step.keys) for group in groups for step in group.steps)
     if len(planned) > count:
         progress(f"{len(planned) - count} of {len(planned)} cells are done and unchanged")
@@ -126,17 +153,12 @@ def run_matrix(
 
     try:
         if groups:
-            drive(groups, _engine(directory, jobs, threads, memory), keep)
+            drive(groups, engine, keep)
     finally:  # an interrupted run leaves reports of what is done
         cells = tuple(_in_order(store.cells, [step.name for step in steps]))
         write_text(matrix_page(cells), directory / PAGE)
         write_text(junit_xml_of_cells(cells), directory / JUNIT)
-    return MatrixResult(directory, cells, time.monotonic() - started)
-
-
-def _engine(directory: Path, jobs: int, threads: int, memory: float | None) -> Engine:
-    limit = None if memory is None else int(memory * 1e9)
-    return Processes(directory, jobs, threads, limit)
+    return cells
 
 
 def _in_order(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
@@ -144,7 +166,7 @@ def _in_order(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
     place = {name: number for number, name in enumerate(names)}
 
     def of(cell: Cell) -> tuple[int, str]:
-        by_name = ("-".join(filter(None, (cell.model, cell.target, dtype))) for dtype in (cell.dtype, ""))
+        by_name = (step_name(cell.model, cell.target, dtype, cell.processor) for dtype in (cell.dtype, ""))
         return next((place[name] for name in by_name if name in place), len(place)), cell.runtime
 
     return sorted(cells, key=of)

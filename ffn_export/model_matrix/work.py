@@ -245,6 +245,7 @@ def _cells(step: Step, outcome: Outcome, directory: Path, seconds: float) -> tup
         path=None if path is None else path.relative_to(directory).as_posix(),
         sha256=None if path is None else made(path),
         machine=processor_name(),
+        processor=step.processor or "",
     )  # fmt: skip
     cells = []
     for asked, key in step.keys:

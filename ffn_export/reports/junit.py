@@ -73,7 +73,7 @@ def junit_xml_of_cells(cells: Iterable[Cell]) -> str:
     suites: dict[str, TestSuite] = {}
     for cell in cells:
         suite = suites.setdefault(cell.model, TestSuite(_legal(cell.model)))
-        name = " ".join(filter(None, (cell.action, cell.target, cell.dtype, cell.runtime)))
+        name = " ".join(filter(None, (cell.action, cell.target, cell.dtype, cell.runtime, cell.processor)))
         test = TestCase(_legal(name), classname=_legal(cell.model), time=cell.seconds)
         if cell.verdict == "failed":
             test.result = [Failure(_legal(cell.message), cell.action)]

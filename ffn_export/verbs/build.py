@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from ffn_export.bundle.build import Build, build_bundle
 from ffn_export.bundle.build_options import BuildOptions, GivenBuildOptions
 from ffn_export.bundle.publish import place
+from ffn_export.bundle.triton import write_repository
 from ffn_export.core.source_options import SourceOptions
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import GateError
@@ -28,6 +29,7 @@ def build(
     samples: Mapping[str, Any] | Texts | None = None,
     directory: Path | str = "exported",
     name: str | None = None,
+    triton: Path | str | None = None,
     progress: Progress = silent,
     **options: Unpack[_Given],
 ) -> Build:
@@ -40,6 +42,7 @@ def build(
             ``fx.Texts``, for the tokenizer of an ``hf:`` directory.
         directory: Directory of the bundles.
         name: Name of the bundle; None means the name of the preset, factory, directory or class.
+        triton: Model repository for Triton Inference Server that the bundle is written into as well.
         progress: Called with a line for each step.
         options: How the module is loaded (:class:`~ffn_export.core.source_options.SourceOptions`) and how the bundle is
             made (:class:`~ffn_export.bundle.build_options.BuildOptions`).
@@ -66,4 +69,6 @@ def build(
         result = build_bundle(source, destination, BuildOptions(seed=given.get("seed") or 0, **making), progress)
     if not result.passed:
         raise GateError(f"{source.name} was not built: {result.failures[0]}", result)
+    if triton is not None:
+        write_repository(result.directory, Path(triton))
     return result

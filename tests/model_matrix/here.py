@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ffn_export.core.matrix_cell import Cell
 from ffn_export.model_matrix.drive import WorkerDiedError
+from ffn_export.model_matrix.entries import Entry
 from ffn_export.model_matrix.plan import Group
 from ffn_export.model_matrix.work import run_step
 
@@ -28,5 +29,14 @@ class Here:
                 raise WorkerDiedError("its process ended")
             yield run_step(step, self._directory, 1)
 
-    def stop(self, *, at_once: bool) -> None:
+    def threads(self, entry: Entry, kind: str | None) -> int:
+        return 1
+
+    def check(self, groups: Sequence[Group]) -> None:
+        pass
+
+    def interrupt(self) -> None:
+        pass
+
+    def close(self) -> None:
         pass

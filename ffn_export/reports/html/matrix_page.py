@@ -8,7 +8,7 @@ from ffn_export.core.matrix_cell import Cell, exit_status
 from ffn_export.reports.html.page import template
 from ffn_export.reports.matrix import figures_words, summary_line
 
-_FILTERS = ("model", "target", "dtype", "runtime", "action", "verdict")
+_FILTERS = ("model", "target", "dtype", "runtime", "processor", "action", "verdict")
 
 
 def matrix_page(cells: Sequence[Cell]) -> str:
