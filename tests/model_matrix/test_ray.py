@@ -107,8 +107,10 @@ def test_a_cell_gets_what_it_needs(cluster: Any, folder: Path) -> None:
 def test_an_interrupt_leaves_whole_results_and_what_is_missing_is_done_next(cluster: Any, folder: Path) -> None:
     zoo = {**COMMON, "model": [model(0), special("endless", targets=["portable"]), model(1)]}
     Path("zoo.toml").write_text(toml(zoo))
-    words = [sys.executable, "-m", "ffn_export", "matrix", "zoo.toml", "-o", "out", "--ray", cluster[0].address]
-    command = subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True)
+    words = ["matrix", "zoo.toml", "-o", "out", "--ray", cluster[0].address]
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background ignores it
+    code += f"from ffn_export.cli.main import main; main({words})"
+    command = subprocess.Popen([sys.executable, "-c", code], env=environment(), stderr=subprocess.PIPE, text=True)
     while not (Path("begun").exists() and len(lines(Path("out"))) == 8):
         assert command.poll() is None
         time.sleep(0.1)
