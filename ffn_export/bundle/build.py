@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ffn_export import __version__
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
+from ffn_export.calibration.precise_nodes import within_budget
 from ffn_export.calibration.statistics import batches
 from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import onnx_file, vectors
@@ -199,7 +201,7 @@ def _build_in(
 
     judges = options.judges
     progress = steps.start("verify")
-    parity = gate.verify(stage / MODEL, choice, runtimes=judges, threads=threads, progress=progress)
+    model, parity = _verified(model, stage / MODEL, options, source, gate, choice, threads, progress)
     if (quantized is not None or lower is not None) and samples is None:
         parity = replace(parity, notes=(*parity.notes, DRAWN))
     if not parity.passed:
@@ -253,6 +255,32 @@ def _build_in(
     )
     manifest.write(stage)
     return Build(destination, fusion, parity, latency, quantized, tuning, manifest)
+
+
+def _verified(
+    model: ir.Model,
+    path: Path,
+    options: BuildOptions,
+    source: Source,
+    gate: Gate,
+    choice: Choice,
+    threads: int,
+    progress: Progress,
+) -> tuple[ir.Model, ParityResult]:
+    """Verify the model in a file; if native kernels miss their budget, give some nodes a higher precision."""
+    verify = partial(gate.verify, path, choice, runtimes=options.judges, threads=threads, progress=progress)
+    parity = verify()
+    if parity.passed or options.native is None or options.budget is None:
+        return model, parity
+    given = gate.samples[0].given if gate.samples else None
+    feeds = given or draw_all(source.inputs, example_sizes(source.inputs, source.example), options.seed)
+    kept = within_budget(model, options.native, feeds, options.budget, threads, progress)
+    if kept is None:
+        return model, parity
+    model, told = kept
+    onnx_file.save(model, path)
+    parity = verify()
+    return model, replace(parity, notes=(*parity.notes, told))
 
 
 def _choose(

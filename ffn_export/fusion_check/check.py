@@ -103,17 +103,21 @@ def _checked(
 
 def _outlined(fused: ir.Model, report: FusionReport, trial: Trial) -> tuple[ir.Model, FusionReport]:
     """Write the nodes of native kernels, and undo that if their bodies differ from the original model."""
-    model, with_nodes = finish(fused, report, outlines=True)
-    if not with_nodes.outlined:
-        return model, with_nodes
     try:
+        model, with_nodes = finish(fused, report, outlines=True)
+        if not with_nodes.outlined:
+            return model, with_nodes
         finding = trial.compare(Fusion(model, with_nodes))
+        if not finding.differs:
+            return model, with_nodes
+        problem = finding.problem
     except (CannotCompareError, OutOfTimeError) as error:
         check = replace(report.check, reason=f"the nodes of native kernels were not compared: {error}")
         return model, replace(with_nodes, check=check)
-    if not finding.differs:
-        return model, with_nodes
-    why = f"the nodes of native kernels were undone: {finding.problem}"
+    except Exception as error:  # noqa: BLE001 - the graph without these nodes was compared, and is there
+        expose(error)
+        problem = f"comparing raised {first_line(error)}"
+    why = f"the nodes of native kernels were undone: {problem}"
     return fused, replace(report, check=replace(report.check, status="rolled back", reason=why))
 
 

@@ -5,7 +5,7 @@ target ``ort-native`` writes. A model of which it claims no node is ``unavailabl
 runtime.
 
 Each precision is a runtime of its own: ``ort-native`` computes in float32, ``ort-native-bf16`` in bfloat16, and
-``ort-native-int8`` in 8-bit integers, with a scale for each token and each column of weights.
+``ort-native-int8`` in 8-bit integers, with a scale for each group of a token and of a column of weights.
 """
 
 from __future__ import annotations

@@ -36,10 +36,9 @@ enum class Activation {
   kSoftsign,
 };
 
-// How 8-bit integers stand for a row of A: x = scale * (q - zero).
+// How 8-bit integers stand for a group of a row of A: x = scale * (q - zero).
 struct RowScale {
-  float scale;
-  int32_t zero;
+  float scale, zero;
 };
 
 // Shapes in which kernels read packed weights and rows.
@@ -50,6 +49,7 @@ struct Format {
   int elements;  // elements of K in a unit
   int unroll;    // units of K that a step of the loop over K takes: K is padded to a multiple
   int block;     // tokens that are computed together, so that their hidden activations stay near
+  long group;    // int8: units of K that share a scale, in a row of A and in a column of weights
 };
 
 struct Weights;  // panels.h
@@ -58,7 +58,7 @@ struct Weights;  // panels.h
 struct Product {
   const int32_t* a;        // units of A, zero from K to the padded K
   long a_stride;           // units from row to row
-  const RowScale* scales;  // int8: one for each row
+  const RowScale* scales;  // int8: one for each group of a row, row after row
   int tokens;
   const Weights* weights;
   Activation activation;
@@ -80,8 +80,8 @@ struct Norm {
 struct Kernels {
   const char* name;
   Format format;
-  // Writes a row of float32 as units; zeroes the units after it, up to `units`.
-  void (*convert)(const float* from, int columns, int32_t* to, long units, RowScale* scale);
+  // Writes a row of float32 as units; those after it, up to `units`, stand for zero.
+  void (*convert)(const float* from, int columns, int32_t* to, long units, RowScale* scales);
   void (*norm)(const Norm& norm, const float* from, float* to);  // `to` may be `from`
   int (*tasks)(int tokens, int panels);
   void (*run)(const Product& product, int task);

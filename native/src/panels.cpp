@@ -1,5 +1,6 @@
 #include "panels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -14,9 +15,10 @@ struct Column {
   bool there() const { return n < matrix->columns; }
 };
 
-float scale_of(const Column& column) {
+// The scale of some rows of a column.
+float scale_of(const Column& column, int first, int last) {
   float largest = 0;
-  for (int k = 0; k < column.matrix->rows; k++) {
+  for (int k = first; k < last; k++) {
     const float magnitude = std::fabs(column.matrix->at(k, column.n));
     if (magnitude > largest || magnitude != magnitude) largest = magnitude;  // NaN stays, and makes the column NaN
   }
@@ -55,10 +57,12 @@ Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix othe
   w.data = allocate_array<int32_t>(all * static_cast<size_t>(w.units));
   w.bias.assign(all, 0.0f);
   if (format.precision == Precision::kInt8) {
-    w.scales.assign(all, 1.0f);
-    w.sums.assign(all, 0);
+    w.groups = (w.units + format.group - 1) / format.group;
+    w.scales.assign(all * static_cast<size_t>(w.groups), 1.0f);
+    w.sums.assign(all * static_cast<size_t>(w.groups), 0.0f);
   }
 
+  const int group_rows = static_cast<int>(format.group) * format.elements;
   for (size_t c = 0; c < all; c++) {
     const int panel = static_cast<int>(c) / format.panel, lane = static_cast<int>(c) % format.panel;
     const bool second = w.gated && lane >= format.lanes;
@@ -66,7 +70,11 @@ Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix othe
                         panel * written + (second ? lane - format.lanes : lane)};
     if (!column.there()) continue;
     if (column.bias) w.bias[c] = column.bias[column.n];
-    const float scale = format.precision == Precision::kInt8 ? w.scales[c] = scale_of(column) : 1.0f;
+    for (int group = 0; group < w.groups; group++) {
+      const int first = group * group_rows;
+      w.scales[static_cast<size_t>(group) * all + c] =
+          scale_of(column, first, std::min(first + group_rows, matrix.rows));
+    }
 
     int32_t* to = w.data.get() + static_cast<long>(panel) * w.units * format.panel + lane;
     for (int k = 0; k < matrix.rows; k++) {
@@ -81,9 +89,10 @@ Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix othe
           break;
         }
         case Precision::kInt8: {
-          const int8_t q = quantised(value, scale);
+          const size_t at = static_cast<size_t>(k / group_rows) * all + c;
+          const int8_t q = quantised(value, w.scales[at]);
           std::memcpy(unit + part, &q, sizeof q);
-          w.sums[c] += q;
+          w.sums[at] += q;
           break;
         }
       }

@@ -14,8 +14,8 @@
 //
 //   panel 0: | activated 0 .. L-1 | other 0 .. L-1 |     panel 1: | activated L .. 2L-1 | other L .. 2L-1 |   ...
 //
-// int8: each column is scaled by its largest magnitude. `sums` are the sums of a column's integers: the activations are
-// unsigned with a zero point, and  sum (a - zero) b = sum a b - zero * sum b.
+// int8: K is cut into groups, and each column of a group is scaled by its largest magnitude. `sums` are the sums of
+// its integers: the activations are unsigned with a zero point, and  sum (a - zero) b = sum a b - zero * sum b.
 #pragma once
 
 #include <cstdint>
@@ -45,10 +45,10 @@ struct Weights {
   int panels = 0;
   long units = 0;  // of K, padded
   bool gated = false;
-  Aligned<int32_t> data;      // panels, one after the other
-  std::vector<float> bias;    // in the order of the panels, zero where there is none
-  std::vector<float> scales;  // int8
-  std::vector<int32_t> sums;  // int8
+  Aligned<int32_t> data;            // panels, one after the other
+  std::vector<float> bias;          // in the order of the panels, zero where there is none
+  long groups = 0;                  // int8: of K
+  std::vector<float> scales, sums;  // int8: of all columns in the order of the panels, group after group
 };
 
 // `other` and `other_bias` belong to the second factor of a gated product. Biases may be null.

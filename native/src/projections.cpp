@@ -123,7 +123,7 @@ void Projections::run(const float* x, const float* residual, float* const* y, lo
     const auto units = [&](Units& to, const Weights& next) {
       to.stride = stride_of(next.units);
       to.data = pieces.take<int32_t>(most * to.stride);
-      to.scales = pieces.take<RowScale>(most);
+      to.scales = pieces.take<RowScale>(most * next.groups);
     };
     if (norm_place_ == NormPlace::kPre) floats(block.normed, columns_in_);
     units(block.input, up_ ? *up_ : last_[0]);
@@ -153,7 +153,7 @@ void Projections::run(const float* x, const float* residual, float* const* y, lo
 void Projections::run(const Block& block, const Parallel& parallel) const {
   const int rows = block.rows;
   const auto convert = [&](const float* from, const Weights& next, const Units& to, int row) {
-    kernels_.convert(from, next.rows, to.data + row * to.stride, next.units, to.scales + row);
+    kernels_.convert(from, next.rows, to.data + row * to.stride, next.units, to.scales + row * next.groups);
   };
   each_row(rows, parallel, [&](int row) {
     const float* x = block.x + static_cast<long>(row) * columns_in_;

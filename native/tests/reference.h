@@ -45,33 +45,48 @@ inline double rounded_to_bfloat16(double x) {
   return value;
 }
 
-// A row as its 8-bit integers stand for it: unsigned with a zero point, and zero in the range.
-inline void round_row(Precision precision, double* x, int n) {
-  if (precision == Precision::kBfloat16) std::transform(x, x + n, x, rounded_to_bfloat16);
-  if (precision != Precision::kInt8) return;
-  const double low = std::min(0.0, *std::min_element(x, x + n)), high = std::max(0.0, *std::max_element(x, x + n));
-  const double scale = high > low ? (high - low) / 255 : 1, zero = std::nearbyint(-low / scale);
-  for (int i = 0; i < n; i++) x[i] = scale * (std::clamp(std::nearbyint(x[i] / scale) + zero, 0.0, 255.0) - zero);
+// Elements that share a scale; all of them in float32 and bfloat16, which have none.
+inline int group_of(const ffn::Format& format) {
+  return format.precision == Precision::kInt8 ? static_cast<int>(format.group) * format.elements : 1 << 30;
 }
 
-inline Values rounded_weights(Precision precision, const ffn::Matrix& m) {
+// A row as its 8-bit integers stand for it: unsigned with a zero point, and zero in the range of each group.
+inline void round_row(const ffn::Format& format, double* x, int n) {
+  if (format.precision == Precision::kBfloat16) std::transform(x, x + n, x, rounded_to_bfloat16);
+  if (format.precision != Precision::kInt8) return;
+  for (int left = n, group = group_of(format); left > 0; left -= group, x += group) {
+    double* end = x + std::min(left, group);
+    const double low = std::min(0.0, *std::min_element(x, end)), high = std::max(0.0, *std::max_element(x, end));
+    const double scale = high > low ? (high - low) / 255 : 1, zero = std::nearbyint(-low / scale);
+    std::transform(x, end, x, [=](double each) {
+      return scale * (std::clamp(std::nearbyint(each / scale) + zero, 0.0, 255.0) - zero);
+    });
+  }
+}
+
+inline Values rounded_weights(const ffn::Format& format, const ffn::Matrix& m) {
   Values w(static_cast<size_t>(m.rows) * static_cast<size_t>(m.columns));
   for (int n = 0; n < m.columns; n++) {
-    double largest = 0;
-    for (int k = 0; k < m.rows; k++) largest = std::max(largest, std::fabs(static_cast<double>(m.at(k, n))));
-    const double scale = largest > 0 ? largest / 127 : 1;
-    for (int k = 0; k < m.rows; k++) {
+    double scale = 1;
+    for (int k = 0, group = group_of(format); k < m.rows; k++) {
+      if (k % group == 0) {
+        double largest = 0;
+        for (int i = k; i < m.rows && i - k < group; i++)
+          largest = std::max(largest, std::fabs(static_cast<double>(m.at(i, n))));
+        scale = largest > 0 ? largest / 127 : 1;
+      }
       const double x = m.at(k, n);
-      w[static_cast<size_t>(k * m.columns + n)] = precision == Precision::kInt8 ? scale * std::nearbyint(x / scale)
-                                                  : precision == Precision::kBfloat16 ? rounded_to_bfloat16(x)
-                                                                                      : x;
+      w[static_cast<size_t>(k * m.columns + n)] = format.precision == Precision::kInt8
+                                                      ? scale * std::nearbyint(x / scale)
+                                                  : format.precision == Precision::kBfloat16 ? rounded_to_bfloat16(x)
+                                                                                             : x;
     }
   }
   return w;
 }
 
-inline Values product(const Values& x, int rows, const ffn::Matrix& m, const float* bias, Precision precision) {
-  const Values w = rounded_weights(precision, m);
+inline Values product(const Values& x, int rows, const ffn::Matrix& m, const float* bias, const ffn::Format& format) {
+  const Values w = rounded_weights(format, m);
   Values y(static_cast<size_t>(rows) * static_cast<size_t>(m.columns));
   for (int i = 0; i < rows; i++) {
     for (int n = 0; n < m.columns; n++) {
@@ -105,29 +120,30 @@ Values surrounded(const Spec& spec, Values x, int columns, const Floats& residua
   return y;
 }
 
-inline Values linear(const ffn::LinearSpec& spec, Values x, const Floats& residual, int tokens, Precision precision) {
+inline Values linear(const ffn::LinearSpec& spec, Values x, const Floats& residual, int tokens,
+                     const ffn::Format& format) {
   return surrounded(spec, std::move(x), spec.w.rows, residual, tokens, [&](Values normed) {
-    for (int i = 0; i < tokens; i++) round_row(precision, normed.data() + i * spec.w.rows, spec.w.rows);
-    return product(normed, tokens, spec.w, spec.b, precision);
+    for (int i = 0; i < tokens; i++) round_row(format, normed.data() + i * spec.w.rows, spec.w.rows);
+    return product(normed, tokens, spec.w, spec.b, format);
   });
 }
 
-inline Values feed_forward(const ffn::FeedForwardSpec& spec, Values x, int tokens, Precision precision) {
-  for (int i = 0; i < tokens; i++) round_row(precision, x.data() + i * spec.w1.rows, spec.w1.rows);
-  Values hidden = product(x, tokens, spec.w1, spec.b1, precision);
+inline Values feed_forward(const ffn::FeedForwardSpec& spec, Values x, int tokens, const ffn::Format& format) {
+  for (int i = 0; i < tokens; i++) round_row(format, x.data() + i * spec.w1.rows, spec.w1.rows);
+  Values hidden = product(x, tokens, spec.w1, spec.b1, format);
   for (double& h : hidden) h = activate(spec.activation, spec.alpha, h);
   if (spec.w3) {
-    const Values factor = product(x, tokens, spec.w3, spec.b3, precision);
+    const Values factor = product(x, tokens, spec.w3, spec.b3, format);
     for (size_t i = 0; i < hidden.size(); i++) hidden[i] *= factor[i];
   }
-  for (int i = 0; i < tokens; i++) round_row(precision, hidden.data() + i * spec.w2.rows, spec.w2.rows);
-  return product(hidden, tokens, spec.w2, spec.b2, precision);
+  for (int i = 0; i < tokens; i++) round_row(format, hidden.data() + i * spec.w2.rows, spec.w2.rows);
+  return product(hidden, tokens, spec.w2, spec.b2, format);
 }
 
 inline Values feed_forward(const ffn::FeedForwardSpec& spec, Values x, const Floats& residual, int tokens,
-                           Precision precision) {
+                           const ffn::Format& format) {
   return surrounded(spec, std::move(x), spec.w1.rows, residual, tokens,
-                    [&](Values normed) { return feed_forward(spec, std::move(normed), tokens, precision); });
+                    [&](Values normed) { return feed_forward(spec, std::move(normed), tokens, format); });
 }
 
 inline double relative_l2(const float* got, const Values& wanted) {

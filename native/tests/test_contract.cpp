@@ -54,9 +54,9 @@ void give_norm(Node& node, const char* name, int64_t width, bool bias = true) {
 }
 
 template <class Spec>
-bool taken(const Node& node, Precision precision = Precision::kFloat32) {
+bool taken(const Node& node) {
   Spec spec;
-  return ffn::read(node, precision, spec);
+  return ffn::read(node, spec);
 }
 
 template <class Spec, class Change>
@@ -68,31 +68,31 @@ void left(Node node, const char* what, const Change& change) {
 
 void read_as_written() {
   FeedForwardSpec spec;
-  check(ffn::read(plain(), Precision::kInt8, spec), "a plain feed-forward is taken");
+  check(ffn::read(plain(), spec), "a plain feed-forward is taken");
   check(spec.w1.rows == 3 && spec.w1.columns == 4 && spec.w2.columns == 5 && !spec.w3, "with its shapes");
   check(spec.norm_place == NormPlace::kNone, "and no norm");
 
   Node node = plain();
   node.inputs[2] = node.inputs[4] = kLeftOut;
   node.inputs.resize(5);
-  check(ffn::read(node, Precision::kFloat32, spec) && !spec.b1 && !spec.b2, "biases are optional");
+  check(ffn::read(node, spec) && !spec.b1 && !spec.b2, "biases are optional");
 
   node = plain();
   node.ints["transposed"] = 1;
   node.inputs[1].shape = {4, 3}, node.inputs[3].shape = {5, 4};
-  check(ffn::read(node, Precision::kFloat32, spec), "transposed weights are taken");
+  check(ffn::read(node, spec), "transposed weights are taken");
   check(spec.w1.row_stride == 1 && spec.w1.column_stride == 3 && spec.w1.rows == 3, "and read in their order");
 
   node = plain();
   node.strings["activation"] = "silu", node.floats["alpha"] = 1;
   node.inputs[5] = constant(40, {3, 4}), node.inputs[6] = constant(0, {4});
-  check(ffn::read(node, Precision::kFloat32, spec) && spec.w3 && spec.activation == Activation::kSwish, "gated");
+  check(ffn::read(node, spec) && spec.w3 && spec.activation == Activation::kSwish, "gated");
 
   for (int packed : {1, 2}) {
     node = plain();
     node.ints["packed"] = packed;
     node.inputs[1].shape = {3, 8}, node.inputs[2].shape = {8};
-    check(ffn::read(node, Precision::kFloat32, spec) && spec.w1.columns == 4 && spec.w3.columns == 4, "packed");
+    check(ffn::read(node, spec) && spec.w1.columns == 4 && spec.w3.columns == 4, "packed");
     const int activated = packed == 1 ? 0 : 4;
     check(spec.w1.data == memory + activated && spec.w3.data == memory + 4 - activated, "the activated half");
     check(spec.b1 == memory + activated && spec.b3 == memory + 4 - activated, "and its bias");
@@ -102,32 +102,31 @@ void read_as_written() {
   node = plain();
   node.inputs[ffn::kResidualOfFeedForward] = kFed;
   give_norm(node, "post_layer", 5);
-  check(ffn::read(node, Precision::kFloat32, spec) && spec.norm_place == NormPlace::kPost, "a norm behind");
+  check(ffn::read(node, spec) && spec.norm_place == NormPlace::kPost, "a norm behind");
   check(spec.norm.width == 5 && !spec.norm.rms && spec.norm.bias == memory + 8, "over the result");
   node = plain();
   give_norm(node, "pre_rms", 3, false);
-  check(ffn::read(node, Precision::kFloat32, spec) && spec.norm_place == NormPlace::kPre, "a norm before");
+  check(ffn::read(node, spec) && spec.norm_place == NormPlace::kPre, "a norm before");
   check(spec.norm.width == 3 && spec.norm.rms && !spec.norm.bias, "over the input");
 }
 
 void linear_as_written() {
   LinearSpec spec;
-  check(ffn::read(linear(), Precision::kInt8, spec) && spec.splits == std::vector<int>{6}, "one result");
+  check(ffn::read(linear(), spec) && spec.splits == std::vector<int>{6}, "one result");
   Node node = linear();
   node.lists["splits"] = {1, 3, 2};
   node.outputs = 3;
   give_norm(node, "pre_layer", 3);
-  check(ffn::read(node, Precision::kFloat32, spec) && spec.splits == std::vector<int>({1, 3, 2}), "three results");
+  check(ffn::read(node, spec) && spec.splits == std::vector<int>({1, 3, 2}), "three results");
   node = linear();
   node.inputs[ffn::kResidualOfLinear] = kFed;
   give_norm(node, "post_rms", 6, false);
-  check(ffn::read(node, Precision::kFloat32, spec) && spec.norm.width == 6, "a residual and a norm");
+  check(ffn::read(node, spec) && spec.norm.width == 6, "a residual and a norm");
 }
 
 void attention_as_written() {
   AttentionSpec spec;
-  check(ffn::read(attention(), Precision::kInt8, spec) && spec.heads == 4 && spec.groups == 2 && spec.causal,
-        "packed attention");
+  check(ffn::read(attention(), spec) && spec.heads == 4 && spec.groups == 2 && spec.causal, "packed attention");
   ffn::Attention a{};
   check(ffn::fit(spec, {{2, 7, 24}, {}, {}, {}}, a).empty() && a.size == 3 && a.keys == 7 && a.key_stride == 24,
         "sizes of packed attention");
@@ -192,26 +191,35 @@ void others_are_left() {
   left<A>(attention(), "no scale", [](auto& n) { n.floats.clear(); });
   left<A>(attention(), "keys without values", [](auto& n) { n.inputs.push_back(kFed); });
   left<A>(attention(), "another causal mask", [](auto& n) { n.ints["causal"] = 2; });
+}
 
-  for (Node wide : {plain(), linear()}) {
-    wide.inputs[1].shape[0] = 65537;
-    const bool one = wide.inputs.size() == 6;
-    check(
-        one ? taken<L>(wide) && !taken<L>(wide, Precision::kInt8) : taken<F>(wide) && !taken<F>(wide, Precision::kInt8),
-        "sums of 8-bit integers have to fit 32 bits");
-  }
+void precisions() {
+  const auto of = [](const char* named, Precision asked) {
+    Node node = linear();
+    if (*named) node.strings["precision"] = named;
+    Precision found;
+    return ffn::read_precision(node, asked, found) ? found : static_cast<Precision>(-1);
+  };
+  check(of("", Precision::kInt8) == Precision::kInt8, "a node takes the session's precision");
+  check(of("bf16", Precision::kInt8) == Precision::kBfloat16, "or its own, where it is more precise");
+  check(of("bf16", Precision::kFloat32) == Precision::kFloat32, "and the session's where that is");
+  Node other = linear();
+  check(ffn::serves(ffn::Kind::kLinear, other), "served without a precision of its own");
+  other.strings["precision"] = "f16";
+  check(!ffn::serves(ffn::Kind::kLinear, other), "left to its body: a precision that is none");
 }
 
 }  // namespace
 
 int main() {
+  precisions();
   read_as_written();
   linear_as_written();
   attention_as_written();
   others_are_left();
   const auto& names = ffn::operator_names();
   check(names.count("FeedForward") && names.count("Linear_2") && names.count("Attention_64"), "names with numbers");
-  check(!names.count("Linear_1") && !names.count("CustomFeedForward"), "and no others");
+  check(!names.count("Linear_1") && !names.count("Linear_65"), "and no others");
   check(ffn::is_weight(ffn::Kind::kFeedForward, 8) && !ffn::is_weight(ffn::Kind::kFeedForward, 7),
         "a residual is kept");
   return report();

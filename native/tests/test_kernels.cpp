@@ -43,8 +43,8 @@ void compare(const Path& path, const Drawn& drawn, int tokens, const char* what,
   float* result = y.data();
   const ffn::Projections feed_forward(*path.kernels, drawn.spec);
   feed_forward.run(x.data(), residual ? r.data() : nullptr, &result, tokens, OneThread());
-  const Values wanted = test::feed_forward(drawn.spec, Values(values.begin(), values.end()), added, tokens,
-                                           path.kernels->format.precision);
+  const Values wanted =
+      test::feed_forward(drawn.spec, Values(values.begin(), values.end()), added, tokens, path.kernels->format);
   const double error = relative_l2(y.data(), wanted);
   check(error <= path.bound, named(path, d, f, o, tokens, what) + ": error " + std::to_string(error * 1e6) + "e-6");
 }
@@ -82,7 +82,7 @@ void linear(const Path& path) {
       const ffn::Projections projections(*path.kernels, spec);
       projections.run(x.data(), whole ? r.data() : nullptr, results.data(), tokens, Threads(3));
       const Values wanted =
-          test::linear(spec, Values(values.begin(), values.end()), added, tokens, path.kernels->format.precision);
+          test::linear(spec, Values(values.begin(), values.end()), added, tokens, path.kernels->format);
       Floats joined;
       for (int i = 0; i < tokens; i++)
         for (size_t j = 0; j < splits.size(); j++)
@@ -119,6 +119,16 @@ void tails(const Path& path) {
     compare(path, Drawn(Activation::kRelu, 1, 32, 32, width, false, true), 9, "width of the output");
     compare(path, Drawn(Activation::kRelu, 1, 32, 32, width, false, true), 1, "output of one token");
     compare(path, Drawn(Activation::kGelu, 1, width, width, width, true, true, true), 5, "transposed");
+  }
+}
+
+// Rows and columns of one to several groups, whose values differ by a factor of a hundred.
+void groups(const Path& path) {
+  for (int width : {255, 256, 260, 516, 1030}) {
+    Drawn drawn(Activation::kGelu, 1, width, 2 * width, 24, false, true);
+    for (size_t i = 0; i < drawn.w1.size(); i += 300) drawn.w1[i] *= 100;
+    compare(path, drawn, 15, "width of groups");
+    compare(path, drawn, 1, "width of groups, one token");
   }
 }
 
@@ -254,7 +264,7 @@ void long_rows(const Path& path) {
   const std::vector<float> x = drawn_input(tokens * 768);
   std::vector<float> y(static_cast<size_t>(tokens * 32));
   run(ffn::Projections(*path.kernels, drawn.spec), x.data(), y.data(), tokens, OneThread());
-  const Values wanted = test::feed_forward(drawn.spec, Values(x.begin(), x.end()), {}, tokens, Precision::kFloat32);
+  const Values wanted = test::feed_forward(drawn.spec, Values(x.begin(), x.end()), {}, tokens, ffn::Format{});
   const double error = relative_l2(y.data(), wanted);
   const double bounds[] = {3.5e-7, 8e-3, 3.5e-2};
   check(error <= bounds[static_cast<int>(path.kernels->format.precision)],
@@ -295,6 +305,7 @@ int main() {
     }
     const Path path{each.kernels, each.bound};
     tails(path);
+    groups(path);
     norms(path);
     linear(path);
     norm_far_from_zero(path);

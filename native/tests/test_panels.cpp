@@ -8,6 +8,10 @@ namespace {
 using namespace test;
 using ffn::Format;
 
+size_t in_group(const Format& format, const ffn::Weights& w, int k, size_t column) {
+  return static_cast<size_t>(k / format.elements / format.group) * w.bias.size() + column;
+}
+
 float element(const Format& format, const ffn::Weights& w, int k, size_t column) {
   const size_t panel = column / static_cast<size_t>(format.panel), lane = column % static_cast<size_t>(format.panel);
   const int32_t* unit = w.data.get() +
@@ -31,14 +35,14 @@ float element(const Format& format, const ffn::Weights& w, int k, size_t column)
   }
   int8_t q;
   std::memcpy(&q, bytes + part, sizeof q);
-  return static_cast<float>(q) * w.scales[column];
+  return static_cast<float>(q) * w.scales[in_group(format, w, k, column)];
 }
 
 void packed(const Format& format, int k_count, int n_count, bool gated, bool transposed) {
   const Drawn drawn(Activation::kRelu, 1, k_count, n_count, 1, gated, true, transposed);
   const ffn::Weights w = ffn::pack(format, drawn.spec.w1, drawn.spec.b1, drawn.spec.w3, drawn.spec.b3);
-  const Values first = rounded_weights(format.precision, drawn.spec.w1);
-  const Values second = gated ? rounded_weights(format.precision, drawn.spec.w3) : Values();
+  const Values first = rounded_weights(format, drawn.spec.w1);
+  const Values second = gated ? rounded_weights(format, drawn.spec.w3) : Values();
   const int written = gated ? format.lanes : format.panel;
   bool right = w.columns == n_count && w.units % format.unroll == 0 && w.panels == (n_count + written - 1) / written;
   for (size_t c = 0; c < w.bias.size(); c++) {
@@ -47,15 +51,18 @@ void packed(const Format& format, int k_count, int n_count, bool gated, bool tra
     const int n = panel * written + (other ? lane - format.lanes : lane);
     const std::vector<float>& bias = other ? drawn.b3 : drawn.b1;
     right = right && w.bias[c] == (n < n_count ? bias[static_cast<size_t>(n)] : 0);
-    long sum = 0;
+    std::vector<float> sums(static_cast<size_t>(w.groups));
     for (int k = 0; k < w.units * format.elements; k++) {
       const bool there = n < n_count && k < k_count;
       const double wanted = there ? (other ? second : first)[static_cast<size_t>(k * n_count + n)] : 0;
       const float got = element(format, w, k, c);
       right = right && std::fabs(got - wanted) <= 1e-6 * std::fabs(wanted);
-      if (format.precision == Precision::kInt8) sum += std::lround(got / w.scales[c]);
+      if (format.precision != Precision::kInt8) continue;
+      const size_t at = in_group(format, w, k, c);
+      sums[at / w.bias.size()] += std::nearbyint(got / w.scales[at]);
     }
-    if (format.precision == Precision::kInt8) right = right && sum == w.sums[c];
+    for (size_t group = 0; group < sums.size(); group++)
+      right = right && sums[group] == w.sums[group * w.bias.size() + c];
   }
   check(right, "packing " + std::to_string(k_count) + " x " + std::to_string(n_count) + (gated ? ", gated" : "") +
                    (transposed ? ", transposed" : "") + ", " + std::to_string(format.elements) + " elements a unit");
@@ -64,9 +71,9 @@ void packed(const Format& format, int k_count, int n_count, bool gated, bool tra
 }  // namespace
 
 int main() {
-  const Format formats[] = {{Precision::kFloat32, 8, 16, 1, 4, 0},   {Precision::kFloat32, 16, 32, 1, 4, 0},
-                            {Precision::kBfloat16, 16, 32, 2, 4, 0}, {Precision::kBfloat16, 16, 32, 2, 16, 0},
-                            {Precision::kInt8, 16, 32, 4, 4, 0},     {Precision::kInt8, 16, 32, 4, 16, 0}};
+  const Format formats[] = {{Precision::kFloat32, 8, 16, 1, 4, 0, 0},   {Precision::kFloat32, 16, 32, 1, 4, 0, 0},
+                            {Precision::kBfloat16, 16, 32, 2, 4, 0, 0}, {Precision::kBfloat16, 16, 32, 2, 16, 0, 0},
+                            {Precision::kInt8, 16, 32, 4, 4, 0, 4},     {Precision::kInt8, 16, 32, 4, 16, 0, 32}};
   for (const Format& format : formats)
     for (int k : {1, 3, 4, 15, 16, 17, 33})
       for (int n : {1, 8, 15, 16, 17, 32, 33, 65})

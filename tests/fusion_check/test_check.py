@@ -280,3 +280,17 @@ def test_few_bytes_for_values_still_compare_the_outputs(plant: Plant) -> None:
     assert_same_function(of, fused)
     assert operators(fused).count("Gelu") == 2
     assert statuses(report, "feed_forward") == ["rewritten", "rolled back", "rewritten"]
+
+
+def test_nodes_of_native_kernels_that_cannot_be_compared_are_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(model: ir.Model, report: FusionReport, **options: Any) -> tuple[ir.Model, FusionReport]:
+        if options.get("outlines"):
+            raise RuntimeError("planted")
+        return model, report
+
+    monkeypatch.delenv("FFN_EXPORT_STRICT", raising=False)
+    monkeypatch.setattr(checking, "finish", broken)
+    fused, report = fuse_checked(three(), "ort-native")
+    assert report.check.status == "rolled back"
+    assert report.check.reason == "the nodes of native kernels were undone: comparing raised RuntimeError: planted"
+    assert_same_function(fused, three())

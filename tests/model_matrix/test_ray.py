@@ -108,7 +108,9 @@ def test_an_interrupt_leaves_whole_results_and_what_is_missing_is_done_next(clus
     zoo = {**COMMON, "model": [model(0), special("endless", targets=["portable"]), model(1)]}
     Path("zoo.toml").write_text(toml(zoo))
     words = ["matrix", "zoo.toml", "-o", "out", "--ray", cluster[0].address]
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background ignores it
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background ignores it
+    )
     code += f"from ffn_export.cli.main import main; main({words})"
     command = subprocess.Popen([sys.executable, "-c", code], env=environment(), stderr=subprocess.PIPE, text=True)
     while not (Path("begun").exists() and len(lines(Path("out"))) == 8):

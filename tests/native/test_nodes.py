@@ -194,3 +194,20 @@ def test_weights_that_are_fed_and_splits_that_do_not_fit_run_by_their_bodies() -
     (splits,) = (each for each in written.graph.node[0].attribute if each.name == "splits")
     splits.ints[:] = [3, 4]
     assert claimed(session_with(written.SerializeToString(), "f32")) == 0
+
+
+@pytest.mark.parametrize(
+    ("session", "own", "computed"), [("int8", "bf16", "bf16"), ("int8", "f32", "f32"), ("f32", "bf16", "f32")]
+)
+def test_a_node_takes_the_more_precise_of_its_precision_and_the_sessions(session: str, own: str, computed: str) -> None:
+    needs_kernel(session)
+    needs_kernel(computed)
+    fed, weights = {"x": drawn(3, 64)}, {"w": drawn(64, 24, scale=0.2)}
+    got = outputs(session_with(model("Linear", fed, weights, precision=own), session), fed)
+    wanted = outputs(session_with(model("Linear", fed, weights), computed), fed)
+    assert np.array_equal(got[0], wanted[0])
+
+
+def test_a_precision_that_is_none_is_left_to_the_body() -> None:
+    fed, weights = {"x": drawn(3, 64)}, {"w": drawn(64, 24, scale=0.2)}
+    assert claimed(session_with(model("Linear", fed, weights, precision="f16"), "f32")) == 0

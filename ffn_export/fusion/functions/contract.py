@@ -17,6 +17,8 @@ VERSION = 2
 
 Attribute = int | float | str | tuple[int, ...]
 
+PRECISION = "precision"  # an attribute that a build adds: the outliner writes none
+
 _SURROUNDINGS = ("residual", "norm_scale", "norm_bias")
 
 
@@ -38,11 +40,17 @@ class Kind:
 FEED_FORWARD = Kind(
     "FeedForward",
     ("x", "w1", "b1", "w2", "b2", "w3", "b3", *_SURROUNDINGS),
-    ("activation", "alpha", "packed", "transposed", "norm", "epsilon"),
+    ("activation", "alpha", "packed", "transposed", "norm", "epsilon", PRECISION),
 )
-LINEAR = Kind("Linear", ("x", "w", "b", *_SURROUNDINGS), ("transposed", "norm", "epsilon", "splits"))
+LINEAR = Kind("Linear", ("x", "w", "b", *_SURROUNDINGS), ("transposed", "norm", "epsilon", "splits", PRECISION))
 ATTENTION = Kind("Attention", ("query", "key", "value", "bias"), ("num_heads", "kv_num_heads", "scale", "causal"))
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (FEED_FORWARD, LINEAR, ATTENTION)}
+
+
+def kind_of(operator: str) -> Kind | None:
+    """Return the kind of an operator of our domain, whose structure may have a number; None if it has none."""
+    name, _, number = operator.partition("_")
+    return KINDS.get(name) if not number or number.isdecimal() else None
 
 
 @dataclass(frozen=True)

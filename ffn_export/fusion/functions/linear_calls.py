@@ -54,7 +54,7 @@ class Product:
 
 
 def consecutive(graph: ir.Graph) -> Iterator[list[Product]]:
-    """Yield runs of products of one input, with no other product in between."""
+    """Yield runs of products of one input, with no other product in between. A run may be replaced before the next."""
     run: list[Product] = []
     for node in list(graph):
         if not is_standard(node, "MatMul", "Gemm"):
@@ -62,7 +62,7 @@ def consecutive(graph: ir.Graph) -> Iterator[list[Product]]:
         product = read(node)
         if run and (product is None or product.x is not run[0].x or product.is_transposed != run[0].is_transposed):
             yield run
-            run = []
+            run, product = [], read(node)  # anew: its input may have been the result of the run, which is replaced now
         if product is not None:
             run.append(product)
     if run:

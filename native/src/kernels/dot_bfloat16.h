@@ -17,17 +17,13 @@ struct Dot {
   static constexpr int kBlock = 112;
   static constexpr long kChunk = 1L << 40;
   static constexpr bool kNarrow = true;
-  using Element = float;
   using Sum = Float;
 
   static FFN_INLINE Sum zero() { return splat(0.0f); }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }
-  static FFN_INLINE void keep(Element* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
-  static FFN_INLINE Float value(const Element* sum, const ffn::RowScale*, const ffn::Weights&, long) {
-    return load(sum);
-  }
+  static FFN_INLINE void keep(float* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
 
   static FFN_INLINE void store_narrow(uint16_t* to, Float x, int count) {
     const auto halves = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x));
@@ -47,7 +43,7 @@ struct Dot {
   }
   static FFN_INLINE void store_units(int32_t* to, Float x) { store_narrow(reinterpret_cast<uint16_t*>(to), x, kLanes); }
 
-  static void convert(const float* from, int columns, int32_t* to, long units, ffn::RowScale*) {
+  static void convert(const float* from, int columns, int32_t* to, long units, long, ffn::RowScale*) {
     for (long k = 0; k < 2 * units; k += kLanes) {
       const long left = columns - k;
       const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? static_cast<int>(left) : 0);

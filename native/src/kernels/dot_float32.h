@@ -1,12 +1,7 @@
 // float32: a unit is one element, a step is one fused multiply-add.
 //
-// One running sum of a long row loses digits. So K is cut into chunks: a chunk is summed in registers, and its sum is
-// added to the tile in memory. The error then grows with the chunk and the number of chunks, not with K.
-//
-//     K   |---- chunk ----|---- chunk ----|-- rest --|
-//             registers       registers      registers
-//                 \_______________|______________/
-//                            sum in the tile
+// One running sum of a long row loses digits. So K is cut into chunks (chunks.h): the error then grows with the chunk
+// and the number of chunks, not with K.
 #pragma once
 
 #include "kernels.h"
@@ -19,21 +14,17 @@ struct Dot {
   static constexpr int kBlock = 128;
   static constexpr long kChunk = 128;
   static constexpr bool kNarrow = false;
-  using Element = float;
   using Sum = Float;
 
   static FFN_INLINE Sum zero() { return splat(0.0f); }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return fma(a, b, sum); }
-  static FFN_INLINE void keep(Element* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
-  static FFN_INLINE Float value(const Element* sum, const ffn::RowScale*, const ffn::Weights&, long) {
-    return load(sum);
-  }
+  static FFN_INLINE void keep(float* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
 
   // A unit of each column, out of as many rows as a unit has elements.
   static FFN_INLINE Float units_of(const Float (&rows)[kElements]) { return rows[0]; }
   static FFN_INLINE void store_units(int32_t* to, Float x) { store(reinterpret_cast<float*>(to), x); }
 
-  static void convert(const float* from, int columns, int32_t* to, long units, ffn::RowScale*) {
+  static void convert(const float* from, int columns, int32_t* to, long units, long, ffn::RowScale*) {
     for (long k = 0; k < units; k += kLanes) {
       const long left = columns - k;
       const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? static_cast<int>(left) : 0);

@@ -4,8 +4,9 @@
 //     panel of B                | b0 b1 b2 b3 | b0 b1 b2 b3 | ...     signed:   w = scale b, a scale a column
 //     sum                       | + all four  | + all four  | ...
 //
-// The result is scale_a scale_w (sum - zero * sum of the column), the bracket in integers. It fits 32 bits for K up to
-// 65,536, which the provider checks.
+// K is cut into groups, and each group of a row and of a column has its own scale: few large values then cost only
+// their group digits. The sum of a group is scale_a scale_w (sum - zero * sum of the column). The bracket is exact in
+// float32 up to 512 elements, where both terms are below 2^24.
 #pragma once
 
 #include <algorithm>
@@ -20,24 +21,33 @@ struct Dot {
   static constexpr auto kPrecision = ffn::Precision::kInt8;
   static constexpr int kElements = 4;
   static constexpr int kBlock = 56;
-  static constexpr long kChunk = 1L << 40;
+  static constexpr long kChunk = 0;  // a group
   static constexpr bool kNarrow = false;
-  using Element = int32_t;
   using Sum = __m512i;
 
   static FFN_INLINE Sum zero() { return _mm512_setzero_si512(); }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) {
     return _mm512_dpbusd_epi32(sum, _mm512_castps_si512(a), _mm512_castps_si512(b));
   }
-  static FFN_INLINE void keep(Element* to, Sum sum, bool) { _mm512_storeu_si512(to, sum); }
-  static FFN_INLINE Float value(const Element* sum, const ffn::RowScale* row, const ffn::Weights& w, long column) {
-    const __m512i offset = _mm512_mullo_epi32(_mm512_set1_epi32(row->zero), _mm512_loadu_si512(w.sums.data() + column));
-    const Float whole = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(sum), offset));
-    return mul(whole, mul(splat(row->scale), load(w.scales.data() + column)));
+  // A tile holds the integers of a group, bit for bit.
+  static FFN_INLINE void keep(float* to, Sum sum, bool) { _mm512_storeu_si512(to, sum); }
+  static FFN_INLINE Float scaled(const float* sum, const ffn::RowScale& row, const float* scales, const float* sums) {
+    const Float whole = fnma(splat(row.zero), load(sums), _mm512_cvtepi32_ps(_mm512_loadu_si512(sum)));
+    return mul(whole, mul(splat(row.scale), load(scales)));
   }
 
-  // A row's range, with zero in it, becomes 0 .. 255. A row with NaN or infinity gets the scale NaN.
-  static void convert(const float* from, int columns, int32_t* to, long units, ffn::RowScale* scale) {
+  static void convert(const float* from, int columns, int32_t* to, long units, long group, ffn::RowScale* scales) {
+    for (; units > 0; units -= group, scales++) {
+      const int elements = 4 * static_cast<int>(group < units ? group : units);
+      convert_group(from, columns < elements ? columns : elements, to, elements, scales);
+      from += elements;
+      columns -= elements;
+      to += group;
+    }
+  }
+
+  // A group's range, with zero in it, becomes 0 .. 255. A group with NaN or infinity gets the scale NaN.
+  static void convert_group(const float* from, int columns, int32_t* to, int elements, ffn::RowScale* scale) {
     Float high = splat(0.0f), low = splat(0.0f), poison = splat(0.0f);
     for (int k = 0; k < columns; k += kLanes) {
       const Float x = columns - k >= kLanes ? load(from + k) : load(from + k, columns - k);
@@ -53,11 +63,11 @@ struct Dot {
     const float step = !finite ? nan_or_zero : most > least ? std::max(range, FLT_MIN) : 1.0f;
     const Float zero = finite ? round_to_integer(splat(-least / step)) : splat(0.0f);
     const __m512i zeros = _mm512_cvtps_epi32(zero);
-    *scale = {step, _mm_cvtsi128_si32(_mm512_castsi512_si128(zeros))};
+    *scale = {step, static_cast<float>(_mm_cvtsi128_si32(_mm512_castsi512_si128(zeros)))};
     const Float inverse = splat(1.0f / step);
-    for (long k = 0; k < 4 * units; k += kLanes) {
-      const long left = columns - k;
-      const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? static_cast<int>(left) : 0);
+    for (int k = 0; k < elements; k += kLanes) {
+      const int left = columns - k;
+      const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? left : 0);
       const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(mul(x, inverse)), zeros);
       const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_max_epi32(q, _mm512_setzero_si512()));
       _mm_storeu_si128(reinterpret_cast<__m128i*>(reinterpret_cast<uint8_t*>(to) + k), bytes);

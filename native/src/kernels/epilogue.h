@@ -1,4 +1,4 @@
-// What is done with a tile of sums before it leaves the first-level cache: scale, bias, activation, factor, residual,
+// What is done with a tile of sums before it leaves the first-level cache: bias, activation, factor, residual,
 // store.
 //
 //     not gated    | act(sum + bias)           | act(sum + bias)   |  ->  two registers of the result
@@ -29,7 +29,7 @@ FFN_INLINE void put(const ffn::Product& p, long row, long column, Float x) {
 }
 
 // The tile begins at a token and a panel of the product.
-void finish(const ffn::Product& p, const Element* tile, int token, int rows, int panel, int panels) {
+void finish(const ffn::Product& p, const float* tile, int token, int rows, int panel, int panels) {
   const ffn::Weights& w = *p.weights;
   const float* bias = w.bias.data();
   with_activation(p.activation, p.alpha, [&](const auto& act) __attribute__((always_inline)) {
@@ -37,9 +37,8 @@ void finish(const ffn::Product& p, const Element* tile, int token, int rows, int
       const long row = token + i;
       for (int j = 0; j < panels; j++, tile += kPanel) {
         const long column = static_cast<long>(panel + j) * kPanel;
-        const ffn::RowScale* scale = p.scales + row;
-        const Float left = add(Dot::value(tile, scale, w, column), load(bias + column));
-        const Float right = add(Dot::value(tile + kLanes, scale, w, column + kLanes), load(bias + column + kLanes));
+        const Float left = add(load(tile), load(bias + column));
+        const Float right = add(load(tile + kLanes), load(bias + column + kLanes));
         if (w.gated) {
           put(p, row, column / 2, mul(act(left), right));
         } else {

@@ -23,6 +23,17 @@ FFN_INLINE int divided_up(int a, int b) { return (a + b - 1) / b; }
 
 int tasks(int tokens, int panels) { return divided_up(panels, panels_of_task(tokens)) * divided_up(tokens, kRows1); }
 
+FFN_INLINE Scales scales_of(const ffn::Product& p, int token, int panel) {
+  if (Dot::kElements != 4) return {};
+  const ffn::Weights& w = *p.weights;
+  const long column = static_cast<long>(panel) * kPanel;
+  return {p.scales + token * w.groups, w.groups, w.scales.data() + column, w.sums.data() + column, w.panels * kPanel};
+}
+
+void convert(const float* from, int columns, int32_t* to, long units, ffn::RowScale* scales) {
+  Dot::convert(from, columns, to, units, kGroup, scales);
+}
+
 constexpr int kLinesOfPanel = kUnroll * kPanel * 4 / kLine;  // for each kUnroll units
 
 void run(const ffn::Product& p, int task) {
@@ -34,7 +45,7 @@ void run(const ffn::Product& p, int task) {
   const long panel_size = w.units * kPanel;
   const int32_t* a = p.a + first * p.a_stride;
 
-  alignas(64) Element tile[(kRows1 + 2) * kPanel];  // as large as 3 x 4 or 7 x 2 panels
+  alignas(64) float tile[kTile];
   Tiles tiles;
   // At the right edge, panels that fill no tile are multiplied one at a time.
   for (int panel = from, at_once = panels_of_tile(p.tokens); panel < end; panel += at_once) {
@@ -47,13 +58,15 @@ void run(const ffn::Product& p, int task) {
     const long lines = panel + at_once < w.panels ? divided_up(at_once * kLinesOfPanel, down) : 0;
     const char* ahead =
         reinterpret_cast<const char*>(b + at_once * panel_size) + part * lines * (w.units / kUnroll) * kLine;
-    multiply_all(multiply, {a, p.a_stride, b, panel_size, w.units, ahead, lines}, true, tile, at_once * kPanel);
+    const Source source{a, p.a_stride, b, panel_size, w.units, ahead, lines, scales_of(p, first, panel)};
+    multiply_all(multiply, source, rows, at_once, true, tile, at_once * kPanel);
     finish(p, tile, first, rows, panel, at_once);
   }
 }
 
 constexpr ffn::Kernels kernels(const char* name, int block = Dot::kBlock) {
-  return {name, {Dot::kPrecision, kLanes, kPanel, Dot::kElements, kUnroll, block}, &Dot::convert, &norm, &tasks, &run};
+  const ffn::Format format{Dot::kPrecision, kLanes, kPanel, Dot::kElements, kUnroll, block, kGroup};
+  return {name, format, &convert, &norm, &tasks, &run};
 }
 
 }  // namespace

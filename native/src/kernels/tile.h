@@ -7,9 +7,22 @@
 
 namespace {
 
-using Element = Dot::Element;
 constexpr int kPanel = 2 * kLanes;
 constexpr long kLine = 64;  // bytes of a line of the cache
+
+// int8: scales of a tile's rows and columns in one group of K.
+struct Scales {
+  const ffn::RowScale* rows;
+  long groups;  // from row to row
+  const float *columns, *sums;
+  long all;  // columns: from group to group
+
+  FFN_INLINE void next() {
+    rows++;
+    columns += all;
+    sums += all;
+  }
+};
 
 // What a tile is computed from: rows of A, and panels of B, which are `next` units apart. Meanwhile it prefetches the
 // share of what follows that `ahead` names, some lines of the cache for each step of the loop.
@@ -20,13 +33,14 @@ struct Source {
   long next, units;
   const char* ahead = nullptr;
   long lines = 0;
+  Scales scales = {};
 };
 
 // The sums are added to the tile unless they are its first. A row of the tile is `tile_stride` elements.
 template <int Rows, int Panels>
-void multiply(const Source& s, bool first, Element* tile, long tile_stride);
+void multiply(const Source& s, bool first, float* tile, long tile_stride);
 
-using Multiply = void (*)(const Source&, bool, Element*, long);
+using Multiply = void (*)(const Source&, bool, float*, long);
 
 template <int Panels, int... I>
 FFN_INLINE Multiply pick(int rows, std::integer_sequence<int, I...>) {

@@ -19,7 +19,8 @@
 
 namespace {
 
-constexpr int kUnroll = 16;  // units of K that a step of the loop takes: the rows of an upper tile
+constexpr int kUnroll = 16;   // units of K that a step of the loop takes: the rows of an upper tile
+constexpr long kGroup = 256;  // int8: units of K that share a scale; tiles take few steps over them
 constexpr int kTilesOfTask = 4;
 constexpr int kTileRows = 16;
 // Rows of a tile with four, two and one panels.
@@ -76,12 +77,12 @@ class Tiles {
   } while (false)
 
 template <int Rows, int Panels>
-void multiply(const Source& s, bool first, Element* tile, long tile_stride) {
+void multiply(const Source& s, bool first, float* tile, long tile_stride) {
   constexpr bool kLower = Rows > kTileRows, kSecond = Panels == 2;
   static_assert(!(kLower && kSecond), "there are eight tiles");
   constexpr long kRow = kPanel * sizeof(int32_t);
-  const long bytes = tile_stride * static_cast<long>(sizeof(Element)), a_bytes = s.stride * 4;
-  Element* below = kSecond ? tile + kPanel : tile + kTileRows * tile_stride;  // the sums of tmm2 and tmm3
+  const long bytes = tile_stride * static_cast<long>(sizeof(float)), a_bytes = s.stride * 4;
+  float* below = kSecond ? tile + kPanel : tile + kTileRows * tile_stride;  // the sums of tmm2 and tmm3
   barrier();
   if (first) {
     _tile_zero(0);
@@ -131,8 +132,6 @@ void multiply(const Source& s, bool first, Element* tile, long tile_stride) {
 }
 #undef FFN_TILE_DOT
 
-FFN_INLINE void multiply_all(Multiply multiply, const Source& s, bool first, Element* tile, long tile_stride) {
-  multiply(s, first, tile, tile_stride);
-}
-
 }  // namespace
+
+#include "chunks.h"

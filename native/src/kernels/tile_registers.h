@@ -29,7 +29,8 @@ FFN_INLINE void repeat(const Use& use) {
   unrolled(use, std::make_integer_sequence<int, Count>{});
 }
 
-constexpr int kUnroll = 4;  // units of K that a step of the loop takes
+constexpr int kUnroll = 4;   // units of K that a step of the loop takes
+constexpr long kGroup = 64;  // int8: units of K that share a scale
 constexpr int kTilesOfTask = 1;
 // Rows of a tile with four, two and one panels: as many as there are registers for.
 constexpr int kRows4 = kLanes == 16 ? 3 : 1, kRows2 = kLanes == 16 ? 7 : 3, kRows1 = kLanes == 16 ? 14 : 6;
@@ -40,7 +41,7 @@ struct Tiles {
 };
 
 template <int Rows, int Panels>
-void multiply(const Source& s, bool first, Element* tile, long tile_stride) {
+void multiply(const Source& s, bool first, float* tile, long tile_stride) {
   constexpr int kRegisters = 2 * Panels;
   Dot::Sum sums[Rows][kRegisters];
   repeat<Rows * kRegisters>([&](auto i) __attribute__((always_inline)) {
@@ -79,15 +80,6 @@ void multiply(const Source& s, bool first, Element* tile, long tile_stride) {
   });
 }
 
-// All units, a chunk after the other.
-FFN_INLINE void multiply_all(Multiply multiply, Source s, bool first, Element* tile, long tile_stride) {
-  for (long left = s.units; left > 0; left -= Dot::kChunk, first = false) {
-    s.units = left < Dot::kChunk ? left : Dot::kChunk;
-    multiply(s, first, tile, tile_stride);
-    s.a += s.units;
-    s.b += s.units * kPanel;
-    s.ahead += s.units / kUnroll * s.lines * kLine;
-  }
-}
-
 }  // namespace
+
+#include "chunks.h"

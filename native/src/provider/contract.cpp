@@ -1,5 +1,6 @@
 #include "provider/contract.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ffn {
@@ -8,7 +9,6 @@ namespace {
 constexpr int kNames = 64;
 constexpr int64_t kWidest = int64_t{1} << 24;
 constexpr int64_t kLongest = int64_t{1} << 28;
-constexpr int64_t kWidestInt8 = int64_t{1} << 16;  // 255 * 127 * 2^16 is the last that 32 bits hold
 
 struct Named {
   Activation activation;
@@ -76,8 +76,6 @@ bool read_norm(const Node& node, size_t first, int columns_in, int columns_out, 
   return !(norm.rms && bias.there) && vector(scale, norm.width, norm.scale) && vector(bias, norm.width, norm.bias);
 }
 
-bool fits(Precision precision, const Matrix& w) { return precision != Precision::kInt8 || w.rows <= kWidestInt8; }
-
 }  // namespace
 
 const std::map<std::string, Kind>& operator_names() {
@@ -99,7 +97,7 @@ const std::map<std::string, Attribute>& attributes() {
       {"activation", Attribute::kString}, {"norm", Attribute::kString},   {"alpha", Attribute::kFloat},
       {"epsilon", Attribute::kFloat},     {"scale", Attribute::kFloat},   {"packed", Attribute::kInt},
       {"transposed", Attribute::kInt},    {"num_heads", Attribute::kInt}, {"kv_num_heads", Attribute::kInt},
-      {"causal", Attribute::kInt},        {"splits", Attribute::kInts},
+      {"causal", Attribute::kInt},        {"splits", Attribute::kInts},   {"precision", Attribute::kString},
   };
   return all;
 }
@@ -107,18 +105,32 @@ const std::map<std::string, Attribute>& attributes() {
 namespace {
 
 template <class Spec>
-bool readable(const Node& node, Precision precision) {
+bool readable(const Node& node) {
   Spec spec;
-  return read(node, precision, spec);
+  return read(node, spec);
 }
 
 }  // namespace
 
-bool serves(Kind kind, const Node& node, Precision precision) {
+bool read_precision(const Node& node, Precision asked, Precision& to) {
+  to = asked;
+  const auto named = node.strings.find("precision");
+  if (named == node.strings.end()) return true;
+  for (const NamedPrecision& each : kPrecisions) {
+    if (named->second != each.name) continue;
+    to = std::min(asked, each.precision);
+    return true;
+  }
+  return false;
+}
+
+bool serves(Kind kind, const Node& node) {
+  Precision precision;
+  if (!read_precision(node, Precision::kInt8, precision)) return false;
   switch (kind) {
-    case Kind::kFeedForward: return readable<FeedForwardSpec>(node, precision);
-    case Kind::kLinear: return readable<LinearSpec>(node, precision);
-    case Kind::kAttention: return readable<AttentionSpec>(node, precision);
+    case Kind::kFeedForward: return readable<FeedForwardSpec>(node);
+    case Kind::kLinear: return readable<LinearSpec>(node);
+    case Kind::kAttention: return readable<AttentionSpec>(node);
   }
   return false;
 }
@@ -135,7 +147,7 @@ bool is_weight(Kind kind, int input) {
 }
 
 // x, w1, b1, w2, b2, w3, b3, residual, norm_scale, norm_bias
-bool read(const Node& node, Precision precision, FeedForwardSpec& spec) {
+bool read(const Node& node, FeedForwardSpec& spec) {
   spec = {};
   const auto named = activations().find(attribute<std::string>(node.strings, "activation", ""));
   if (named == activations().end() || named->second.takes_alpha != (node.floats.count("alpha") == 1)) return false;
@@ -168,17 +180,16 @@ bool read(const Node& node, Precision precision, FeedForwardSpec& spec) {
   } else if (b3.there) {
     return false;
   }
-  if (spec.w2.rows != spec.w1.columns || !fits(precision, spec.w1) || !fits(precision, spec.w2)) return false;
+  if (spec.w2.rows != spec.w1.columns) return false;
   return read_norm(node, kResidualOfFeedForward + 1, spec.w1.rows, spec.w2.columns, spec.norm_place, spec.norm);
 }
 
 // x, w, b, residual, norm_scale, norm_bias
-bool read(const Node& node, Precision precision, LinearSpec& spec) {
+bool read(const Node& node, LinearSpec& spec) {
   spec = {};
   bool transposed = false;
   if (node.inputs.size() > inputs_of(Kind::kLinear) || !flag(node, "transposed", transposed)) return false;
   if (!matrix(input(node, 1), transposed, spec.w) || !vector(input(node, 2), spec.w.columns, spec.b)) return false;
-  if (!fits(precision, spec.w)) return false;
   if (!read_norm(node, kResidualOfLinear + 1, spec.w.rows, spec.w.columns, spec.norm_place, spec.norm)) return false;
 
   const auto splits = node.lists.find("splits");
@@ -197,7 +208,7 @@ bool read(const Node& node, Precision precision, LinearSpec& spec) {
 }
 
 // query, key, value, bias
-bool read(const Node& node, Precision, AttentionSpec& spec) {
+bool read(const Node& node, AttentionSpec& spec) {
   spec = {};
   const int64_t heads = attribute<int64_t>(node.ints, "num_heads", 0);
   const int64_t groups = attribute<int64_t>(node.ints, "kv_num_heads", 0);

@@ -17,7 +17,7 @@ constexpr int kVersion = 2;  // of the domain: the contract of another version i
 enum class Kind { kFeedForward, kLinear, kAttention };
 
 // The names that are registered: of each kind the name itself and NAME_2 on, as structures of a model are numbered. A
-// node of a higher number runs by its body, and so does CustomFeedForward, of which only the body tells what it is.
+// node of a higher number runs by its body.
 const std::map<std::string, Kind>& operator_names();
 
 // An input of a node. The shape of a constant is known. Its data is null while nodes are claimed.
@@ -48,12 +48,24 @@ struct AttentionSpec {
 };
 
 // False where the node is left to its body: its shapes, activation or attributes are none that the kernels serve.
-bool read(const Node& node, Precision precision, FeedForwardSpec& spec);
-bool read(const Node& node, Precision precision, LinearSpec& spec);
-bool read(const Node& node, Precision precision, AttentionSpec& spec);
+bool read(const Node& node, FeedForwardSpec& spec);
+bool read(const Node& node, LinearSpec& spec);
+bool read(const Node& node, AttentionSpec& spec);
 
 // Whether the kernels serve a node.
-bool serves(Kind kind, const Node& node, Precision precision);
+bool serves(Kind kind, const Node& node);
+
+// The names of precisions, the most precise first.
+struct NamedPrecision {
+  const char* name;
+  Precision precision;
+};
+constexpr NamedPrecision kPrecisions[] = {
+    {"f32", Precision::kFloat32}, {"bf16", Precision::kBfloat16}, {"int8", Precision::kInt8}};
+
+// The precision of a node in a session that asks for one: that of its attribute `precision`, where it is more precise.
+// False for a name that is none.
+bool read_precision(const Node& node, Precision asked, Precision& to);
 
 // The most inputs that a node has.
 size_t inputs_of(Kind kind);

@@ -57,7 +57,7 @@ struct CustomOp : OrtCustomOp {
   static const CustomOp& self(const OrtCustomOp* op) { return *static_cast<const CustomOp*>(op); }
 
   OrtKernelImpl* create(const OrtKernelInfo* info) const {
-    if (!serves(kind, from_kernel(info), chosen.products->format.precision))
+    if (!serves(kind, from_kernel(info)))
       throw std::runtime_error("the kernels of onnxruntime-ep-ffn do not serve this node of " + name +
                                ": load the model without the library, and it runs by its body");
     return make_kernel(info, kind, chosen);

@@ -1,5 +1,6 @@
 #include "provider/kernel.h"
 
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
@@ -22,10 +23,9 @@ class SessionThreads final : public Parallel {
 };
 
 template <class Spec>
-Spec spec_of(const OrtKernelInfo* info, const Chosen& chosen) {
+Spec spec_of(const Node& node) {
   Spec spec;
-  if (!read(from_kernel(info), chosen.products->format.precision, spec))
-    throw std::runtime_error("a node that was claimed has changed");
+  if (!read(node, spec)) throw std::runtime_error("a node that was claimed has changed");
   return spec;
 }
 
@@ -110,16 +110,28 @@ struct Kernel : OrtKernelImpl {
 
 }  // namespace
 
-OrtKernelImpl* make_kernel(const OrtKernelInfo* info, Kind kind, const Chosen& chosen) {
+Chosen kernels_of(Precision precision) {
+  const InstructionSets sets = instruction_sets(std::getenv(kAllowedVariable));
+  return {choose(precision, sets), choose_attention(precision, sets)};
+}
+
+OrtKernelImpl* make_kernel(const OrtKernelInfo* info, Kind kind, const Chosen& session) {
+  const Node node = from_kernel(info);
+  Chosen chosen = session;
+  const Precision asked = session.products->format.precision;
+  Precision precision;
+  if (read_precision(node, asked, precision) && precision != asked) {
+    chosen = kernels_of(precision);
+    if (!chosen.products) chosen = kernels_of(Precision::kFloat32);  // more precise, and every processor here has it
+  }
   switch (kind) {
     case Kind::kFeedForward:
       return new Kernel<ProjectionsNode>(
-          kind, {Projections(*chosen.products, spec_of<FeedForwardSpec>(info, chosen)), kResidualOfFeedForward});
+          kind, {Projections(*chosen.products, spec_of<FeedForwardSpec>(node)), kResidualOfFeedForward});
     case Kind::kLinear:
-      return new Kernel<ProjectionsNode>(
-          kind, {Projections(*chosen.products, spec_of<LinearSpec>(info, chosen)), kResidualOfLinear});
-    case Kind::kAttention:
-      return new Kernel<AttentionNode>(kind, {*chosen.attention, spec_of<AttentionSpec>(info, chosen)});
+      return new Kernel<ProjectionsNode>(kind,
+                                         {Projections(*chosen.products, spec_of<LinearSpec>(node)), kResidualOfLinear});
+    case Kind::kAttention: return new Kernel<AttentionNode>(kind, {*chosen.attention, spec_of<AttentionSpec>(node)});
   }
   return nullptr;
 }

@@ -48,7 +48,7 @@ struct Provider : OrtEp {
     for (const Ort::ConstNode& node : graph.GetNodes()) {
       Kind kind;
       Node written;
-      if (from_graph(node, kind, written) && serves(kind, written, chosen.products->format.precision))
+      if (from_graph(node, kind, written) && serves(kind, written))
         Ort::ThrowOnError(Ort::GetEpApi().EpGraphSupportInfo_AddSingleNode(support, node));
     }
   }

@@ -1,6 +1,5 @@
 #include "provider/session_precision.h"
 
-#include <cstdlib>
 #include <string>
 
 namespace ffn {
@@ -20,11 +19,6 @@ Precision precision_of(const OrtSessionOptions* options) {
     if (value == each.name) return each.precision;
   throw Ort::Exception("the option precision of FfnExecutionProvider is f32, bf16 or int8, not '" + value + "'",
                        ORT_INVALID_ARGUMENT);
-}
-
-Chosen kernels_of(Precision precision) {
-  const InstructionSets sets = instruction_sets(std::getenv(kAllowedVariable));
-  return {choose(precision, sets), choose_attention(precision, sets)};
 }
 
 }  // namespace ffn

@@ -88,6 +88,24 @@ def test_products_of_one_input_are_one_node_with_several_results() -> None:
     assert not bias.const_value.numpy()[8:16].any()
 
 
+def test_products_one_behind_the_other() -> None:
+    of = graph(f"{LAYER} n = MatMul(a, v) o = Add(n, c) p = MatMul(o, u) y = Add(p, x)", WEIGHTS)
+    first, second, third = nodes(assert_outlines(of, ["Linear", "Linear", "Linear_2"]))
+    assert [each.inputs[0] for each in (second, third)] == [first.outputs[0], second.outputs[0]]
+    assert names(third) == ["o", "u", None, "x"]
+
+
+def test_a_product_behind_the_norm_of_another() -> None:
+    of = graph(f"{LAYER} r = Add(a, x) n = {NORM}(r, s, t) y = MatMul(n, v)", WEIGHTS)
+    first, second = nodes(assert_outlines(of, ["Linear", "Linear_2"]))
+    assert attributes(first)["norm"] == "post_layer"
+    assert second.inputs[0] is first.outputs[0]
+
+
+def test_the_sum_of_two_products_of_one_input() -> None:
+    assert_outlines(graph("m = MatMul(x, w) n = MatMul(x, v) y = Add(m, n)", WEIGHTS), ["Linear_2", "Linear"])
+
+
 def test_they_share_the_norm_before_them() -> None:
     of = graph(f"n = {NORM}(x, s, t) p = MatMul(n, w) q = MatMul(n, v) y = Mul(p, q)", WEIGHTS)
     (node,) = nodes(assert_outlines(of, ["Linear"]))

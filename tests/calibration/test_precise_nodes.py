@@ -1,0 +1,86 @@
+"""Nodes of native kernels that take a higher precision, so that a model keeps its budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+import torch
+
+import ffn_export as fx
+from ffn_export.calibration.precise_nodes import with_precisions, within_budget
+from ffn_export.cli.main import run
+from ffn_export.core.types import silent
+from ffn_export.runtimes.ort_native import INT8
+from tests.native.provider import needs_kernel, needs_provider
+
+pytestmark = [needs_provider, pytest.mark.slow]
+FEEDS = {"x": np.random.default_rng(0).standard_normal((2, 8, 64), dtype=np.float32)}
+SOURCE = """
+import torch
+def outliers():
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(64, 64) for _ in range(4)]
+    with torch.no_grad():
+        layers[2].weight[:, 3] *= 300  # its column takes all 8 bits of its input's scale
+        layers[1].weight[3] *= 300
+    return torch.nn.Sequential(*layers)
+"""
+
+
+def outliers() -> torch.nn.Module:
+    names: dict[str, object] = {}
+    exec(SOURCE, names)
+    made = names["outliers"]
+    assert callable(made)
+    module: torch.nn.Module = made()
+    return module
+
+
+@pytest.fixture(scope="module")
+def fused() -> ir.Model:
+    exported = fx.export(outliers(), (torch.from_numpy(FEEDS["x"]),))
+    return fx.fuse(exported, target="ort-native")[0]
+
+
+def precisions(model: ir.Model) -> list[str]:
+    return [node.attributes.get_string("precision", "") for node in model.graph if node.domain == "ai.ffn_export"]
+
+
+def test_as_many_nodes_as_the_budget_allows_stay_in_8_bits(fused: ir.Model) -> None:
+    needs_kernel("int8")
+    (name,) = [value.name for value in fused.graph.inputs]
+    feeds = {str(name): FEEDS["x"]}
+    found = within_budget(fused, INT8, feeds, 0.009, 1, silent)
+    assert found is not None
+    kept, told = found
+    stated = precisions(kept)
+    assert sorted(set(stated)) == ["bf16", "int8"]
+    assert told == f"{stated.count('bf16')} of 4 nodes compute in bf16, to keep the budget"
+    assert precisions(fused) == [""] * 4
+    assert within_budget(fused, INT8, feeds, 1e-6, 1, silent) is None
+
+
+def test_a_model_with_stated_precisions_runs_anywhere(fused: ir.Model, tmp_path: Path) -> None:
+    fx.save(with_precisions(fused, (), "int8", "bf16"), tmp_path / "model.onnx")
+    for runtime in ("ort-cpu", "reference"):
+        assert fx.verify(tmp_path / "model.onnx", against=outliers(), runtimes=[runtime], fast=True).passed
+    again, report = fx.fuse(tmp_path / "model.onnx", target="portable")
+    assert "ai.ffn_export" not in {node.domain for node in again.graph}
+    assert report.sites is not None
+
+
+def test_a_build_over_its_budget_raises_the_precision_of_some_nodes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_kernel("int8")
+    monkeypatch.chdir(tmp_path)
+    Path("layers.py").write_text(SOURCE)
+    np.savez("x.npz", x=FEEDS["x"])
+    words = ["build", "layers:outliers", "--input", "x:float32[B,S,64]", "--target", "ort-native"]
+    assert run([*words, "--precision", "int8", "--budget", "0.009", "--samples", "x.npz", "-o", "out", "--fast"]) == 0
+    assert "of 4 nodes compute in bf16, to keep the budget" in capfd.readouterr().err
+    session = fx.load(Path("out/outliers"))
+    assert session.info["precision"] == "int8"
