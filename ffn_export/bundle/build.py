@@ -16,7 +16,7 @@ from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.calibration.precise_nodes import within_budget
 from ffn_export.calibration.statistics import batches
 from ffn_export.calibration.within_budget import Budget, fit
-from ffn_export.core import onnx_file, vectors
+from ffn_export.core import onnx_file, processor, vectors
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.shown import Shown
 from ffn_export.core.steps import Steps
@@ -246,6 +246,7 @@ def _build_in(
         parity=describe.summarise_parity(parity),
         latency=describe.summarise_latency(latency),
         session_options=choice.settings,
+        processor=processor.kind(),
         tolerances=parity.tolerances.to_dict(),
         environment=parity.environment.to_dict() if parity.environment else None,
         files=integrity.hash_files(stage),
