@@ -27,6 +27,7 @@ from .verbs.bisect import bisect as bisect
 from .verbs.build import build as build
 from .verbs.export import export as export
 from .verbs.fuse import fuse as fuse
+from .verbs.join import join as join
 from .verbs.load import Session as Session
 from .verbs.load import load as load
 from .verbs.quantize import Quantized as Quantized

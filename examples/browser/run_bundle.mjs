@@ -44,8 +44,10 @@ async function main(query, show) {
 
   // Threads need a page that is isolated from other origins: two headers of the server.
   ort.env.wasm.numThreads = crossOriginIsolated ? navigator.hardwareConcurrency : 1;
+  const weights = ['model.onnx.data'].filter((name) => name in manifest.files); // else they are in model.onnx
   const session = await ort.InferenceSession.create(`${bundle}/model.onnx`, {
     ...sessionOptions(manifest),
+    externalData: weights.map((path) => ({ path, data: `${bundle}/${path}` })),
     executionProviders: [provider],
     enableProfiling: query.has('profile'),
   });

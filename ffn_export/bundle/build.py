@@ -16,7 +16,7 @@ from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.calibration.precise_nodes import within_budget
 from ffn_export.calibration.statistics import batches
 from ffn_export.calibration.within_budget import Budget, fit
-from ffn_export.core import onnx_file, vectors
+from ffn_export.core import onnx_file, processor, vectors
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.shown import Shown
 from ffn_export.core.steps import Steps
@@ -197,7 +197,8 @@ def _build_in(
         real = given[0].given if given else None
         fitted = fit(fused, choice.quantization, real, bounds, threads, progress=progress)
         model, quantized = fitted.model, fitted.report
-    onnx_file.save(model, stage / MODEL)
+    inline = 0 if options.share_weights else onnx_file.EXTERNAL_ABOVE_BYTES
+    onnx_file.save(model, stage / MODEL, external_above=inline)
 
     judges = options.judges
     progress = steps.start("verify")
@@ -246,6 +247,7 @@ def _build_in(
         parity=describe.summarise_parity(parity),
         latency=describe.summarise_latency(latency),
         session_options=choice.settings,
+        processor=processor.kind(),
         tolerances=parity.tolerances.to_dict(),
         environment=parity.environment.to_dict() if parity.environment else None,
         files=integrity.hash_files(stage),
@@ -296,7 +298,10 @@ def _choose(
         forms = default_forms(get_target(options.target)) if options.forms is None else options.forms
         if options.quantization is not None:
             forms = for_few_bits(forms)
-        return Choice(forms, SessionSettings(), options.quantization), None
+        settings = SessionSettings()
+        if options.share_weights:
+            settings = settings.without_packed_weights()
+        return Choice(forms, settings, options.quantization), None
     tuned = search(
         exported,
         options.target,
@@ -326,6 +331,7 @@ def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ..
     flags = {
         "--portable-functions": options.portable_functions,
         "--no-check": not options.check,
+        "--share-weights": options.share_weights,
         "--fast": options.fast,
     }
     words = (*quantization, *precision, *budget, *(flag for flag, is_on in flags.items() if is_on))

@@ -18,6 +18,8 @@ from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.ort_native import FLOAT32, OrtNative, of_precision, provider_problem
 from ffn_export.tuning.options import TuneOptions
 
+_COPY_WEIGHTS = (NATIVE, "ort-cuda")
+
 
 @dataclass(frozen=True)
 class BuildOptions:
@@ -41,13 +43,16 @@ class BuildOptions:
             ``int8``, otherwise the bound in ULP. A model that tuning stores in 8 bits must also meet the budget of
             ``tuning``.
         forms: Names of the optional forms to use; None means the default from the table of costs.
+        share_weights: Keep the weights in a file of their own, and let sessions read them in its pages, which processes
+            share, and not in packed copies. Products of a few dozen tokens are slower.
         fast: Verify on a few cases, and time nothing.
         tuning: Options for choosing forms, session options and, with a budget, 8-bit weights by timing; None does not
             tune. Excludes ``quantization``.
 
     Raises:
-        UsageError: If the ratio or the budget is not a finite number above 0, a fast build is to time something, or a
-            precision is unknown, for another target, or without the budget that it needs.
+        UsageError: If the ratio or the budget is not a finite number above 0, a fast build is to time something, a
+            precision is unknown, for another target, or without the budget that it needs, or weights are to be shared
+            that a provider copies anyway.
     """
 
     target: str = "ort-cpu"
@@ -65,6 +70,7 @@ class BuildOptions:
     budget: float | None = None
     forms: Forms | None = None
     tuning: TuneOptions | None = None
+    share_weights: bool = False
     fast: bool = False
 
     def __post_init__(self) -> None:
@@ -80,6 +86,11 @@ class BuildOptions:
             check_ratio(self.max_ratio)
         if self.fast and (self.max_ratio is not None or self.tuning is not None):
             raise UsageError("a fast build times nothing, so it has no largest ratio and no tuning: leave fast out")
+
+        if self.share_weights and self.target in _COPY_WEIGHTS:
+            raise UsageError(f"the kernels of {self.target} copy all weights: leave --share-weights out")
+        if self.share_weights and self.tuning is not None:
+            raise UsageError("tuning chooses the session options: leave share_weights out")
 
     def _check_precision(self, precision: str) -> None:
         of_precision(precision)
@@ -127,4 +138,5 @@ class GivenBuildOptions(TypedDict, total=False):
     budget: float | None
     forms: Forms | None
     tuning: TuneOptions | None
+    share_weights: bool
     fast: bool

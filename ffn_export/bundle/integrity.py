@@ -1,11 +1,11 @@
-"""Check the files of a bundle: their hashes, and that the model reads no file outside the bundle."""
+"""Check the files of a bundle: their hashes, and that its graphs read no file outside the bundle."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
-from ffn_export.bundle.manifest import MANIFEST, MODEL, Manifest
+from ffn_export.bundle.manifest import MANIFEST, Manifest
 from ffn_export.core import external_files, plain_file, vectors, wire_format
 from ffn_export.errors import IntegrityError, UsageError
 
@@ -16,42 +16,46 @@ def hash_files(directory: Path) -> dict[str, str]:
     return {path.relative_to(directory).as_posix(): _sha256(path) for path in files}
 
 
-def check(directory: Path, manifest: Manifest, *, only: tuple[str, ...] | None = None) -> None:
-    """Check files against the manifest, and that the model reads only listed files.
+def check(directory: Path, manifest: Manifest, *, graph: str | None = None) -> None:
+    """Check files against the manifest, and that the graphs read only listed files.
 
     Args:
         directory: The bundle.
         manifest: The manifest of the bundle.
-        only: Files to hash in addition to the model and the files that it names; None means all.
+        graph: The graph to check, with the files that it names; None means all graphs and all files.
 
     Raises:
         IntegrityError: On the first difference.
     """
-    _check_hash(directory, manifest, MODEL)
-    named = _named_by_the_model(directory)
-    for name in sorted(named):
+    graphs = manifest.graphs if graph is None else [graph]
+    for each in graphs:
+        _check_hash(directory, manifest, each)
+    named = {name: each for each in graphs for name in _named_by(directory, each)}
+    for name, reader in sorted(named.items()):
         if name not in manifest.files:
             _inside(directory, name)
-            raise IntegrityError(f"{directory}: {MODEL} reads {name!r}, which the manifest does not list")
-    for path in sorted((directory / vectors.DIRECTORY).glob("*")) if only is None else ():
+            raise IntegrityError(f"{directory}: {reader} reads {name!r}, which the manifest does not list")
+    for path in sorted((directory / vectors.DIRECTORY).glob("*")) if graph is None else ():
         name = path.relative_to(directory).as_posix()
         if name not in manifest.files:
             raise IntegrityError(f"{directory}: the manifest does not list {name!r}, which it would be judged by")
     for name in manifest.files:
-        if name != MODEL and (only is None or name in only or name in named):
+        if name not in graphs and (graph is None or name in named):
             _check_hash(directory, manifest, name)
 
 
 def _check_hash(directory: Path, manifest: Manifest, name: str) -> None:
     path = _inside(directory, name)
+    if name not in manifest.files:
+        raise IntegrityError(f"{directory}: the manifest names the graph {name!r}, and does not list it as a file")
     if not path.is_file():
         raise IntegrityError(f"{directory}: {name} is missing; build the bundle again")
     if _sha256(path) != manifest.files[name]:
         raise IntegrityError(f"{directory}: {name} is not the file that was verified (its sha256 differs)")
 
 
-def _named_by_the_model(directory: Path) -> set[str]:
-    path = directory / MODEL
+def _named_by(directory: Path, graph: str) -> set[str]:
+    path = directory / graph
     try:
         tensors = wire_format.external_tensors(path)
         named = external_files.locations(tensors)

@@ -4,22 +4,65 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ffn_export.core import json_schema, plain_file
+from ffn_export.core.processor import Kind
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.runtimes.session_options import SessionSettings
 
 # Version 2 added `source.dtype`, `source.keep_io`, `weights_bytes` and the warned cases in `parity.runtimes`.
 # Version 3 names the statuses of sites anew and has the times of ONNX Runtime's default session.
-SCHEMA_VERSION = 3
+# Version 4 added `processor` and `variants`.
+SCHEMA_VERSION = 4
 MANIFEST = "manifest.json"
 MODEL = "model.onnx"
 _MOST_BYTES = 2**24
 _SCHEMA = Path(__file__).with_name("manifest.schema.json")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A further graph of a bundle, for another kind of processor: its entries, in place of those of ``model.onnx``.
+
+    The attributes are those of :class:`Manifest`.
+    """
+
+    processor: Kind
+    opset_imports: Mapping[str, int]
+    operators_outside_standard: tuple[str, ...]
+    weights_bytes: int
+    fusion: Mapping[str, Any]
+    parity: Mapping[str, Any]
+    latency: Mapping[str, Any]
+    session_options: SessionSettings
+    tolerances: Mapping[str, Any]
+    environment: Mapping[str, Any] | None = None
+    quantization: Mapping[str, Any] | None = None
+    tuning: Mapping[str, Any] | None = None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Restore from plain data."""
+        return cls(**_parsed(data))
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One graph of a bundle.
+
+    Attributes:
+        file: Name of its file.
+        manifest: Manifest of the bundle, with the entries of this graph.
+        why: Why this one was taken.
+    """
+
+    file: str
+    manifest: Manifest
+    why: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +83,7 @@ class Manifest:
         parity: Verdict, and a summary for each runtime.
         latency: Baseline and medians.
         session_options: Session options of the verification and the timing.
+        processor: Kind of processor that it was built on.
         tolerances: Tolerances of the verdict.
         environment: Environment of the verification.
         files: Path inside the bundle -> sha256.
@@ -48,6 +92,7 @@ class Manifest:
         tuning: Forms, tokens and reason; None without tuning.
         provider_options: Provider options of the verification and the timing.
         producer: Name and version of the program that wrote it.
+        variants: File -> its entries, for each further graph; those above are of ``model.onnx``, the default.
     """
 
     name: str
@@ -63,6 +108,7 @@ class Manifest:
     parity: Mapping[str, Any]
     latency: Mapping[str, Any]
     session_options: SessionSettings
+    processor: Kind
     tolerances: Mapping[str, Any]
     environment: Mapping[str, Any] | None = None
     files: Mapping[str, str] = field(default_factory=dict)
@@ -70,23 +116,41 @@ class Manifest:
     tuning: Mapping[str, Any] | None = None
     provider_options: Mapping[str, str] = field(default_factory=dict)
     producer: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+
+    @property
+    def graphs(self) -> dict[str, Manifest]:
+        """File -> manifest with its entries, for each graph; the first is the default."""
+        further = {file: replace(self, **_entries(variant)) for file, variant in self.variants.items()}
+        return {MODEL: self, **further}
+
+    def graph_for(self, kind: Kind) -> Graph:
+        """Return the graph for a kind of processor: the one that was built on it, or the default."""
+        if not self.variants:
+            return Graph(MODEL, self, "the bundle has one graph")
+        for file, manifest in self.graphs.items():
+            if manifest.processor == kind:
+                return Graph(file, manifest, f"it was built for this kind of processor: {kind}")
+        return Graph(MODEL, self, f"the default, as the bundle has no graph for this kind of processor: {kind}")
+
+    def as_variant(self) -> Variant:
+        """Return the entries that differ between the graphs of a bundle."""
+        return Variant(**{each.name: getattr(self, each.name) for each in fields(Variant)})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        data = {"schema_version": SCHEMA_VERSION, **asdict(self)}
-        return {**data, "session_options": self.session_options.to_dict()}
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
         """Restore from the data of :meth:`to_dict`."""
-        fields = {key: value for key, value in data.items() if key != "schema_version"}
+        given = {key: value for key, value in data.items() if key != "schema_version"}
         return cls(
             **{
-                **fields,
-                "inputs": tuple(fields["inputs"]),
-                "outputs": tuple(fields["outputs"]),
-                "operators_outside_standard": tuple(fields["operators_outside_standard"]),
-                "session_options": SessionSettings.from_dict(fields["session_options"]),
+                **_parsed(given),
+                "inputs": tuple(given["inputs"]),
+                "outputs": tuple(given["outputs"]),
+                "variants": {file: Variant.from_dict(each) for file, each in given["variants"].items()},
             }
         )
 
@@ -96,6 +160,25 @@ class Manifest:
         problem = json_schema.first_problem(data, _schema())
         assert problem is None, problem
         (directory / MANIFEST).write_text(json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def _parsed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a graph, with those of a type of their own restored."""
+    return {
+        **data,
+        "operators_outside_standard": tuple(data["operators_outside_standard"]),
+        "session_options": SessionSettings.from_dict(data["session_options"]),
+        "processor": Kind(**data["processor"]),
+    }
+
+
+def _entries(variant: Variant) -> dict[str, Any]:
+    return {each.name: getattr(variant, each.name) for each in fields(Variant)}
+
+
+def reports_of(directory: Path, graph: str) -> Path:
+    """Return where a bundle has the reports of one of its graphs: ``model-KIND.onnx`` has those in ``KIND``."""
+    return directory if graph == MODEL else directory / graph.removeprefix("model-").removesuffix(".onnx")
 
 
 def read_manifest(directory: Path) -> Manifest:

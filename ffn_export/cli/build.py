@@ -73,6 +73,11 @@ if TYPE_CHECKING:
     type=click.Choice(["f32", "bf16", "int8"]),
     help="What native kernels compute in, with --target ort-native; bf16 and int8 need --budget.  [default: f32]",
 )
+@click.option(
+    "--share-weights",
+    is_flag=True,
+    help="Read weights in the pages of their file, which processes share; products of few tokens are slower.",
+)
 @json_option
 @threads_option
 @input_option

@@ -34,6 +34,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "output",
         "name",
         "triton",
+        "share_weights",
         "report_path",
         "json_path",
         "junit_path",

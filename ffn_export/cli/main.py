@@ -33,6 +33,7 @@ COMMANDS = {
     "bench": "bench",
     "tune": "tune",
     "matrix": "matrix",
+    "join": "join",
     "diff": "diff",
     "doctor": "doctor",
 }

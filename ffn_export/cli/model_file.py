@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 
 
 def open_argument(path: Path) -> tuple[Path, Manifest | None]:
-    """Return the ONNX file, and the manifest if the path is a bundle.
+    """Return the ONNX file, and the manifest if the path is a bundle: of its graph for this machine.
 
     Raises:
         UsageError: If a directory is no bundle. This is bad input and not a failed quality gate.
     """
     if not path.is_dir():
         return path, None
-    from ffn_export.bundle.manifest import MODEL, read_manifest
+    from ffn_export.bundle.manifest import read_manifest
+    from ffn_export.core import processor
 
     try:
-        return path / MODEL, read_manifest(path)
+        graph = read_manifest(path).graph_for(processor.kind())
+        return path / graph.file, graph.manifest
     except IntegrityError as error:
         raise UsageError(str(error)) from error
 

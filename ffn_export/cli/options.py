@@ -82,6 +82,16 @@ def common(command: Command) -> Command:
     return command
 
 
+def trust_option(command: Command) -> Command:
+    """``--trust``."""
+    return click.option(
+        "--trust",
+        is_flag=True,
+        help="Import the source that a bundle's manifest names, or open a .pt2 file. Both can run any code: trust only "
+        "files of people whom you trust.",
+    )(command)
+
+
 _SOURCE_OPTIONS: tuple[Callable[[Command], Command], ...] = (
     click.option(
         "--dtype",
@@ -96,12 +106,7 @@ _SOURCE_OPTIONS: tuple[Callable[[Command], Command], ...] = (
         help="What hf:DIR is loaded for, such as fill-mask, or text-generation-with-past for a decoder with its cache. "
         "[default: what its config.json says]",
     ),
-    click.option(
-        "--trust",
-        is_flag=True,
-        help="Import the source that a bundle's manifest names, or open a .pt2 file. Both can run any code: trust only "
-        "files of people whom you trust.",
-    ),
+    trust_option,
 )
 
 

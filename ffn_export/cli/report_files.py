@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from ffn_export.cli.model_file import open_argument
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.reports.formats import FORMATS, Verification
 
@@ -102,16 +103,16 @@ def write_reports(
     Raises:
         UsageError: If a path cannot be written to.
     """
-    from ffn_export.bundle.manifest import MODEL
+    from ffn_export.bundle.manifest import reports_of
     from ffn_export.bundle.results import Companions, read
     from ffn_export.reports.text_file import write_text
 
     is_bundle = model is not None and model.is_dir()
-    path = model / MODEL if model is not None and is_bundle else model
+    path = None if model is None else open_argument(model)[0]
     for each in FORMATS:
         if each.name not in reports:
             continue
-        beside = read(model) if model is not None and is_bundle else Companions()
+        beside = read(reports_of(model, path.name)) if model and path and is_bundle else Companions()
         told = Verification(
             result,
             commands,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +16,41 @@ _X86 = (
     ("avx", frozenset({"avx"})),
 )
 _ARM64 = frozenset({"aarch64", "arm64"})
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of processor: the same forms are fast on all processors of a kind, as far as costs were measured.
+
+    Attributes:
+        instruction_set: Widest vector instructions that kernels use.
+        vendor: Vendor that it reports; may be empty.
+        family: Family number that it reports; may be empty.
+
+    Examples:
+        >>> print(Kind("avx512", "AuthenticAMD", "25"))
+        avx512, AuthenticAMD family 25
+    """
+
+    instruction_set: str
+    vendor: str = ""
+    family: str = ""
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        maker = " family ".join(filter(None, (self.vendor, self.family)))
+        return ", ".join(filter(None, (self.instruction_set, maker)))
+
+    @property
+    def label(self) -> str:
+        """A part of a file name: ``avx512-AuthenticAMD-25``."""
+        parts = (re.sub("[^A-Za-z0-9_]+", "", part) for part in (self.instruction_set, self.vendor, self.family))
+        return "-".join(filter(None, parts))
+
+
+def kind() -> Kind:
+    """Return the kind of this machine's processor."""
+    return Kind(instruction_set(), vendor(), family())
 
 
 @cache

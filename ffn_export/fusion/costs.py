@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -79,7 +79,7 @@ class Table(PlainData):
     @property
     def words(self) -> str:
         """The table's name in one line."""
-        return f"onnxruntime {self.onnxruntime}, {self.instruction_set}, {self.vendor} family {self.family}"
+        return f"onnxruntime {self.onnxruntime}, {processor.Kind(self.instruction_set, self.vendor, self.family)}"
 
 
 def read_tables(path: Path = TABLES) -> tuple[Table, ...]:
@@ -122,7 +122,7 @@ def costs(version: str | None = None, path: Path = TABLES, *, key: tuple[str, st
     Raises:
         UsageError: If the file holds no valid tables.
     """
-    key = key or (processor.instruction_set(), processor.vendor(), processor.family())
+    key = key or astuple(processor.kind())
     measured = {table.key[-1]: table for table in read_tables(path) if table.key[:-1] == key}
     version = version or installed_version()
     asked = max(measured, default=None) if version is None else Version(version)

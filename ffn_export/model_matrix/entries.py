@@ -83,6 +83,7 @@ class Entry:
     budget: float | None = None
     forms: tuple[str, ...] | None = None
     tuning: Mapping[str, Any] = field(default_factory=dict)
+    share_weights: bool = False
     fast: bool = False
 
     @property

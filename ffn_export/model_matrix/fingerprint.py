@@ -22,7 +22,7 @@ _NOT_DECIDING = frozenset({"targets", "dtypes", "runtimes", "processors"})
 def source_key(entry: Entry, dtype: str | None) -> str:
     """Return the hash of what decides the export of a model; cells with one hash share it."""
     given = {name: getattr(entry, name) for name in ("spec", "seed", "keep_io", "task", "trust", "opset", "samples")}
-    return _hash({**given, "inputs": entry.given_inputs, "dtype": dtype})
+    return digest({**given, "inputs": entry.given_inputs, "dtype": dtype})
 
 
 def content(entry: Entry) -> str:
@@ -82,7 +82,7 @@ def cell_key(
     options = {name: value for name, value in asdict(entry).items() if name not in _NOT_DECIDING}
     cell = {"dtype": dtype, "target": target, "runtime": runtime, "files": files}
     place = {"tool": __version__, "versions": current(1).versions, "processor": kind or processor_name()}
-    return _hash({**options, **cell, **place, "threads": threads if entry.action in TIMED else None})
+    return digest({**options, **cell, **place, "threads": threads if entry.action in TIMED else None})
 
 
 def made(path: Path) -> str | None:
@@ -91,7 +91,8 @@ def made(path: Path) -> str | None:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 
-def _hash(data: object) -> str:
+def digest(data: object) -> str:
+    """Return the hash of plain data."""
     return hashlib.sha256(json.dumps(data, sort_keys=True, default=_plain).encode()).hexdigest()
 
 

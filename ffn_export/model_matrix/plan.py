@@ -10,11 +10,13 @@ from pathlib import Path
 
 from ffn_export.bundle.manifest import read_manifest
 from ffn_export.core.matrix_cell import Cell, Verdict
+from ffn_export.core.processor import Kind
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.model_matrix.entries import TIMED, Entry
-from ffn_export.model_matrix.fingerprint import cell_key, content, made, source_key
+from ffn_export.model_matrix.fingerprint import cell_key, content, digest, made, source_key
 
 DEFAULT = "default"
+JOIN = "join"
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Step:
         name: Name of what is written, unique in the matrix.
         keys: Runtime, or None for the default -> key of its cell.
         is_made: Whether the bundle is there already, so that it is only judged by the runtimes of this step.
+        parts: Names of the bundles, one for each kind of processor, that this step joins; empty for another step.
     """
 
     entry: Entry
@@ -38,6 +41,12 @@ class Step:
     name: str
     keys: tuple[tuple[str | None, str], ...]
     is_made: bool = False
+    parts: tuple[str, ...] = ()
+
+    @property
+    def action(self) -> str:
+        """What it does."""
+        return JOIN if self.parts else self.entry.action
 
     @property
     def runtimes(self) -> tuple[str, ...] | None:
@@ -53,7 +62,7 @@ class Step:
         """Return a cell with one verdict for each runtime."""
         return tuple(
             Cell(
-                self.entry.called, self.target, name or DEFAULT, verdict, self.dtype or "", self.entry.action, seconds,
+                self.entry.called, self.target, name or DEFAULT, verdict, self.dtype or "", self.action, seconds,
                 message, processor=self.processor or "", key=key,
             )
             for name, key in self.keys
@@ -90,6 +99,39 @@ def all_steps(entries: Sequence[Entry], threads: Callable[[Entry, str | None], i
             )
             steps[name] = Step(entry, target, dtype, kind, name, keys)
     return list(steps.values())
+
+
+def joining(steps: Sequence[Step], directory: Path) -> list[Step]:
+    """Return the steps that join the bundles of several kinds of processor, for bundles that are all there.
+
+    Of bundles that turn out to be for one kind of processor, the first is taken; one alone is not joined.
+
+    Raises:
+        UsageError: If another step has the name of a joined bundle.
+    """
+    alike: dict[str, list[Step]] = {}
+    for step in steps:
+        if len(step.entry.processors) > 1 and step.action in ("build", "tune") and not step.entry.is_file:
+            alike.setdefault(step_name(step.entry.called, step.target, step.dtype, None), []).append(step)
+    for name in (name for name in alike if name in {step.name for step in steps}):
+        raise UsageError(f"{name} is the name of a model, and of one joined of several: give one another name")
+    found = []
+    for name, parts in alike.items():
+        kinds = {_kind(directory / step.name): step for step in reversed(parts)}
+        if None not in kinds and len(kinds) > 1:
+            chosen = [step for step in parts if step in kinds.values()]
+            key = digest([[step.keys, made(directory / step.name)] for step in chosen])
+            names = tuple(step.name for step in chosen)
+            found.append(Step(parts[0].entry, parts[0].target, parts[0].dtype, None, name, ((None, key),), parts=names))
+    return found
+
+
+def _kind(bundle: Path) -> Kind | None:
+    """Return the kind of processor that a bundle was built on; None if there is no bundle."""
+    try:
+        return read_manifest(bundle).processor
+    except IntegrityError:
+        return None
 
 
 def step_name(model: str, target: str, dtype: str | None, processor: str | None) -> str:

@@ -14,7 +14,7 @@ from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
 from ffn_export.model_matrix.drive import Engine, drive
 from ffn_export.model_matrix.entries import TIMED, Entry, read_matrix
-from ffn_export.model_matrix.plan import all_steps, is_done, missing, step_name
+from ffn_export.model_matrix.plan import Step, all_steps, is_done, joining, missing, step_name
 from ffn_export.model_matrix.processes import Processes
 from ffn_export.model_matrix.ray_cluster import RayCluster
 from ffn_export.model_matrix.store import Cells
@@ -139,26 +139,37 @@ def _run(
     progress: Progress,
 ) -> tuple[Cell, ...]:
     steps = all_steps(entries, engine.threads)
-    planned = {key for step in steps for _, key in step.keys}
+    planned = {key for step in (*steps, *joining(steps, directory)) for _, key in step.keys}
     store = Cells(directory, lambda cell: cell.key in planned and is_done(cell, directory))
     groups = missing(steps, store.cells, directory)
     engine.check(groups)
     count = sum(len(step.keys) for group in groups for step in group.steps)
-    if len(planned) > count:
-        progress(f"{len(planned) - count} of {len(planned)} cells are done and unchanged")
+    if done := len(planned & {cell.key for cell in store.cells}):
+        progress(f"{done} of {len(planned)} cells are done and unchanged")
 
     def keep(cells: Sequence[Cell]) -> None:
         store.add(cells)
         told(cells, count)
 
+    joined: list[Step] = []
     try:
         if groups:
             drive(groups, engine, keep)
+        joined = joining([step for step in steps if _is_built(step, store.cells)], directory)
+        groups = missing(joined, store.cells, directory)
+        count += len(groups)
+        if groups:
+            drive(groups, engine, keep)
     finally:  # an interrupted run leaves reports of what is done
-        cells = tuple(_in_order(store.cells, [step.name for step in steps]))
+        cells = tuple(_in_order(store.cells, [step.name for step in (*steps, *joined)]))
         write_text(matrix_page(cells), directory / PAGE)
         write_text(junit_xml_of_cells(cells), directory / JUNIT)
     return cells
+
+
+def _is_built(step: Step, cells: Sequence[Cell]) -> bool:
+    """Whether a step has written its bundle, in this run or an earlier one."""
+    return any(cell.path == step.name and cell.key in dict(step.keys).values() for cell in cells)
 
 
 def _in_order(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:

@@ -28,13 +28,14 @@ from ffn_export.latency.gate import latency_failures, not_timed
 from ffn_export.latency.result import LatencyResult
 from ffn_export.model_matrix.entries import Entry
 from ffn_export.model_matrix.fingerprint import made, source_key
-from ffn_export.model_matrix.plan import DEFAULT, Step
+from ffn_export.model_matrix.plan import DEFAULT, JOIN, Step
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference.cached_reference import RememberingReference
 from ffn_export.reports.json_report import write_json
 from ffn_export.verbs.bench import bench
 from ffn_export.verbs.compared import source_of
+from ffn_export.verbs.join import join
 from ffn_export.verbs.open_model import opened
 from ffn_export.verbs.source_spec import SourceSpec
 from ffn_export.verbs.tune import tune, tune_bundle
@@ -118,7 +119,7 @@ def run_step(step: Step, directory: Path, threads: int) -> tuple[Cell, ...]:
 
     while step.keys:
         try:
-            outcome = _ACTIONS["verify" if step.is_made else step.entry.action](step, directory, threads)
+            outcome = _ACTIONS["verify" if step.is_made else step.action](step, directory, threads)
             return (*absent, *_cells(step, outcome, directory, seconds()))
         except RuntimeUnavailableError as error:  # one of the runtimes: the others go on
             names = {error.runtime} if (step.runtimes or ()) and error.runtime in (step.runtimes or ()) else set()
@@ -149,8 +150,23 @@ def _build(step: Step, directory: Path, threads: int) -> Outcome:
         built = _bundle(step, entry, directory / step.name, threads)
     figures: dict[str, float] = {"nodes": built.fusion.nodes.get("after", 0)}
     if built.passed:
-        figures["bytes"] = sum(path.stat().st_size for path in built.directory.rglob("*") if path.is_file())
+        figures["bytes"] = _bytes(built.directory)
     return Outcome(built.parity, built.latency, built.failures, built.directory if built.passed else None, figures)
+
+
+def _join(step: Step, directory: Path, threads: int) -> Outcome:
+    """Join the bundles of several kinds of processor."""
+    entry, bundle = step.entry, directory / step.name
+    verified = join(
+        [directory / part for part in step.parts], bundle,
+        runtimes=entry.runtimes or None, threads=threads, fast=entry.fast, trust=entry.trust,
+    )  # fmt: skip
+    worst = max(verified.values(), key=lambda parity: len(parity.warnings))
+    return Outcome(worst, path=bundle, figures={"graphs": len(verified), "bytes": _bytes(bundle)})
+
+
+def _bytes(bundle: Path) -> int:
+    return sum(path.stat().st_size for path in bundle.rglob("*") if path.is_file())
 
 
 def _bundle(step: Step, entry: Entry, destination: Path, threads: int) -> Build:
@@ -232,6 +248,7 @@ _ACTIONS: Mapping[str, Callable[[Step, Path, int], Outcome]] = {
     "tune": _build,
     "verify": _verify,
     "bench": _bench,
+    JOIN: _join,
 }
 
 
@@ -241,7 +258,7 @@ def _cells(step: Step, outcome: Outcome, directory: Path, seconds: float) -> tup
     times = {} if outcome.latency is None else _times(outcome.latency)
     path = outcome.path
     plain = Cell(
-        step.entry.called, step.target, DEFAULT, "passed", _dtype(step, directory), step.entry.action, seconds,
+        step.entry.called, step.target, DEFAULT, "passed", _dtype(step, directory), step.action, seconds,
         path=None if path is None else path.relative_to(directory).as_posix(),
         sha256=None if path is None else made(path),
         machine=processor_name(),
@@ -281,8 +298,9 @@ def _dtype(step: Step, directory: Path) -> str:
     """Return the precision of what the step was about; a file has none of its own."""
     if step.dtype is not None or step.entry.is_file:
         return step.dtype or ""
-    if step.is_made or step.entry.is_bundle:
-        return str(read_manifest(directory / step.name if step.is_made else Path(step.entry.spec)).source["dtype"])
+    is_there = step.is_made or bool(step.parts)
+    if is_there or step.entry.is_bundle:
+        return str(read_manifest(directory / step.name if is_there else Path(step.entry.spec)).source["dtype"])
     return _LAST[0][1].source.dtype
 
 

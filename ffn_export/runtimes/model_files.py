@@ -30,10 +30,16 @@ _TAKEN_FROM_MEMORY = frozenset(
 
 
 class ModelFiles:
-    """Models in one directory, with their weights in one shared file."""
+    """Models in one directory, with their weights in one shared file.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: The directory.
+        weights: Name of the file of the weights; it is made for the first one.
+    """
+
+    def __init__(self, directory: Path, weights: str = _WEIGHTS) -> None:
         self._directory = directory
+        self._weights = weights
         self._numbers = count()
         # The tensor is kept, so that no other object gets its id.
         self._written: dict[int, tuple[ir.TensorProtocol, ir.ExternalTensor]] = {}
@@ -88,7 +94,7 @@ class ModelFiles:
         return known[1]
 
     def _append(self, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
-        path = self._directory / _WEIGHTS
+        path = self._directory / self._weights
         path.touch()
         with path.open("r+b") as file:  # not "ab": the kernel copies no file into one opened for appending
             file.seek(0, os.SEEK_END)
@@ -100,7 +106,7 @@ class ModelFiles:
                 file.write(tensor.tobytes())
         if isinstance(tensor, ir.ExternalTensor):
             tensor.release()  # else all weights that were read stay mapped
-        return self._reference(_WEIGHTS, offset, tensor)
+        return self._reference(self._weights, offset, tensor)
 
     def _reference(self, file: str, offset: int, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
         return ir.ExternalTensor(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ffn_export.errors import UsageError
@@ -32,11 +32,13 @@ STOP_REFUSING: Mapping[str, str] = {
     "optimization.disable_specified_optimizers": "SkipLayerNormFusion;BiasGeluFusion;FastGeluFusion;MatMulAddFusion"
 }
 
+_DISABLE_PREPACKING = "session.disable_prepacking"
+
 # Configuration entries that this package writes -> allowed values. Other entries can write files, read files or load
 # libraries, so they are refused when read from a file.
 _WRITTEN_BY_US: Mapping[str, str] = {
     "optimization.disable_specified_optimizers": r"[A-Za-z0-9_;]*",
-    "session.disable_prepacking": "[01]",
+    _DISABLE_PREPACKING: "[01]",
     "session.dynamic_block_base": "[0-9]{1,4}",
     "session.intra_op.allow_spinning": "[01]",
 }
@@ -89,6 +91,10 @@ class SessionSettings:
             if key not in _WRITTEN_BY_US or not re.fullmatch(_WRITTEN_BY_US[key], value):
                 raise UsageError(f"session options set {key!r} to {value!r}, which ffn-export never writes")
 
+    def without_packed_weights(self) -> SessionSettings:
+        """Return the options under which products read weights in the pages of their file, which processes share."""
+        return replace(self, config_entries={**self.config_entries, _DISABLE_PREPACKING: "1"})
+
     def words(self) -> str:
         """Return the options in one line, for messages."""
         entries = [f"{key}={value}" for key, value in self.config_entries.items()]
@@ -117,5 +123,5 @@ ORT_DEFAULT = SessionSettings("all", {})
 NO_OPTIMIZER = SessionSettings("disable_all", {})
 """Options that run the nodes exactly as written, for checks of a graph."""
 
-UNPACKED = SessionSettings("disable_all", {"session.disable_prepacking": "1"})
+UNPACKED = NO_OPTIMIZER.without_packed_weights()
 """``NO_OPTIMIZER`` without prepacking, for a session that runs a few times on a few rows: copies no weight."""

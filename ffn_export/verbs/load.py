@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ffn_export.bundle import integrity
-from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
+from ffn_export.bundle.manifest import Graph, Manifest, read_manifest
+from ffn_export.core import processor
 from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.one_line import first_line
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims, parse_inputs
@@ -27,7 +28,7 @@ class Session:
     """A loaded bundle.
 
     Attributes:
-        manifest: Manifest of the bundle.
+        manifest: Manifest of the bundle, with the entries of the graph that runs.
         directory: Directory of the bundle.
 
     Examples:
@@ -37,9 +38,10 @@ class Session:
         (2, 5, 4)
     """
 
-    def __init__(self, directory: Path, manifest: Manifest, runner: OrtRunner) -> None:
+    def __init__(self, directory: Path, graph: Graph, runner: OrtRunner) -> None:
         self.directory = directory
-        self.manifest = manifest
+        self.manifest = manifest = graph.manifest
+        self._graph = graph
         self._runner = runner
         self._dtypes = {tensor["name"]: tensor["dtype"] for tensor in manifest.inputs}
         self._shapes = {tensor["name"]: tensor["shape"] for tensor in manifest.inputs}
@@ -54,13 +56,15 @@ class Session:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What runs: ``provider`` and its ``precision``, and ``nodes``: provider -> number of nodes that it computes.
+        """What runs: ``graph`` and ``why`` this one, ``provider`` with its ``precision``, and ``nodes``.
 
-        Nodes of native kernels count as one each; the precision of another provider is that of the graph.
+        ``nodes`` is provider -> number of nodes that it computes. Nodes of native kernels count as one each; the
+        precision of another provider is that of the graph.
         """
         provider, options = self.manifest.provider, self.manifest.provider_options
         precision = options.get("precision", "that of the graph")
-        return {"provider": provider, "precision": precision, "nodes": self._runner.placement()}
+        ran = {"provider": provider, "precision": precision, "nodes": self._runner.placement()}
+        return {"graph": self._graph.file, "why": self._graph.why, **ran}
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Run the model.
@@ -144,6 +148,7 @@ def _fits(shape: Sequence[int], taken: Sequence[int | str] | None) -> bool:
 def load(directory: Path | str, *, threads: int | None = None) -> Session:
     """Load a bundle, after checking that its model files are those that were verified.
 
+    Of a bundle with graphs for several kinds of processor, it takes the one for this machine, or else the default.
     This takes NumPy and onnxruntime, and ml_dtypes for a bundle whose inputs or outputs are bfloat16; nothing else
     that ffn-export depends on is needed. Another onnxruntime than that of the verification is warned of.
 
@@ -168,11 +173,12 @@ def load(directory: Path | str, *, threads: int | None = None) -> Session:
     if not directory.is_dir():
         raise UsageError(f"no such bundle: {directory}")
     manifest = read_manifest(directory)
-    integrity.check(directory, manifest, only=())
+    graph = manifest.graph_for(processor.kind())
+    integrity.check(directory, manifest, graph=graph.file)
     with needing(f"ffn_export.load of {directory}", install=None):
         _check_dtypes(manifest)
-        _check_version(directory, manifest)
-        return Session(directory, manifest, _runner(directory / MODEL, manifest, threads))
+        _check_version(directory, graph.manifest)
+        return Session(directory, graph, _runner(directory / graph.file, graph.manifest, threads))
 
 
 def _check_dtypes(manifest: Manifest) -> None:

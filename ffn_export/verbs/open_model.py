@@ -1,4 +1,4 @@
-"""Open a model as a file: an ONNX model in memory, an ``.onnx`` file, or a bundle."""
+"""Open a model as a file: an ONNX model in memory, an ``.onnx`` file, or the graph of a bundle for this machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import onnx_ir as ir
 import torch
 
 from ffn_export.bundle.integrity import check as check_integrity
-from ffn_export.bundle.manifest import MANIFEST, MODEL, Manifest, read_manifest
-from ffn_export.core import onnx_file
+from ffn_export.bundle.manifest import MANIFEST, MODEL, Graph, Manifest, read_manifest
+from ffn_export.core import onnx_file, processor
 from ffn_export.errors import UsageError
 from ffn_export.runtimes.session_options import SessionSettings
 
@@ -70,10 +70,15 @@ def opened(model: Model) -> Iterator[OpenModel]:
             raise UsageError(f"{path} is no bundle: it has no {MANIFEST}")
         manifest = read_manifest(path)
         check_integrity(path, manifest)
-        yield OpenModel(path / MODEL, manifest.session_options, path, manifest)
+        yield of_graph(path, manifest.graph_for(processor.kind()))
         return
     onnx_file.load(path)
     yield OpenModel(path, SessionSettings())
+
+
+def of_graph(directory: Path, graph: Graph) -> OpenModel:
+    """Return a graph of a bundle as a file; nothing is checked."""
+    return OpenModel(directory / graph.file, graph.manifest.session_options, directory, graph.manifest)
 
 
 def as_ir(model: Model) -> ir.Model:

@@ -141,6 +141,11 @@ def tune_bundle(
         manifest = file.manifest
         source = source_of(file, SourceSpec(trust=trust))
         made = file.load()
+    if manifest.variants:
+        raise UsageError(
+            f"{directory} has a graph for each of {len(manifest.graphs)} kinds of processor: tune the bundles that it "
+            "was joined from, each on its kind, and join them again"
+        )
     if source is None:
         raise UsageError(
             f"{directory} was built from a module that only its program has: pass that to fx.build(…, "

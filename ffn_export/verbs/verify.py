@@ -83,7 +83,7 @@ def verify(
             by_bundle = bool(tolerances.declared_words())
         reference = reference_of(file, asked, threads)
         drawn_with = source.get("seed") if input_seed is None else input_seed
-        own, further = _cases(reference, samples, sweep=sweep)
+        own, further = cases_of(reference, samples, sweep=sweep)
         kept = None if failures is None else FailingInputs(Path(failures), tolerances or Tolerances())
         keepers: list[Keeper] = [] if kept is None else [kept]
         if save_outputs is not None:
@@ -112,7 +112,7 @@ def verify(
     return result
 
 
-def _cases(
+def cases_of(
     reference: Reference, samples: Mapping[str, Any] | None, *, sweep: bool
 ) -> tuple[list[Case] | None, list[Case]]:
     """Return the cases, None to draw them, and the caller's case. Test vectors as reference have one fixed case."""

@@ -135,9 +135,9 @@ def test_a_changed_model_is_refused(bundle: Path, tmp_path: Path) -> None:
     [
         ("{", "is no JSON"),
         ("[]", "does not follow the manifest schema"),
-        ('{"schema_version": 3}', "does not follow the manifest schema"),
-        ('{"schema_version": 2}', "has manifest version 2, this release reads 3: build it again"),
-        ('{"schema_version": 4}', "read it with a newer ffn-export"),
+        ('{"schema_version": 4}', "does not follow the manifest schema"),
+        ('{"schema_version": 3}', "has manifest version 3, this release reads 4: build it again"),
+        ('{"schema_version": 5}', "read it with a newer ffn-export"),
     ],
 )
 def test_a_broken_manifest_is_refused(bundle: Path, tmp_path: Path, text: str, word: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ffn_export.cli.main import COMMANDS, run
 from ffn_export.reports import console
+from tests.bundle.processors import on_another_processor
 
 LONG = "-".join(["a-name-of-many-words"] * 4)
 PLAIN = f"""
@@ -23,6 +24,7 @@ PLAIN = f"""
     build d2l-ffn-addnorm --fast -v --name {LONG}
     tune m.onnx --tokens 1 --seconds 0.001 --threads 1
     matrix zoo.toml -o {LONG}
+    join exported/{LONG} elsewhere/{LONG} -o exported/{LONG}-joined --fast
 """
 FAILING = f"verify {LONG}/f.onnx --against d2l-ffn --runtime ort-cpu --fast --bisect --reduce {LONG}/r -v"
 
@@ -40,6 +42,8 @@ def test_lines_have_100_columns(narrow: None, capfd: pytest.CaptureFixture[str])
     commands = [line.split() for line in PLAIN.strip().splitlines()]
     assert {words[0] for words in commands} == set(COMMANDS), "a command whose output is not looked at"
     for words in (*commands, FAILING.split()):
+        if words[0] == "join":
+            on_another_processor(Path(words[1]), Path(words[2]))
         run(words)
         captured = capfd.readouterr()
         # The message of an error, and a command to copy, are one line each, for a log.

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ffn_export as fx
 from ffn_export.runtimes.executed import of_kernels
 from ffn_export.runtimes.session_options import STOP_REFUSING, SessionSettings
 from tests.browser import needs_browser, start
+from tests.bundle.processors import on_another_processor
 from tests.embed.bundles import executed_in_python, vector, with_options, with_vector
 from tests.embed.programs import EXAMPLES, Once, npm_install
 
@@ -67,6 +69,17 @@ def show(browser: Any, site: str, bundle: str, options: str = "profile") -> tupl
     lines = [line.strip().rstrip(",") for line in browser.execute_script("return window.printed")]
     ran = of_kernels(json.loads(line) for line in lines if line.startswith("{"))
     return int(status), shown, [event["args"]["op_name"] for event in ran]
+
+
+def test_weights_may_be_beside_the_graph(
+    browser: Any, site: str, bundle: Callable[[str], Path], tmp_path: Path
+) -> None:
+    there = on_another_processor(bundle("plain"), tmp_path / "there")
+    fx.join([bundle("plain"), there], tmp_path / "bundle", fast=True)
+    assert (tmp_path / "bundle" / "model.onnx.data").is_file()
+    status, shown, executed = show(browser, site, "bundle")
+    assert (status, shown.split(":")[0]) == (0, "y"), shown
+    assert executed == executed_in_python(bundle("plain"))
 
 
 @pytest.mark.parametrize("name", ["plain", "contrib operators", "two inputs", "by rows"])

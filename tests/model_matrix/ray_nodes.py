@@ -41,6 +41,16 @@ def told():
     Path("assigned").write_text(str(ray.get_runtime_context().get_assigned_resources()))
     return torch.nn.Linear(4, 4)
 
+def elsewhere():
+    import ray
+    from ffn_export.core import processor
+    own = processor.Kind(processor.instruction_set(), processor.vendor(), processor.family())
+    other = processor.Kind("avx2", "GenuineIntel", "6")
+    is_other = "amd-25" in ray.get_runtime_context().get_assigned_resources()
+    processor.kind = lambda: other if is_other else own
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.GELU(), torch.nn.Linear(64, 4))
+
 def endless():
     Path("begun").touch()
     signal.pause()

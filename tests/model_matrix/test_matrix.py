@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import pytest
 
 import ffn_export as fx
+from ffn_export.bundle.manifest import read_manifest
 from ffn_export.cli.main import run
+from ffn_export.core import processor
 from ffn_export.core.matrix_cell import Cell, exit_status
 from ffn_export.model_matrix.store import FILE
+from tests.bundle.processors import OTHER
 from tests.model_matrix.here import Here
 
 ZOO = """
@@ -156,3 +160,42 @@ def test_a_failed_gate_is_the_worst() -> None:
 
     assert [status(), status("passed", "warned"), status("passed", "unavailable")] == [0, 0, 3]
     assert [status("unavailable", "error"), status("error", "failed", "unavailable")] == [2, 1]
+
+
+@pytest.mark.slow
+def test_bundles_of_several_kinds_of_processor_are_joined(
+    here: type[Here], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = processor.kind()
+    monkeypatch.setattr(processor, "kind", lambda: OTHER if here.done[-1].endswith("-b") else own)
+    zoo = tiny(processors=["a", "b", "also-a"])
+    result = fx.matrix(zoo, tmp_path)
+    assert result.passed
+    assert here.done[-1] == "d2l-ffn-ort-cpu"
+    joined = {cell.runtime: cell for cell in result.cells if cell.action == "join"}
+    assert set(joined) == {"ort-cpu", "reference"}
+    assert {(cell.path, cell.processor, cell.verdict) for cell in joined.values()} == {
+        ("d2l-ffn-ort-cpu", "", "passed")
+    }
+    assert joined["ort-cpu"].figures["graphs"] == 2, "also-a is of the same kind as a"
+    bundle = tmp_path / "d2l-ffn-ort-cpu"
+    assert [each.processor for each in read_manifest(bundle).graphs.values()] == [own, OTHER]
+    count = len(here.done)
+    told: list[str] = []
+    assert fx.matrix(zoo, tmp_path, progress=told.append).passed
+    assert (len(here.done), told) == (count, ["7 of 7 cells are done and unchanged"])
+    shutil.rmtree(bundle)
+    assert fx.matrix(zoo, tmp_path).passed
+    assert here.done[count:] == ["d2l-ffn-ort-cpu"], "the joined one alone"
+    shutil.rmtree(tmp_path / "d2l-ffn-ort-cpu-b")
+    assert fx.matrix(zoo, tmp_path).passed
+    assert here.done[count + 1 :] == ["d2l-ffn-ort-cpu-b", "d2l-ffn-ort-cpu"]
+    assert len(lines(tmp_path)) == len(result.cells)
+
+
+def test_one_kind_of_processor_is_not_joined(here: type[Here], tmp_path: Path) -> None:
+    assert fx.matrix(tiny(processors=["a", "b"]), tmp_path).passed
+    assert here.done == ["d2l-ffn-ort-cpu-a", "d2l-ffn-ort-cpu-b"]
+    zoo = {"fast": True, "model": [{"spec": "d2l-ffn"}, {"spec": "d2l-ffn", "processors": ["a", "b"]}]}
+    with pytest.raises(fx.UsageError, match="d2l-ffn-ort-cpu is the name of a model, and of one joined of several"):
+        fx.matrix(zoo, tmp_path / "other")

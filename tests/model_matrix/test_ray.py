@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 import ffn_export as fx
+from ffn_export.bundle.manifest import read_manifest
 from ffn_export.cli.main import run
+from ffn_export.core.processor import kind
 from ffn_export.model_matrix import ray_cluster
 from ffn_export.model_matrix.entries import read_matrix
 from ffn_export.model_matrix.plan import all_steps
@@ -32,7 +34,10 @@ COMMON = {"fast": True, "targets": ["portable", "ort-cpu"], "runtimes": ["ort-cp
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[Any, list[Any]]]:
     with started(
-        {"num_cpus": 1}, {"num_cpus": 1}, {"num_cpus": 2, "resources": {"amd-25": 1}}, {"num_cpus": 1}
+        {"num_cpus": 1, "resources": {"here": 1}},
+        {"num_cpus": 1},
+        {"num_cpus": 2, "resources": {"amd-25": 1}},
+        {"num_cpus": 1},
     ) as made:
         yield made
 
@@ -101,6 +106,27 @@ def test_a_cell_gets_what_it_needs(cluster: Any, folder: Path) -> None:
         "unavailable",
         "passed",
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ["build", "tune"])
+def test_the_kinds_of_processor_end_in_one_bundle(cluster: Any, folder: Path, action: str) -> None:
+    briefly = {"tuning": {"seconds": 0.001}, "bench_budget": 0.0} if action == "tune" else {"fast": True}
+    model = special("elsewhere", processors=["here", "amd-25"], action=action, targets=["ort-cpu"], **briefly)
+    result = fx.matrix({"model": [model]}, "out", ray=cluster[0].address)
+    assert result.passed
+    assert [(cell.action, cell.processor, cell.path) for cell in result.cells] == [
+        (action, "here", "elsewhere-ort-cpu-here"),
+        (action, "amd-25", "elsewhere-ort-cpu-amd-25"),
+        ("join", "", "elsewhere-ort-cpu"),
+    ]
+    graphs = read_manifest(Path("out/elsewhere-ort-cpu")).graphs
+    assert [str(each.processor) for each in graphs.values()] == [str(kind()), "avx2, GenuineIntel family 6"]
+    assert all((each.tuning is not None) == (action == "tune") for each in graphs.values())
+    assert fx.load("out/elsewhere-ort-cpu").info["graph"] == "model.onnx"
+    told: list[str] = []
+    assert fx.matrix({"model": [model]}, "out", ray=cluster[0].address, progress=told.append).passed
+    assert told == ["3 of 3 cells are done and unchanged"]
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import ffn_export as fx
+from tests.bundle.processors import on_another_processor
 from tests.bundle.test_hostile_bundles import (
     Change,
     model_of,
@@ -93,7 +94,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_it_loads_and_runs_as_here(light: Call, built: Path, tmp_path: Path) -> None:
     half = fx.build("d2l-ffn", directory=tmp_path, name="half", dtype="float16", bench_budget=0).directory
-    for directory, found in zip((built, half), outcomes(light, [built, half]), strict=True):
+    joined = tmp_path / "joined"
+    fx.join([on_another_processor(built, tmp_path / "there"), built], joined, fast=True)
+    for directory, found in zip((built, half, joined), outcomes(light, [built, half, joined]), strict=True):
         session = fx.load(directory, threads=1)
         expected = session.run({"x": np.ones((2, 2, 4), session.manifest.inputs[0]["dtype"])})["y"]
         assert found == {"dtype": expected.dtype.name, "output": expected.astype(float).ravel().tolist()}

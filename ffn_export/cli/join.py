@@ -1,0 +1,61 @@
+"""``ffn-export join``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ffn_export.cli.help import Command
+from ffn_export.cli.options import common, fast_option, runtime_option, threads_option, trust_option
+from ffn_export.cli.state import State
+
+
+@click.command(
+    "join",
+    short_help="Join bundles for several kinds of processor.",
+    cls=Command,
+    page="docs/tune.md",
+    examples=(
+        "join on-amd/bert-ffn on-intel/bert-ffn -o exported/bert-ffn",
+        "join a b c -o joined --fast",
+        "join a b -o a --trust",
+    ),
+)
+@click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The joined bundle."
+)
+@fast_option
+@runtime_option
+@threads_option
+@trust_option
+@common
+@click.pass_obj
+def command(
+    state: State,
+    /,
+    bundles: tuple[Path, ...],
+    output: Path,
+    fast: bool,
+    runtimes: tuple[str, ...],
+    threads: int | None,
+    trust: bool,
+) -> int:
+    """Join BUNDLES of one model that were built on different kinds of processor.
+
+    The joined bundle has the graph of each, and their weights once. Loading it takes the graph for the
+    machine that it is on, or else that of the first bundle. Each graph is verified here before it is written.
+    """
+    import ffn_export as fx
+    from ffn_export.cli.progress import progress
+    from ffn_export.reports.console import stderr_console
+    from ffn_export.reports.tables import parity_summary_table
+
+    console = stderr_console(quiet=state.quiet)
+    with progress(console, quiet=state.quiet) as report:
+        verified = fx.join(
+            bundles, output, runtimes=runtimes or None, threads=threads, fast=fast, trust=trust, progress=report
+        )
+    console.print(parity_summary_table(verified))
+    return 0
