@@ -42,7 +42,7 @@ from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.options import DRAWN
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.ort_native import FLOAT32
+from ffn_export.runtimes.ort_native import FLOAT32, of_lower_precision
 from ffn_export.runtimes.registry import get_runtimes
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
@@ -141,6 +141,8 @@ def build_bundle(
         raise UsageError("CUDA has no kernel for products of 8-bit integers: take --bits 8, or --target ort-cpu")
     if options.tuning is not None:
         check_tuning(options.target, options.tuning)
+        if of_lower_precision(options.precision) is not None:
+            raise UsageError("tuning chooses the precision: give it a budget and leave precision out")
         if options.quantization is not None:
             raise UsageError("tuning chooses how weights are stored: give it a budget and leave quantization out")
     publish.check_destination(destination)
@@ -174,10 +176,10 @@ def _build_in(
     # A quantised model is judged on all samples while it is made. The cases show that it is not broken.
     few = options.quantization is not None and given
     further = given_cases(next(batches(given[0].given or {})), source.inputs) if few else given
-    lower = None if options.native is None or options.budget is None else options.native.name
-    gate = Gate(reference, further, options.budget, _few_bits_budget(options), lower, options.seed, options.fast)
+    gate = Gate(reference, further, options.budget, _few_bits_budget(options), options.seed, options.fast)
     progress = steps.start("tune") if tried else progress
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
+    options = _as_chosen(options, choice, gate)
     progress = steps.start("fuse")
     progress(f"fusing for {options.target}")
     fused, fusion = fuse_checked(
@@ -203,7 +205,7 @@ def _build_in(
     judges = options.judges
     progress = steps.start("verify")
     model, parity = _verified(model, stage / MODEL, options, source, gate, choice, threads, progress)
-    if (quantized is not None or lower is not None) and samples is None:
+    if (quantized is not None or of_lower_precision(options.precision) is not None) and samples is None:
         parity = replace(parity, notes=(*parity.notes, DRAWN))
     if not parity.passed:
         return Build(destination, fusion, parity, quantization=quantized, tuning=tuning, failures=parity.failures)
@@ -301,7 +303,7 @@ def _choose(
         settings = SessionSettings()
         if options.share_weights:
             settings = settings.without_packed_weights()
-        return Choice(forms, settings, options.quantization), None
+        return Choice(forms, settings, options.quantization, options.precision), None
     tuned = search(
         exported,
         options.target,
@@ -314,8 +316,15 @@ def _choose(
     return tuned.chosen, tuned
 
 
+def _as_chosen(options: BuildOptions, choice: Choice, gate: Gate) -> BuildOptions:
+    """Return the options with the precision that tuning chose, and the budget that it was chosen within."""
+    if options.tuning is None or of_lower_precision(choice.precision) is None:
+        return options
+    return replace(options, precision=choice.precision, budget=gate.few_bits_budget)
+
+
 def _few_bits_budget(options: BuildOptions) -> float | None:
-    """Return the budget of a quantised model: the smaller of the build's and the tuning's."""
+    """Return the budget of a model that computes in fewer bits: the smaller of the build's and the tuning's."""
     asked = (options.budget, None if options.tuning is None else options.tuning.budget)
     return min((budget for budget in asked if budget is not None), default=None)
 

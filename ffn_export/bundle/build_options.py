@@ -46,8 +46,8 @@ class BuildOptions:
         share_weights: Keep the weights in a file of their own, and let sessions read them in its pages, which processes
             share, and not in packed copies. Products of a few dozen tokens are slower.
         fast: Verify on a few cases, and time nothing.
-        tuning: Options for choosing forms, session options and, with a budget, 8-bit weights by timing; None does not
-            tune. Excludes ``quantization``.
+        tuning: Options for choosing forms, session options and, with a budget, 8-bit weights or the precision of
+            native kernels by timing; None does not tune. Excludes ``quantization`` and ``precision``.
 
     Raises:
         UsageError: If the ratio or the budget is not a finite number above 0, a fast build is to time something, a

@@ -96,6 +96,7 @@ def summarise_tuning(result: TuningResult) -> dict[str, Any]:
     """Return the choice of the tuning, its reason, and the tokens and threads that it was timed with."""
     return {
         "forms": sorted(result.chosen.forms),
+        **({} if result.chosen.precision is None else {"precision": result.chosen.precision}),
         "reason": result.reason,
         "left_default": result.leaves_default,
         "tokens": list(result.tokens),

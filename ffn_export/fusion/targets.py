@@ -66,6 +66,11 @@ class Target:
     outlines: bool = False
 
     @property
+    def is_tunable(self) -> bool:
+        """Whether there is anything to choose by timing: optional forms, or the precision of native kernels."""
+        return bool(self.optional) or self.outlines
+
+    @property
     def rules(self) -> Rules:
         """All rules of the target."""
         return (*self.canonical, *self.forms, *(rule for form in self.optional for rule in form.rules))

@@ -44,6 +44,8 @@ def chosen_words(result: TuningResult) -> str:
     parts += [f"without {name}" for name in sorted(default.forms - choice.forms)]
     if choice.quantization is not None:
         parts.append("8-bit integers" if choice.quantization.int8 else f"{choice.quantization.bits}-bit weights")
+    if choice.precision is not None and choice.precision != default.precision:
+        parts.append(f"precision {choice.precision}")
     if choice.settings != default.settings:
         parts.append(f"session options {choice.settings.words()}")
     return f"chosen: {', '.join(parts)}; {result.reason}"

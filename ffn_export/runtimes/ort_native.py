@@ -99,6 +99,16 @@ def of_precision(precision: str) -> OrtNative:
     return BY_PRECISION[precision]
 
 
+def of_lower_precision(precision: str | None) -> OrtNative | None:
+    """Return the runtime of a precision that computes in fewer bits than float32; None if it does not.
+
+    Raises:
+        UsageError: If the precision is unknown.
+    """
+    runtime = FLOAT32 if precision is None else of_precision(precision)
+    return None if runtime is FLOAT32 else runtime
+
+
 def provider_problem(precision: str) -> str | None:
     """Register the provider, once per process; return why it is not there in this precision, or None."""
     if importlib.util.find_spec(PACKAGE) is None:

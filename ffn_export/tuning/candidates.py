@@ -99,5 +99,6 @@ def _fingerprint(model: ir.Model, choice: Choice) -> str:
         "operators": [f"{node.domain}::{node.op_type}" for node in nodes],
         "rules": sorted({rule for node in nodes for rule in rules_of(node)}),
         "session_options": choice.settings.to_dict(),
+        "precision": choice.precision,
     }
     return json.dumps(told, sort_keys=True)

@@ -1,4 +1,4 @@
-"""A choice of the tuning: forms of sites, session options, and storage of weights."""
+"""A choice of the tuning: forms of sites, session options, storage of weights, and precision of native kernels."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ class Choice(PlainData):
         forms: Names of the optional forms in use.
         settings: The session options.
         quantization: Quantisation of the weights; None does not quantise them.
+        precision: Precision of native kernels; None if there are none.
     """
 
     forms: Forms = frozenset()
     settings: SessionSettings = field(default_factory=SessionSettings)
     quantization: QuantizationOptions | None = None
+    precision: str | None = None
 
     def __post_init__(self) -> None:
         self.settings.check()

@@ -18,6 +18,7 @@ from ffn_export.latency.sessions import add_sessions
 from ffn_export.latency.sizes import token_count
 from ffn_export.latency.statistics import paired_ratio
 from ffn_export.runtimes.base import Runner
+from ffn_export.runtimes.ort_native import of_lower_precision
 from ffn_export.runtimes.registry import get_runtime
 from ffn_export.tuning.candidates import Candidate
 from ffn_export.tuning.result import Pair, Trial
@@ -90,10 +91,14 @@ class Contest:
 
 
 def loader(runtime: str, threads: int) -> Load:
-    """Return a function that loads candidates on a runtime.
+    """Return a function that loads candidates on a runtime, or on native kernels in the precision of their choice.
 
     Raises:
         UsageError: If the runtime is unknown.
     """
     chosen = get_runtime(runtime)
-    return lambda candidate: chosen.load(candidate.artifact, threads)
+
+    def load(candidate: Candidate) -> Runner:
+        return (of_lower_precision(candidate.choice.precision) or chosen).load(candidate.artifact, threads)
+
+    return load

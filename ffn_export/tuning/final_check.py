@@ -13,21 +13,21 @@ from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference.references import OnnxReference, Reference
 from ffn_export.quantization.options import on_drawn
+from ffn_export.runtimes.ort_native import of_lower_precision
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.options import TuneOptions
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A verification, with separate budgets for plain and for quantised weights.
+    """A verification, with separate budgets for float32 and for what computes in fewer bits.
 
     Attributes:
         reference: Reference of the model.
         samples: Cases of the user, in addition to the cases that each model asks for.
         budget: Declared relative L2 error of an output; None means the bound in ULP.
-        few_bits_budget: The same for a model with quantised weights.
-        budget_of: The runtime that ``budget`` is for, if it computes in lower precision than the graph; None if it is
-            for all.
+        few_bits_budget: The same for a model with quantised weights, and for native kernels in lower precision, for
+            which alone it then is.
         seed: Seed of the drawn inputs.
         fast: Whether the cases are few, so that none is aimed at the graph.
     """
@@ -36,7 +36,6 @@ class Gate:
     samples: Sequence[Case] = ()
     budget: float | None = None
     few_bits_budget: float | None = None
-    budget_of: str | None = None
     seed: int = 0
     fast: bool = False
 
@@ -51,6 +50,8 @@ class Gate:
     ) -> ParityResult:
         """Verify the model file of a choice, under the session options of the choice.
 
+        Native kernels judge in the precision of the choice, beside the CPU provider, which runs the bodies.
+
         Args:
             path: The model file.
             choice: The choice.
@@ -61,8 +62,10 @@ class Gate:
         Raises:
             RuntimeUnavailableError: If a runtime requested by name cannot run here.
         """
-        budget, drawn = self.budget, None
-        if self.budget_of is not None and budget is not None:
+        budget, drawn, budget_of = self.budget, None, None
+        native = of_lower_precision(choice.precision)
+        if native is not None and self.few_bits_budget is not None:
+            budget, budget_of = self.few_bits_budget, native.name
             drawn = on_drawn(budget) if self.samples else None
         elif choice.quantization is not None:
             budget = self.few_bits_budget
@@ -76,7 +79,7 @@ class Gate:
             further=self.samples,
             seed=self.seed,
             fast=self.fast,
-            tolerances=Tolerances(relative_l2=budget, drawn_l2=drawn, budget_of=self.budget_of),
+            tolerances=Tolerances(relative_l2=budget, drawn_l2=drawn, budget_of=budget_of),
             threads=threads,
             progress=progress,
         )

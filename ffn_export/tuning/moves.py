@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ffn_export.fusion.forms.choice import for_few_bits
 from ffn_export.fusion.forms.form import Form
 from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.runtimes.ort_native import BFLOAT16, INT8
 from ffn_export.runtimes.session_options import STOP_REFUSING, SessionSettings
 from ffn_export.tuning.choice import Choice
 
@@ -36,8 +37,12 @@ def moves(
         tokens: Numbers of tokens that are timed; forms for long inputs are tried if the largest is long enough.
         threads: Intra-op threads; thread-pool options are tried if there is more than one.
         on_cpu: Whether the runtime runs on the CPU.
-        few_bits: Whether 8-bit weights are allowed.
+        few_bits: Whether 8-bit weights, or lower precisions of native kernels, are allowed.
     """
+    if default.precision is not None:
+        for native in (BFLOAT16, INT8) if few_bits else ():
+            yield Move(f"precision {native.precision}", _with_precision(native.precision))
+        return
     for form in forms:
         if form.name in default.forms:
             yield Move(f"without {form.name}", _without(form.name))
@@ -73,6 +78,10 @@ def _without(form: str) -> Callable[[Choice], Choice]:
 
 def _with_settings(change: Callable[[SessionSettings], SessionSettings]) -> Callable[[Choice], Choice]:
     return lambda choice: replace(choice, settings=change(choice.settings))
+
+
+def _with_precision(precision: str) -> Callable[[Choice], Choice]:
+    return lambda choice: replace(choice, precision=precision)
 
 
 def _with_int8(choice: Choice) -> Choice:

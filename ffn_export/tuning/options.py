@@ -26,7 +26,8 @@ class TuneOptions:
         tokens: Sequence lengths to time, with a single sequence.
         seconds: Seconds of timed runs for each of two competitors and number of tokens. The final comparison with the
             default takes four times as many, and the timing of the bundle beside PyTorch twice as many.
-        budget: Largest relative L2 error of an output with 8-bit weights; None does not try 8-bit weights.
+        budget: Largest relative L2 error of an output with 8-bit weights or, with the target ``ort-native``, in
+            bfloat16 or 8-bit integers; None tries none of these.
         samples: Input name -> array to verify on in addition to the drawn inputs.
         load: Function that loads a candidate; None means the target's runtime.
 

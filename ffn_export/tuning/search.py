@@ -23,11 +23,12 @@ from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.fusion.forms.choice import in_use
-from ffn_export.fusion.targets import Target, get_target
+from ffn_export.fusion.targets import NATIVE, Target, get_target
 from ffn_export.latency.sizes import token_count, token_sizes
 from ffn_export.parity.cases.case import given_cases
 from ffn_export.parity.reference.references import graph_inputs
 from ffn_export.runtimes import environment
+from ffn_export.runtimes.ort_native import FLOAT32, of_lower_precision
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.tuning.candidates import Candidate, Candidates
 from ffn_export.tuning.choice import Choice
@@ -56,7 +57,7 @@ def search(
 
     Args:
         model: The model as exported; it is not modified.
-        target: ``ort-cpu`` or ``ort-cuda``.
+        target: ``ort-cpu``, ``ort-cuda`` or ``ort-native``.
         options: Options of the tuning; None means the defaults.
         specs: Inputs of the model, with bounds of axes and ranges of integers; None reads them from the graph.
         gate: Verification that the result must pass; None compares with the exported model.
@@ -64,7 +65,7 @@ def search(
         progress: Called with a line for each trial.
 
     Raises:
-        UsageError: If the target has no optional forms, no number of tokens is given, or the model runs on none.
+        UsageError: If the target has nothing to choose, no number of tokens is given, or the model runs on none.
         RuntimeUnavailableError: If the target's runtime is not available here.
     """
     options = options or TuneOptions()
@@ -76,7 +77,8 @@ def search(
     sizes = [size for place, size in enumerate(asked) if size not in asked[:place]]
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         candidates = Candidates(model, target, Path(scratch), _arrays(options.samples, specs))
-        default = candidates.make(Choice(in_use(None, chosen_target)))
+        precision = FLOAT32.precision if target == NATIVE else None
+        default = candidates.make(Choice(in_use(None, chosen_target), precision=precision))
         contest = Contest(specs, sizes, options.load or loader(target, threads), options.seconds)
         contest, refused = contest.without_refused(default)
         if not contest.sizes:
@@ -103,11 +105,13 @@ def check(target: str, options: TuneOptions) -> Target:
     """Return the target, after checking that it can be tuned.
 
     Raises:
-        UsageError: If the target is unknown or has no optional forms, or no number of tokens is given.
+        UsageError: If the target is unknown or has nothing to choose, or no number of tokens is given.
     """
     chosen = get_target(target)
-    if not chosen.optional:
-        raise UsageError(f"{target} has one form of each site, so nothing to tune: take --target ort-cpu or ort-cuda")
+    if not chosen.is_tunable:
+        raise UsageError(
+            f"{target} has one form of each site, so nothing to tune: take --target ort-cpu, {NATIVE} or ort-cuda"
+        )
     if not options.tokens:
         raise UsageError("name the numbers of tokens to tune for")
     return chosen
@@ -165,26 +169,37 @@ class _Search:
             mean = mean_ratio(pairs)
             if mean > _STEP or not _is_ahead(pairs):
                 return Trial(move.name, "left", f"{mean:.3f} of the time of the best so far{_but(pairs)}", pairs)
-            failure = self._failure(candidate)
+            failure, words = self._failure(candidate)
         except Exception as error:  # noqa: BLE001 - whatever a runtime raises of a candidate
             expose_own(error)
             return Trial(move.name, "refused", _said(error))
         if failure is not None:
             return Trial(move.name, "refused", failure, pairs)
-        return Trial(move.name, "taken", f"{mean:.3f} of the time of the best so far", pairs)
+        return Trial(move.name, "taken", f"{mean:.3f} of the time of the best so far{words}", pairs)
 
-    def _failure(self, candidate: Candidate) -> str | None:
-        """Return why a candidate fails the gate, or None. Forms alone are checked once, for the best (see `undone`)."""
+    def _failure(self, candidate: Candidate) -> tuple[str | None, str]:
+        """Return why a candidate fails the gate, or None; and its error, in words, if it has a budget.
+
+        Forms alone are checked once, for the best (see `undone`).
+        """
         old, new = self._best.choice, candidate.choice
-        if (new.settings, new.quantization) == (old.settings, old.quantization):
-            return None
-        parity = self._gate.verify(candidate.path, new, runtimes=[self._target], threads=self._threads)
-        return None if parity.passed else parity.failures[0]
+        if (new.settings, new.quantization, new.precision) == (old.settings, old.quantization, old.precision):
+            return None, ""
+        lower = of_lower_precision(new.precision)
+        runtime = self._target if lower is None else lower.name
+        parity = self._gate.verify(candidate.path, new, runtimes=[runtime], threads=self._threads)
+        failure = None if parity.passed else parity.failures[0]
+        if parity.tolerances.relative_l2 is None:
+            return failure, ""
+        errors = [output.actual.relative_l2 for case in parity.cases for output in case.outputs]
+        return failure, f", relative L2 error {max(errors, default=0):.1e}"
 
     def result(self) -> TuningResult:
         """Time the best against the default on held-out rounds, and choose."""
         held_out: tuple[Pair, ...] = ()
         chosen, reason = self.default.choice, "nothing that was tried was faster"
+        if self.default.choice.precision is not None and self._options.budget is None:
+            reason = "only float32 needs no budget; bfloat16 and 8-bit integers are tried within one"
         if self._best is not self.default:
             try:
                 held_out = self._timed_again()

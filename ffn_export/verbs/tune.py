@@ -1,9 +1,9 @@
-"""``tune``: chooses forms and session options by timing them on this machine, for a model or a bundle."""
+"""``tune``: chooses forms, session options and precision by timing them on this machine, for a model or a bundle."""
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -16,11 +16,13 @@ from ffn_export.core.types import Progress, silent
 from ffn_export.errors import GateError, UsageError
 from ffn_export.fusion.functions import portable
 from ffn_export.fusion.report import FusionReport
-from ffn_export.fusion.targets import get_target
+from ffn_export.fusion.targets import NATIVE, get_target
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.ort_native import of_precision
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.tuning.final_check import own_gate
@@ -75,13 +77,13 @@ def tune(
 
     Args:
         model: An ONNX model in memory or an ``.onnx`` file, preferably as exported; it is not modified.
-        target: ``ort-cpu`` or ``ort-cuda``.
+        target: ``ort-cpu``, ``ort-cuda``, or ``ort-native``, of which it chooses the precision.
         options: Numbers of tokens, timing budget, and whether 8-bit weights are allowed.
         threads: Intra-op threads; None means the number of processors available to this process.
         progress: Called with a line for each trial.
 
     Raises:
-        UsageError: If the model does not exist, or the target has no optional forms.
+        UsageError: If the model does not exist, or the target has nothing to choose.
         RuntimeUnavailableError: If the target's runtime is not available here.
 
     Examples:
@@ -104,7 +106,8 @@ def tune(
             made, quantized = quantize_some(made, chosen.quantization)
         path = Path(scratch) / file.path.name
         onnx_file.save(made, path)
-        parity = gate.verify(path, chosen, threads=threads, progress=progress)
+        judges = None if chosen.precision is None else (OrtCpu.name, of_precision(chosen.precision).name)
+        parity = gate.verify(path, chosen, runtimes=judges, threads=threads, progress=progress)
         return Tuned(made, chosen.settings, tuning, fusion, parity, quantized)
 
 
@@ -131,7 +134,7 @@ def tune_bundle(
         progress: Called with a line for each step.
 
     Raises:
-        UsageError: If the source cannot be resolved here or is not trusted, the target has no optional forms, or the
+        UsageError: If the source cannot be resolved here or is not trusted, the target has nothing to choose, or the
             bundle is quantised.
         GateError: If the tuned bundle fails a quality gate; the existing bundle stays in place.
     """
@@ -151,13 +154,16 @@ def tune_bundle(
             f"{directory} was built from a module that only its program has: pass that to fx.build(…, "
             f"tuning=fx.TuneOptions()), or tune {directory / 'model.onnx'}"
         )
-    if not get_target(manifest.target).optional:
+    if not get_target(manifest.target).is_tunable:
         raise UsageError(
             f"{directory} was built for {manifest.target}, which has one form of each site, so nothing to tune: "
             f"ffn-export tune {manifest.source['spec']} makes one for ort-cpu"
         )
     if manifest.quantization is not None:
         raise UsageError(f"{directory} is quantized already: tune a bundle of plain weights with --budget")
+    budget = manifest.tolerances.get("relative_l2")
+    if manifest.target == NATIVE:  # a budget is for the precision, which is chosen again
+        options, budget = replace(options, budget=options.budget or budget), None
     build_options = BuildOptions(
         manifest.target,
         manifest.opset_imports[""],
@@ -165,7 +171,7 @@ def tune_bundle(
         seed=manifest.source["seed"],
         portable_functions=portable.are_in(made),
         bench_budget=options.bench_budget,
-        budget=manifest.tolerances.get("relative_l2"),
+        budget=budget,
         tuning=options,
     )
     with evaluating(source):

@@ -5,34 +5,42 @@ from __future__ import annotations
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import click
 
-from corpus import baseline, chart
+from corpus import baseline, chart, native, trial
 from corpus.architectures import ARCHITECTURES, by_name
 from corpus.page import page, tables, versions
-from corpus.result import Result
+from corpus.result import Optimised, Result
 from corpus.runner import run_all
 from corpus.scorer import KINDS
 from ffn_export.errors import did_you_mean
+from ffn_export.fusion.targets import NATIVE
+from ffn_export.runtimes.ort_native import FLOAT32, provider_problem
 
-_PAGE = Path(__file__).parents[2] / "docs" / "fusion-coverage.md"
+_DOCS = Path(__file__).parents[2] / "docs"
+_PAGES = {trial.TARGET: _DOCS / "fusion-coverage.md", NATIVE: _DOCS / "native.md"}
 _EPILOG = """\b
 Example: python scripts/fusion_corpus.py --only bert --only llama --no-peers
 Exit status: 0 nothing that was fused is lost; 1 something is, or a graph is wrong; 2 bad usage."""
 
 
 @click.command(epilog=_EPILOG)
+@click.option(
+    "--target", type=click.Choice(list(_PAGES)), default=trial.TARGET, show_default=True,
+    help="ort-native runs the graphs with native kernels, and compares with the exported graph.",
+)  # fmt: skip
 @click.option("--only", multiple=True, metavar="NAME", help="An architecture to run; once for each.  [all]")
 @click.option("--no-peers", is_flag=True, help="Leave the other optimisers out, and the page as it is.")
 @click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes, each with one thread.")
 @click.option("--update", is_flag=True, help="Take what is fused now as what has to be.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every result to a file.")
 @click.option(
-    "--page", "page_file", type=click.Path(path_type=Path), default=_PAGE,
+    "--page", "page_file", type=click.Path(path_type=Path),
     help="Where the page goes when all ran with the others; its appendix and the results, as JSON, go beside it.  "
-    "[docs/fusion-coverage.md]",
+    "[docs/fusion-coverage.md; of ort-native, docs/native.md]",
 )  # fmt: skip
 @click.option("--only-pages", is_flag=True, help="Run nothing: make the pages again from the results beside the page.")
 @click.option(
@@ -40,17 +48,21 @@ Exit status: 0 nothing that was fused is lost; 1 something is, or a graph is wro
     help="Keep exported graphs in a folder, and take those that are there.",
 )  # fmt: skip
 def main(
-    only: tuple[str, ...], no_peers: bool, jobs: int, update: bool, json_file: Path | None, page_file: Path,
-    only_pages: bool, graphs: Path | None,
+    target: str, only: tuple[str, ...], no_peers: bool, jobs: int, update: bool, json_file: Path | None,
+    page_file: Path | None, only_pages: bool, graphs: Path | None,
 ) -> None:  # fmt: skip
-    """Fuse real architectures for target ort, and fail when a site that was complete no longer is.
+    """Fuse real architectures, and fail when a site that was complete no longer is, or a graph is wrong.
 
     Each is exported, fused, run at other sizes against PyTorch, and read by a scorer that shares no code with the
     fuser; ONNX Runtime's, onnxscript's and onnxruntime.transformers' optimisers get the same graphs.
     """
     entries = by_name()
+    page_file = page_file or _PAGES[target]
     if only_pages:
-        write_pages(page_file)
+        if target == NATIVE:
+            native.write_page(page_file)
+        else:
+            write_pages(page_file)
         return
     for name in only:
         if name not in entries:
@@ -59,9 +71,12 @@ def main(
     if graphs is not None:
         graphs.mkdir(parents=True, exist_ok=True)
     names = [name for name in entries if not only or name in only]
+    if target == NATIVE:
+        sys.exit(_with_kernels(names, jobs, json_file, page_file, graphs))
     started = time.monotonic()
     results: list[Result] = []
-    for result in run_all(names, jobs, not no_peers, graphs):
+    run = partial(trial.run, with_peers=not no_peers, graphs=graphs)
+    for result in run_all(names, jobs, run, lambda name: Result(name, ours=Optimised("crashed: the process died"))):
         results.append(result)
         click.echo(f"[{len(results)}/{len(names)}] {line(result)}", err=True)
     results.sort(key=lambda result: names.index(result.name))
@@ -78,6 +93,30 @@ def main(
         click.echo(failure)
     click.echo(f"{len(results)} graphs, {len(failures)} failures in {time.monotonic() - started:.0f} s", err=True)
     sys.exit(1 if failures else 0)
+
+
+def _with_kernels(names: list[str], jobs: int, json_file: Path | None, page_file: Path, graphs: Path | None) -> int:
+    """Run the target ort-native, and return the exit status."""
+    problem = provider_problem(FLOAT32.precision)
+    if problem is not None:
+        raise click.ClickException(problem)
+    results: list[native.NativeResult] = []
+    run = partial(native.run, graphs=graphs)
+    for result in run_all(names, jobs, run, lambda name: native.NativeResult(name, "the process died")):
+        results.append(result)
+        click.echo(f"[{len(results)}/{len(names)}] {native.line(result)}", err=True)
+    results.sort(key=lambda result: names.index(result.name))
+    stored = native.stored(results, versions())
+    if json_file is not None:
+        json_file.write_text(stored)
+    if len(names) == len(by_name()):
+        native.stored_beside(page_file).write_text(stored)
+        native.write_page(page_file)
+    failures = [native.line(result) for result in results if result.fault() is not None]
+    for failure in failures:
+        click.echo(failure)
+    click.echo(f"{len(results)} graphs, {len(failures)} failures", err=True)
+    return 1 if failures else 0
 
 
 def write_pages(page_file: Path) -> None:

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
+from typing import TypeVar
 
-from corpus.result import Optimised, Result
+from corpus.architectures import by_name
+from corpus.entry import Architecture
+
+_Result = TypeVar("_Result")
 
 
-def run_all(names: Sequence[str], jobs: int, with_peers: bool, graphs: Path | None = None) -> Iterator[Result]:
-    """Run architectures by name, and give each result as it comes."""
+def run_all(
+    names: Sequence[str],
+    jobs: int,
+    run: Callable[[Architecture], _Result],
+    crashed: Callable[[str], _Result],
+) -> Iterator[_Result]:
+    """Run architectures by name, and give each result as it comes.
+
+    Args:
+        names: The names.
+        jobs: Number of processes.
+        run: Runs one; it is sent to the processes.
+        crashed: Makes the result of one whose process died, from its name.
+    """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # of NumPy, in the workers
     unfinished: list[str] = []
     with _pool(jobs) as pool:
-        running = {pool.submit(_run, name, with_peers, graphs): name for name in names}
+        running = {pool.submit(_run, run, name): name for name in names}
         for done in as_completed(running):
             try:
                 yield done.result()
@@ -26,9 +41,9 @@ def run_all(names: Sequence[str], jobs: int, with_peers: bool, graphs: Path | No
     for name in unfinished:
         with _pool(1) as pool:
             try:
-                yield pool.submit(_run, name, with_peers, graphs).result()
+                yield pool.submit(_run, run, name).result()
             except BrokenProcessPool:
-                yield Result(name, ours=Optimised("crashed: the process died"))
+                yield crashed(name)
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
@@ -36,8 +51,5 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"))
 
 
-def _run(name: str, with_peers: bool, graphs: Path | None) -> Result:
-    from corpus.architectures import by_name
-    from corpus.trial import run
-
-    return run(by_name()[name], with_peers, graphs)
+def _run(run: Callable[[Architecture], _Result], name: str) -> _Result:
+    return run(by_name()[name])

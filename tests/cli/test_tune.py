@@ -106,8 +106,8 @@ def test_native_kernels_and_few_bits_exclude_each_other(tmp_path: Path, capfd: C
     for words in (["build", "d2l-ffn", "--bits", "8"], ["build", "d2l-ffn", "--bits", "4", "--all"]):
         assert run([*words, "--target", "ort-native", "-o", str(tmp_path)]) == 2
         assert "take --precision int8 in place of --bits and --int8" in capfd.readouterr().err
-    with pytest.raises(UsageError, match="ort-native has one form of each site, so nothing to tune"):
-        fx.build("d2l-ffn", directory=tmp_path, target="ort-native", tuning=fx.TuneOptions(budget=0.02))
+    with pytest.raises(UsageError, match="portable has one form of each site, so nothing to tune"):
+        fx.build("d2l-ffn", directory=tmp_path, target="portable", tuning=fx.TuneOptions(budget=0.02))
     assert run(["build", "d2l-ffn", "--budget", "0.5", "-o", str(tmp_path)]) == 2
     assert "--budget is about quantizing: give --bits 8, --bits 4 or --int8 beside it" in capfd.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -2,58 +2,37 @@
 
     softmax(scale * Q K^T + bias) V
 
-Covers: scale before or behind the first product, on one operand or both; sums of several masks; a mask chosen by
-``Where``; heads split off by Reshape and Transpose, in any place; keys and values repeated for groups of heads; a row
-that sees no key, which torch's export makes 0. Not covered: weights that anything else reads, a mask of another shape
-than the scores, heads of values that have another size than those of keys, and more than two leading axes.
+Covers: scale before or behind the first product, on one operand or both, for each head its own; masks that are added,
+chosen by ``Where`` or clamped, before or behind a factor; heads split off by Reshape and Transpose, in any place; batch
+and heads as one axis, throughout or between Reshapes; keys and values repeated for groups of heads; a row that sees no
+key, which torch's export makes 0.
+
+Not covered: scores that anything but this computes (``tanh``, a product with a mask), weights that anything else
+reads, a mask that may widen the scores, heads of values that have another size than those of keys, and more than two
+leading axes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants, safety
 from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.functions import attention_scores
+from ffn_export.fusion.functions.attention_scores import Scores, Step
 from ffn_export.fusion.functions.contract import ATTENTION, Call
-from ffn_export.fusion.functions.heads import Heads, read_keys, read_rows, unscaled
+from ffn_export.fusion.functions.heads import Heads, read_joined, read_keys, read_rows
 from ffn_export.fusion.shapes import are_same_axes
-from ffn_export.fusion.views import input_at, inputs_of, int_of, ints_of, is_standard, producer, readers
+from ffn_export.fusion.views import inputs_of, int_of, ints_of, is_standard, rank, readers
 
 _FLOAT = ir.DataType.FLOAT
-# A hidden score: added to any other, it stays the same number.
-_HIDDEN = -1e30
 _AXES_AS_INPUT = 18  # of ReduceMax
-
-
-@dataclass(frozen=True)
-class _Scores:
-    """Scores before the softmax: ``scale * product + masks``."""
-
-    product: ir.Node
-    scale: float
-    masks: tuple[ir.Value | _Chosen, ...]
-    nodes: tuple[ir.Node, ...]
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """A mask that a ``Where`` applies: the condition, the number that hides, and whether True hides."""
-
-    condition: ir.Value
-    number: ir.Value
-    hides: bool
-
-    @property
-    def shape(self) -> ir.Shape | None:
-        return self.condition.shape
-
-
-_Mask = ir.Value | _Chosen
 
 
 @dataclass(frozen=True)
@@ -64,10 +43,12 @@ class Found:
         query: Queries, keys and values: where they are read, and how their heads lie.
         key: See above.
         value: See above.
-        masks: What is added to the scores.
         scale: Factor of the scores.
+        by_head: Constant with a further factor for each head.
+        steps: What masks the scores.
         is_causal: Whether a query sees no later key.
         zeroes: Whether a row that sees no key is 0.
+        is_joined: Whether batch and heads are one axis throughout, which counts as a batch of one head each.
         end: Result, by heads or in rows.
         is_merged: Whether the result is in rows.
         nodes: Nodes that go.
@@ -76,10 +57,12 @@ class Found:
     query: Heads
     key: Heads
     value: Heads
-    masks: tuple[_Mask, ...]
     scale: float
+    by_head: ir.Value | None
+    steps: tuple[Step, ...]
     is_causal: bool
     zeroes: bool
+    is_joined: bool
     end: ir.Value
     is_merged: bool
     nodes: tuple[ir.Node, ...]
@@ -94,85 +77,81 @@ def find(model: ir.Model, graph: ir.Graph) -> Iterator[Found]:
 
 
 def _read(softmax: ir.Node) -> Found | None:
-    weights = softmax.outputs[0]
-    if weights.shape is None or len(weights.shape) != 4 or int_of(softmax, "axis", -1) not in (-1, 3):
+    axes = rank(softmax.outputs[0])
+    scores = attention_scores.read(softmax.inputs[0]) if axes in (3, 4) else None
+    if scores is None or axes is None or int_of(softmax, "axis", -1) not in (-1, axes - 1):
         return None
-    scores = _scores(softmax.inputs[0])
     zeroed = _zeroed(softmax)
-    mixing = _only_reader(zeroed[-1].outputs[0] if zeroed else weights)
-    if scores is None or mixing is None or not is_standard(mixing, "MatMul"):
+    weights = zeroed[-1].outputs[0] if zeroed else softmax.outputs[0]
+    moved, mixing = _mixing(weights)
+    if mixing is None:
         return None
-    if mixing.inputs[0] is not (zeroed[-1].outputs[0] if zeroed else weights):
-        return None
-    operands = _operands(scores.product, mixing, weights)
+    scores = scores.seen_as(scores.product.outputs[0], weights, *(node.outputs[0] for node in moved))
+    operands = _operands(scores, mixing)
     if operands is None:
         return None
     query, key, value = operands
-    masks, is_causal = _without_causal(scores.masks, query, key)
-    if any(not _broadcasts(mask, weights) for mask in masks):
+    if not all(attention_scores.fits(step, scores, query, key) for step in scores.steps):
         return None
+    steps, is_causal = attention_scores.without_causal(attention_scores.that_mask(scores.steps), query, key)
     # A row that sees no key is told by the mask, which then must be the only one and alike for all heads.
-    if zeroed and masks and (is_causal or len(masks) > 1 or not _is_for_all_heads(masks[0])):
+    if zeroed and steps and (is_causal or len(steps) > 1 or not _is_for_all_heads(steps[0], scores)):
         return None
-    merging = _merging(mixing, query)
-    core = (*scores.nodes, scores.product, softmax, *zeroed, mixing, *merging)
-    scale = scores.scale * query.scale * key.scale
-    return Found(query, key, value, masks, scale, is_causal, bool(zeroed), core[-1].outputs[0], bool(merging), core)
+    ending = _behind(mixing, scores, query)
+    if ending is None:
+        return None
+    behind, is_merged = ending
+    core = (*scores.nodes, scores.product, softmax, *zeroed, *moved, mixing, *behind)
+    scale, end = scores.scale * query.scale * key.scale, core[-1].outputs[0]
+    is_joined = not scores.shapes
+    return Found(
+        query, key, value, scale, scores.by_head, steps, is_causal, bool(zeroed), is_joined, end, is_merged, core
+    )
 
 
-def _operands(product: ir.Node, mixing: ir.Node, weights: ir.Value) -> tuple[Heads, Heads, Heads] | None:
+def _mixing(weights: ir.Value) -> tuple[tuple[ir.Node, ...], ir.Node | None]:
+    """Return the product of weights and values, and the Reshapes before it."""
+    moved: list[ir.Node] = []
+    node = _only_reader(weights)
+    while node is not None and attention_scores.regrouped(node) is weights and len(moved) < 3:
+        moved.append(node)
+        weights = node.outputs[0]
+        node = _only_reader(weights)
+    is_product = node is not None and is_standard(node, "MatMul") and len(inputs_of(node)) == 2
+    return tuple(moved), node if node is not None and is_product and node.inputs[0] is weights else None
+
+
+def _operands(scores: Scores, mixing: ir.Node) -> tuple[Heads, Heads, Heads] | None:
     """Read queries, keys and values, if they fit together."""
-    first, second = inputs_of(product)
-    query, key = read_rows(first), read_keys(second)
-    value = None if mixing.inputs[1] is None else read_rows(mixing.inputs[1], may_repeat=True)
-    if query is None or key is None or value is None or not _fit(query, key, value, weights):
+    first, second = inputs_of(scores.product)
+    third = inputs_of(mixing)[1]
+    if rank(third) != rank(mixing.inputs[0]):
         return None
-    are_floats = all(each.dtype == _FLOAT for each in (query.value, key.value, value.value, weights))
+    apart = bool(scores.shapes)
+    query = read_rows(first) if rank(first) == 4 else read_joined(first, apart=apart, may_repeat=False)
+    key = read_keys(second) if rank(second) == 4 else read_joined(second, apart=apart, are_keys=True)
+    value = read_rows(third, may_repeat=True) if rank(third) == 4 else read_joined(third, apart=apart)
+    if query is None or key is None or value is None or not _fit(query, key, value, scores):
+        return None
+    are_floats = all(each.dtype == _FLOAT for each in (query.value, key.value, value.value, mixing.outputs[0]))
     # A factor of the values would have to go behind the call.
-    can_scale = value.scale == 1 and math.isfinite(query.scale * key.scale)
+    can_scale = value.scale == 1 and math.isfinite(query.scale * key.scale * scores.scale)
     return (query, key, value) if are_floats and can_scale else None
 
 
-def _fit(query: Heads, key: Heads, value: Heads, weights: ir.Value) -> bool:
+def _fit(query: Heads, key: Heads, value: Heads, scores: Scores) -> bool:
     """Whether heads, their sizes and the leading axes are those of one attention."""
-    batch, heads, queries, keys = weights.shape or ir.Shape([None] * 4)
     sizes = query.size == key.size == value.size
-    groups = key.count == value.count and query.count % key.count == 0 and heads == query.count
-    axes = are_same_axes([batch, queries], [query.batch, query.length]) and all(
-        are_same_axes([batch, keys], [each.batch, each.length]) for each in (key, value)
-    )
-    return sizes and groups and axes
+    groups = key.count == value.count and query.count % key.count == 0
+    batches = are_same_axes([query.batch, query.batch, key.length], [key.batch, value.batch, value.length])
+    # Where batch and heads are one axis in between, they are taken apart to the same two.
+    shapes = [shape for shape in scores.shapes if shape is not scores.product.outputs[0].shape]
+    joined = rank(scores.product.outputs[0]) == 3
+    return sizes and groups and batches and (not joined or all(_leads(shape, query) for shape in shapes))
 
 
-def _scores(value: ir.Value | None) -> _Scores | None:
-    """Read scores back to their product."""
-    node = None if value is None else value.producer()
-    if node is None or value is None or value.shape is None or len(value.shape) != 4:
-        return None
-    if is_standard(node, "MatMul"):
-        is_product = len(inputs_of(node)) == 2 and not any(map(constants.is_fixed, node.inputs))
-        return _Scores(node, 1.0, (), ()) if is_product else None
-    inner, factor = unscaled(value)
-    if inner is not value:
-        found = _scores(inner)
-        # A factor of a masked score would be one of the mask too.
-        if found is None or found.masks:
-            return None
-        return replace(found, scale=found.scale * factor, nodes=(*found.nodes, node))
-    if is_standard(node, "Add"):
-        for inner, mask in (inputs_of(node), inputs_of(node)[::-1]):
-            found = _scores(inner)
-            if found is not None and mask.dtype == _FLOAT:
-                return replace(found, masks=(*found.masks, mask), nodes=(*found.nodes, node))
-    if is_standard(node, "Where") and len(inputs_of(node)) == 3:
-        condition, yes, no = inputs_of(node)
-        for inner, number, hides in ((no, yes, True), (yes, no, False)):
-            hidden = constants.number(number)
-            found = _scores(inner) if hidden is not None and hidden <= _HIDDEN and number.dtype == _FLOAT else None
-            if found is not None:
-                chosen = _Chosen(condition, number, hides)
-                return replace(found, masks=(*found.masks, chosen), nodes=(*found.nodes, node))
-    return None
+def _leads(shape: ir.Shape, query: Heads) -> bool:
+    return are_same_axes(shape[:2], [query.batch, query.count])
 
 
 def _zeroed(softmax: ir.Node) -> tuple[ir.Node, ...]:
@@ -187,58 +166,35 @@ def _zeroed(softmax: ir.Node) -> tuple[ir.Node, ...]:
     return (is_nan, where) if fits else ()
 
 
-def _without_causal(masks: Sequence[_Mask], query: Heads, key: Heads) -> tuple[tuple[_Mask, ...], bool]:
-    """Return the masks without a triangular one, if queries and keys are of one length."""
-    triangular = [mask for mask in masks if isinstance(mask, ir.Value) and _is_triangular(mask)]
-    if not triangular or not are_same_axes([query.length], [key.length]):
-        return tuple(masks), False
-    return tuple(mask for mask in masks if mask not in triangular), True
+def _is_for_all_heads(step: Step, scores: Scores) -> bool:
+    return step.sizes[-3] == 1 or not scores.shapes
 
 
-def _is_triangular(mask: ir.Value) -> bool:
-    """Whether a mask hides every later key and nothing else: ``Where(Trilu(ones) == 0, lowest, 0)``."""
-    where = producer(mask, "Where")
-    equal = None if where is None else producer(where.inputs[0], "Equal")
-    lower = None if equal is None else producer(equal.inputs[0], "Trilu")
-    ones = None if lower is None else producer(lower.inputs[0], "Expand")
-    if where is None or equal is None or lower is None or ones is None or mask.shape is None:
-        return False
-    numbers = [constants.number(each) for each in (*where.inputs[1:], equal.inputs[1], ones.inputs[0])]
-    first, *others = numbers
-    diagonal = input_at(lower, 1)
-    return (
-        first is not None
-        and first <= _HIDDEN
-        and others == [0, 0, 1]
-        and int_of(lower, "upper", 1) == 0
-        and (diagonal is None or constants.number(diagonal) == 0)
-        and len(mask.shape) == 2
-    )
+def _behind(mixing: ir.Node, scores: Scores, query: Heads) -> tuple[tuple[ir.Node, ...], bool] | None:
+    """Return the nodes behind the product with the values that go, and whether they bring the result into rows.
 
-
-def _broadcasts(mask: _Mask, scores: ir.Value) -> bool:
-    """Whether each axis of a mask is proven to be 1 or that of the scores."""
-    if mask.shape is None or scores.shape is None or len(mask.shape) > 4:
-        return False
-    behind = list(scores.shape)[4 - len(mask.shape) :]
-    return all(size == 1 or are_same_axes([size], [full]) for size, full in zip(mask.shape, behind, strict=True))
-
-
-def _is_for_all_heads(mask: _Mask) -> bool:
-    return mask.shape is not None and (len(mask.shape) < 3 or list(mask.shape)[-3] == 1)
-
-
-def _merging(mixing: ir.Node, query: Heads) -> tuple[ir.Node, ...]:
-    """Return the nodes that bring the result into rows, as Transpose and Reshape."""
-    turn = _only_reader(mixing.outputs[0])
+    These are a Reshape that takes batch and heads apart, and a Transpose and a Reshape that merge heads.
+    """
+    result, nodes = mixing.outputs[0], tuple[ir.Node, ...]()
+    if rank(result) == 3:
+        if not scores.shapes:
+            return (), True
+        split = _only_reader(result)
+        if split is None or attention_scores.regrouped(split) is not result:
+            return None
+        result, nodes = split.outputs[0], (split,)
+        if result.shape is None or not _leads(result.shape, query):
+            return None
+    turn = _only_reader(result)
     if turn is None or not is_standard(turn, "Transpose") or ints_of(turn, "perm") != (0, 2, 1, 3):
-        return ()
+        return nodes, False
     merge = _only_reader(turn.outputs[0])
     if merge is None or not is_standard(merge, "Reshape") or merge.outputs[0].shape is None:
-        return ()
+        return nodes, False
     wanted = [query.batch, query.length, query.count * query.size]
     shape = list(merge.outputs[0].shape)
-    return (turn, merge) if len(shape) == 3 and are_same_axes(shape, wanted) else ()
+    is_merged = len(shape) == 3 and are_same_axes(shape, wanted)
+    return ((*nodes, turn, merge), True) if is_merged else (nodes, False)
 
 
 def _only_reader(value: ir.Value) -> ir.Node | None:
@@ -258,7 +214,9 @@ class AttentionCalls:
         inputs = {
             name: heads.rows(op) for name, heads in (("query", found.query), ("key", found.key), ("value", found.value))
         }
-        if found.masks:
+        if found.by_head is not None:
+            inputs["query"] = _scaled_by_head(inputs["query"], found.by_head, found.query.size, op)
+        if found.steps:
             inputs["bias"] = self._bias(found, op)
         attributes = {
             "num_heads": found.query.count,
@@ -270,7 +228,7 @@ class AttentionCalls:
 
     def behind(self, found: Found, y: ir.Value, op: Builder) -> ir.Value:
         """Write what comes behind the call, whose result is in rows and NaN where a query sees no key."""
-        if found.zeroes and found.masks:
+        if found.zeroes and found.steps:
             y = op.Where(self._sees_none(found, op), op.constant(np.asarray(0, np.float32)), y)
         if not found.is_merged:
             sizes = np.asarray([0, 0, found.query.count, found.query.size], np.int64)
@@ -278,23 +236,11 @@ class AttentionCalls:
         return y
 
     def _bias(self, found: Found, op: Builder) -> ir.Value:
-        """Return the sum of the masks, with four axes."""
-        key = (found.nodes[-1].graph, *found.masks)
+        """Return what the steps make of zero, with four axes."""
+        key = (found.nodes[-1].graph, found.is_joined, found.query.count, *found.steps)
         if key not in self._made:
-            total, *others = (self._mask(mask, op) for mask in found.masks)
-            for other in others:
-                total = op.Add(total, other)
-            self._made[key] = total
+            self._made[key] = _masked_zero(found, op)
         return self._made[key]
-
-    def _mask(self, mask: _Mask, op: Builder) -> ir.Value:
-        value = mask
-        if isinstance(value, _Chosen):
-            zero = op.constant(np.asarray(0, np.float32))
-            pair = (value.number, zero) if value.hides else (zero, value.number)
-            value = op.Where(value.condition, *pair)
-        lacking = 4 - len(mask.shape or ())
-        return op.Unsqueeze(value, op.constant(np.arange(lacking))) if lacking else value
 
     def _sees_none(self, found: Found, op: Builder) -> ir.Value:
         """Return which queries see no key, ``[batch, length, 1]``."""
@@ -307,3 +253,50 @@ class AttentionCalls:
             hidden.dtype = ir.DataType.BOOL
             self._made[key] = hidden
         return self._made[key]
+
+
+def _masked_zero(found: Found, op: Builder) -> ir.Value:
+    total: ir.Value | None = None
+    for step in found.steps:
+        if step.operator == "Mul" and total is not None:
+            total = op.Mul(total, op.constant(np.asarray(step.factor, np.float32)))
+        elif step.operator == "Max" and total is not None:
+            total = op.Max(total, step.number)
+        elif step.mask is not None:
+            mask = _four_axes(step, step.mask, found, op)
+            if step.operator == "Where":
+                other = op.constant(np.asarray(0, np.float32)) if total is None else total
+                total = op.Where(mask, *((step.number, other) if step.hides else (other, step.number)))
+            elif total is None:
+                total = op.Neg(mask) if step.operator == "Sub" else mask
+            else:
+                total = getattr(op, step.operator)(total, mask)
+    assert total is not None  # the first step has a mask
+    return total
+
+
+def _four_axes(step: Step, mask: ir.Value, found: Found, op: Builder) -> ir.Value:
+    """Return a mask with four axes: ``[batch, heads, queries, keys]``, each of them or 1."""
+    lacking = 4 - (rank(mask) or 0)
+    if step.axes == 4 or lacking > 1 or (not found.is_joined and step.sizes[0] == 1):
+        y = op.Unsqueeze(mask, op.constant(np.arange(lacking))) if lacking else mask
+    elif found.is_joined:
+        y = op.Unsqueeze(mask, op.constant(np.asarray([1], np.int64)))
+    else:
+        batch, last = op.Shape(found.query.value, start=0, end=1), op.Shape(mask, start=1)
+        sizes = op.Concat(batch, op.constant(np.asarray([found.query.count], np.int64)), last, axis=0)
+        for value in (batch, last, sizes):
+            value.dtype = ir.DataType.INT64
+        # allowzero: an empty sequence is a size of 0 and not "as before".
+        y = op.Reshape(mask, sizes, allowzero=1)
+    y.dtype = mask.dtype
+    return y
+
+
+def _scaled_by_head(rows: ir.Value, factors: ir.Value, size: int, op: Builder) -> ir.Value:
+    """Return queries in rows, those of each head times its factor."""
+    tensor = constant_tensor(factors)
+    assert tensor is not None
+    y: ir.Value = op.Mul(rows, op.constant(np.repeat(tensor.numpy().reshape(-1), size)))
+    y.type, y.shape = rows.type, rows.shape
+    return y

@@ -1,7 +1,8 @@
 """Read how the heads of queries, keys and values lie, and write them as rows ``[batch, length, heads * size]``.
 
-Heads stand first in a product, ``[batch, heads, length, size]``, and are usually split off rows by a Reshape and a
-Transpose. Reading goes back as far as nodes only move or scale numbers; what is read is proven by the shapes.
+Heads stand first in a product, ``[batch, heads, length, size]``, or batch and heads are one axis, ``[batch * heads,
+length, size]``. Usually they are split off rows by a Reshape and a Transpose. Reading goes back as far as nodes only
+move or scale numbers; what is read is proven by the shapes.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import onnx_ir as ir
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.shapes import are_same_axes
-from ffn_export.fusion.views import input_at, inputs_of, ints_of, producer, rank
+from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard, producer, rank
 
 _Size = int | ir.SymbolicDim
-_FIRST, _LAST, _ROWS = "first", "last", "rows"
+_FIRST, _LAST, _ROWS, _TURNED = "first", "last", "rows", "turned"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Heads:
     Attributes:
         value: Where they are read.
         order: How they lie: heads ``first``, ``[batch, heads, length, size]``; ``last``, ``[batch, length, heads,
-            size]``; or ``rows``.
+            size]``; ``rows``; or ``turned``, ``[batch, heads, size, length]`` or ``[batch, size, length]``.
         batch: Size of the batch.
         length: Length.
         count: Number of heads, before they are repeated.
@@ -45,8 +46,12 @@ class Heads:
 
     def rows(self, op: Builder) -> ir.Value:
         """Return them as rows."""
-        value = op.Transpose(self.value, perm=[0, 2, 1, 3]) if self.order == _FIRST else self.value
-        if self.order == _ROWS:
+        value = self.value
+        if self.order == _FIRST:
+            value = op.Transpose(value, perm=[0, 2, 1, 3])
+        elif self.order == _TURNED:
+            value = op.Transpose(value, perm=[0, 3, 1, 2] if rank(value) == 4 else [0, 2, 1])
+        if self.order == _ROWS or rank(self.value) == 3:
             return value
         rows: ir.Value = op.Reshape(value, op.constant(np.asarray([0, 0, self.count * self.size], np.int64)))
         rows.type, rows.shape = self.value.type, ir.Shape([self.batch, self.length, self.count * self.size])
@@ -80,20 +85,68 @@ def read_keys(value: ir.Value) -> Heads | None:
         found = read_rows(turn.inputs[0], may_repeat=True)
     elif (before := _turned_in_rows(value)) is not None:
         found = read_rows(before, may_repeat=True)
+    if found is None and isinstance(count, int) and isinstance(size, int) and count > 0 and size > 0:
+        found = Heads(value, _TURNED, batch, length, count, size)
     return None if found is None else replace(found, scale=found.scale * scale)
+
+
+def read_joined(value: ir.Value, *, apart: bool, are_keys: bool = False, may_repeat: bool = True) -> Heads | None:
+    """Read an operand in which batch and heads are one axis, ``[batch * heads, length, size]``.
+
+    Args:
+        value: The operand.
+        apart: Whether to read batch and heads apart, from before they were joined. Otherwise they count as a batch, of
+            one head each.
+        are_keys: Whether these are keys, with the last two axes turned.
+        may_repeat: Whether heads may be repeated for their group.
+    """
+    value, scale = unscaled(value)
+    turn = producer(value, "Transpose") if are_keys else None
+    if turn is not None and turn.inputs[0] is not None and ints_of(turn, "perm") == (0, 2, 1):
+        value, further = unscaled(turn.inputs[0])
+        scale, are_keys = scale * further, False
+    found: Heads | None = None
+    if apart:
+        before = _before_joining(value)
+        if before is not None:
+            found = read_keys(before) if are_keys else read_rows(before, may_repeat=may_repeat)
+    elif value.shape is not None and len(value.shape) == 3:
+        batch, length, size = value.shape
+        if are_keys:
+            length, size = size, length
+        if isinstance(size, int) and size > 0:
+            found = Heads(value, _TURNED if are_keys else _ROWS, batch, length, 1, size)
+    return None if found is None else replace(found, scale=found.scale * scale)
+
+
+def _before_joining(value: ir.Value) -> ir.Value | None:
+    """Step back over the Reshape that joins batch and heads."""
+    join = producer(value, "Reshape")
+    source = None if join is None else join.inputs[0]
+    axes = None if source is None else _four(source)
+    if axes is None or value.shape is None or len(value.shape) != 3:
+        return None
+    return source if are_same_axes(axes[2:], value.shape[1:]) else None
 
 
 def unscaled(value: ir.Value) -> tuple[ir.Value, float]:
     """Step back over factors that are numbers, and return the value before them and their product."""
     scale = 1.0
-    while (node := producer(value, "Mul", "Div")) is not None and len(inputs_of(node)) == 2:
-        first, second = inputs_of(node)
-        pairs = [(first, second)] if node.op_type == "Div" else [(first, second), (second, first)]
-        found = next(((x, number) for x, other in pairs if (number := _factor(other, x)) is not None), None)
-        if found is None or (node.op_type == "Div" and found[1] == 0):
-            break
-        value, scale = found[0], scale * (found[1] if node.op_type == "Mul" else 1 / found[1])
+    while (node := producer(value, "Mul", "Div")) is not None and (found := factor_of(node)) is not None:
+        value, scale = found[0], scale * found[1]
     return value, scale
+
+
+def factor_of(node: ir.Node) -> tuple[ir.Value, float] | None:
+    """Return what a node scales by a number, and the factor; None for any other node."""
+    if not is_standard(node, "Mul", "Div") or len(inputs_of(node)) != 2:
+        return None
+    first, second = inputs_of(node)
+    pairs = [(first, second)] if node.op_type == "Div" else [(first, second), (second, first)]
+    found = next(((x, number) for x, other in pairs if (number := _factor(other, x)) is not None), None)
+    if found is None or node.op_type == "Mul":
+        return found
+    return None if found[1] == 0 else (found[0], 1 / found[1])
 
 
 def _factor(value: ir.Value, of: ir.Value) -> float | None:
@@ -145,14 +198,14 @@ def _repeated(heads: Heads) -> Heads | None:
     if not isinstance(count, int) or count < 1 or heads.count % count:
         return None
     times = heads.count // count
-    own = [heads.batch, heads.length, heads.size]
     shapes = (insert.outputs[0].shape, [batch, count, 1, length, size]), (
         widen.outputs[0].shape, [batch, count, times, length, size],
     )  # fmt: skip
-    fits = are_same_axes([batch, length, size], own) and all(
+    # The length follows from the number of elements.
+    fits = are_same_axes([batch, size], [heads.batch, heads.size]) and all(
         shape is not None and len(shape) == 5 and are_same_axes(shape, wanted) for shape, wanted in shapes
     )
-    return replace(heads, value=source, count=count) if fits else None
+    return replace(heads, value=source, length=length, count=count) if fits else None
 
 
 def _turned_in_rows(value: ir.Value) -> ir.Value | None:

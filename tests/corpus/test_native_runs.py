@@ -1,0 +1,62 @@
+"""Real graphs in nodes of native kernels: what a run says, and what the page holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus import native
+from corpus.architectures import by_name
+from corpus.native import NativeResult
+from tests.native.provider import needs_provider
+
+DOCS = Path(__file__).parents[2] / "docs"
+GOOD = NativeResult("bert", None, {"FeedForward": 2, "Linear": 4, "Attention": 2}, 0, 1e-7, 2e-7)
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (GOOD, "bert: right; FeedForward 2, Linear 4, Attention 2, error 1.0e-07"),
+        (replace(GOOD, nodes={}, attentions_left=2, error=None), "bert: right; no node, 2 attentions left"),
+        (replace(GOOD, error=0.5), "bert: the kernels differ from the exported graph: 5.0e-01; "),
+        (replace(GOOD, bodies_error=np.inf), "bert: the bodies differ from the exported graph: inf; "),
+        (NativeResult("bert", "ExportError: no"), "bert: ExportError: no; no node"),
+    ],
+)
+def test_a_result_is_a_line(result: NativeResult, said: str) -> None:
+    assert native.line(result).startswith(said)
+    assert (result.fault() is None) == ("right" in said)
+
+
+def test_nan_is_a_difference() -> None:
+    assert replace(GOOD, error=float("nan")).fault() is not None
+
+
+def test_the_page_holds_the_stored_results(tmp_path: Path) -> None:
+    stored = json.loads((DOCS / "native-corpus.json").read_text())
+    assert native.words(stored) in (DOCS / "native.md").read_text()
+    assert [each["name"] for each in stored["results"]] == [
+        name for name, entry in by_name().items() if entry.skipped is None
+    ]
+    assert not [each for each in stored["results"] if NativeResult(**each).fault() is not None]
+    page = tmp_path / "native.md"
+    page.write_text(f"before\n{native.BEGIN}old\n{native.END}\nafter\n")
+    native.stored_beside(page).write_text(native.stored([GOOD], {}))
+    native.write_page(page)
+    assert "Of 1 graphs, 1 have nodes: 2 `FeedForward`, 4 `Linear`, 2 `Attention`." in page.read_text()
+    assert page.read_text().startswith("before\n")
+    assert page.read_text().endswith("\nafter\n")
+
+
+@needs_provider
+@pytest.mark.slow
+def test_an_architecture_agrees_with_its_export() -> None:
+    result = native.run(by_name()["bert"])
+    assert result.fault() is None
+    assert dict(result.nodes) == GOOD.nodes
+    assert result.attentions_left == 0
