@@ -106,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: python scripts/benchmark.py --presets bert-ffn --widths 768x3072 --threads 1 --no-end-to-end "
         "--json times.json --markdown times.md",
     )
+    models = [name for name, model in WHOLE_MODELS.items() if model.tokens is None]
     add = parser.add_argument
     add("--presets", nargs="+", choices=list(STRUCTURES), default=list(STRUCTURES), metavar="NAME",
         help=f"[{' '.join(STRUCTURES)}]")  # fmt: skip
@@ -121,9 +122,9 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds in all to wait while the host of a virtual machine is busy with others [900]")  # fmt: skip
     add("--end-to-end", action=argparse.BooleanOptionalAction, default=True,
         help="whole models, 8 bits on real activations, the time of an export and of tuning [yes]")  # fmt: skip
-    add("--models", nargs="*", choices=list(WHOLE_MODELS), default=list(WHOLE_MODELS), metavar="NAME",
+    add("--models", nargs="*", choices=models, default=models, metavar="NAME",
         help=f"whole models, with MiniLM 8 bits on real activations, too; none leaves both out "
-        f"[{', '.join(WHOLE_MODELS)}]")  # fmt: skip
+        f"[{', '.join(models)}]")  # fmt: skip
     add("--whole-tokens", nargs="+", type=count, default=list(end_to_end.TOKENS), metavar="N",
         help=f"tokens of whole models [{' '.join(map(str, end_to_end.TOKENS))}]")  # fmt: skip
     add(

@@ -19,6 +19,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,12 @@ from ffn_export.exporter.source import Source, resolve
 from ffn_export.latency.sizes import token_sizes
 from ffn_export.parity.reference.references import TorchReference
 from ffn_export.runtimes.session_options import ORT_DEFAULT, SessionSettings
-from peers.whole_models import BERT_BASE, MINILM, WHOLE_MODELS, directory
+from peers.whole_models import BERT_BASE, MINILM, WHOLE_MODELS, directory, lengths
 
 Call = Callable[[], Any]
 Feeds = Mapping[str, Any]
+# Takes inputs; returns a call that runs on them in place, and the first output.
+Contender = Callable[[Feeds], tuple[Call, Any]]
 
 DOCS = Path(__file__).parents[1] / "docs"
 STORED, PAGE = DOCS / "native.json", DOCS / "native.md"
@@ -50,11 +53,11 @@ def session(
     model: bytes, threads: int, precision: str | None, settings: SessionSettings
 ) -> onnxruntime.InferenceSession:
     """Make a session with the provider in a precision, or without it."""
-    import onnxruntime_ep_ffn
-
     options = settings.session_options(threads)
     if precision is None:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    import onnxruntime_ep_ffn
+
     options.add_provider_for_devices(onnxruntime_ep_ffn.devices(), {"precision": precision})
     return onnxruntime.InferenceSession(model, options, enable_fallback=0)
 
@@ -70,30 +73,57 @@ def bound(made: onnxruntime.InferenceSession, feeds: Feeds) -> tuple[Call, Any]:
     return lambda: made.run_with_iobinding(binding), binding.copy_outputs_to_cpu()[0]
 
 
-def openvino(model: bytes, threads: int, precision: str, feeds: Feeds) -> tuple[Call, Any]:
+def openvino(model: bytes, threads: int, precision: str) -> Contender:
     """Compile for OpenVINO with a precision hint."""
     import openvino as ov
 
     core = ov.Core()
     hints = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
-    request = core.compile_model(core.read_model(model), "CPU", hints).create_infer_request()
-    for name, array in feeds.items():
-        request.set_tensor(name, ov.Tensor(array, shared_memory=True))
-    request.infer()
-    return request.infer, np.array(request.get_output_tensor(0).data)
+    compiled = core.compile_model(core.read_model(model), "CPU", hints)
+
+    def ready(feeds: Feeds) -> tuple[Call, Any]:
+        request = compiled.create_infer_request()
+        for name, array in feeds.items():
+            request.set_tensor(name, ov.Tensor(array, shared_memory=True))
+        request.infer()
+        return request.infer, np.array(request.get_output_tensor(0).data)
+
+    return ready
 
 
-def in_turn(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
+def in_turn(
+    calls: dict[str, Call], seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Return the times of each call; the calls take turns, so that a busy moment meets them all."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[next(iter(calls))]) < 7:
         for name, call in calls.items():
             call()  # with its own weights in the caches again
-            start = time.perf_counter()
+            start = clock()
             call()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(clock() - start)
     return times
+
+
+def compared(
+    contenders: Mapping[str, Contender],
+    feeds: Feeds,
+    wanted: Any,
+    seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[dict[str, Any]]:
+    """Time contenders in turn on inputs, and yield a row for each; ``wanted`` is the first output in float64."""
+    ready = {name: contender(feeds) for name, contender in contenders.items()}
+    times = in_turn({name: call for name, (call, _) in ready.items()}, seconds, clock)
+    for name, (_, y) in ready.items():
+        low, high = np.quantile(np.divide(times[name], times[BASE]), (0.25, 0.75))
+        median = float(np.median(times[name]))
+        yield {
+            "contender": name, "milliseconds": median * 1e3,
+            "ratio": median / float(np.median(times[BASE])), "quartiles": [float(low), float(high)],
+            "error": float(np.linalg.norm(y - wanted) / np.linalg.norm(wanted)),
+        }  # fmt: skip
 
 
 def load(name: str, scratch: Path) -> Source:
@@ -117,22 +147,14 @@ def measured(name: str, tokens: Sequence[int], threads: int, seconds: float, scr
     for precision in ("f32", "bf16", "int8"):
         if precision in onnxruntime_ep_ffn.devices()[0].ep_metadata:
             made[f"native {precision}"] = session(native, threads, precision, settings)
-    for count in tokens:
-        feeds = draw_all(source.inputs, token_sizes(source.inputs, count), 0)
+    contenders: dict[str, Contender] = {contender: partial(bound, each) for contender, each in made.items()}
+    with contextlib.suppress(ImportError):
+        contenders |= {f"OpenVINO {precision}": openvino(plain, threads, precision) for precision in ("f32", "bf16")}
+    for count, size in lengths(name, tokens).items():
+        feeds = draw_all(source.inputs, token_sizes(source.inputs, size), 0)
         wanted = next(iter(TorchReference(source, threads).evaluate(feeds).values()))[0]
-        calls = {contender: bound(each, feeds) for contender, each in made.items()}
-        with contextlib.suppress(ImportError):
-            for precision in ("f32", "bf16"):
-                calls[f"OpenVINO {precision}"] = openvino(plain, threads, precision, feeds)
-        times = in_turn({contender: call for contender, (call, _) in calls.items()}, seconds)
-        for contender, (_, y) in calls.items():
-            low, high = np.quantile(np.divide(times[contender], times[BASE]), (0.25, 0.75))
-            median = float(np.median(times[contender]))
-            yield {
-                "module": name, "tokens": count, "contender": contender, "milliseconds": median * 1e3,
-                "ratio": median / float(np.median(times[BASE])), "quartiles": [float(low), float(high)],
-                "error": float(np.linalg.norm(y - wanted) / np.linalg.norm(wanted)),
-            }  # fmt: skip
+        for row in compared(contenders, feeds, wanted, seconds):
+            yield {"module": name, "tokens": count, **row}
 
 
 def environment(threads: int) -> dict[str, Any]:
@@ -143,7 +165,7 @@ def environment(threads: int) -> dict[str, Any]:
     return {"processor": processor_name(), "threads": threads, "load": os.getloadavg()[0], "versions": versions}
 
 
-def table(results: dict[str, Any]) -> str:
+def table(results: Mapping[str, Any]) -> str:
     """Write the results as Markdown."""
     on = results["environment"]
     packages = ", ".join(f"{name} {number}" for name, number in on["versions"].items())

@@ -8,13 +8,26 @@ from pathlib import Path
 from ffn_export.core.size_on_disk import size_on_disk
 
 
-def cost(model: Path, seconds: float) -> str:
-    """Return seconds and peak memory of this process, Python and its packages included, beside the size of a model."""
-    words = f"{seconds:.0f} s"
-    if sys.platform != "win32":  # has no such count
-        import resource
+def peak_memory() -> int | None:
+    """Return the largest memory of this process so far in bytes, mapped files included; None on Windows."""
+    if sys.platform == "win32":  # has no such count
+        return None
+    import resource
 
-        unit = 1 if sys.platform == "darwin" else 1024
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-        words += f", {peak / 2**20:,.0f} MiB of memory at most, Python and its packages included"
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def cost(model: Path, seconds: float, before: int | None) -> str:
+    """Return seconds and peak memory beside the size of a model.
+
+    Args:
+        model: The model.
+        seconds: Seconds that the command took.
+        before: Peak memory of Python and its packages, before the command read the model.
+    """
+    words = f"{seconds:.0f} s"
+    peak = peak_memory()
+    if peak is not None and before is not None:
+        words += f", {(peak - before) / 2**20:,.0f} MiB of memory at most beside {before / 2**20:,.0f} of Python"
+        words += " and its packages"
     return f"{words}; the model has {size_on_disk(model) / 2**20:,.1f} MiB"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
@@ -14,13 +14,16 @@ import onnx_ir as ir
 from onnx_ir import external_data
 from onnx_ir.external_data import convert_tensors_from_external
 
-from ffn_export.core import external_files, external_protos, plain_file, sparse, well_formed
+from ffn_export.core import external_files, external_protos, inline_weights, plain_file, sparse, well_formed
 from ffn_export.core.one_line import first_line, root_cause
 from ffn_export.core.quiet import quiet
 from ffn_export.errors import UsageError
 
 # Weights that come from external data are written as external data again, unless they are at most this large.
 _INLINE_BELOW_BYTES = 2**26
+
+# Mark of a weight that lies in a model file.
+_IN_PLACE = "ffn_export.in_place"
 
 # A protobuf message holds at most 2 GiB, and the graph needs some of it.
 EXTERNAL_ABOVE_BYTES = 2**31 - 2**26
@@ -31,37 +34,45 @@ _MOST_BYTES = 2**31
 _MACHINE_METADATA = ("pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node")
 
 
-def load(path: Path | str, in_memory: Collection[str] = ()) -> ir.Model:
+def load(path: Path | str, in_memory: Collection[str] = (), *, in_place: bool = False) -> ir.Model:
     """Read an ONNX model; external data stays on disk until it is needed.
 
     Args:
         path: The file.
         in_memory: Names of initializers whose external data is not on disk and cannot be read.
+        in_place: Whether weights that the file itself holds stay there, too; it must not change as long as the model
+            is used.
 
     Raises:
         UsageError: If the file is missing or is no ONNX model, its graph is not valid, or its external data is
             incomplete.
     """
-    model = read(path, in_memory)
+    model = read(path, in_memory, in_place=in_place)
     if not model.opset_imports and not len(model.graph):
         raise UsageError(f"{path} is no ONNX model: it holds no opset and no node")
     _check_well_formed(Path(path), model)
     return model
 
 
-def read(path: Path | str, in_memory: Collection[str] = (), *, may_lack: bool = False) -> ir.Model:
+def read(
+    path: Path | str, in_memory: Collection[str] = (), *, may_lack: bool = False, in_place: bool = False
+) -> ir.Model:
     """Read an ONNX model without checking its graph.
 
     Args:
         path: The file.
         in_memory: As for :func:`load`.
         may_lack: Whether the external files of initializers may be missing or truncated.
+        in_place: As for :func:`load`.
 
     Raises:
         UsageError: If the file is missing or is no ONNX model, or one of its external files is refused or missing.
     """
     path = Path(path)
-    proto = read_proto(path)
+    if in_place and path.is_file():
+        path = path.resolve()  # onnx-ir opens no link that leaves its directory
+        in_place = path.stat().st_nlink == 1  # nor a file of several names
+    proto = read_proto(path, in_place=in_place)
     external_files.check(path, external_protos.external_tensors(proto), in_memory, may_lack=may_lack)
     external_protos.read_in(path, proto)
     try:
@@ -70,20 +81,26 @@ def read(path: Path | str, in_memory: Collection[str] = (), *, may_lack: bool = 
     except Exception as error:  # onnx-ir wraps the cause in errors that name its functions
         raise UsageError(f"{path} is no valid ONNX graph: {first_line(root_cause(error))}") from error
     external_data.set_base_dir(model.graph, path.parent)
+    for value in _initializers(model):
+        tensor = value.const_value
+        if in_place and isinstance(tensor, ir.ExternalTensor) and tensor.location == path.name:
+            tensor.meta[_IN_PLACE] = True
     return model
 
 
-def read_proto(path: Path) -> onnx.ModelProto:
-    """Parse a file as protobuf, without its external data.
+def read_proto(path: Path, *, in_place: bool = False) -> onnx.ModelProto:
+    """Parse a file as protobuf, without its external data; ``in_place`` leaves its large weights in the file, too.
 
     Raises:
         UsageError: If it cannot be read, or does not parse.
     """
     if os.path.isdir(path):  # noqa: PTH112 - never raises
         raise UsageError(f"{path} is a directory, not an ONNX file")
-    data = plain_file.read_bytes(path, _MOST_BYTES)
+    text_format = onnx.serialization.registry.get_format_from_file_extension(path.suffix)
+    data = inline_weights.without_weights(path) if in_place and _is_binary(path) else None
+    if data is None:
+        data = plain_file.read_bytes(path, _MOST_BYTES)
     try:
-        text_format = onnx.serialization.registry.get_format_from_file_extension(path.suffix)
         return onnx.load_model_from_string(data, text_format or "protobuf")
     except Exception as error:
         raise UsageError(f"{path} is no ONNX model: it does not parse as protobuf") from error
@@ -139,9 +156,17 @@ def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_AB
     copies = in_memory + sum(tensor.nbytes for tensor in on_disk) > external_above
     copies = copies or sum(tensor.nbytes for tensor in on_disk) > _INLINE_BELOW_BYTES
     external = f"{path.name}.data" if copies and not refers else None
-    with writing(path.parent) as scratch, nullcontext() if external or refers else _read_in(model):
+    with writing(path.parent) as scratch:
         try:
-            ir.save(model, scratch / path.name, external_data=external)
+            if external or refers:
+                ir.save(model, scratch / path.name, external_data=external)
+            elif not _is_binary(path):
+                with _read_in(_initializers(model)):
+                    ir.save(model, scratch / path.name)
+            else:
+                in_subgraphs = [value for value in _initializers(model) if value.graph is not model.graph]
+                with _read_in(in_subgraphs), (scratch / path.name).open("wb") as file:
+                    inline_weights.write_with_weights(model, file)
         except ir.serde.SerdeError as error:  # such as a name that is not UTF-8, which protobuf reads and cannot write
             raise UsageError(f"{path.name} cannot be written: {first_line(root_cause(error))}") from error
         if external is not None:
@@ -149,8 +174,15 @@ def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_AB
         (scratch / path.name).replace(path)
 
 
+def _is_binary(path: Path) -> bool:
+    """Whether the name of a file stands for protobuf's wire format, not for one of its text formats."""
+    return onnx.serialization.registry.get_format_from_file_extension(path.suffix) in (None, "protobuf")
+
+
 def _is_inside(tensor: ir.ExternalTensor, directory: Path) -> bool:
-    """Whether the tensor's location, taken relative to ``directory``, is the file of its data."""
+    """Whether the tensor's location, taken relative to ``directory``, is the file of its data, and no model file."""
+    if tensor.meta.get(_IN_PLACE):
+        return False
     return (directory / tensor.location).resolve() == Path(tensor.path).resolve()
 
 
@@ -182,9 +214,9 @@ def read_weights_in(model: ir.Model, directory: Path) -> None:
 
 
 @contextmanager
-def _read_in(model: ir.Model) -> Iterator[None]:
+def _read_in(initializers: Iterable[ir.Value]) -> Iterator[None]:
     """Hold external weights in memory, so that they are written inline without a reference to their file."""
-    external = {v: v.const_value for v in _initializers(model) if isinstance(v.const_value, ir.ExternalTensor)}
+    external = {v: v.const_value for v in initializers if isinstance(v.const_value, ir.ExternalTensor)}
     for value, tensor in zip(external, convert_tensors_from_external(list(external.values())), strict=True):
         value.const_value = tensor
     try:

@@ -8,6 +8,7 @@ any parser reads. A record that a parser might read in two ways is refused: a gr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from mmap import mmap
 from pathlib import Path
 
 from ffn_export.core import plain_file
@@ -86,7 +87,7 @@ def _entry(message: memoryview) -> tuple[str, str]:
 def _packed(data: memoryview) -> Iterator[int]:
     place = 0
     while place < len(data):
-        value, place = _varint(data, place)
+        value, place = varint(data, place)
         yield value
 
 
@@ -94,16 +95,16 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yield the number of each field that is a whole number or has a length, and its value."""
     place = 0
     while place < len(message):
-        tag, place = _varint(message, place)
+        tag, place = varint(message, place)
         number, wire_type = tag >> 3, tag & 7
         if not 0 < number < 2**29:
             raise ValueError("no field has this number")
         if wire_type == _VARINT:
-            value, place = _varint(message, place)
+            value, place = varint(message, place)
             yield number, value
             continue
         if wire_type == _DELIMITED:
-            length, place = _varint(message, place)
+            length, place = varint(message, place)
         elif wire_type in _SKIPPED:
             length = _SKIPPED[wire_type]
         else:
@@ -115,7 +116,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         place += length
 
 
-def _varint(data: memoryview, place: int) -> tuple[int, int]:
+def varint(data: memoryview | bytes | mmap, place: int) -> tuple[int, int]:
     """Return a number and the place after it."""
     value = shift = 0
     while place < len(data):

@@ -109,6 +109,8 @@ class SessionSettings:
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
         for key, value in self.config_entries.items():
             options.add_session_config_entry(key, value)
+        # A session without optimiser checks a graph. It gives its memory back after each run.
+        options.enable_cpu_mem_arena = self.graph_optimization_level != "disable_all"
         options.intra_op_num_threads = chosen_threads(threads)
         options.inter_op_num_threads = 1
         # Log only fatal messages: errors are raised and reported in one line, and the log would print names from the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -32,6 +32,7 @@ class OpenModel:
         directory: Directory of the bundle; None if the model is no bundle.
         manifest: Manifest of the bundle; None if the model is no bundle.
         in_memory: The model, if it was given in memory.
+        in_place: Whether weights stay in the file until they are needed.
     """
 
     path: Path
@@ -39,15 +40,20 @@ class OpenModel:
     directory: Path | None = None
     manifest: Manifest | None = None
     in_memory: ir.Model | None = None
+    in_place: bool = False
 
     def load(self) -> ir.Model:
-        """Return the model, with weights that stay readable after exit."""
-        return onnx_file.load(self.path) if self.in_memory is None else self.in_memory
+        """Return the model; its weights stay readable after exit, unless they stay in the file."""
+        return onnx_file.load(self.path, in_place=self.in_place) if self.in_memory is None else self.in_memory
 
 
 @contextmanager
-def opened(model: Model) -> Iterator[OpenModel]:
+def opened(model: Model, *, in_place: bool = False) -> Iterator[OpenModel]:
     """Open a model as a file: check a bundle, take a file as it is, save a model in memory to a temporary file.
+
+    Args:
+        model: The model.
+        in_place: Whether weights stay in the file until they are needed.
 
     Raises:
         UsageError: If the model is none of these, does not exist, or does not parse.
@@ -70,10 +76,10 @@ def opened(model: Model) -> Iterator[OpenModel]:
             raise UsageError(f"{path} is no bundle: it has no {MANIFEST}")
         manifest = read_manifest(path)
         check_integrity(path, manifest)
-        yield of_graph(path, manifest.graph_for(processor.kind()))
+        yield replace(of_graph(path, manifest.graph_for(processor.kind())), in_place=in_place)
         return
-    onnx_file.load(path)
-    yield OpenModel(path, SessionSettings())
+    onnx_file.load(path, in_place=in_place)
+    yield OpenModel(path, SessionSettings(), in_place=in_place)
 
 
 def of_graph(directory: Path, graph: Graph) -> OpenModel:

@@ -125,7 +125,7 @@ def quantize(
     # The samples are judged as a whole, without their padding. The cases then show a broken model only.
     allowed = max(BROKEN, budget) if options.int8 and samples is not None else budget
     threads = chosen_threads(threads)
-    with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
+    with opened(model, in_place=True) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         original, model = _in_files(file.path, file.load(), Path(scratch))
         gc.collect()  # a graph is a cycle, and the weights of this one are in memory
         inputs = graph_inputs(model, None)
@@ -155,6 +155,8 @@ def quantize(
             threads=threads,
             progress=progress,
         )
+        del reference
+        gc.collect()  # its session holds the weights of the original
         onnx_file.read_weights_in(quantized, Path(scratch))
     notes = parity.notes if samples is not None else (*parity.notes, DRAWN)
     return Quantized(quantized, report, replace(parity, notes=notes), file.settings, fitted.measured, budget)

@@ -62,7 +62,7 @@ def accuracy(name: str, where: Path, progress: Callable[[str], None]) -> Accurac
         pairs = [_outputs(_FeedForward(layer), x, scratch) for layer, x in zip(layers, inputs, strict=True)]
         states = _both(export_source(resolve(f"hf:{where}")), tokens, scratch)
     alone, block = ([(exact[which], rounded[which]) for exact, rounded in pairs] for which in (0, 1))
-    exact, rounded = (_embedding(outputs[0], tokens["attention_mask"]) for outputs in states)
+    exact, rounded = (embedding(outputs[0], tokens["attention_mask"]) for outputs in states)
     errors = tuple(
         LayerError(number, relative_l2(p[1], p[0]), relative_l2(b[1], b[0]))
         for number, (p, b) in enumerate(zip(alone, block, strict=True))
@@ -133,7 +133,7 @@ def _overall(pairs: list[tuple[Array, Array]]) -> float:
     return relative_l2(np.concatenate([pair[1] for pair in pairs]), np.concatenate([pair[0] for pair in pairs]))
 
 
-def _embedding(states: Array, mask: Array) -> Array:
+def embedding(states: Array, mask: Array) -> Array:
     """The mean over the tokens that are there, of length 1, as the model's card has it."""
     mean = (states * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
     embedding: Array = mean / np.linalg.norm(mean, axis=1, keepdims=True)

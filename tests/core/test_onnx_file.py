@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import onnx
@@ -12,7 +13,7 @@ import onnxruntime
 import pytest
 from torch import nn
 
-from ffn_export.core import onnx_file
+from ffn_export.core import inline_weights, onnx_file
 from ffn_export.errors import UsageError
 from tests.exporter.helpers import exported, refusal
 
@@ -150,11 +151,11 @@ def test_an_interrupted_write_leaves_the_old_model(
     path = tmp_path / "model.onnx"
     path.write_bytes(b"old")
 
-    def interrupted(model: ir.Model, target: Path, **options: object) -> None:
-        target.write_bytes(b"half")
+    def interrupted(model: ir.Model, file: BinaryIO) -> None:
+        file.write(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ir, "save", interrupted)
+    monkeypatch.setattr(inline_weights, "write_with_weights", interrupted)
     with pytest.raises(KeyboardInterrupt):
         onnx_file.save(model, path)
     assert path.read_bytes() == b"old"

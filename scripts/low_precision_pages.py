@@ -1,0 +1,154 @@
+"""The page of low precision, its chart and its appendix, from stored results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import dot_chart
+from native_benchmark import BASE, table
+from peers.whole_models import BERT_BASE, MINILM
+
+_NAME = "results-low-precision"
+_CHART = "summary.svg"
+# The length of the table, or the nearest that a model was timed at.
+_TYPICAL = 128
+_OURS, _PEER = "ours int8, smoothed", "quantize_dynamic per channel"
+_READING = """A dot is the geometric mean over all models and lengths, a line reaches from the smallest ratio to the
+largest. Left of 1 the form is faster than float32. [All rows](results-low-precision-tables.md) has each time with its
+quartiles, the command and the versions. `scripts/low_precision.py` makes both pages from
+`docs/results-low-precision.json`; do not edit.
+
+"""
+_NAMES = """
+`quantize_dynamic` is ONNX Runtime's, with one scale for each matrix unless it says per channel. `OpenVINO int8` has
+8-bit weights with a scale for each column, and the activations that its CPU plugin quantises by default, the rest in
+bfloat16. `ours int8` is what `quantize --int8 --all` writes without samples, `smoothed` with samples, both for ONNX
+Runtime's CPU provider; `native` needs the [execution provider](native.md). Only all-MiniLM-L6-v2 has real weights: the
+errors of the others are of random weights, which have no outliers, so smoothing gains little there.
+
+Scales of rows cost time where products are small: at 1 and 16 tokens of all-MiniLM-L6-v2 and in the small Llama
+`quantize_dynamic` per channel is faster than ours, and with random weights its error is about the same. Optimum's
+`ORTQuantizer` was not measured.
+
+## Masks of sdpa
+
+These exports have eager attention, which `hf:` takes. A module of yours that is exported with PyTorch's SDPA has
+`Where(IsNaN(weights), 0, weights)` behind each Softmax, for rows that see no key. In all-MiniLM-L6-v2 at 512 tokens
+these nodes take 14 % of the time after fusion for `ort-cpu`. They stay: whether a row sees a key depends on the mask,
+which is an input. The exact way to do the same behind the product with the values takes 0.88 of the model's time at 512
+tokens, 0.98 at 128 and 1.07 at 16 (measured on the same processor), so it is no default. Export with
+`attn_implementation="eager"` where you can.
+"""
+
+
+def write(results: Mapping[str, Any], folder: Path) -> None:
+    """Write the page, its chart and its appendix into a folder."""
+    charts = folder / _NAME
+    charts.mkdir(exist_ok=True)
+    ratios: dict[str, list[float]] = {}
+    for row in results["rows"]:
+        if row["contender"] != BASE:
+            ratios.setdefault(row["contender"], []).append(row["ratio"])
+    label = "time over that of ONNX Runtime's default float32: left of 1 is faster"
+    (charts / _CHART).write_text(dot_chart.svg(ratios, label))
+    (folder / f"{_NAME}.md").write_text("".join(_page(results)))
+    (folder / f"{_NAME}-tables.md").write_text("".join(_appendix(results)))
+
+
+def _page(results: Mapping[str, Any]) -> Iterator[str]:
+    yield "# Whole models in low precision\n\n"
+    yield fill(" ".join(_sentences(results)), 118, break_on_hyphens=False) + "\n\n"
+    yield f"![Time of each form over float32]({_NAME}/{_CHART})\n\n"
+    yield _READING
+    rows = typical(results["rows"])
+    models = list(dict.fromkeys(row["module"] for row in rows))
+    lengths = {row["module"]: row["tokens"] for row in rows}
+    yield f"## Time and error, {_threads(results)}\n\n"
+    yield "Each cell is the time over float32's, and the relative L2 error of the first output.\n\n"
+    columns = [f"{model}, {lengths[model]} tokens" for model in models]
+    yield _row(["form", *columns]) + _row(["---", *["---:" for _ in columns]])
+    for name in dict.fromkeys(row["contender"] for row in rows):
+        of_name = {row["module"]: row for row in rows if row["contender"] == name}
+        yield _row([name, *(f"{of_name[m]['ratio']:.2f}, {percent(of_name[m]['error'])}" for m in models)])
+    if results["embeddings"]:
+        lines = results["texts"]["lines"]
+        yield f"\n## Sentence embeddings of {MINILM}\n\n"
+        yield f"{lines} texts that are not in the repository, each compared with its embedding in float32.\n\n"
+        yield _row(["form", "cosine, mean", "least", "relative L2 error", "10 nearest texts kept"])
+        yield _row(["---", *["---:"] * 4])
+        for name, each in results["embeddings"].items():
+            if name != BASE:
+                cells = f"{each['cosine']:.4f}", f"{each['least']:.4f}", percent(each["error"]), f"{each['kept']:.3f}"
+                yield _row([name, *cells])
+    yield _NAMES
+
+
+def _sentences(results: Mapping[str, Any]) -> Iterator[str]:
+    rows = typical(results["rows"])
+
+    def ratio(name: str, model: str) -> str:
+        (row,) = [each for each in rows if (each["contender"], each["module"]) == (name, model)]
+        return f"{row['ratio']:.2f}"
+
+    embeddings = results["embeddings"]
+    if {MINILM, BERT_BASE} <= {row["module"] for row in rows} and embeddings:
+        ours, peer = (embeddings[name] for name in (_OURS, _PEER))
+        yield (
+            f"At {_TYPICAL} tokens, `quantize --int8 --all` with samples takes {ratio(_OURS, MINILM)} of the time of "
+            f"ONNX Runtime's float32 on {MINILM} and {ratio(_OURS, BERT_BASE)} on {BERT_BASE}, and `quantize_dynamic` "
+            f"with a scale for each column takes {ratio(_PEER, MINILM)} and {ratio(_PEER, BERT_BASE)}."
+        )
+        yield (
+            f"Ours changes the sentence embeddings of {MINILM} by {percent(ours['error'])} and keeps "
+            f"{ours['kept']:.0%} of the ten nearest texts, the other by {percent(peer['error'])} and "
+            f"{peer['kept']:.0%}."
+        )
+    names = [name for name in dict.fromkeys(row["contender"] for row in rows) if name != BASE]
+    best = min(names, key=lambda name: sum(row["ratio"] for row in rows if row["contender"] == name))
+    found = [row for row in rows if row["contender"] == best]
+    low, high = (pick(row["ratio"] for row in found) for pick in (min, max))
+    yield (
+        f"The fastest form is {best}: it takes {low:.2f} to {high:.2f} of the time, with an error of "
+        f"{percent(min(row['error'] for row in found))} to {percent(max(row['error'] for row in found))}."
+    )
+
+
+def typical(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows of the typical length of each model."""
+    counts: dict[str, set[int]] = {}
+    for row in rows:
+        counts.setdefault(row["module"], set()).add(row["tokens"])
+    nearest = {model: min(found, key=lambda each: (abs(each - _TYPICAL), each)) for model, found in counts.items()}
+    return [row for row in rows if row["tokens"] == nearest[row["module"]]]
+
+
+def percent(error: float) -> str:
+    """Write a relative error."""
+    return f"{error:.1e}" if error < 1e-4 else f"{error:.2%}"
+
+
+def _appendix(results: Mapping[str, Any]) -> Iterator[str]:
+    yield "# Low precision, all rows\n\n"
+    yield f"Written by `scripts/low_precision.py`; do not edit. [The page]({_NAME}.md).\n\n"
+    yield f"    {results['command']}\n\n"
+    yield fill(
+        "The contenders took turns in one process, each run twice and timed the second time; on one thread "
+        "that is processor time, to which waiting for a busy processor adds nothing. The ratio is that of the "
+        "medians, to ONNX Runtime's default session on the export; the quartiles are those of the ratio in each turn. "
+        "The error is relative L2 of the first output against the module in float64.", 118
+    ) + "\n\n"  # fmt: skip
+    if results["texts"]:
+        yield f"Texts: {results['texts']['lines']} lines, SHA-256 `{results['texts']['sha256']}`.\n\n"
+    yield table(results)
+
+
+def _threads(results: Mapping[str, Any]) -> str:
+    threads = results["environment"]["threads"]
+    return "one thread" if threads == 1 else f"{threads} threads"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
