@@ -51,7 +51,7 @@ def check_destination(destination: Path) -> None:
     check_replaceable(destination)
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(prefix=_PREFIX, dir=destination.parent):
+        with tempfile.TemporaryFile(prefix=_PREFIX, dir=destination.parent):  # without a name, if it is killed here
             pass
     except OSError as error:
         raise not_writable(destination.parent, error) from error
