@@ -100,10 +100,21 @@ static int processors(void) {
     return count < 1 ? 1 : (int)count;
 }
 
+/* Lets native kernels compute the nodes of ai.ffn_export: as custom operators, which all versions have. The precision
+ * is asked for before. */
+static void add_native_kernels(OrtSessionOptions *options, const cJSON *manifest, const char *library) {
+    const cJSON *const asked = cJSON_GetObjectItemCaseSensitive(manifest, "provider_options");
+    const char *const key = "ep.ffnexecutionprovider.precision";
+    check(ort->AddSessionConfigEntry(options, key, text_of(asked, "precision")));
+    check(ort->RegisterCustomOpsLibrary_V2(options, library));
+}
+
 /* The bundle's options, so that the nodes run that were measured. */
 static OrtSessionOptions *session_options(const cJSON *manifest, const char *profile) {
     const char *const provider = text_of(manifest, "provider");
-    if (strcmp(provider, "CPUExecutionProvider"))
+    const int native = !strcmp(provider, "FfnExecutionProvider"); /* without its library, the bodies of its nodes run */
+    const char *const library = native ? getenv("ONNXRUNTIME_EP_FFN_LIBRARY") : NULL;
+    if (!native && strcmp(provider, "CPUExecutionProvider"))
         stop(CANNOT_RUN, "it was verified on %s, this program has the CPU's", provider);
     const cJSON *const settings = cJSON_GetObjectItemCaseSensitive(manifest, "session_options");
     const cJSON *const entries = cJSON_GetObjectItemCaseSensitive(settings, "config_entries");
@@ -117,6 +128,7 @@ static OrtSessionOptions *session_options(const cJSON *manifest, const char *pro
         check(ort->AddSessionConfigEntry(options, entry->string, text_of(entries, entry->string)));
     check(ort->SetIntraOpNumThreads(options, processors()));
     if (profile != NULL) check(ort->EnableProfiling(options, profile));
+    if (library != NULL) add_native_kernels(options, manifest, library);
     return options;
 }
 

@@ -67,7 +67,9 @@ Ort::SessionOptions session_options(const json &manifest, const std::optional<st
                                                                          {"extended", ORT_ENABLE_EXTENDED},
                                                                          {"all", ORT_ENABLE_ALL}};
     const auto provider = manifest.at("provider").get<std::string>();
-    if (provider != "CPUExecutionProvider")
+    const bool native = provider == "FfnExecutionProvider"; // without its library, the bodies of its nodes run
+    const char *const library = native ? std::getenv("ONNXRUNTIME_EP_FFN_LIBRARY") : nullptr;
+    if (!native && provider != "CPUExecutionProvider")
         throw std::runtime_error("it was verified on " + provider + ", this program has the CPU's");
     const json &settings = manifest.at("session_options");
     const auto level = settings.at("graph_optimization_level").get<std::string>();
@@ -78,6 +80,11 @@ Ort::SessionOptions session_options(const json &manifest, const std::optional<st
         options.AddConfigEntry(key.c_str(), value.get<std::string>().c_str());
     options.SetIntraOpNumThreads(processors());
     if (profile) options.EnableProfiling(profile->c_str());
+    if (library) { // as custom operators, which all versions have; the precision is asked for before
+        const auto precision = manifest.at("provider_options").at("precision").get<std::string>();
+        options.AddConfigEntry("ep.ffnexecutionprovider.precision", precision.c_str());
+        options.RegisterCustomOpsLibrary(library);
+    }
     return options;
 }
 

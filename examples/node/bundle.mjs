@@ -5,7 +5,8 @@ const LEVELS = { disable_all: 'disabled', basic: 'basic', extended: 'extended', 
 
 /** The bundle's options, so that the nodes run that were measured. */
 export function sessionOptions(manifest) {
-  if (manifest.provider !== 'CPUExecutionProvider') {
+  // The nodes of native kernels carry their bodies, which run here.
+  if (!['CPUExecutionProvider', 'FfnExecutionProvider'].includes(manifest.provider)) {
     throw new Error(`it was verified on ${manifest.provider}, this program has the CPU's`);
   }
   const { graph_optimization_level: level, config_entries: entries } = manifest.session_options;

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import importlib.util
 import json
 import os
 import sys
@@ -24,6 +25,7 @@ LEVELS = {
     "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
+NATIVE = "FfnExecutionProvider"
 FRACTION_BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 
@@ -47,8 +49,18 @@ def make_session(bundle: Path, manifest: dict[str, Any], profile: str | None = N
     if profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile
+    model = str(bundle / "model.onnx")
+    if manifest["provider"] == NATIVE:
+        if importlib.util.find_spec("onnxruntime_ep_ffn") is None:  # without its package, the bodies of its nodes run
+            return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        import onnxruntime_ep_ffn
+
+        if (problem := onnxruntime_ep_ffn.register()) is not None:
+            raise RuntimeError(problem)
+        options.add_provider_for_devices(onnxruntime_ep_ffn.devices(), manifest["provider_options"])
+        return ort.InferenceSession(model, options)
     provider = (manifest["provider"], manifest.get("provider_options", {}))  # on CUDA: no TF32
-    session = ort.InferenceSession(str(bundle / "model.onnx"), options, providers=[provider])
+    session = ort.InferenceSession(model, options, providers=[provider])
     if session.get_providers()[0] != manifest["provider"]:  # onnxruntime goes on with the CPU's, without an error
         raise RuntimeError(f"{manifest['provider']}, on which it was verified, does not load here")
     return session

@@ -8,15 +8,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import ffn_export as fx
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import available_threads
 from tests.embed.bundles import in_bfloat16, vector, with_identity, with_manifest, with_options, with_vector
 from tests.embed.programs import EXAMPLES, PROGRAMS, Once, Program
+from tests.native.provider import NAME, needs_provider
 
 pytestmark = pytest.mark.slow
 
@@ -181,3 +184,26 @@ def test_the_python_example_with_this_package(bundle: Callable[[str], Path], tmp
     assert program.run().returncode == 2
     assert program.run(bundle("few bits")).returncode == 0
     assert program.run(bundle("few bits"), "--tolerance", "1e-5").returncode == 1
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("native")
+    return fx.build("d2l-ffn", target="ort-native", directory=directory, fast=True, bench_budget=0.0).directory
+
+
+def test_nodes_of_native_kernels_run_by_their_bodies(program: Program, native: Path, tmp_path: Path) -> None:
+    if "run_bundle.py" in program.command[-1]:
+        pytest.skip("Python takes the kernels where they are installed, as the next test shows")
+    assert "FeedForward" not in program.executed(with_manifest(native, tmp_path / "bundle", provider=NAME), tmp_path)
+
+
+@needs_provider
+@pytest.mark.parametrize("name", ["python", "c", "cpp"])
+def test_native_kernels_compute_them(name: str, once: Once, native: Path, tmp_path: Path) -> None:
+    import onnxruntime_ep_ffn
+
+    program = PROGRAMS[name](once)
+    library = {"ONNXRUNTIME_EP_FFN_LIBRARY": onnxruntime_ep_ffn.get_library_path()}
+    with_library = replace(program, environment={**program.environment, **library})
+    assert with_library.executed(native, tmp_path) == ["FeedForward"]

@@ -25,6 +25,17 @@ def test_the_pages_hold_the_stored_results(tmp_path: Path) -> None:
         assert (tmp_path / name).read_text() == (DOCS / name).read_text()
 
 
+def test_readme_has_the_figures_that_are_stored() -> None:
+    results = json.loads((DOCS / "results-low-precision.json").read_text())
+    rows = {each["contender"]: each for each in results["rows"] if (each["module"], each["tokens"]) == (MINILM, 128)}
+    ours, other = "ours int8, smoothed", "quantize_dynamic per channel"
+    times = {name: f"{rows[name]['ratio']:.2f}" for name in (ours, other)}
+    errors = {name: f"{100 * results['embeddings'][name]['error']:.1f} %" for name in (ours, other)}
+    readme = " ".join((DOCS.parent / "README.md").read_text().split())
+    assert f"MiniLM in 8-bit integers takes {times[ours]} of its float32's time" in readme
+    assert f"change by {errors[ours]}; with `quantize_dynamic` {times[other]} and {errors[other]}" in readme
+
+
 def test_rows_of_each_model_at_the_length_nearest_to_128() -> None:
     rows = [{"module": "a", "tokens": n} for n in (16, 120, 512)] + [{"module": "b", "tokens": 197}]
     assert [(row["module"], row["tokens"]) for row in typical(rows)] == [("a", 120), ("b", 197)]
