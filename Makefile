@@ -41,7 +41,9 @@ native: $(VENV)/.installed ## Build the execution provider, test its kernels and
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir native/dist \
 	  $(if $(HEADERS),-C cmake.define.ORT_INCLUDE_DIR=$(abspath $(HEADERS))) ./native
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall native/dist/*.whl
-	$(BIN)/python -m pytest tests/native tests/runtimes/test_ort_native.py
+# The tests that skip without it.
+	$(BIN)/python -m pytest -n $(WORKERS) -m "$(USUAL)" tests/native tests/fusion/functions \
+	  $$(grep -rlE "needs_(provider|kernel)" tests --include="test_*.py" | grep -v ^tests/native)
 
 sanitize: ## Test the native kernels under ASan with UBSan, and under TSan
 	$(NATIVE) -S native -B native/build/address -DFFN_TESTS=ON -DFFN_PROVIDER=OFF -DFFN_SANITIZE=address,undefined
