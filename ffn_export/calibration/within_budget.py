@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -17,6 +18,8 @@ from ffn_export.core.types import Array, Progress, silent
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize, quantize_some
 from ffn_export.quantization.result import QuantizationReport, Sensitivity
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -93,19 +96,34 @@ def fit(
     )
     chosen = len(ranked)
     if not fits:
-        # The longest beginning that fits, by halving. One product at least is tried, and judged over budget if it is.
-        low, high = 0, len(ranked)
-        while high - low > 1:
-            middle = (low + high) // 2
-            progress(f"judging the best {middle} of {len(ranked)} inputs in 8 bits")
-            tried, fits = judged(quantize(model, options, seen, _products(ranked[:middle])))
-            if fits:
-                low, best = middle, tried
-            else:
-                high = middle
-        chosen = low
+        # All of them do not fit. One product at least is tried, and judged over budget if it is.
+        def fits_with(count: int) -> Fitted | None:
+            progress(f"judging the best {count} of {len(ranked)} inputs in 8 bits")
+            tried, fits = judged(quantize(model, options, seen, _products(ranked[:count])))
+            return tried if fits else None
+
+        chosen, found = longest_beginning(len(ranked), fits_with)
+        best = best if found is None else found
     marked = tuple(replace(each, chosen=index < chosen) for index, each in enumerate(ranked))
     return replace(best, report=replace(best.report, sensitivities=marked))
+
+
+def longest_beginning(count: int, attempt: Callable[[int], Result | None]) -> tuple[int, Result | None]:
+    """Return the largest number below ``count`` that fits, by halving, and its result: 0 and None if none does.
+
+    Args:
+        count: A number that does not fit.
+        attempt: Function that returns the result of a number, or None if it does not fit.
+    """
+    low, high, best = 0, count, None
+    while high - low > 1:
+        middle = (low + high) // 2
+        result = attempt(middle)
+        if result is None:
+            high = middle
+        else:
+            low, best = middle, result
+    return low, best
 
 
 def relative_error(before: Mapping[str, Array], after: Mapping[str, Array]) -> float:

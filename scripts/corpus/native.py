@@ -25,6 +25,7 @@ from ffn_export.fusion.inference import prove_shapes
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import NATIVE
 from ffn_export.fusion.views import int_of, is_standard, rank
+from ffn_export.parity.judging.metrics import relative_l2
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_native import FLOAT32
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
@@ -112,8 +113,7 @@ def _worst(
 def _relative_l2(got: Array, wanted: Array) -> float:
     if got.shape != wanted.shape:
         return float("inf")
-    one, other = got.astype(np.float64), wanted.astype(np.float64)
-    error = float(np.linalg.norm(one - other) / max(float(np.linalg.norm(other)), 1e-30))
+    error = relative_l2(got, wanted)
     return error if np.isfinite(error) else float("inf")
 
 
@@ -153,14 +153,15 @@ def words(data: Mapping[str, Any]) -> str:
     faults = [result for result in results if result.fault() is not None]
     worst = max(with_nodes, key=lambda result: result.error or 0)
     kinds = ", ".join(f"{counts[kind]} `{kind}`" for kind in KINDS)
+    none = [result.name for result in results if result.error is None]
     left = [result.name for result in with_nodes if result.attentions_left]
     sentences = [
         f"Of {len(results)} graphs, {len(with_nodes)} have nodes: {kinds}.",
         f"{len(faults)} differ from the exported graph; the worst relative L2 error of an output is {worst.error:.1e}, "
         f"of {worst.name}.",
-        f"The others are in half precision. Attention is left in {len(left)}: {', '.join(left)}.",
+        f"Without nodes are {', '.join(none)}. Attention is left in {len(left)}: {', '.join(left)}.",
     ]
-    return fill(" ".join(sentences), 118) + "\n"
+    return fill(" ".join(sentences), 118, break_on_hyphens=False) + "\n"
 
 
 def stored_beside(page: Path) -> Path:
