@@ -31,6 +31,7 @@ import onnx_ir as ir
 from command_line import count, say, seconds
 from corpus.peers import silent
 from ffn_export.calibration.calibrated import quantize_by_samples
+from ffn_export.calibration.node_smoothing import smoothed
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.onnx_file import save
 from ffn_export.core.types import Array
@@ -84,7 +85,7 @@ def contenders(source: Source, samples: Feeds, threads: int, scratch: Path) -> d
         quantized, _ = quantize_by_samples(whole, INTEGERS, given, threads)
         files[name] = _bytes(quantized), SessionSettings()
     made = {name: partial(bound, session(each, threads, None, settings)) for name, (each, settings) in files.items()}
-    return {**made, **_native(exported, threads), **_openvino(exported, plain, threads)}
+    return {**made, **_native(exported, samples, threads), **_openvino(exported, plain, threads)}
 
 
 def _quantize_dynamic(exported: ir.Model, scratch: Path) -> Iterator[tuple[str, bytes]]:
@@ -99,8 +100,11 @@ def _quantize_dynamic(exported: ir.Model, scratch: Path) -> Iterator[tuple[str, 
         yield name, path.read_bytes()
 
 
-def _native(exported: ir.Model, threads: int) -> dict[str, Contender]:
-    """The nodes of ``ort-native`` in each precision that the processor has; none without the provider."""
+def _native(exported: ir.Model, samples: Feeds, threads: int) -> dict[str, Contender]:
+    """The nodes of ``ort-native`` in each precision that the processor has, smoothed for 8-bit integers.
+
+    None without the provider.
+    """
     try:
         import onnxruntime_ep_ffn
     except ImportError:
@@ -109,9 +113,13 @@ def _native(exported: ir.Model, threads: int) -> dict[str, Contender]:
     if reason is not None:
         say(f"without native kernels: {reason}")
         return {}
-    native = _bytes(fuse_checked(exported, "ort-native", check=False)[0])
+    native = fuse_checked(exported, "ort-native", check=False)[0]
+    plain, integers = _bytes(native), _bytes(smoothed(native, samples, threads))
     there = [each for each in ("f32", "bf16", "int8") if each in onnxruntime_ep_ffn.devices()[0].ep_metadata]
-    return {f"native {each}": partial(bound, session(native, threads, each, SessionSettings())) for each in there}
+    models = {f"native {each}": (integers if each == "int8" else plain, each) for each in there}
+    return {
+        name: partial(bound, session(model, threads, each, SessionSettings())) for name, (model, each) in models.items()
+    }
 
 
 def _openvino(exported: ir.Model, plain: bytes, threads: int) -> dict[str, Contender]:

@@ -29,11 +29,12 @@ import onnx_ir as ir
 import onnxruntime
 
 import ffn_export as fx
+from ffn_export.calibration.node_smoothing import smoothed
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.processor import processor_name
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
-from ffn_export.latency.sizes import token_sizes
+from ffn_export.latency.sizes import example_sizes, token_sizes
 from ffn_export.parity.reference.references import TorchReference
 from ffn_export.runtimes.session_options import ORT_DEFAULT, SessionSettings
 from peers.whole_models import BERT_BASE, MINILM, WHOLE_MODELS, directory, lengths
@@ -126,6 +127,11 @@ def compared(
         }  # fmt: skip
 
 
+def in_integers(source: Source, native: ir.Model, threads: int) -> ir.Model:
+    """Return a model in nodes as a build without samples smooths it for 8-bit integers: on drawn inputs."""
+    return smoothed(native, draw_all(source.inputs, example_sizes(source.inputs, source.example), 0), threads)
+
+
 def load(name: str, scratch: Path) -> Source:
     """Return a preset or a whole model."""
     return resolve(f"hf:{directory(name, scratch)}" if name in WHOLE_MODELS else name)
@@ -137,16 +143,17 @@ def measured(name: str, tokens: Sequence[int], threads: int, seconds: float, scr
 
     source = load(name, scratch)
     exported = export_source(source)
-    plain, best, native = (
-        ir.to_proto(each).SerializeToString()
-        for each in (exported, fx.fuse(exported, target="ort-cpu")[0], fx.fuse(exported, target="ort-native")[0])
+    best, native = (fx.fuse(exported, target=target)[0] for target in ("ort-cpu", "ort-native"))
+    plain, best, native, integers = (
+        ir.to_proto(each).SerializeToString() for each in (exported, best, native, in_integers(source, native, threads))
     )
     settings = SessionSettings()
     base = (plain, threads, None, ORT_DEFAULT) if name in WHOLE_MODELS else (best, threads, None, settings)
     made = {BASE: session(*base)}
     for precision in ("f32", "bf16", "int8"):
         if precision in onnxruntime_ep_ffn.devices()[0].ep_metadata:
-            made[f"native {precision}"] = session(native, threads, precision, settings)
+            model = integers if precision == "int8" else native
+            made[f"native {precision}"] = session(model, threads, precision, settings)
     contenders: dict[str, Contender] = {contender: partial(bound, each) for contender, each in made.items()}
     with contextlib.suppress(ImportError):
         contenders |= {f"OpenVINO {precision}": openvino(plain, threads, precision) for precision in ("f32", "bf16")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from ffn_export import __version__
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
+from ffn_export.calibration.node_smoothing import smoothed
 from ffn_export.calibration.precise_nodes import keep_budget
 from ffn_export.calibration.statistics import batches
 from ffn_export.calibration.within_budget import Budget, fit
@@ -21,7 +23,7 @@ from ffn_export.core.drawing import draw_all
 from ffn_export.core.shown import Shown
 from ffn_export.core.steps import Steps
 from ffn_export.core.strict import expose_own
-from ffn_export.core.types import Progress, silent
+from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import UsageError
 from ffn_export.exporter.export import PRODUCER, export_source
 from ffn_export.exporter.source import Source
@@ -42,7 +44,7 @@ from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.options import DRAWN
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.ort_native import FLOAT32, of_lower_precision
+from ffn_export.runtimes.ort_native import FLOAT32, INT8, of_lower_precision
 from ffn_export.runtimes.registry import get_runtimes
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
@@ -199,10 +201,10 @@ def _build_in(
         real = given[0].given if given else None
         fitted = fit(fused, choice.quantization, real, bounds, threads, progress=progress)
         model, quantized = fitted.model, fitted.report
+    if options.native is INT8:
+        model = smoothed(model, _feeds(gate, source), threads)
     inline = 0 if options.share_weights else onnx_file.EXTERNAL_ABOVE_BYTES
     onnx_file.save(model, stage / MODEL, external_above=inline)
-
-    judges = options.judges
     progress = steps.start("verify")
     model, parity = _verified(model, stage / MODEL, options, source, gate, choice, threads, progress)
     if (quantized is not None or of_lower_precision(options.precision) is not None) and samples is None:
@@ -216,7 +218,7 @@ def _build_in(
         Artifact(stage / MODEL, source, choice.settings),
         source.inputs,
         default_sizes(source.inputs, source.example) if is_timed else (),
-        runtimes=judges,
+        runtimes=options.judges,
         threads=threads,
         budget=options.bench_budget,
         exported=exported if is_timed else None,
@@ -277,15 +279,19 @@ def _verified(
     failing = {each.runtime for each in parity.cases if each.skipped is None and each.failure(parity.tolerances)}
     if options.native is None or options.budget is None or failing != {options.native.name}:
         return model, parity
-    given = gate.samples[0].given if gate.samples else None
-    feeds = given or draw_all(source.inputs, example_sizes(source.inputs, source.example), options.seed)
-    kept = keep_budget(model, options.native, feeds, options.budget, threads, progress)
+    kept = keep_budget(model, options.native, _feeds(gate, source), options.budget, threads, progress)
     if kept is None:
         return model, parity
     model, told = kept
     onnx_file.save(model, path)
     parity = verify()
     return model, replace(parity, notes=(*parity.notes, f"{told}, to keep the budget"))
+
+
+def _feeds(gate: Gate, source: Source) -> Mapping[str, Array]:
+    """Return the inputs that native kernels are calibrated on: the samples, or drawn ones."""
+    given = gate.samples[0].given if gate.samples else None
+    return given or draw_all(source.inputs, example_sizes(source.inputs, source.example), gate.seed)
 
 
 def _choose(

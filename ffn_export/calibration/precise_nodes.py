@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ffn_export.calibration.trial import trial
 from ffn_export.calibration.within_budget import longest_beginning, relative_error
 from ffn_export.core.types import Array, Progress
-from ffn_export.fusion.functions.contract import DOMAIN, PRECISION, kind_of
+from ffn_export.fusion.functions.contract import DOMAIN, PRECISION, kind_of, state
 from ffn_export.runtimes.ort_native import OrtNative
 
 HIGHER = {"int8": "bf16", "bf16": "f32"}
@@ -76,10 +76,7 @@ def with_precisions(model: ir.Model, lower: Collection[str], precision: str, hig
     """
     copy = model.clone()
     for node in _products(copy):
-        node.attributes[PRECISION] = ir.AttrString(PRECISION, precision if node.name in lower else higher)
-        function = copy.functions[node.op_identifier()]
-        if PRECISION not in function.attributes:
-            function.attributes[PRECISION] = ir.Attr(PRECISION, ir.AttributeType.STRING, None)
+        state(copy, node, ir.AttrString(PRECISION, precision if node.name in lower else higher))
     return copy
 
 

@@ -11,12 +11,14 @@ from typing import Any
 import onnx_ir as ir
 
 from ffn_export.calibration.calibrated import quantize_by_samples
+from ffn_export.calibration.node_smoothing import smoothed
 from ffn_export.core import onnx_file
 from ffn_export.core.types import Array
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.ort_native import INT8
 from ffn_export.tuning.choice import Choice
 
 
@@ -55,13 +57,21 @@ class Candidates:
         target: Fusion target.
         directory: Directory of the model files.
         samples: Real inputs, which 8-bit activations are smoothed by; None without any.
+        drawn: Inputs that native kernels are smoothed by without samples.
+        threads: Intra-op threads.
     """
 
     def __init__(
-        self, model: ir.Model, target: str, directory: Path, samples: Mapping[str, Array] | None = None
+        self,
+        model: ir.Model,
+        target: str,
+        directory: Path,
+        samples: Mapping[str, Array] | None = None,
+        drawn: Mapping[str, Array] | None = None,
+        threads: int = 1,
     ) -> None:
         self._model, self._target, self._directory = model, target, directory
-        self._samples = samples
+        self._samples, self._drawn, self._threads = samples, drawn or {}, threads
         self._count = 0
 
     def make(self, choice: Choice) -> Candidate:
@@ -73,6 +83,8 @@ class Candidates:
         model, _ = fuse(self._model, self._target, forms=choice.forms)
         if choice.quantization is not None:
             model, _ = quantize_by_samples(model, choice.quantization, self._samples)
+        if choice.precision == INT8.precision:
+            model = smoothed(model, self._samples or self._drawn, self._threads)
         path = self._directory / f"candidate-{self._count}.onnx"
         self._count += 1
         onnx_file.save(model, path)

@@ -80,8 +80,9 @@ struct Norm {
 struct Kernels {
   const char* name;
   Format format;
-  // Writes a row of float32 as units; those after it, up to `units`, stand for zero.
-  void (*convert)(const float* from, int columns, int32_t* to, long units, RowScale* scales);
+  // Writes a row of float32 as units; those after it, up to `units`, stand for zero. int8: an element is multiplied by
+  // its factor before, unless `factors` is null.
+  void (*convert)(const float* from, const float* factors, int columns, int32_t* to, long units, RowScale* scales);
   void (*norm)(const Norm& norm, const float* from, float* to);  // `to` may be `from`
   int (*tasks)(int tokens, int panels);
   void (*run)(const Product& product, int task);

@@ -13,13 +13,15 @@ struct Column {
   const float* bias;
   int n;
   bool there() const { return n < matrix->columns; }
+  // Element k as 8-bit integers stand for it.
+  float smoothed(int k) const { return matrix->at(k, n) * (matrix->smoothing ? matrix->smoothing[k] : 1.0f); }
 };
 
 // The scale of some rows of a column.
 float scale_of(const Column& column, int first, int last) {
   float largest = 0;
   for (int k = first; k < last; k++) {
-    const float magnitude = std::fabs(column.matrix->at(k, column.n));
+    const float magnitude = std::fabs(column.smoothed(k));
     if (magnitude > largest || magnitude != magnitude) largest = magnitude;  // NaN stays, and makes the column NaN
   }
   return largest == 0 ? 1.0f : largest / 127.0f;
@@ -60,6 +62,7 @@ Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix othe
     w.groups = (w.units + format.group - 1) / format.group;
     w.scales.assign(all * static_cast<size_t>(w.groups), 1.0f);
     w.sums.assign(all * static_cast<size_t>(w.groups), 0.0f);
+    for (int k = 0; matrix.smoothing && k < matrix.rows; k++) w.inverse.push_back(1.0f / matrix.smoothing[k]);
   }
 
   const int group_rows = static_cast<int>(format.group) * format.elements;
@@ -90,7 +93,7 @@ Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix othe
         }
         case Precision::kInt8: {
           const size_t at = static_cast<size_t>(k / group_rows) * all + c;
-          const int8_t q = quantised(value, w.scales[at]);
+          const int8_t q = quantised(column.smoothed(k), w.scales[at]);
           std::memcpy(unit + part, &q, sizeof q);
           w.sums[at] += q;
           break;

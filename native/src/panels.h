@@ -16,6 +16,8 @@
 //
 // int8: K is cut into groups, and each column of a group is scaled by its largest magnitude. `sums` are the sums of
 // its integers: the activations are unsigned with a zero point, and  sum (a - zero) b = sum a b - zero * sum b.
+// Smoothing moves the spread of the activations into the weights, where each column has its scale (Xiao et al. 2022):
+// sum x w = sum (x / s) (s w), with a factor s for each k.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +33,11 @@ struct Matrix {
   const float* data = nullptr;
   int rows = 0, columns = 0;  // K, N
   long row_stride = 0, column_stride = 0;
+  const float* smoothing = nullptr;  // int8: the factor of each row, or null
 
   float at(int k, int n) const { return data[k * row_stride + n * column_stride]; }
   Matrix part(int first, int count) const {
-    return {data + first * column_stride, rows, count, row_stride, column_stride};
+    return {data + first * column_stride, rows, count, row_stride, column_stride, smoothing};
   }
   explicit operator bool() const { return data != nullptr; }
 };
@@ -49,6 +52,7 @@ struct Weights {
   std::vector<float> bias;          // in the order of the panels, zero where there is none
   long groups = 0;                  // int8: of K
   std::vector<float> scales, sums;  // int8: of all columns in the order of the panels, group after group
+  std::vector<float> inverse;       // int8: what each k of the activations is multiplied by; empty without smoothing
 };
 
 // `other` and `other_bias` belong to the second factor of a gated product. Biases may be null.

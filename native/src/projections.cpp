@@ -153,7 +153,8 @@ void Projections::run(const float* x, const float* residual, float* const* y, lo
 void Projections::run(const Block& block, const Parallel& parallel) const {
   const int rows = block.rows;
   const auto convert = [&](const float* from, const Weights& next, const Units& to, int row) {
-    kernels_.convert(from, next.rows, to.data + row * to.stride, next.units, to.scales + row * next.groups);
+    const float* factors = next.inverse.empty() ? nullptr : next.inverse.data();
+    kernels_.convert(from, factors, next.rows, to.data + row * to.stride, next.units, to.scales + row * next.groups);
   };
   each_row(rows, parallel, [&](int row) {
     const float* x = block.x + static_cast<long>(row) * columns_in_;

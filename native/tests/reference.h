@@ -50,10 +50,17 @@ inline int group_of(const ffn::Format& format) {
   return format.precision == Precision::kInt8 ? static_cast<int>(format.group) * format.elements : 1 << 30;
 }
 
-// A row as its 8-bit integers stand for it: unsigned with a zero point, and zero in the range of each group.
-inline void round_row(const ffn::Format& format, double* x, int n) {
+inline double smoothing_of(const ffn::Format& format, const ffn::Matrix& m, int k) {
+  return m.smoothing && format.precision == Precision::kInt8 ? m.smoothing[k] : 1;
+}
+
+// A row as its 8-bit integers stand for it: unsigned with a zero point, and zero in the range of each group. It will be
+// multiplied by a matrix, whose smoothing divides it.
+inline void round_row(const ffn::Format& format, double* x, const ffn::Matrix& m) {
+  const int n = m.rows;
   if (format.precision == Precision::kBfloat16) std::transform(x, x + n, x, rounded_to_bfloat16);
   if (format.precision != Precision::kInt8) return;
+  for (int k = 0; k < n; k++) x[k] *= static_cast<double>(1.0f / static_cast<float>(smoothing_of(format, m, k)));
   for (int left = n, group = group_of(format); left > 0; left -= group, x += group) {
     double* end = x + std::min(left, group);
     const double low = std::min(0.0, *std::min_element(x, end)), high = std::max(0.0, *std::max_element(x, end));
@@ -72,10 +79,10 @@ inline Values rounded_weights(const ffn::Format& format, const ffn::Matrix& m) {
       if (k % group == 0) {
         double largest = 0;
         for (int i = k; i < m.rows && i - k < group; i++)
-          largest = std::max(largest, std::fabs(static_cast<double>(m.at(i, n))));
+          largest = std::max(largest, std::fabs(m.at(i, n) * smoothing_of(format, m, i)));
         scale = largest > 0 ? largest / 127 : 1;
       }
-      const double x = m.at(k, n);
+      const double x = m.at(k, n) * smoothing_of(format, m, k);
       w[static_cast<size_t>(k * m.columns + n)] = format.precision == Precision::kInt8
                                                       ? scale * std::nearbyint(x / scale)
                                                   : format.precision == Precision::kBfloat16 ? rounded_to_bfloat16(x)
@@ -123,20 +130,20 @@ Values surrounded(const Spec& spec, Values x, int columns, const Floats& residua
 inline Values linear(const ffn::LinearSpec& spec, Values x, const Floats& residual, int tokens,
                      const ffn::Format& format) {
   return surrounded(spec, std::move(x), spec.w.rows, residual, tokens, [&](Values normed) {
-    for (int i = 0; i < tokens; i++) round_row(format, normed.data() + i * spec.w.rows, spec.w.rows);
+    for (int i = 0; i < tokens; i++) round_row(format, normed.data() + i * spec.w.rows, spec.w);
     return product(normed, tokens, spec.w, spec.b, format);
   });
 }
 
 inline Values feed_forward(const ffn::FeedForwardSpec& spec, Values x, int tokens, const ffn::Format& format) {
-  for (int i = 0; i < tokens; i++) round_row(format, x.data() + i * spec.w1.rows, spec.w1.rows);
+  for (int i = 0; i < tokens; i++) round_row(format, x.data() + i * spec.w1.rows, spec.w1);
   Values hidden = product(x, tokens, spec.w1, spec.b1, format);
   for (double& h : hidden) h = activate(spec.activation, spec.alpha, h);
   if (spec.w3) {
     const Values factor = product(x, tokens, spec.w3, spec.b3, format);
     for (size_t i = 0; i < hidden.size(); i++) hidden[i] *= factor[i];
   }
-  for (int i = 0; i < tokens; i++) round_row(format, hidden.data() + i * spec.w2.rows, spec.w2.rows);
+  for (int i = 0; i < tokens; i++) round_row(format, hidden.data() + i * spec.w2.rows, spec.w2);
   return product(hidden, tokens, spec.w2, spec.b2, format);
 }
 
@@ -157,7 +164,7 @@ inline double relative_l2(const float* got, const Values& wanted) {
 
 // Weights of a feed-forward, drawn and kept.
 struct Drawn {
-  std::vector<float> w1, w2, w3, b1, b2, b3, norm_scale, norm_bias;
+  std::vector<float> w1, w2, w3, b1, b2, b3, norm_scale, norm_bias, smoothing, hidden_smoothing;
   ffn::FeedForwardSpec spec;
 
   Drawn(Activation activation, double alpha, int d, int f, int o, bool gated, bool biases, bool transposed = false) {
@@ -179,6 +186,15 @@ struct Drawn {
     spec.w1 = matrix(w1, d, f), spec.w2 = matrix(w2, f, o);
     if (gated) spec.w3 = matrix(w3, d, f);
     if (biases) spec.b1 = b1.data(), spec.b2 = b2.data(), spec.b3 = gated ? b3.data() : nullptr;
+  }
+
+  // Factors from 1/8 to 8.
+  void give_smoothing() {
+    for (int k = 0; k < spec.w1.rows; k++) smoothing.push_back(std::exp2(static_cast<float>(k % 13) / 2 - 3));
+    for (int k = 0; k < spec.w2.rows; k++) hidden_smoothing.push_back(std::exp2(static_cast<float>(k % 11) / 2 - 2));
+    spec.w1.smoothing = smoothing.data();
+    if (spec.w3) spec.w3.smoothing = smoothing.data();
+    spec.w2.smoothing = hidden_smoothing.data();
   }
 
   void give_norm(ffn::NormPlace place, bool rms, bool bias, int width = 0) {

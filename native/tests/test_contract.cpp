@@ -1,4 +1,6 @@
 // Which nodes are read as a feed-forward, linear or attention, how, and which are left to their bodies.
+#include <cmath>
+
 #include "check.h"
 #include "provider/contract.h"
 #include "reference.h"
@@ -100,6 +102,12 @@ void read_as_written() {
   }
 
   node = plain();
+  node.vectors = {{"smoothing", {1, 2, 4}}, {"hidden_smoothing", {1, 2, 4, 8}}};
+  check(ffn::read(node, spec) && spec.w1.smoothing[2] == 4 && spec.w2.smoothing[3] == 8, "factors of both products");
+  node.inputs[5] = constant(40, {3, 4});
+  check(ffn::read(node, spec) && spec.w3.smoothing == spec.w1.smoothing, "and of the second factor of a gate");
+
+  node = plain();
   node.inputs[ffn::kResidualOfFeedForward] = kFed;
   give_norm(node, "post_layer", 5);
   check(ffn::read(node, spec) && spec.norm_place == NormPlace::kPost, "a norm behind");
@@ -147,6 +155,11 @@ void attention_as_written() {
 
 void others_are_left() {
   using F = FeedForwardSpec;
+  left<F>(plain(), "a factor too few", [](auto& n) { n.vectors["smoothing"] = {1, 2}; });
+  left<F>(plain(), "a factor too many", [](auto& n) { n.vectors["hidden_smoothing"] = {1, 2, 3, 4, 5}; });
+  for (const float bad : {0.0f, -1.0f, 1e-9f, 1e9f, std::nanf("")})
+    left<F>(plain(), "a factor that is none", [=](auto& n) { n.vectors["smoothing"] = {1, bad, 1}; });
+  left<LinearSpec>(linear(), "a factor of another size", [](auto& n) { n.vectors["smoothing"] = {1}; });
   left<F>(plain(), "an activation without a name", [](auto& n) { n.strings["activation"] = "other"; });
   left<F>(plain(), "no activation", [](auto& n) { n.strings.clear(); });
   left<F>(plain(), "alpha that is missing", [](auto& n) { n.strings["activation"] = "silu"; });

@@ -17,7 +17,10 @@ VERSION = 2
 
 Attribute = int | float | str | tuple[int, ...]
 
-PRECISION = "precision"  # an attribute that a build adds: the outliner writes none
+# Attributes that a build adds: the outliner writes none of them.
+PRECISION = "precision"
+SMOOTHING = "smoothing"
+HIDDEN_SMOOTHING = "hidden_smoothing"
 
 _SURROUNDINGS = ("residual", "norm_scale", "norm_bias")
 
@@ -40,11 +43,28 @@ class Kind:
 FEED_FORWARD = Kind(
     "FeedForward",
     ("x", "w1", "b1", "w2", "b2", "w3", "b3", *_SURROUNDINGS),
-    ("activation", "alpha", "packed", "transposed", "norm", "epsilon", PRECISION),
+    ("activation", "alpha", "packed", "transposed", "norm", "epsilon", PRECISION, SMOOTHING, HIDDEN_SMOOTHING),
 )
-LINEAR = Kind("Linear", ("x", "w", "b", *_SURROUNDINGS), ("transposed", "norm", "epsilon", "splits", PRECISION))
+LINEAR = Kind(
+    "Linear", ("x", "w", "b", *_SURROUNDINGS), ("transposed", "norm", "epsilon", "splits", PRECISION, SMOOTHING)
+)
 ATTENTION = Kind("Attention", ("query", "key", "value", "bias"), ("num_heads", "kv_num_heads", "scale", "causal"))
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (FEED_FORWARD, LINEAR, ATTENTION)}
+
+
+def input_of(node: ir.Node, name: str) -> ir.Value | None:
+    """Return an input of a node by its name in the contract; None where it is left out or the kind has none."""
+    kind = kind_of(node.op_type)
+    place = kind.inputs.index(name) if kind is not None and name in kind.inputs else len(node.inputs)
+    return node.inputs[place] if place < len(node.inputs) else None
+
+
+def state(model: ir.Model, node: ir.Node, attribute: ir.Attr) -> None:
+    """Give a node an attribute, and declare it in the node's function."""
+    node.attributes[attribute.name] = attribute
+    function = model.functions[node.op_identifier()]
+    if attribute.name not in function.attributes:
+        function.attributes[attribute.name] = ir.Attr(attribute.name, attribute.type, None)
 
 
 def kind_of(operator: str) -> Kind | None:

@@ -87,7 +87,7 @@ FFN_INLINE void pack_keys(const Plan& plan, const float* key, long stride, int c
     for (int i = 0; i < kLanes; i++) {
       const bool there = first + i < count;
       Dot::convert(there ? key + (first + i) * stride : key, there ? size : 0, plan.staged + i * plan.row_stride,
-                   plan.units, 0, nullptr);
+                   plan.units);
     }
     int32_t* panel = plan.k + first / kPanel * kPanel * plan.deep + first % kPanel;
     for (long unit = 0; unit < plan.deep; unit += kLanes)
@@ -263,7 +263,7 @@ struct Task {
     for (int i = 0; i < count; i++) {
       const long row = begin + i;
       const float* query = a.query + (batch * a.queries + query_of(row)) * a.query_stride + head_of(row) * a.size;
-      Dot::convert(query, a.size, plan.q + i * plan.row_stride, plan.units, 0, nullptr);
+      Dot::convert(query, a.size, plan.q + i * plan.row_stride, plan.units);
     }
     multiply_rows(plan.q, plan.row_stride, count, plan.k, (most + kPanel - 1) / kPanel, plan.deep * kPanel, plan.units,
                   true, plan.scores, plan.score_stride);

@@ -43,7 +43,7 @@ struct Dot {
   }
   static FFN_INLINE void store_units(int32_t* to, Float x) { store_narrow(reinterpret_cast<uint16_t*>(to), x, kLanes); }
 
-  static void convert(const float* from, int columns, int32_t* to, long units, long, ffn::RowScale*) {
+  static void convert(const float* from, int columns, int32_t* to, long units) {
     for (long k = 0; k < 2 * units; k += kLanes) {
       const long left = columns - k;
       const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? static_cast<int>(left) : 0);

@@ -24,7 +24,7 @@ struct Dot {
   static FFN_INLINE Float units_of(const Float (&rows)[kElements]) { return rows[0]; }
   static FFN_INLINE void store_units(int32_t* to, Float x) { store(reinterpret_cast<float*>(to), x); }
 
-  static void convert(const float* from, int columns, int32_t* to, long units, long, ffn::RowScale*) {
+  static void convert(const float* from, int columns, int32_t* to, long units) {
     for (long k = 0; k < units; k += kLanes) {
       const long left = columns - k;
       const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? static_cast<int>(left) : 0);

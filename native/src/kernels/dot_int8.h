@@ -13,6 +13,7 @@
 #include <cfloat>
 
 #include "kernels.h"
+#include "kernels/rows.h"
 #include "panels.h"
 
 namespace {
@@ -36,21 +37,44 @@ struct Dot {
     return mul(whole, mul(splat(row.scale), load(scales)));
   }
 
-  static void convert(const float* from, int columns, int32_t* to, long units, long group, ffn::RowScale* scales) {
-    for (; units > 0; units -= group, scales++) {
+  static void convert(const float* from, const float* factors, int columns, int32_t* to, long units, long group,
+                      ffn::RowScale* scales) {
+    if (factors)
+      convert(Smoothed{from, factors}, columns, to, units, group, scales);
+    else
+      convert(Plain{from}, columns, to, units, group, scales);
+  }
+
+ private:
+  // Elements of a row from k on, as many as `count` says.
+  struct Plain {
+    const float* from;
+    FFN_INLINE Float operator()(int k, int count) const { return load_part(from + k, count); }
+  };
+  struct Smoothed {
+    const float *from, *factors;
+    FFN_INLINE Float operator()(int k, int count) const {
+      return mul(load_part(from + k, count), load_part(factors + k, count));
+    }
+  };
+
+  template <class Row>
+  static void convert(const Row& row, int columns, int32_t* to, long units, long group, ffn::RowScale* scales) {
+    for (int first = 0; units > 0; units -= group, to += group, scales++) {
       const int elements = 4 * static_cast<int>(group < units ? group : units);
-      convert_group(from, columns < elements ? columns : elements, to, elements, scales);
-      from += elements;
-      columns -= elements;
-      to += group;
+      convert_group(row, first, columns, to, elements, scales);
+      first += elements;
     }
   }
 
   // A group's range, with zero in it, becomes 0 .. 255. A group with NaN or infinity gets the scale NaN.
-  static void convert_group(const float* from, int columns, int32_t* to, int elements, ffn::RowScale* scale) {
+  template <class Row>
+  static FFN_INLINE void convert_group(const Row& row, int first, int columns, int32_t* to, int elements,
+                                       ffn::RowScale* scale) {
+    const int end = first + elements < columns ? first + elements : columns;
     Float high = splat(0.0f), low = splat(0.0f), poison = splat(0.0f);
-    for (int k = 0; k < columns; k += kLanes) {
-      const Float x = columns - k >= kLanes ? load(from + k) : load(from + k, columns - k);
+    for (int k = first; k < end; k += kLanes) {
+      const Float x = row(k, end - k < kLanes ? end - k : kLanes);
       high = _mm512_max_ps(high, x);
       low = _mm512_min_ps(low, x);
       poison = fma(x, splat(0.0f), poison);
@@ -66,8 +90,8 @@ struct Dot {
     *scale = {step, static_cast<float>(_mm_cvtsi128_si32(_mm512_castsi512_si128(zeros)))};
     const Float inverse = splat(1.0f / step);
     for (int k = 0; k < elements; k += kLanes) {
-      const int left = columns - k;
-      const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? left : 0);
+      const int left = end - (first + k);
+      const Float x = row(first + k, left < 0 ? 0 : left < kLanes ? left : kLanes);
       const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(mul(x, inverse)), zeros);
       const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_max_epi32(q, _mm512_setzero_si512()));
       _mm_storeu_si128(reinterpret_cast<__m128i*>(reinterpret_cast<uint8_t*>(to) + k), bytes);

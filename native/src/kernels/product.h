@@ -30,8 +30,13 @@ FFN_INLINE Scales scales_of(const ffn::Product& p, int token, int panel) {
   return {p.scales + token * w.groups, w.groups, w.scales.data() + column, w.sums.data() + column, w.panels * kPanel};
 }
 
-void convert(const float* from, int columns, int32_t* to, long units, ffn::RowScale* scales) {
-  Dot::convert(from, columns, to, units, kGroup, scales);
+template <class D = Dot>
+void convert(const float* from, const float* factors, int columns, int32_t* to, long units, ffn::RowScale* scales) {
+  if constexpr (D::kElements == 4) {
+    D::convert(from, factors, columns, to, units, kGroup, scales);
+  } else {
+    D::convert(from, columns, to, units);
+  }
 }
 
 constexpr int kLinesOfPanel = kUnroll * kPanel * 4 / kLine;  // for each kUnroll units
@@ -66,7 +71,7 @@ void run(const ffn::Product& p, int task) {
 
 constexpr ffn::Kernels kernels(const char* name, int block = Dot::kBlock) {
   const ffn::Format format{Dot::kPrecision, kLanes, kPanel, Dot::kElements, kUnroll, block, kGroup};
-  return {name, format, &convert, &norm, &tasks, &run};
+  return {name, format, &convert<>, &norm, &tasks, &run};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace {
 constexpr int kNames = 64;
 constexpr int64_t kWidest = int64_t{1} << 24;
 constexpr int64_t kLongest = int64_t{1} << 28;
+constexpr float kLargestFactor = 65536;  // of smoothing: far from where a product with it overflows
 
 struct Named {
   Activation activation;
@@ -61,6 +62,17 @@ bool vector(const Input& from, int64_t size, const float*& to) {
   return !from.there || (from.constant && from.shape.size() == 1 && from.shape[0] == size);
 }
 
+// The factors of the rows of a matrix, which may be left out.
+bool smoothing(const Node& node, const char* name, Matrix& to) {
+  const auto found = node.vectors.find(name);
+  if (found == node.vectors.end()) return true;
+  const std::vector<float>& factors = found->second;
+  to.smoothing = factors.data();
+  return factors.size() == static_cast<size_t>(to.rows) && std::all_of(factors.begin(), factors.end(), [](float f) {
+           return f >= 1 / kLargestFactor && f <= kLargestFactor;
+         });
+}
+
 // The norm that begins at input `first`, over the width before or behind the products.
 bool read_norm(const Node& node, size_t first, int columns_in, int columns_out, NormPlace& place, Norm& norm) {
   const std::string name = attribute<std::string>(node.strings, "norm", "");
@@ -94,10 +106,13 @@ const std::map<std::string, Kind>& operator_names() {
 
 const std::map<std::string, Attribute>& attributes() {
   static const std::map<std::string, Attribute> all = {
-      {"activation", Attribute::kString}, {"norm", Attribute::kString},   {"alpha", Attribute::kFloat},
-      {"epsilon", Attribute::kFloat},     {"scale", Attribute::kFloat},   {"packed", Attribute::kInt},
-      {"transposed", Attribute::kInt},    {"num_heads", Attribute::kInt}, {"kv_num_heads", Attribute::kInt},
-      {"causal", Attribute::kInt},        {"splits", Attribute::kInts},   {"precision", Attribute::kString},
+      {"activation", Attribute::kString}, {"norm", Attribute::kString},
+      {"alpha", Attribute::kFloat},       {"epsilon", Attribute::kFloat},
+      {"scale", Attribute::kFloat},       {"packed", Attribute::kInt},
+      {"transposed", Attribute::kInt},    {"num_heads", Attribute::kInt},
+      {"kv_num_heads", Attribute::kInt},  {"causal", Attribute::kInt},
+      {"splits", Attribute::kInts},       {"precision", Attribute::kString},
+      {"smoothing", Attribute::kFloats},  {"hidden_smoothing", Attribute::kFloats},
   };
   return all;
 }
@@ -161,6 +176,7 @@ bool read(const Node& node, FeedForwardSpec& spec) {
   if (!matrix(input(node, 1), transposed, spec.w1) || !matrix(input(node, 3), transposed, spec.w2)) return false;
   if (!vector(input(node, 2), spec.w1.columns, spec.b1) || !vector(input(node, 4), spec.w2.columns, spec.b2))
     return false;
+  if (!smoothing(node, "smoothing", spec.w1) || !smoothing(node, "hidden_smoothing", spec.w2)) return false;
 
   const Input &w3 = input(node, 5), &b3 = input(node, 6);
   if (packed) {  // one matrix holds both projections, side by side
@@ -176,6 +192,7 @@ bool read(const Node& node, FeedForwardSpec& spec) {
     }
   } else if (w3.there) {
     if (!matrix(w3, transposed, spec.w3) || !vector(b3, spec.w3.columns, spec.b3)) return false;
+    spec.w3.smoothing = spec.w1.smoothing;
     if (spec.w3.rows != spec.w1.rows || spec.w3.columns != spec.w1.columns) return false;
   } else if (b3.there) {
     return false;
@@ -190,6 +207,7 @@ bool read(const Node& node, LinearSpec& spec) {
   bool transposed = false;
   if (node.inputs.size() > inputs_of(Kind::kLinear) || !flag(node, "transposed", transposed)) return false;
   if (!matrix(input(node, 1), transposed, spec.w) || !vector(input(node, 2), spec.w.columns, spec.b)) return false;
+  if (!smoothing(node, "smoothing", spec.w)) return false;
   if (!read_norm(node, kResidualOfLinear + 1, spec.w.rows, spec.w.columns, spec.norm_place, spec.norm)) return false;
 
   const auto splits = node.lists.find("splits");

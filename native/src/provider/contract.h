@@ -35,9 +35,10 @@ struct Node {
   std::map<std::string, int64_t> ints;
   std::map<std::string, float> floats;
   std::map<std::string, std::vector<int64_t>> lists;
+  std::map<std::string, std::vector<float>> vectors;
 };
 
-enum class Attribute { kString, kInt, kFloat, kInts };
+enum class Attribute { kString, kInt, kFloat, kInts, kFloats };
 const std::map<std::string, Attribute>& attributes();
 
 // Heads, and how scores are scaled: shapes are those of a call.
@@ -47,7 +48,8 @@ struct AttentionSpec {
   bool causal = false;
 };
 
-// False where the node is left to its body: its shapes, activation or attributes are none that the kernels serve.
+// False where the node is left to its body: its shapes, activation or attributes are none that the kernels serve. A
+// spec points into its node.
 bool read(const Node& node, FeedForwardSpec& spec);
 bool read(const Node& node, LinearSpec& spec);
 bool read(const Node& node, AttentionSpec& spec);

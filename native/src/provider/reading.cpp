@@ -48,6 +48,7 @@ bool from_graph(const Ort::ConstNode& node, Kind& kind, Node& to) {
       case Attribute::kInt: read(each, to.ints[attribute]); break;
       case Attribute::kFloat: read(each, to.floats[attribute]); break;
       case Attribute::kInts: readable &= each.GetValueArray(to.lists[attribute]).IsOK(); break;
+      case Attribute::kFloats: readable &= each.GetValueArray(to.vectors[attribute]).IsOK(); break;
     }
   }
   return readable;
@@ -97,6 +98,14 @@ Node from_kernel(const OrtKernelInfo* raw) {
         std::vector<int64_t> values(size);
         if (succeeded(api.KernelInfoGetAttributeArray_int64(raw, name.c_str(), values.data(), &size)))
           node.lists[name] = values;
+        break;
+      }
+      case Attribute::kFloats: {
+        size_t size = 0;
+        if (!succeeded(api.KernelInfoGetAttributeArray_float(raw, name.c_str(), nullptr, &size))) break;
+        std::vector<float> values(size);
+        if (succeeded(api.KernelInfoGetAttributeArray_float(raw, name.c_str(), values.data(), &size)))
+          node.vectors[name] = values;
         break;
       }
     }
