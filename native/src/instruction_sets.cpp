@@ -17,6 +17,7 @@ InstructionSets instruction_sets(const char* allowed) {
   sets.avx2 = sets.avx2 && names(allowed, "avx2");
   sets.avx512 = sets.avx512 && names(allowed, "avx512");
   sets.bf16 = sets.bf16 && sets.avx512 && names(allowed, "bf16");
+  sets.fast_bf16 = sets.fast_bf16 && sets.bf16;
   sets.vnni = sets.vnni && sets.avx512 && names(allowed, "vnni");
   sets.amx = sets.amx && sets.bf16 && sets.vnni && names(allowed, "amx");
   return sets;

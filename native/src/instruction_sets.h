@@ -4,11 +4,12 @@
 namespace ffn {
 
 struct InstructionSets {
-  bool avx2 = false;    // AVX2 and FMA
-  bool avx512 = false;  // AVX-512 F, BW, DQ and VL
-  bool bf16 = false;    // AVX-512 BF16, on top of avx512
-  bool vnni = false;    // AVX-512 VNNI, on top of avx512
-  bool amx = false;     // AMX for bfloat16 and 8-bit integers, on top of bf16 and vnni
+  bool avx2 = false;       // AVX2 and FMA
+  bool avx512 = false;     // AVX-512 F, BW, DQ and VL
+  bool bf16 = false;       // AVX-512 BF16, on top of avx512
+  bool fast_bf16 = false;  // and its products take less time than those of FMA
+  bool vnni = false;       // AVX-512 VNNI, on top of avx512
+  bool amx = false;        // AMX for bfloat16 and 8-bit integers, on top of bf16 and vnni
 };
 
 InstructionSets of_processor();

@@ -1,7 +1,8 @@
 // What a set of kernels offers: a few functions, compiled for one precision and one instruction set.
 //
 // All kernels compute one product of a block of tokens with packed weights, and differ in what a 32-bit *unit* of both
-// operands holds: one float32, two bfloat16, or four 8-bit integers.
+// operands holds: one float32, two bfloat16, or four 8-bit integers. Beside two bfloat16 of weights, a row may have two
+// float32.
 //
 //                      units of K                          panels of columns
 //              +-----------------------+               +------+------+------+
@@ -44,12 +45,13 @@ struct RowScale {
 // Shapes in which kernels read packed weights and rows.
 struct Format {
   Precision precision;
-  int lanes;     // 32-bit elements of a vector register
-  int panel;     // columns of a panel: two registers
-  int elements;  // elements of K in a unit
-  int unroll;    // units of K that a step of the loop over K takes: K is padded to a multiple
-  int block;     // tokens that are computed together, so that their hidden activations stay near
-  long group;    // int8: units of K that share a scale, in a row of A and in a column of weights
+  int lanes;      // 32-bit elements of a vector register
+  int panel;      // columns of a panel: two registers
+  int elements;   // elements of K in a unit
+  int unroll;     // units of K that a step of the loop over K takes: K is padded to a multiple
+  int block;      // tokens that are computed together, so that their hidden activations stay near
+  long group;     // int8: units of K that share a scale, in a row of A and in a column of weights
+  int words = 1;  // 32-bit words of a row of A for a unit: two where A is float32 beside weights in bfloat16
 };
 
 struct Weights;  // panels.h
@@ -88,7 +90,8 @@ struct Kernels {
   void (*run)(const Product& product, int task);
 };
 
-extern const Kernels kFloat32Avx2, kFloat32Avx512, kBfloat16Avx512, kBfloat16Amx, kInt8Avx512, kInt8Amx;
+extern const Kernels kFloat32Avx2, kFloat32Avx512, kBfloat16Avx512, kBfloat16Amx, kInt8Avx512, kInt8Amx,
+    kBfloat16WeightsAvx2, kBfloat16WeightsAvx512;
 
 // softmax(scale Q K^T + bias) V for each head: kernels/attention.h. Heads lie side by side in a row, and `heads /
 // groups` of them read one head of keys and values.

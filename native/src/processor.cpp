@@ -30,6 +30,9 @@ InstructionSets of_processor() {
   sets.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   sets.bf16 = __builtin_cpu_supports("avx512bf16");
+  // A core of AMD starts a VDPBF16PS of 32 products each cycle. One of Intel takes two cycles, and FMA four registers
+  // of 16 products in them.
+  sets.fast_bf16 = sets.bf16 && __builtin_cpu_is("amd");
   sets.vnni = __builtin_cpu_supports("avx512vnni");
   sets.amx = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
              __builtin_cpu_supports("amx-int8") && tiles_are_saved();

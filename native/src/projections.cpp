@@ -121,7 +121,7 @@ void Projections::run(const float* x, const float* residual, float* const* y, lo
       to.data = pieces.take<float>(most * to.stride);
     };
     const auto units = [&](Units& to, const Weights& next) {
-      to.stride = stride_of(next.units);
+      to.stride = stride_of(next.units * format.words);
       to.data = pieces.take<int32_t>(most * to.stride);
       to.scales = pieces.take<RowScale>(most * next.groups);
     };
@@ -137,7 +137,7 @@ void Projections::run(const float* x, const float* residual, float* const* y, lo
   if (up_ && !integers) {  // the product writes its columns; the units after them have to be zero
     for (long row = 0; row < most; row++) {
       int32_t* to = block.hidden.data + row * block.hidden.stride;
-      std::fill(to + up_->columns / format.elements, to + last_[0].units, 0);
+      std::fill(to + up_->columns * format.words / format.elements, to + last_[0].units * format.words, 0);
     }
   }
   for (long i = 0; i < blocks; i++) {
@@ -172,7 +172,7 @@ void Projections::run(const Block& block, const Parallel& parallel) const {
     up.alpha = alpha_;
     up.as_units = true;
     up.to = block.hidden.data;
-    up.to_stride = block.hidden.stride * kernels_.format.elements;
+    up.to_stride = block.hidden.stride * kernels_.format.elements / kernels_.format.words;
     if (block.unscaled.data) {
       up.to = block.unscaled.data;
       up.to_stride = block.unscaled.stride;

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "attention.h"
 #include "dispatch.h"
@@ -39,14 +40,22 @@ int main(int count, char** words) {
   const std::string what = words[1];
   const int a = std::atoi(words[2]), b = std::atoi(words[3]);
   const bool gated = std::strcmp(words[4], "gated") == 0;
-  const auto sets = ffn::instruction_sets(std::getenv(ffn::kAllowedVariable));
+  const auto here = ffn::instruction_sets(std::getenv(ffn::kAllowedVariable));
+  auto other = here;  // bfloat16 in the way that is not chosen here
+  other.amx = false;
+  other.fast_bf16 = here.bf16 && !here.fast_bf16;
   const test::Drawn drawn(gated ? test::Activation::kSwish : test::Activation::kGelu, 1, a, b, a, gated, !gated);
   const test::OneThread host;
   std::set<const void*> timed;
-  for (auto precision : {ffn::Precision::kFloat32, ffn::Precision::kBfloat16, ffn::Precision::kInt8}) {
+  const std::pair<ffn::Precision, ffn::InstructionSets> paths[] = {{ffn::Precision::kFloat32, here},
+                                                                   {ffn::Precision::kBfloat16, here},
+                                                                   {ffn::Precision::kBfloat16, other},
+                                                                   {ffn::Precision::kInt8, here}};
+  for (const auto& [precision, sets] : paths) {
     const ffn::Kernels* kernels = ffn::choose(precision, sets);
     const ffn::AttentionKernels* attention = ffn::choose_attention(precision, sets);
-    if (!kernels || (what == "attention" && !timed.insert(attention).second)) continue;
+    const void* its = what == "attention" ? static_cast<const void*>(attention) : kernels;
+    if (!kernels || !timed.insert(its).second) continue;
     const ffn::Projections projections = what == "linear"
                                              ? ffn::Projections(*kernels, {drawn.spec.w1, drawn.spec.b1, {b}, {}, {}})
                                              : ffn::Projections(*kernels, drawn.spec);

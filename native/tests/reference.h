@@ -58,7 +58,7 @@ inline double smoothing_of(const ffn::Format& format, const ffn::Matrix& m, int 
 // multiplied by a matrix, whose smoothing divides it.
 inline void round_row(const ffn::Format& format, double* x, const ffn::Matrix& m) {
   const int n = m.rows;
-  if (format.precision == Precision::kBfloat16) std::transform(x, x + n, x, rounded_to_bfloat16);
+  if (format.precision == Precision::kBfloat16 && format.words == 1) std::transform(x, x + n, x, rounded_to_bfloat16);
   if (format.precision != Precision::kInt8) return;
   for (int k = 0; k < n; k++) x[k] *= static_cast<double>(1.0f / static_cast<float>(smoothing_of(format, m, k)));
   for (int left = n, group = group_of(format); left > 0; left -= group, x += group) {

@@ -319,7 +319,16 @@ void masks() {
     check(ffn::choose(precision, none) == nullptr, "nothing is chosen where nothing is allowed");
   const auto narrow = ffn::instruction_sets("avx2");
   check(narrow.avx2 == all.avx2 && !narrow.avx512 && !narrow.bf16 && !narrow.vnni, "a mask allows what it names");
-  check(ffn::choose(Precision::kBfloat16, narrow) == nullptr, "bfloat16 needs its instructions");
+  check(ffn::choose(Precision::kInt8, narrow) == nullptr, "8-bit integers need VNNI");
+#if defined(__x86_64__)
+  check(!narrow.avx2 || ffn::choose(Precision::kBfloat16, narrow) == &ffn::kBfloat16WeightsAvx2,
+        "bfloat16 does without its instructions");
+  ffn::InstructionSets slow;
+  slow.avx2 = slow.avx512 = slow.bf16 = true;
+  check(ffn::choose(Precision::kBfloat16, slow) == &ffn::kBfloat16WeightsAvx512, "and where these are slow");
+  slow.fast_bf16 = true;
+  check(ffn::choose(Precision::kBfloat16, slow) == &ffn::kBfloat16Avx512, "and takes them where they are fast");
+#endif
   check(!ffn::instruction_sets("bf16,vnni").bf16, "BF16 is used on top of AVX-512 only");
   check(!ffn::instruction_sets("avx512,bf16,amx").amx, "AMX is used on top of BF16 and VNNI only");
 }
@@ -334,9 +343,10 @@ int main() {
     const ffn::Kernels* kernels;
     bool runs;
     double bound;
-  } const paths[] = {{&ffn::kFloat32Avx2, sets.avx2, 6e-7},    {&ffn::kFloat32Avx512, sets.avx512, 6e-7},
-                     {&ffn::kBfloat16Avx512, sets.bf16, 2e-3}, {&ffn::kBfloat16Amx, sets.amx, 2e-3},
-                     {&ffn::kInt8Avx512, sets.vnni, 6e-3},     {&ffn::kInt8Amx, sets.amx, 6e-3}};
+  } const paths[] = {{&ffn::kFloat32Avx2, sets.avx2, 6e-7},         {&ffn::kFloat32Avx512, sets.avx512, 6e-7},
+                     {&ffn::kBfloat16WeightsAvx2, sets.avx2, 1e-6}, {&ffn::kBfloat16WeightsAvx512, sets.avx512, 1e-6},
+                     {&ffn::kBfloat16Avx512, sets.bf16, 2e-3},      {&ffn::kBfloat16Amx, sets.amx, 2e-3},
+                     {&ffn::kInt8Avx512, sets.vnni, 6e-3},          {&ffn::kInt8Amx, sets.amx, 6e-3}};
   for (const auto& each : paths) {
     if (!each.runs) {
       std::printf("not run here: %s\n", each.kernels->name);

@@ -34,6 +34,13 @@ def needs_kernel(precision: str) -> None:
         pytest.skip(f"no {precision} kernel fits this processor")
 
 
+def multiplies_in_bfloat16() -> bool:
+    """Whether bfloat16 has fast products here. Otherwise weights alone are rounded, and attention has none."""
+    import onnxruntime_ep_ffn
+
+    return "weights" not in onnxruntime_ep_ffn.devices()[0].ep_metadata["bf16"]
+
+
 def session_with(
     model: bytes, precision: str, *, level: str = "ORT_ENABLE_BASIC", threads: int = 1
 ) -> onnxruntime.InferenceSession:

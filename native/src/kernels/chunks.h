@@ -36,7 +36,7 @@ FFN_INLINE void multiply_all(Multiply multiply, Source s, int rows, int panels, 
       }
       s.scales.next();
     }
-    s.a += s.units;
+    s.a += s.units * Dot::kWords;
     s.b += s.units * kPanel;
     s.ahead += s.units / kUnroll * s.lines * kLine;
   }

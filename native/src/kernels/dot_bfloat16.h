@@ -14,12 +14,14 @@ namespace {
 struct Dot {
   static constexpr auto kPrecision = ffn::Precision::kBfloat16;
   static constexpr int kElements = 2;
+  static constexpr int kWords = 1;
   static constexpr int kBlock = 112;
   static constexpr long kChunk = 1L << 40;
   static constexpr bool kNarrow = true;
   using Sum = Float;
 
   static FFN_INLINE Sum zero() { return splat(0.0f); }
+  static FFN_INLINE Float columns(Float units, int) { return units; }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }

@@ -5,18 +5,21 @@
 #pragma once
 
 #include "kernels.h"
+#include "rows.h"
 
 namespace {
 
 struct Dot {
   static constexpr auto kPrecision = ffn::Precision::kFloat32;
   static constexpr int kElements = 1;
+  static constexpr int kWords = 1;
   static constexpr int kBlock = 128;
   static constexpr long kChunk = 128;
   static constexpr bool kNarrow = false;
   using Sum = Float;
 
   static FFN_INLINE Sum zero() { return splat(0.0f); }
+  static FFN_INLINE Float columns(Float units, int) { return units; }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return fma(a, b, sum); }
   static FFN_INLINE void keep(float* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
 
@@ -25,11 +28,7 @@ struct Dot {
   static FFN_INLINE void store_units(int32_t* to, Float x) { store(reinterpret_cast<float*>(to), x); }
 
   static void convert(const float* from, int columns, int32_t* to, long units) {
-    for (long k = 0; k < units; k += kLanes) {
-      const long left = columns - k;
-      const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? static_cast<int>(left) : 0);
-      store(reinterpret_cast<float*>(to) + k, x);
-    }
+    copy_row(from, columns, reinterpret_cast<float*>(to), units);
   }
 };
 

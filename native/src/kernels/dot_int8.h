@@ -21,12 +21,14 @@ namespace {
 struct Dot {
   static constexpr auto kPrecision = ffn::Precision::kInt8;
   static constexpr int kElements = 4;
+  static constexpr int kWords = 1;
   static constexpr int kBlock = 56;
   static constexpr long kChunk = 0;  // a group
   static constexpr bool kNarrow = false;
   using Sum = __m512i;
 
   static FFN_INLINE Sum zero() { return _mm512_setzero_si512(); }
+  static FFN_INLINE Float columns(Float units, int) { return units; }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) {
     return _mm512_dpbusd_epi32(sum, _mm512_castps_si512(a), _mm512_castps_si512(b));
   }

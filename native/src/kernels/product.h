@@ -70,7 +70,7 @@ void run(const ffn::Product& p, int task) {
 }
 
 constexpr ffn::Kernels kernels(const char* name, int block = Dot::kBlock) {
-  const ffn::Format format{Dot::kPrecision, kLanes, kPanel, Dot::kElements, kUnroll, block, kGroup};
+  const ffn::Format format{Dot::kPrecision, kLanes, kPanel, Dot::kElements, kUnroll, block, kGroup, Dot::kWords};
   return {name, format, &convert<>, &norm, &tasks, &run};
 }
 

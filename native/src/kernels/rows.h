@@ -16,4 +16,13 @@ FFN_INLINE void over_row(int width, const Use& use) {
 FFN_INLINE Float load_part(const float* from, int count) { return count == kLanes ? load(from) : load(from, count); }
 FFN_INLINE void store_part(float* to, Float x, int count) { count == kLanes ? store(to, x) : store(to, x, count); }
 
+// A row, and zero behind it up to `width` elements, a multiple of four.
+FFN_INLINE void copy_row(const float* from, long columns, float* to, long width) {
+  for (long k = 0; k < width; k += kLanes) {
+    const long left = columns - k;
+    const Float x = left >= kLanes ? load(from + k) : load(from + k, left > 0 ? static_cast<int>(left) : 0);
+    store(to + k, x);
+  }
+}
+
 }  // namespace

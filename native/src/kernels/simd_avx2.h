@@ -58,6 +58,9 @@ FFN_INLINE float largest_of_lanes(Float x) {
 FFN_INLINE Float first_lanes(int count, Float x, Float other) {
   return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(first_lanes(count)));
 }
+// The bfloat16 in each half of a lane, as float32.
+FFN_INLINE Float lower_half(Float x) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 16)); }
+FFN_INLINE Float upper_half(Float x) { return _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(-0x10000))); }
 FFN_INLINE Float broadcast(const int32_t* unit) { return _mm256_castsi256_ps(_mm256_set1_epi32(*unit)); }
 
 // Writes the columns of 8 rows of 8 units as rows.

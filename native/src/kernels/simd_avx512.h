@@ -53,6 +53,11 @@ FFN_INLINE float largest_of_lanes(Float x) { return _mm512_reduce_max_ps(x); }
 FFN_INLINE Float first_lanes(int count, Float x, Float other) {
   return _mm512_mask_blend_ps(static_cast<__mmask16>((1u << count) - 1), other, x);
 }
+// The bfloat16 in each half of a lane, as float32.
+FFN_INLINE Float lower_half(Float x) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 16)); }
+FFN_INLINE Float upper_half(Float x) {
+  return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(-0x10000)));
+}
 FFN_INLINE Float broadcast(const int32_t* unit) { return _mm512_castsi512_ps(_mm512_set1_epi32(*unit)); }
 
 // Writes the columns of 16 rows of 16 units as rows.

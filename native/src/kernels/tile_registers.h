@@ -57,21 +57,23 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
 #pragma GCC unroll 1
   for (long k = 0; k < s.units; k += kUnroll) {
     repeat<kUnroll>([&](auto u) __attribute__((always_inline)) {
-      Float columns[kRegisters];
-      repeat<kRegisters>([&](auto j) __attribute__((always_inline)) {
-        constexpr int panel = j / 2, offset = u * kPanel + j % 2 * kLanes;
-        columns[j] = load(reinterpret_cast<const float*>(b + panel * next + offset));
-      });
-      repeat<Rows>([&](auto row) __attribute__((always_inline)) {
-        constexpr int of_base = row % 3, unit = u;
-        const Float x = broadcast(rows[row / 3] + of_base * stride + unit);
-        repeat<kRegisters>(
-            [&](auto j) __attribute__((always_inline)) { sums[row][j] = Dot::step(sums[row][j], x, columns[j]); });
+      repeat<Dot::kWords>([&](auto w) __attribute__((always_inline)) {
+        Float columns[kRegisters];
+        repeat<kRegisters>([&](auto j) __attribute__((always_inline)) {
+          constexpr int panel = j / 2, offset = u * kPanel + j % 2 * kLanes;
+          columns[j] = Dot::columns(load(reinterpret_cast<const float*>(b + panel * next + offset)), w);
+        });
+        repeat<Rows>([&](auto row) __attribute__((always_inline)) {
+          constexpr int of_base = row % 3, word = u * Dot::kWords + w;
+          const Float x = broadcast(rows[row / 3] + of_base * stride + word);
+          repeat<kRegisters>(
+              [&](auto j) __attribute__((always_inline)) { sums[row][j] = Dot::step(sums[row][j], x, columns[j]); });
+        });
       });
     });
     for (const char* end = ahead + s.lines * kLine; ahead < end; ahead += kLine) __builtin_prefetch(ahead, 0, 2);
     b += kUnroll * kPanel;
-    repeat<(Rows + 2) / 3>([&](auto i) __attribute__((always_inline)) { rows[i] += kUnroll; });
+    repeat<(Rows + 2) / 3>([&](auto i) __attribute__((always_inline)) { rows[i] += kUnroll * Dot::kWords; });
   }
 
   repeat<Rows * kRegisters>([&](auto i) __attribute__((always_inline)) {
