@@ -6,8 +6,8 @@ user has otherwise, the export in a session with all optimisations. Native kerne
 ``ort-native``. The quartiles are those of the ratio in each turn. The error is that of the first output against the
 module in float64, relative L2 on drawn inputs.
 
-``--write`` stores the results in ``docs/native.json`` and writes the table of ``docs/native.md`` from them;
-``--only-page`` writes the table from what is stored.
+``--write`` stores the results in ``docs/native.json``, one run for each processor, and writes the tables of
+``docs/native.md`` from them; ``--only-page`` writes the tables from what is stored.
 """
 
 from __future__ import annotations
@@ -192,10 +192,20 @@ def table(results: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_page(results: dict[str, Any], page: Path = PAGE) -> None:
-    """Replace the table in the page."""
+def with_run(stored: Sequence[dict[str, Any]], new: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the stored runs with a new one, which replaces that of its processor."""
+    processors = [run["environment"]["processor"] for run in stored]
+    if new["environment"]["processor"] not in processors:
+        return [*stored, new]
+    place = processors.index(new["environment"]["processor"])
+    return [*stored[:place], new, *stored[place + 1 :]]
+
+
+def write_page(runs: Sequence[dict[str, Any]], page: Path = PAGE) -> None:
+    """Replace the tables in the page."""
     before, _, rest = page.read_text().partition(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{rest.partition(END)[2]}")
+    tables = "\n".join(map(table, runs))
+    page.write_text(f"{before}{BEGIN}\n{tables}\n{END}{rest.partition(END)[2]}")
 
 
 def main() -> None:
@@ -223,8 +233,9 @@ def main() -> None:
             results["rows"] += measured(name, given.tokens, given.threads, given.seconds, Path(scratch) / name)
     print(table(results))
     if given.write:
-        STORED.write_text(json.dumps(results, indent=1) + "\n")
-        write_page(results)
+        runs = with_run(json.loads(STORED.read_text()), results)
+        STORED.write_text(json.dumps(runs, indent=1) + "\n")
+        write_page(runs)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,22 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_holds_the_stored_results() -> None:
-    results = json.loads((ROOT / "docs" / "native.json").read_text())
+    runs = json.loads((ROOT / "docs" / "native.json").read_text())
     page = (ROOT / "docs" / "native.md").read_text()
-    assert native_benchmark.table(results) in page
-    assert {row["contender"] for row in results["rows"]} >= {"ONNX Runtime", "native f32"}
+    for run in runs:
+        assert native_benchmark.table(run) in page
+        assert {row["contender"] for row in run["rows"]} >= {"ONNX Runtime", "native f32"}
+
+
+def test_a_processor_has_one_run() -> None:
+    old, other, new = ({"environment": {"processor": name}, "rows": [name]} for name in ("A", "B", "A"))
+    assert native_benchmark.with_run([old], other) == [old, other]
+    new["rows"] = ["later"]
+    assert native_benchmark.with_run([old, other], new) == [new, other]
 
 
 def test_readme_has_the_ratios_that_are_stored() -> None:
-    rows = json.loads((ROOT / "docs" / "native.json").read_text())["rows"]
+    rows = json.loads((ROOT / "docs" / "native.json").read_text())[0]["rows"]
     ratios = {row["contender"]: row["ratio"] for row in rows if (row["module"], row["tokens"]) == ("BERT-base", 128)}
     readme = " ".join((ROOT / "README.md").read_text().split())
     bfloat16, int8 = (f"{ratios[f'native {precision}']:.2f}" for precision in ("bf16", "int8"))
@@ -31,7 +39,7 @@ def test_a_table_is_replaced_in_its_place(tmp_path: Path) -> None:
     on = {"processor": "Some CPU", "threads": 2, "load": 0.5, "versions": {"onnxruntime": "1.31.1"}}
     page = tmp_path / "page.md"
     page.write_text(f"before\n{native_benchmark.BEGIN}old\n{native_benchmark.END}\nafter\n")
-    native_benchmark.write_page({"environment": on, "rows": [row]}, page)
+    native_benchmark.write_page([{"environment": on, "rows": [row]}], page)
     text = page.read_text()
     assert "| d2l-ffn | 3 | ONNX Runtime | 0.250 | 1.00 | 0.90 to 1.25 | 1.0e-07 |\n" in text
     assert "Some CPU, 2 threads, onnxruntime 1.31.1. Load before the run: 0.5." in text
