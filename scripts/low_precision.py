@@ -7,7 +7,7 @@ float64, relative L2: on a text for MiniLM, which has its real weights, on drawn
 are drawn too. MiniLM also embeds each line of ``--texts``, and the embeddings are compared with those of float32.
 Smoothing takes its samples from ``scripts/peers/sentences.py``, so give other texts.
 
-It writes ``results-low-precision.json``, and from it the page, its chart and its appendix.
+It writes ``results-low-precision.json``, or one of ``--name``, and from it the page, its chart and its appendix.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.matrices import add_initializer
 from ffn_export.quantization.safe_integers import LARGEST
 from ffn_export.runtimes.session_options import ORT_DEFAULT, SessionSettings
-from low_precision_pages import write
+from low_precision_pages import NAME, OPTIMUM, write
 from native_benchmark import BASE, Contender, Feeds, bound, compared, environment, openvino, session
 from peers.machine import current
 from peers.ours import INTEGERS, TARGET
@@ -89,15 +89,25 @@ def contenders(source: Source, samples: Feeds, threads: int, scratch: Path) -> d
 
 
 def _quantize_dynamic(exported: ir.Model, scratch: Path) -> Iterator[tuple[str, bytes]]:
-    """ONNX Runtime's dynamic quantisation of all products, with one scale for each matrix or each column."""
+    """ONNX Runtime's dynamic quantisation of all products of weights, with one scale for each matrix or each column.
+
+    Optimum's ORTQuantizer also quantises products of activations, those of attention.
+    """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     save(exported, scratch / "exported.onnx")
-    for name, per_channel in (("quantize_dynamic", False), ("quantize_dynamic per channel", True)):
-        path = scratch / "dynamic.onnx"
-        with silent():
-            quantize_dynamic(scratch / "exported.onnx", path, per_channel=per_channel, weight_type=QuantType.QInt8)
-        yield name, path.read_bytes()
+    path = scratch / "dynamic.onnx"
+    for name, weights_alone in (("quantize_dynamic", True), (OPTIMUM, False)):
+        for per_channel in (False, True):
+            with silent():
+                quantize_dynamic(
+                    scratch / "exported.onnx",
+                    path,
+                    per_channel=per_channel,
+                    weight_type=QuantType.QInt8,
+                    extra_options={"MatMulConstBOnly": weights_alone},
+                )
+            yield f"{name} per channel" if per_channel else name, path.read_bytes()
 
 
 def _native(exported: ir.Model, samples: Feeds, threads: int) -> dict[str, Contender]:
@@ -235,9 +245,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--seconds", type=seconds, default=10.0, metavar="S", help="for each model and number of tokens [10]")
     add("--texts", type=Path, metavar="FILE", help="texts that MiniLM embeds, one a line")
     add("--folder", type=Path, default=Path(__file__).parents[1] / "docs", help="where the files go [docs]")
+    add("--name", default=NAME, help=f"name of the files: another for each processor [{NAME}]")
     add("--only-pages", action="store_true", help="write the pages again from the stored results")
     options = parser.parse_args(arguments)
-    stored = options.folder / "results-low-precision.json"
+    stored = options.folder / f"{options.name}.json"
     if not options.only_pages:
         if MINILM in options.models and (options.texts is None or not options.texts.is_file()):
             parser.error(f"{MINILM} embeds texts: give --texts FILE")
@@ -248,7 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"low_precision: {error}", file=sys.stderr)
             return error.exit_status
         stored.write_text(json.dumps(results, indent=1) + "\n")
-    write(json.loads(stored.read_text()), options.folder)
+    write(json.loads(stored.read_text()), options.folder, options.name)
     return 0
 
 
