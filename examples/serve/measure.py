@@ -1,6 +1,6 @@
 """Send many requests at once to a served bundle, and hold each answer against the bundle run alone.
 
-python measure.py URL BUNDLE [--requests 1000] [--tokens 16 ...]
+python measure.py URL BUNDLE [--requests 1000] [--tokens 16 ...] [--most 32]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import aiohttp
 import numpy as np
 
 import ffn_export as fx
+from batching import Batching
 from serve_bundle import arrays, body
 
 sys.path.append(str(Path(__file__).parents[1] / "python"))
@@ -52,6 +53,21 @@ def alone(session: fx.Session, requests: Sequence[dict[str, np.ndarray]]) -> tup
     return answers, line("one session, one request after another", seconds, time.perf_counter() - begun)
 
 
+def together(session: fx.Session, requests: Sequence[dict[str, np.ndarray]], count: int) -> str:
+    """Run requests in one session, some together, without a service; return a line of their times."""
+    batching = Batching(session.manifest.to_dict())
+    seconds: list[float] = []
+    begun = time.perf_counter()
+    for first in range(0, len(requests), count):
+        some = requests[first : first + count]
+        for numbers in batching.groups(some):
+            started = time.perf_counter()
+            group = [some[number] for number in numbers]
+            batching.split(session.run(batching.join(group)), group)
+            seconds += [time.perf_counter() - started] * len(group)
+    return line(f"one session, {count} requests in a run", seconds, time.perf_counter() - begun)
+
+
 async def served(url: str, requests: Sequence[dict[str, np.ndarray]]) -> tuple[list[dict[str, np.ndarray]], str]:
     """Send all requests at once; return the answers, and a line of their times."""
     bodies = [body(request) for request in requests]
@@ -77,6 +93,7 @@ def main() -> int:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--tokens", type=int, nargs="+", default=[16], help="lengths, drawn for each request")
+    parser.add_argument("--most", type=int, default=32, help="requests in a run, without the service")
     given = parser.parse_args()
     session = fx.load(given.bundle)
     manifest = session.manifest.to_dict()
@@ -85,6 +102,7 @@ def main() -> int:
     requests = [drawn(manifest, {"batch": 1, "seq": int(length)}, rng) for length in lengths]
     expected, told = alone(session, requests)
     print(told)
+    print(together(session, requests, given.most))
     answers, told = asyncio.run(served(given.url, requests))
     print(told)
     wrong = 0

@@ -3,7 +3,7 @@
 python serve_bundle.py BUNDLE [--port 8000] [--most 32] [--wait-ms 5]
 
 GET answers with what is served. A bundle that is built anew in its place is loaded and replaces the old one between two
-batches. SIGTERM and Ctrl-C end the service after the requests that it has taken.
+batches. SIGTERM and Ctrl-C end the service after the requests that it has taken; later ones get 503 with Retry-After.
 """
 
 from __future__ import annotations
@@ -27,9 +27,18 @@ import numpy as np
 import ffn_export as fx
 from batching import Arrays, Batching
 
-# Serve's switches for small and many requests, read when it is imported; a cluster has its own.
-os.environ.setdefault("RAY_SERVE_THROUGHPUT_OPTIMIZED", "1")
-os.environ.setdefault("RAY_SERVE_ENABLE_DIRECT_INGRESS", "0")  # no further ports
+# Serve's switches, read when it is imported; a cluster has its own.
+SWITCHES = {
+    "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",  # for small and many requests
+    "RAY_SERVE_ENABLE_DIRECT_INGRESS": "0",  # no further ports
+    "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "unavailable.middlewares",
+    # By default a proxy that is not there after three times 5 s is ended and started again. Its imports alone take
+    # longer where other processes keep the processors busy.
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
+}
+for switch, value in SWITCHES.items():
+    os.environ.setdefault(switch, value)
 try:
     import ray
     from ray import serve
@@ -166,7 +175,8 @@ def main() -> int:
         serve.start(http_options={"host": given.host, "port": given.port}, logging_config=quiet)
         deployment = serve.deployment(
             name="Service", num_replicas=given.replicas, max_ongoing_requests=10_000, health_check_period_s=LOOK,
-            graceful_shutdown_timeout_s=GRACE, graceful_shutdown_wait_loop_s=0.1, logging_config=quiet,
+            health_check_timeout_s=GRACE, graceful_shutdown_timeout_s=GRACE, graceful_shutdown_wait_loop_s=0.1,
+            logging_config=quiet,
         )(Service)  # fmt: skip
         bundle = str(given.bundle.absolute())
         serve.run(deployment.bind(bundle, given.most, given.wait_ms / 1e3, given.threads), name=APP, route_prefix="/")

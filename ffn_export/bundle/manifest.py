@@ -24,14 +24,26 @@ _MOST_BYTES = 2**24
 _SCHEMA = Path(__file__).with_name("manifest.schema.json")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A further graph of a bundle, for another kind of processor: its entries, in place of those of ``model.onnx``.
+    """The entries of one graph of a bundle, which was built on one kind of processor.
 
-    The attributes are those of :class:`Manifest`.
+    Attributes:
+        opset_imports: Domain -> version.
+        operators_outside_standard: Vendor operators, as ``domain::Operator``.
+        weights_bytes: Size of all initializers.
+        fusion: Sites by kind and status, rules, node counts.
+        parity: Verdict, and a summary for each runtime.
+        latency: Baseline and medians.
+        session_options: Session options of the verification and the timing.
+        processor: Kind of processor that it was built on.
+        tolerances: Tolerances of the verdict.
+        environment: Environment of the verification.
+        quantization: Number of matrices, and their bits, block and accuracy level or ``int8``; None without
+            quantisation.
+        tuning: Forms, tokens and reason; None without tuning.
     """
 
-    processor: Kind
     opset_imports: Mapping[str, int]
     operators_outside_standard: tuple[str, ...]
     weights_bytes: int
@@ -39,15 +51,27 @@ class Variant:
     parity: Mapping[str, Any]
     latency: Mapping[str, Any]
     session_options: SessionSettings
+    processor: Kind
     tolerances: Mapping[str, Any]
     environment: Mapping[str, Any] | None = None
     quantization: Mapping[str, Any] | None = None
     tuning: Mapping[str, Any] | None = None
 
+    def entries(self) -> dict[str, Any]:
+        """Return these entries, without those of the whole bundle."""
+        return {each.name: getattr(self, each.name) for each in fields(Variant)}
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Restore from plain data."""
-        return cls(**_parsed(data))
+        return cls(
+            **{
+                **data,
+                "operators_outside_standard": tuple(data["operators_outside_standard"]),
+                "session_options": SessionSettings.from_dict(data["session_options"]),
+                "processor": Kind(**data["processor"]),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -65,55 +89,30 @@ class Graph:
     why: str
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """A bundle's manifest.
+@dataclass(frozen=True, kw_only=True)
+class Manifest(Variant):
+    """A bundle's manifest: what all its graphs share, and the entries of ``model.onnx``, the default.
 
     Attributes:
         name: Name of the bundle.
         source: SPEC, kind, seed of the weights, reference and input specifications, which recreate the module.
         inputs: Name, dtype and symbolic shape of each graph input.
         outputs: Name, dtype and symbolic shape of each graph output.
-        opset_imports: Domain -> version.
-        target: Fusion target of the graph.
+        target: Fusion target of the graphs.
         provider: Execution provider that the bundle was verified on.
-        operators_outside_standard: Vendor operators, as ``domain::Operator``.
-        weights_bytes: Size of all initializers.
-        fusion: Sites by kind and status, rules, node counts.
-        parity: Verdict, and a summary for each runtime.
-        latency: Baseline and medians.
-        session_options: Session options of the verification and the timing.
-        processor: Kind of processor that it was built on.
-        tolerances: Tolerances of the verdict.
-        environment: Environment of the verification.
         files: Path inside the bundle -> sha256.
-        quantization: Number of matrices, and their bits, block and accuracy level or ``int8``; None without
-            quantisation.
-        tuning: Forms, tokens and reason; None without tuning.
         provider_options: Provider options of the verification and the timing.
         producer: Name and version of the program that wrote it.
-        variants: File -> its entries, for each further graph; those above are of ``model.onnx``, the default.
+        variants: File -> its entries, for each further graph.
     """
 
     name: str
     source: Mapping[str, Any]
     inputs: tuple[Mapping[str, Any], ...]
     outputs: tuple[Mapping[str, Any], ...]
-    opset_imports: Mapping[str, int]
     target: str
     provider: str
-    operators_outside_standard: tuple[str, ...]
-    weights_bytes: int
-    fusion: Mapping[str, Any]
-    parity: Mapping[str, Any]
-    latency: Mapping[str, Any]
-    session_options: SessionSettings
-    processor: Kind
-    tolerances: Mapping[str, Any]
-    environment: Mapping[str, Any] | None = None
     files: Mapping[str, str] = field(default_factory=dict)
-    quantization: Mapping[str, Any] | None = None
-    tuning: Mapping[str, Any] | None = None
     provider_options: Mapping[str, str] = field(default_factory=dict)
     producer: Mapping[str, str] = field(default_factory=dict)
     variants: Mapping[str, Variant] = field(default_factory=dict)
@@ -121,7 +120,7 @@ class Manifest:
     @property
     def graphs(self) -> dict[str, Manifest]:
         """File -> manifest with its entries, for each graph; the first is the default."""
-        further = {file: replace(self, **_entries(variant)) for file, variant in self.variants.items()}
+        further = {file: replace(self, **variant.entries()) for file, variant in self.variants.items()}
         return {MODEL: self, **further}
 
     def graph_for(self, kind: Kind) -> Graph:
@@ -135,19 +134,19 @@ class Manifest:
 
     def as_variant(self) -> Variant:
         """Return the entries that differ between the graphs of a bundle."""
-        return Variant(**{each.name: getattr(self, each.name) for each in fields(Variant)})
+        return Variant(**self.entries())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        return {"schema_version": SCHEMA_VERSION, "name": self.name, "source": self.source, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Restore from the data of :meth:`to_dict`."""
         given = {key: value for key, value in data.items() if key != "schema_version"}
-        return cls(
-            **{
-                **_parsed(given),
+        return super().from_dict(
+            {
+                **given,
                 "inputs": tuple(given["inputs"]),
                 "outputs": tuple(given["outputs"]),
                 "variants": {file: Variant.from_dict(each) for file, each in given["variants"].items()},
@@ -160,20 +159,6 @@ class Manifest:
         problem = json_schema.first_problem(data, _schema())
         assert problem is None, problem
         (directory / MANIFEST).write_text(json.dumps(data, indent=2, allow_nan=False) + "\n")
-
-
-def _parsed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a graph, with those of a type of their own restored."""
-    return {
-        **data,
-        "operators_outside_standard": tuple(data["operators_outside_standard"]),
-        "session_options": SessionSettings.from_dict(data["session_options"]),
-        "processor": Kind(**data["processor"]),
-    }
-
-
-def _entries(variant: Variant) -> dict[str, Any]:
-    return {each.name: getattr(variant, each.name) for each in fields(Variant)}
 
 
 def reports_of(directory: Path, graph: str) -> Path:

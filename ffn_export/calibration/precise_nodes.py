@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.calibration.trial import trial
 from ffn_export.calibration.within_budget import longest_beginning, relative_error
 from ffn_export.core.types import Array, Progress
 from ffn_export.fusion.functions.contract import DOMAIN, PRECISION, kind_of, state
+from ffn_export.runtimes.in_place import load_in_place
 from ffn_export.runtimes.ort_native import OrtNative
 
 HIGHER = {"int8": "bf16", "bf16": "f32"}
@@ -41,8 +41,7 @@ def keep_budget(
 
     def run(names: Collection[str], others: str) -> tuple[ir.Model, Mapping[str, Array]]:
         made = with_precisions(model, names, lower, others)
-        with trial(made, threads, runtime.provider) as runner:
-            return made, runner.run(feeds)
+        return made, load_in_place(made, threads, runtime.provider).run(feeds)
 
     _, before = run((), "f32")
     nodes = _products(model)

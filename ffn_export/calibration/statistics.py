@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.calibration.trial import trial
 from ffn_export.core.types import Array
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.quantization.smoothing import Channels
+from ffn_export.runtimes.in_place import load_in_place
 
 _ROWS = 8
 # Rows of a value that are kept, about.
@@ -67,14 +67,15 @@ def watched(
     values = [value for node in shown.graph for value in node.outputs if value.name in names]
     shown.graph.outputs.extend(value for value in values if value.name not in present)
     parts = list(batches(samples))
-    with trial(shown, threads) as runner:
-        for feeds in parts:
-            seen = {**feeds, **runner.run(feeds)}
-            for name in names:
-                rows = real_rows(feeds, seen[name]).astype(np.float32) if name in seen else np.zeros((0, 1), np.float32)
-                rows = rows[np.isfinite(rows).all(axis=1)]
-                if len(rows):
-                    yield name, rows, len(parts)
+    runner = load_in_place(shown, threads)
+    for feeds in parts:
+        seen = {**feeds, **runner.run(feeds)}
+        for name in names:
+            rows = real_rows(feeds, seen[name]).astype(np.float32) if name in seen else np.zeros((0, 1), np.float32)
+            rows = rows[np.isfinite(rows).all(axis=1)]
+            if len(rows):
+                yield name, rows, len(parts)
+        del seen, rows  # before the next ones are computed
 
 
 class _Sums:

@@ -13,11 +13,11 @@ from ffn_export.calibration.calibrated import known
 from ffn_export.calibration.metrics import Measured, Metric, judge
 from ffn_export.calibration.sensitivity import sensitivities
 from ffn_export.calibration.statistics import batches, real_rows
-from ffn_export.calibration.trial import trial
 from ffn_export.core.types import Array, Progress, silent
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize, quantize_some
 from ffn_export.quantization.result import QuantizationReport, Sensitivity
+from ffn_export.runtimes.in_place import load_in_place
 
 Result = TypeVar("Result")
 
@@ -143,10 +143,8 @@ def _products(ranked: list[Sensitivity]) -> list[str]:
 
 def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dict[str, Array]:
     """Return the rows of the outputs on the samples, which run a few at a time, without padding."""
-    with trial(model, threads) as runner:
-        found = [
-            {name: real_rows(feeds, array) for name, array in runner.run(feeds).items()} for feeds in batches(samples)
-        ]
+    runner = load_in_place(model, threads)
+    found = [{name: real_rows(feeds, array) for name, array in runner.run(feeds).items()} for feeds in batches(samples)]
     return {name: _joined([each[name] for each in found]) for name in found[0]}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -71,7 +70,7 @@ def command(
     MODEL is an ONNX file or a bundle. The outputs are judged against its own, under the budget.
     """
     import ffn_export as fx
-    from ffn_export.cli.cost import cost, peak_memory
+    from ffn_export.cli.cost import Cost
     from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
     from ffn_export.core import onnx_file
@@ -81,9 +80,8 @@ def command(
     from ffn_export.reports.tables import parity_table, quantization_table
     from ffn_export.reports.text_file import write_text
 
-    started = time.monotonic()
     quantize = fx.quantize  # imports the packages
-    before = peak_memory()
+    cost = Cost()
     hold(state, [model, *([] if samples.arrays is None else [samples.arrays])], max_cpu, max_memory)
     check_output(output)
     console = stderr_console(quiet=state.quiet)
@@ -119,7 +117,7 @@ def command(
     if not found.passed:
         say(f"ffn-export: {output} is not written: {found.failure}")
         return 1
-    console.print(cost(model, time.monotonic() - started, before), soft_wrap=True)
+    console.print(cost.words(model), soft_wrap=True)
     # The file does not contain the session options of the bundle.
     console.print(f"session options: {found.settings.words()}", soft_wrap=True)
     return 0

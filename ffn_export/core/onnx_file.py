@@ -205,6 +205,14 @@ def _refuse_other_than_file(path: Path) -> None:
         raise UsageError(f"{path} is no regular file: name the ONNX file to write")
 
 
+def leave_weights_in(path: Path, model: ir.Model) -> None:
+    """Leave the weights of a model to a file that it was saved to, if they are in memory."""
+    stored = {value.name: value.const_value for value in read(path).graph.initializers.values()}
+    for name, value in model.graph.initializers.items():
+        if not isinstance(value.const_value, ir.ExternalTensor) and isinstance(stored[name], ir.ExternalTensor):
+            value.const_value = stored[name]
+
+
 def read_weights_in(model: ir.Model, directory: Path) -> None:
     """Read the weights that are in files of a directory into memory, so that the model outlives the directory."""
     for value in _initializers(model):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ffn_export.core import freed
 from ffn_export.core.size_on_disk import size_on_disk
 from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError, UsageError
@@ -86,6 +87,8 @@ class OrtRunner:
         except DidNotEndError as error:
             self._ended = str(error)
             raise
+        finally:
+            freed.pages(self.session.weights)
         arrays = map(to_array, results) if self._bfloat16 else map(np.asarray, results)
         return dict(zip(self._outputs, arrays, strict=True))
 
@@ -199,4 +202,5 @@ def make_session(
     shared_bytes = sum(array.nbytes for array in (weights or {}).values())
     session.bytes_on_disk = shared_bytes + (len(model) if isinstance(model, bytes) else size_on_disk(model))
     session.shared_initializers = shared  # keeps the arrays alive as long as the session
+    session.weights = tuple((weights or {}).values())
     return session

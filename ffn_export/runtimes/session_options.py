@@ -95,6 +95,10 @@ class SessionSettings:
         """Return the options under which products read weights in the pages of their file, which processes share."""
         return replace(self, config_entries={**self.config_entries, _DISABLE_PREPACKING: "1"})
 
+    def without_arena(self) -> SessionSettings:
+        """Return the options under which a session gives its memory back after each run."""
+        return _WithoutArena(self.graph_optimization_level, self.config_entries)
+
     def words(self) -> str:
         """Return the options in one line, for messages."""
         entries = [f"{key}={value}" for key, value in self.config_entries.items()]
@@ -116,6 +120,13 @@ class SessionSettings:
         # Log only fatal messages: errors are raised and reported in one line, and the log would print names from the
         # model unescaped.
         options.log_severity_level = 4
+        return options
+
+
+class _WithoutArena(SessionSettings):
+    def session_options(self, threads: int | None = None) -> onnxruntime.SessionOptions:
+        options = super().session_options(threads)
+        options.enable_cpu_mem_arena = False
         return options
 
 

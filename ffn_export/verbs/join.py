@@ -10,13 +10,12 @@ from ffn_export.bundle.publish import check_destination, staging
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import GateError
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.verbs.compared import reference_of
 from ffn_export.verbs.open_model import OpenModel
 from ffn_export.verbs.source_spec import SourceSpec, evaluating
-from ffn_export.verbs.verify import cases_of
+from ffn_export.verbs.verify import judged
 
 
 def join(
@@ -96,18 +95,9 @@ def _verified(
         for graph, part in zip(graphs, parts, strict=True):
             assert graph.manifest is not None
             progress(f"verifying {graph.path.name}, for {graph.manifest.processor}")
-            own, further = cases_of(reference, None, sweep=True)
-            result = run_cases(
-                graph.path,
-                reference,
-                runtimes=runtimes,
-                settings=graph.settings,
-                cases=own,
-                further=further,
-                fast=fast,
-                tolerances=Tolerances.from_dict(graph.manifest.tolerances).declared(),
-                threads=threads,
-                progress=progress,
+            allowed = Tolerances.from_dict(graph.manifest.tolerances).declared()
+            result = judged(
+                graph, reference, runtimes=runtimes, fast=fast, tolerances=allowed, threads=threads, progress=progress
             )
             if not result.passed:
                 raise GateError(

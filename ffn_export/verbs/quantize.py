@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ import onnx_ir as ir
 from ffn_export.calibration.metrics import Measured, parse
 from ffn_export.calibration.statistics import batches
 from ffn_export.calibration.within_budget import Budget, fit
-from ffn_export.core import onnx_file
+from ffn_export.core import freed, onnx_file
 from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
@@ -127,7 +126,7 @@ def quantize(
     threads = chosen_threads(threads)
     with opened(model, in_place=True) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         original, model = _in_files(file.path, file.load(), Path(scratch))
-        gc.collect()  # a graph is a cycle, and the weights of this one are in memory
+        freed.now()  # the weights of a model that is not in files
         inputs = graph_inputs(model, None)
         if isinstance(samples, Texts):
             samples = samples.read({spec.name: spec.dtype for spec in inputs}, file.path.parent)
@@ -137,10 +136,10 @@ def quantize(
         bounds = Budget(budget, asked)
         fitted = fit(model, options, given, bounds, threads, always_measure=sensitivity, progress=progress)
         del model
-        gc.collect()
         quantized, report = fitted.model, fitted.report
         path = Path(scratch) / file.path.name
         onnx_file.save(quantized, path, external_above=0)
+        onnx_file.leave_weights_in(path, quantized)
         reference = OnnxReference(original, threads, exact=False)
         reference.name = str(file.path)
         few = [] if given is None else given_cases(next(batches(given)), reference.inputs)
@@ -153,10 +152,9 @@ def quantize(
             tolerances=Tolerances(relative_l2=allowed),
             seed=seed,
             threads=threads,
+            for_each_run=True,
             progress=progress,
         )
-        del reference
-        gc.collect()  # its session holds the weights of the original
         onnx_file.read_weights_in(quantized, Path(scratch))
     notes = parity.notes if samples is not None else (*parity.notes, DRAWN)
     return Quantized(quantized, report, replace(parity, notes=notes), file.settings, fitted.measured, budget)

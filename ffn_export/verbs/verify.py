@@ -19,7 +19,7 @@ from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference.references import Reference, VectorReference
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.verbs.compared import reference_of
-from ffn_export.verbs.open_model import Model, opened
+from ffn_export.verbs.open_model import Model, OpenModel, opened
 from ffn_export.verbs.source_spec import Subject, evaluating, named_source
 
 
@@ -83,19 +83,17 @@ def verify(
             by_bundle = bool(tolerances.declared_words())
         reference = reference_of(file, asked, threads)
         drawn_with = source.get("seed") if input_seed is None else input_seed
-        own, further = cases_of(reference, samples, sweep=sweep)
         kept = None if failures is None else FailingInputs(Path(failures), tolerances or Tolerances())
         keepers: list[Keeper] = [] if kept is None else [kept]
         if save_outputs is not None:
             keepers.append(AllOutputs(Path(save_outputs)))
         with evaluating(reference.source):
-            result = run_cases(
-                file.path,
+            result = judged(
+                file,
                 reference,
+                samples,
+                sweep=sweep,
                 runtimes=runtimes,
-                settings=file.settings,
-                cases=own,
-                further=further,
                 fast=fast,
                 tolerances=tolerances,
                 seed=drawn_with or 0,
@@ -112,7 +110,20 @@ def verify(
     return result
 
 
-def cases_of(
+def judged(
+    file: OpenModel,
+    reference: Reference,
+    samples: Mapping[str, Any] | None = None,
+    *,
+    sweep: bool = True,
+    **options: Any,
+) -> ParityResult:
+    """Run a model on the caller's samples and, in a sweep, on drawn cases; the options are those of ``run_cases``."""
+    own, further = _cases_of(reference, samples, sweep=sweep)
+    return run_cases(file.path, reference, settings=file.settings, cases=own, further=further, **options)
+
+
+def _cases_of(
     reference: Reference, samples: Mapping[str, Any] | None, *, sweep: bool
 ) -> tuple[list[Case] | None, list[Case]]:
     """Return the cases, None to draw them, and the caller's case. Test vectors as reference have one fixed case."""

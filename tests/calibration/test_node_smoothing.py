@@ -11,9 +11,9 @@ import torch
 
 import ffn_export as fx
 from ffn_export.calibration.node_smoothing import smoothed
-from ffn_export.calibration.trial import trial
 from ffn_export.cli.main import run
 from ffn_export.core.types import Array
+from ffn_export.runtimes.in_place import load_in_place
 from ffn_export.runtimes.ort_native import INT8
 from ffn_export.runtimes.ort_session import CPU, Provider
 from tests.native.provider import needs_kernel, needs_provider
@@ -58,7 +58,7 @@ def factors(model: ir.Model, name: str = "smoothing") -> list[list[float]]:
 
 
 def output(model: ir.Model, x: Array, provider: Provider) -> Array:
-    with trial(model, 1, provider) as runner:
+    with load_in_place(model, 1, provider) as runner:
         return next(iter(runner.run(feeds(model, x)).values()))
 
 

@@ -140,7 +140,7 @@ def test_a_thousand_requests_at_once_while_the_bundle_is_replaced(tools: Any, tm
         process.send_signal(signal.SIGTERM)
         asking.join(120)
         assert len(found) == len(answered) == 200, "none is cut off"
-        assert set(answered) <= {200, 404}, "what no replica had taken is told so"
+        assert set(answered) <= {200, 503}, "what no replica had taken is told so"
         taken = [(answer, request) for answer, request in zip(found, requests, strict=False) if answer is not None]
         assert len(taken) == answered.count(200) >= 100
         assert wrong(tools, [answer for answer, _ in taken], [request for _, request in taken], other) == 0
@@ -159,6 +159,7 @@ async def each(tools: Any, url: str, requests: list[dict[str, np.ndarray]], answ
         async def ask(data: bytes) -> Any:
             async with client.post(url, data=data) as answer:
                 read = await answer.read()
+                assert answer.status == 200 or answer.headers["Retry-After"] == "1"
                 answered.append(answer.status)
                 return tools.arrays(read) if answer.status == 200 else None
 
@@ -173,6 +174,27 @@ def wait_for(look: Any, seconds: float = 1) -> Any:
             return found
         time.sleep(seconds)
     raise AssertionError("nothing came")
+
+
+@pytest.mark.parametrize(("status", "told"), [(200, 200), (400, 400), (404, 503), (503, 503)])
+def test_a_path_without_an_application_is_unavailable(tools: Any, status: int, told: int) -> None:
+    from starlette.responses import PlainTextResponse
+
+    from unavailable import Unavailable
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    asyncio.run(Unavailable(PlainTextResponse("said", status))({"type": "http"}, receive, send))
+    start, *bodies = sent
+    assert start["status"] == told
+    assert ((b"retry-after", b"1") in start["headers"]) == (told == 503)
+    assert [each["body"] for each in bodies] == [b"the service starts or ends" if told == 503 else b"said"]
 
 
 def test_lengths_are_padded_where_a_bundle_has_a_mask_only(tools: Any) -> None:

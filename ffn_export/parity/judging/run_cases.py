@@ -56,6 +56,7 @@ def run_cases(
     threads: int = 1,
     jobs: int = 1,
     keepers: Sequence[Keeper] = (),
+    for_each_run: bool = False,
     progress: Progress = silent,
 ) -> ParityResult:
     """Verify an ONNX file against its reference.
@@ -74,6 +75,7 @@ def run_cases(
         threads: Intra-op threads of every runtime.
         jobs: Number of cases that run at the same time, in threads of this process.
         keepers: Objects that store data of every case.
+        for_each_run: Whether to load the file for each run and let go of it, to need less memory.
         progress: Called with one line for each case.
 
     Raises:
@@ -84,7 +86,7 @@ def run_cases(
     model = onnx_file.load(path)
     _check_declared(tolerances or Tolerances(), model)
     artifact = Artifact(path, reference.source, settings or SessionSettings())
-    loaded, broken, unavailable = load(artifact, runtimes, threads)
+    loaded, broken, unavailable = load(artifact, runtimes, threads, for_each_run=for_each_run)
     chosen = chosen_cases(
         model, reference, given=cases, further=further, threads=threads, seed=seed, runs=bool(loaded), fast=fast
     )

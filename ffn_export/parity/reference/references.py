@@ -26,6 +26,7 @@ from ffn_export.parity.reference.float64_graph import GraphOracle
 from ffn_export.parity.reference.oracle import TorchOracle
 from ffn_export.parity.reference.sums_in_order import SumsInOrder
 from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.in_place import load_in_place
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
@@ -111,7 +112,8 @@ class OnnxReference:
         path: The model.
         threads: Intra-op threads of the baseline.
         inputs: Declared inputs.
-        exact: Whether there is an oracle. A large declared budget does not need its precision, time and memory.
+        exact: Whether there is an oracle. A large declared budget does not need its precision, time and memory; the
+            baseline then copies no weight either.
     """
 
     def __init__(self, path: Path, threads: int, inputs: InputSpecs | None = None, *, exact: bool = True) -> None:
@@ -123,7 +125,8 @@ class OnnxReference:
         self.computed_in = inner_precisions(model)
         artifact = Artifact(path, settings=NO_OPTIMIZER)
         try:
-            self._baseline = OrtCpu().load(artifact, threads)
+            load = OrtCpu().load
+            self._baseline = load(artifact, threads) if exact else load_in_place(model, threads, ends=True)
         except RuntimeUnavailableError:
             self._baseline = OnnxEvaluator().load(artifact, threads)
         self._path = path

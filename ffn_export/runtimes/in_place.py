@@ -1,28 +1,32 @@
-"""Run a model on the samples, with its weights read where they are."""
+"""Run a model a few times with its weights read where they are, in memory or in their file."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import onnx_ir as ir
 
+from ffn_export.core import freed
 from ffn_export.runtimes.model_files import ModelFiles
 from ffn_export.runtimes.ort_session import CPU, OrtRunner, Provider, make_session
 from ffn_export.runtimes.session_options import UNPACKED
 
 
-@contextmanager
-def trial(model: ir.Model, threads: int, provider: Provider = CPU) -> Iterator[OrtRunner]:
+def load_in_place(model: ir.Model, threads: int, provider: Provider = CPU, *, ends: bool = False) -> OrtRunner:
     """Load a model in ONNX Runtime, whose session holds no copy of the weights.
 
     Args:
         model: The model; it is not modified.
         threads: Intra-op threads.
         provider: The execution provider.
+        ends: Whether to end a run that exceeds the CPU time for the size of its model.
+
+    Raises:
+        RuntimeUnavailableError: If the provider lacks a kernel for an operator of the model in its dtype.
+        UsageError: If onnxruntime refuses the model.
     """
+    freed.now()
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         path, weights = ModelFiles(Path(scratch)).write_without_weights(model.clone())
-        yield OrtRunner(make_session(path, UNPACKED, threads, weights=weights, provider=provider))
+        return OrtRunner(make_session(path, UNPACKED, threads, weights=weights, provider=provider), ends=ends)
