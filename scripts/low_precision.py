@@ -7,7 +7,7 @@ float64, relative L2: on a text for MiniLM, which has its real weights, on drawn
 are drawn too. MiniLM also embeds each line of ``--texts``, and the embeddings are compared with those of float32.
 Smoothing takes its samples from ``scripts/peers/sentences.py``, so give other texts.
 
-It writes ``results-low-precision.json``, or one of ``--name``, and from it the page, its chart and its appendix.
+It writes ``results-low-precision.json``, and from it the page, its chart and its appendix.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from command_line import count, say, seconds
 from corpus.peers import silent
 from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.calibration.node_smoothing import smoothed
+from ffn_export.calibration.statistics import drawn_inputs
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.onnx_file import save
 from ffn_export.core.types import Array
@@ -81,8 +82,8 @@ def contenders(source: Source, samples: Feeds, threads: int, scratch: Path) -> d
         **{name: (made, ORT_DEFAULT) for name, made in _quantize_dynamic(exported, scratch)},
         "ours f32": (_bytes(fused), SessionSettings()),
     }
-    for name, given in (("ours int8", None), ("ours int8, smoothed", samples)):
-        quantized, _ = quantize_by_samples(whole, INTEGERS, given, threads)
+    for name, given in (("ours int8", None), ("ours int8, by samples", samples)):
+        quantized, _ = quantize_by_samples(whole, INTEGERS, given, threads, drawn_inputs(source.inputs))
         files[name] = _bytes(quantized), SessionSettings()
     made = {name: partial(bound, session(each, threads, None, settings)) for name, (each, settings) in files.items()}
     return {**made, **_native(exported, samples, threads), **_openvino(exported, plain, threads)}
@@ -245,10 +246,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--seconds", type=seconds, default=10.0, metavar="S", help="for each model and number of tokens [10]")
     add("--texts", type=Path, metavar="FILE", help="texts that MiniLM embeds, one a line")
     add("--folder", type=Path, default=Path(__file__).parents[1] / "docs", help="where the files go [docs]")
-    add("--name", default=NAME, help=f"name of the files: another for each processor [{NAME}]")
     add("--only-pages", action="store_true", help="write the pages again from the stored results")
     options = parser.parse_args(arguments)
-    stored = options.folder / f"{options.name}.json"
+    stored = options.folder / f"{NAME}.json"
     if not options.only_pages:
         if MINILM in options.models and (options.texts is None or not options.texts.is_file()):
             parser.error(f"{MINILM} embeds texts: give --texts FILE")
@@ -259,7 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"low_precision: {error}", file=sys.stderr)
             return error.exit_status
         stored.write_text(json.dumps(results, indent=1) + "\n")
-    write(json.loads(stored.read_text()), options.folder, options.name)
+    write(json.loads(stored.read_text()), options.folder)
     return 0
 
 

@@ -16,21 +16,25 @@ OPTIMUM = "ORTQuantizer"
 _CHART = "summary.svg"
 # The length of the table, or the nearest that a model was timed at.
 _TYPICAL = 128
-_OURS, _PEER = "ours int8, smoothed", "quantize_dynamic per channel"
+_OURS, _PEER = "ours int8", "quantize_dynamic per channel"
 _READING = """A dot is the geometric mean over all models and lengths, a line reaches from the smallest ratio to the
-largest. Left of 1 the form is faster than float32. [All rows]({name}-tables.md) has each time with its
-quartiles, the command and the versions. `scripts/low_precision.py` makes both pages from `docs/{name}.json`; do not
+largest. Left of 1 the form is faster than float32. [All rows](results-low-precision-tables.md) has each time with its
+quartiles, the command and the versions. `scripts/low_precision.py` makes both pages from `docs/results-low-precision.json`; do not
 edit.
 
 """
 _NAMES = """\
 `quantize_dynamic` is ONNX Runtime's, with one scale for each matrix unless it says per channel. `OpenVINO int8` has
 8-bit weights with a scale for each column, and the activations that its CPU plugin quantises by default, the rest in
-bfloat16. `ours int8` is what `quantize --int8 --all` writes without samples, `smoothed` with samples, both for ONNX
-Runtime's CPU provider; `native` needs the [execution provider](native.md). Only all-MiniLM-L6-v2 has real weights: the
+bfloat16. `ours int8` is what `quantize --int8 --all` writes without samples, smoothed on drawn inputs; the next is
+smoothed by samples. Both are for ONNX Runtime's CPU provider; `native` needs the [execution provider](native.md). Only all-MiniLM-L6-v2 has real weights: the
 errors of the others are of random weights, which have no outliers, so smoothing gains little there.
 
-Scales of rows cost time where products are small. {slower} {optimum}
+Scales of rows cost time where products are small. {slower}
+
+`ORTQuantizer` is Optimum's with `AutoQuantizationConfig.avx512_vnni`: it also quantises the products of attention. It
+is made here by `quantize_dynamic` with `MatMulConstBOnly` off, which writes the operators and gives the outputs of
+optimum-onnx 0.1.0 on all-MiniLM-L6-v2.
 
 ## Masks of sdpa
 
@@ -40,15 +44,9 @@ time, and they stay: whether a row sees a key depends on the mask, which is an i
 `attn_implementation="eager"` where you can."""
 
 
-_OPTIMUM = """`ORTQuantizer` is Optimum's with `AutoQuantizationConfig.avx512_vnni`: it also quantises the products of
-attention. It is made here by `quantize_dynamic` with `MatMulConstBOnly` off, which writes the operators and gives the
-outputs of optimum-onnx 0.1.0 on all-MiniLM-L6-v2."""
-_WITHOUT_OPTIMUM = "Optimum's `ORTQuantizer` was not measured."
-
-
-def write(results: Mapping[str, Any], folder: Path, name: str = NAME) -> None:
-    """Write the page of a name, its chart and its appendix into a folder."""
-    charts = folder / name
+def write(results: Mapping[str, Any], folder: Path) -> None:
+    """Write the page, its chart and its appendix into a folder."""
+    charts = folder / NAME
     charts.mkdir(exist_ok=True)
     ratios: dict[str, list[float]] = {}
     for row in results["rows"]:
@@ -56,15 +54,15 @@ def write(results: Mapping[str, Any], folder: Path, name: str = NAME) -> None:
             ratios.setdefault(row["contender"], []).append(row["ratio"])
     label = "time over that of ONNX Runtime's default float32: left of 1 is faster"
     (charts / _CHART).write_text(dot_chart.svg(ratios, label))
-    (folder / f"{name}.md").write_text("".join(_page(results, name)))
-    (folder / f"{name}-tables.md").write_text("".join(_appendix(results, name)))
+    (folder / f"{NAME}.md").write_text("".join(_page(results)))
+    (folder / f"{NAME}-tables.md").write_text("".join(_appendix(results)))
 
 
-def _page(results: Mapping[str, Any], page: str) -> Iterator[str]:
+def _page(results: Mapping[str, Any]) -> Iterator[str]:
     yield f"# Whole models in low precision, {results['environment']['processor']}\n\n"
     yield _filled(" ".join(_sentences(results))) + "\n\n"
-    yield f"![Time of each form over float32]({page}/{_CHART})\n\n"
-    yield _filled(_READING.format(name=page))
+    yield f"![Time of each form over float32]({NAME}/{_CHART})\n\n"
+    yield _filled(_READING)
     rows = typical(results["rows"])
     models = list(dict.fromkeys(row["module"] for row in rows))
     lengths = {row["module"]: row["tokens"] for row in rows}
@@ -85,12 +83,7 @@ def _page(results: Mapping[str, Any], page: str) -> Iterator[str]:
             if name != BASE:
                 cells = f"{each['cosine']:.4f}", f"{each['least']:.4f}", percent(each["error"]), f"{each['kept']:.3f}"
                 yield _row([name, *cells])
-    measured = any(name.startswith(OPTIMUM) for name in (row["contender"] for row in rows))
-    yield (
-        "\n"
-        + _filled(_NAMES.format(slower=_slower(results["rows"]), optimum=_OPTIMUM if measured else _WITHOUT_OPTIMUM))
-        + "\n"
-    )
+    yield "\n" + _filled(_NAMES.format(slower=_slower(results["rows"]))) + "\n"
 
 
 def _sentences(results: Mapping[str, Any]) -> Iterator[str]:
@@ -104,7 +97,7 @@ def _sentences(results: Mapping[str, Any]) -> Iterator[str]:
     if {MINILM, BERT_BASE} <= {row["module"] for row in rows} and embeddings:
         ours, peer = (embeddings[name] for name in (_OURS, _PEER))
         yield (
-            f"At {_TYPICAL} tokens, `quantize --int8 --all` with samples takes {ratio(_OURS, MINILM)} of the time of "
+            f"At {_TYPICAL} tokens, `quantize --int8 --all` takes {ratio(_OURS, MINILM)} of the time of "
             f"ONNX Runtime's float32 on {MINILM} and {ratio(_OURS, BERT_BASE)} on {BERT_BASE}, and `quantize_dynamic` "
             f"with a scale for each column takes {ratio(_PEER, MINILM)} and {ratio(_PEER, BERT_BASE)}."
         )
@@ -150,9 +143,9 @@ def percent(error: float) -> str:
     return f"{error:.1e}" if error < 1e-4 else f"{error:.2%}"
 
 
-def _appendix(results: Mapping[str, Any], page: str) -> Iterator[str]:
+def _appendix(results: Mapping[str, Any]) -> Iterator[str]:
     yield "# Low precision, all rows\n\n"
-    yield f"Written by `scripts/low_precision.py`; do not edit. [The page]({page}.md).\n\n"
+    yield f"Written by `scripts/low_precision.py`; do not edit. [The page]({NAME}.md).\n\n"
     yield f"    {results['command']}\n\n"
     yield fill(
         "The contenders took turns in one process, each run twice and timed the second time; on one thread "

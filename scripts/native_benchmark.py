@@ -30,11 +30,12 @@ import onnxruntime
 
 import ffn_export as fx
 from ffn_export.calibration.node_smoothing import smoothed
+from ffn_export.calibration.statistics import drawn_inputs
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.processor import processor_name
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
-from ffn_export.latency.sizes import example_sizes, token_sizes
+from ffn_export.latency.sizes import token_sizes
 from ffn_export.parity.reference.references import TorchReference
 from ffn_export.runtimes.session_options import ORT_DEFAULT, SessionSettings
 from peers.whole_models import BERT_BASE, MINILM, WHOLE_MODELS, directory, lengths
@@ -129,7 +130,7 @@ def compared(
 
 def in_integers(source: Source, native: ir.Model, threads: int) -> ir.Model:
     """Return a model in nodes as a build without samples smooths it for 8-bit integers: on drawn inputs."""
-    return smoothed(native, draw_all(source.inputs, example_sizes(source.inputs, source.example), 0), threads)
+    return smoothed(native, drawn_inputs(source.inputs), threads)
 
 
 def load(name: str, scratch: Path) -> Source:

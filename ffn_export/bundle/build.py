@@ -16,7 +16,7 @@ from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.calibration.node_smoothing import smoothed
 from ffn_export.calibration.precise_nodes import keep_budget
-from ffn_export.calibration.statistics import batches
+from ffn_export.calibration.statistics import batches, drawn_inputs
 from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import onnx_file, processor, vectors
 from ffn_export.core.drawing import draw_all
@@ -199,7 +199,7 @@ def _build_in(
     if choice.quantization is not None:
         bounds = Budget(gate.few_bits_budget or choice.quantization.default_budget)
         real = given[0].given if given else None
-        fitted = fit(fused, choice.quantization, real, bounds, threads, progress=progress)
+        fitted = fit(fused, choice.quantization, real, bounds, threads, drawn=_feeds(gate, source), progress=progress)
         model, quantized = fitted.model, fitted.report
     if options.native is INT8:
         model = smoothed(model, _feeds(gate, source), threads)
@@ -289,9 +289,9 @@ def _verified(
 
 
 def _feeds(gate: Gate, source: Source) -> Mapping[str, Array]:
-    """Return the inputs that native kernels are calibrated on: the samples, or drawn ones."""
+    """Return the inputs that channels and nodes are measured on: the samples, or drawn ones."""
     given = gate.samples[0].given if gate.samples else None
-    return given or draw_all(source.inputs, example_sizes(source.inputs, source.example), gate.seed)
+    return given or drawn_inputs(source.inputs, gate.seed)
 
 
 def _choose(

@@ -24,12 +24,10 @@ from ffn_export.fusion.functions.contract import (
     state,
 )
 from ffn_export.quantization.matrices import read_matrix
-from ffn_export.quantization.smoothing import Channels, factors
+from ffn_export.quantization.smoothing import FEWEST, Channels, factors
 
 _ALPHA = 0.5  # share of the spread that moves into the weights
-_LEAST = 0.5  # of the median: a channel that was small on a few rows may be larger on others
 _WORTH = 0.95  # largest error, over that without factors, for which they are written
-_FEWEST = 32  # rows: fewer tell little of the channels
 _LARGEST = 2.0**16  # that the contract allows
 _GROUP = 256  # elements with a scale of their own; AMX takes 1,024
 
@@ -99,8 +97,7 @@ def _weights(node: ir.Node, attribute: str) -> list[Array]:
 
 def _chosen(channels: Channels, matrices: list[Array]) -> Array | None:
     """Return the factors of an operand; None where they do not make the products of its rows more precise."""
-    largest = np.maximum(channels.largest, _LEAST * np.median(channels.largest))
-    by = np.clip(factors(largest, matrices, _ALPHA), 1 / _LARGEST, _LARGEST)
+    by = np.clip(factors(channels.largest, matrices, _ALPHA), 1 / _LARGEST, _LARGEST)
     matrix = np.concatenate(matrices, axis=1)
     exact = channels.rows @ matrix
 
@@ -108,7 +105,7 @@ def _chosen(channels: Channels, matrices: list[Array]) -> Array | None:
         weights = _rounded((matrix * by[:, None]).T, symmetric=True).T
         return float(np.linalg.norm(_rounded(channels.rows / by) @ weights - exact))
 
-    if len(channels.rows) < _FEWEST:
+    if len(channels.rows) < FEWEST:
         return None
     return by if error(by) <= _WORTH * error(np.ones_like(by)) else None
 

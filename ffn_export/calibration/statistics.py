@@ -1,20 +1,31 @@
-"""Statistics of activations, from the user's samples: a batch of rows at a time."""
+"""Statistics of activations, from the user's samples or drawn inputs: a batch of rows at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.drawing import draw_all, fit_sizes
+from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.quantization.smoothing import Channels
 from ffn_export.runtimes.in_place import load_in_place
 
 _ROWS = 8
+# Sizes of drawn inputs: of the first axis and of the others. More of them find about the same channels.
+_DRAWN = (8, 32)
 # Rows of a value that are kept, about.
 _KEPT = 128
+
+
+def drawn_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> dict[str, Array]:
+    """Return inputs of some hundred tokens, on which channels are measured where there are no samples."""
+    dims = list(merge_dims(specs).values())
+    wanted = {dim.name: _DRAWN[min(place, 1)] for place, dim in enumerate(dims)}
+    return draw_all(specs, fit_sizes(dims, wanted), seed)
 
 
 def batches(samples: Mapping[str, Array]) -> Iterator[dict[str, Array]]:

@@ -57,6 +57,7 @@ def fit(
     budget: Budget,
     threads: int = 1,
     *,
+    drawn: Mapping[str, Array] | None = None,
     always_measure: bool = False,
     progress: Progress = silent,
 ) -> Fitted:
@@ -68,6 +69,7 @@ def fit(
         samples: Input name -> array: real inputs; without them, all products are quantised and nothing is judged.
         budget: What the result may cost.
         threads: Intra-op threads.
+        drawn: Inputs that activations are smoothed by where there are no samples.
         always_measure: Whether to measure sensitivities even if all products fit.
         progress: Called with a line for each step.
 
@@ -75,7 +77,7 @@ def fit(
         UsageError: If no product can be quantised.
     """
     if samples is None:
-        return Fitted(*quantize_some(model, options, known(model, options, None, threads)))
+        return Fitted(*quantize_some(model, options, known(model, options, None, threads, drawn)))
     given = samples
     seen = known(model, options, given, threads)
     before = _outputs(model, given, threads)

@@ -25,10 +25,10 @@ from ffn_export.quantization.result import QuantizedWeight
 from ffn_export.quantization.row_scales import FLOORED, RANGES, SYMMETRIC, QuantizedRows, Range
 from ffn_export.quantization.smoothing import Channels
 
-_NO_SAMPLES = "not smoothed: needs samples"
+_UNMEASURED = "not smoothed: not measured on samples or drawn inputs"
 _SHARED = "not smoothed: other products read its matrix"
-_UNSEEN = "not smoothed: no sample has finite numbers here"
-_NO_GAIN = "not smoothed: no lower error on the samples that is worth a Mul"
+_UNSEEN = "not smoothed: no input has finite numbers here"
+_NO_GAIN = "not smoothed: no lower error that is worth a Mul"
 # A Mul is written for smoothing alone if it makes the error of the products this many times smaller.
 _WORTH_MUL = 1.25
 
@@ -64,7 +64,7 @@ class Group:
     source: ir.Value
     held: Range | FixedRange
     factors: Array | None = None
-    smoothing: str = _NO_SAMPLES
+    smoothing: str = _UNMEASURED
 
 
 def groups(products: Sequence[Product]) -> list[Group]:

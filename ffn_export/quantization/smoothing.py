@@ -20,6 +20,8 @@ from ffn_export.fusion.views import input_at, is_one_of, is_standard, readers
 # Shares of the spread that move into the weights: the one with the least error on the samples is taken.
 ALPHAS = (0.5, 0.6, 0.7, 0.8)
 _SMALLEST = 1e-5
+_LEAST = 0.5  # of the median: a channel that was small on a few rows may be larger on others
+FEWEST = 32  # rows: fewer tell little of the channels
 IN_NORM, IN_PRODUCT, OF_ITS_OWN = "in the norm before", "in the product before", "by a Mul of its own"
 
 
@@ -31,6 +33,7 @@ def factors(largest: Array, weights: Sequence[Array], alpha: float) -> Array:
         weights: The ``[d_in, d_out]`` matrices that read the input.
         alpha: Share of the spread that moves into the weights.
     """
+    largest = np.maximum(largest, _LEAST * np.median(largest))
     rows = np.max([np.abs(matrix).max(axis=1) for matrix in weights], axis=0)
     spread = np.maximum(largest, _SMALLEST) ** alpha / np.maximum(rows, _SMALLEST) ** (1 - alpha)
     smoothed: Array = (spread / np.exp(np.log(spread).mean())).astype(np.float32)

@@ -56,8 +56,8 @@ class Candidates:
         model: The model as exported; it is not modified.
         target: Fusion target.
         directory: Directory of the model files.
-        samples: Real inputs, which 8-bit activations are smoothed by; None without any.
-        drawn: Inputs that native kernels are smoothed by without samples.
+        samples: Real inputs; None without any.
+        drawn: Inputs that 8-bit activations are smoothed by without samples.
         threads: Intra-op threads.
     """
 
@@ -71,7 +71,7 @@ class Candidates:
         threads: int = 1,
     ) -> None:
         self._model, self._target, self._directory = model, target, directory
-        self._samples, self._drawn, self._threads = samples, drawn or {}, threads
+        self._samples, self._drawn, self._threads = samples, drawn, threads
         self._count = 0
 
     def make(self, choice: Choice) -> Candidate:
@@ -81,10 +81,9 @@ class Candidates:
             UsageError: If nothing can be quantised.
         """
         model, _ = fuse(self._model, self._target, forms=choice.forms)
-        if choice.quantization is not None:
-            model, _ = quantize_by_samples(model, choice.quantization, self._samples)
+        model = self._quantized(model, choice)
         if choice.precision == INT8.precision:
-            model = smoothed(model, self._samples or self._drawn, self._threads)
+            model = smoothed(model, self._samples or self._drawn or {}, self._threads)
         path = self._directory / f"candidate-{self._count}.onnx"
         self._count += 1
         onnx_file.save(model, path)
@@ -98,10 +97,17 @@ class Candidates:
         forms = candidate.choice.forms
         model, report = fuse_checked(self._model, self._target, forms=forms)
         if candidate.choice.quantization is not None:
-            model, _ = quantize_by_samples(model, candidate.choice.quantization, self._samples)
+            model, _ = quantize_by_samples(
+                model, candidate.choice.quantization, self._samples, self._threads, self._drawn
+            )
         if _fingerprint(model, candidate.choice) == candidate.fingerprint:
             return None
         return next((site.reason for site in report.sites if site.status == "rolled back"), None) or report.check.reason
+
+    def _quantized(self, model: ir.Model, choice: Choice) -> ir.Model:
+        if choice.quantization is None:
+            return model
+        return quantize_by_samples(model, choice.quantization, self._samples, self._threads, self._drawn)[0]
 
 
 def _fingerprint(model: ir.Model, choice: Choice) -> str:

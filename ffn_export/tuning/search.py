@@ -16,8 +16,8 @@ from typing import Any
 
 import onnx_ir as ir
 
+from ffn_export.calibration.statistics import drawn_inputs
 from ffn_export.core import onnx_file
-from ffn_export.core.drawing import draw_all
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec
@@ -25,7 +25,7 @@ from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.fusion.forms.choice import in_use
 from ffn_export.fusion.targets import NATIVE, Target, get_target
-from ffn_export.latency.sizes import example_sizes, token_count, token_sizes
+from ffn_export.latency.sizes import token_count, token_sizes
 from ffn_export.parity.cases.case import given_cases
 from ffn_export.parity.reference.references import graph_inputs
 from ffn_export.runtimes import environment
@@ -77,7 +77,7 @@ def search(
     # Two lengths may be clamped to the same size by the bounds of an axis.
     sizes = [size for place, size in enumerate(asked) if size not in asked[:place]]
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
-        drawn = draw_all(specs, example_sizes(specs), 0) if target == NATIVE else None
+        drawn = drawn_inputs(specs) if options.budget is not None else None
         candidates = Candidates(model, target, Path(scratch), _arrays(options.samples, specs), drawn, threads)
         precision = FLOAT32.precision if target == NATIVE else None
         default = candidates.make(Choice(in_use(None, chosen_target), precision=precision))

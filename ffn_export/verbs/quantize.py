@@ -11,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ffn_export.calibration.metrics import Measured, parse
-from ffn_export.calibration.statistics import batches
+from ffn_export.calibration.statistics import batches, drawn_inputs
 from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import freed, onnx_file
 from ffn_export.core.shown import Shown
@@ -91,7 +91,7 @@ def quantize(
         options: Quantisation options; None means 8 bits in blocks of 32, computed in 8-bit integers.
         budget: The largest relative L2 error of an output; None means the default of the options.
         samples: Input name -> array to verify on in addition to drawn inputs, which are not real activations, and to
-            smooth 8-bit activations by; or ``fx.Texts``, for the tokenizer beside the model.
+            smooth 8-bit activations by in their place; or ``fx.Texts``, for the tokenizer beside the model.
         metric: A figure that the outputs on the samples must reach, judged in place of their error: ``cosine=0.998``,
             ``top1=0.99`` or ``FILE.py:function=0.9``. The function gets the outputs before and after by name.
             Drawn inputs then show a broken model only.
@@ -134,7 +134,16 @@ def quantize(
         progress(f"quantizing {file.path.name} to {options.bits} bits")
         given = cases[0].given if cases else None
         bounds = Budget(budget, asked)
-        fitted = fit(model, options, given, bounds, threads, always_measure=sensitivity, progress=progress)
+        fitted = fit(
+            model,
+            options,
+            given,
+            bounds,
+            threads,
+            drawn=drawn_inputs(inputs, seed) if given is None and options.int8 else None,
+            always_measure=sensitivity,
+            progress=progress,
+        )
         del model
         quantized, report = fitted.model, fitted.report
         path = Path(scratch) / file.path.name

@@ -58,8 +58,7 @@ def factors(model: ir.Model, name: str = "smoothing") -> list[list[float]]:
 
 
 def output(model: ir.Model, x: Array, provider: Provider) -> Array:
-    with load_in_place(model, 1, provider) as runner:
-        return next(iter(runner.run(feeds(model, x)).values()))
+    return next(iter(load_in_place(model, 1, provider).run(feeds(model, x)).values()))
 
 
 def test_large_channels_get_large_factors_behind_the_norm_and_in_the_hidden_layer() -> None:

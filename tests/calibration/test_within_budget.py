@@ -93,4 +93,4 @@ def test_padding_is_left_out() -> None:
 
 def test_without_statistics_nothing_is_smoothed() -> None:
     _, report = quantize(graph(BODY), ALL)
-    assert {weight.smoothing for weight in report.weights} == {"not smoothed: needs samples"}
+    assert {weight.smoothing for weight in report.weights} == {"not smoothed: not measured on samples or drawn inputs"}
