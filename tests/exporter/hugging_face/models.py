@@ -16,6 +16,7 @@ _TEXT = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
     "vocab_size": 99, "max_position_embeddings": 64,
 }  # fmt: skip
+_HEADS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 99}
 _GROUPED = {**_TEXT, "num_key_value_heads": 2}
 _ENCODER_DECODER = {
     "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4,
@@ -45,6 +46,20 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "MistralForCausalLM": ("MistralConfig", {**_GROUPED, "sliding_window": 4}),
     "MambaForCausalLM": ("MambaConfig", {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 99}),
     "MixtralForCausalLM": ("MixtralConfig", {**_TEXT, "num_key_value_heads": 2, "num_local_experts": 4}),
+    "Qwen3MoeForCausalLM": (
+        "Qwen3MoeConfig",
+        {**_GROUPED, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
+    ),
+    "Gemma2ForCausalLM": ("Gemma2Config", {**_GROUPED, "head_dim": 16, "sliding_window": 4}),
+    "Phi3ForCausalLM": (
+        "Phi3Config",
+        {**_GROUPED, "sliding_window": 4, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+    ),
+    "Starcoder2ForCausalLM": ("Starcoder2Config", {**_GROUPED, "sliding_window": 4}),
+    "FalconForCausalLM": ("FalconConfig", {**_HEADS, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "OPTForCausalLM": ("OPTConfig", {**_TEXT, "ffn_dim": 64, "word_embed_proj_dim": 32}),
+    "GPTNeoXForCausalLM": ("GPTNeoXConfig", _TEXT),
+    "BloomForCausalLM": ("BloomConfig", {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": 99}),
     "T5ForConditionalGeneration": ("T5Config", {**_T5, "decoder_start_token_id": 0}),
     "T5EncoderModel": ("T5Config", _T5),
     "BartForConditionalGeneration": ("BartConfig", {**_ENCODER_DECODER, **_SPECIAL, "max_position_embeddings": 64}),

@@ -27,7 +27,11 @@ from tests.exporter.hugging_face.generation import IDS, MASK, STEPS, generate_in
 pytestmark = pytest.mark.usefixtures("shell_words")
 TASK = "text-generation-with-past"
 FAMILIES = ["LlamaForCausalLM", "Qwen3ForCausalLM", "GPT2LMHeadModel", "GemmaForCausalLM"]
-FURTHER = ["Qwen2ForCausalLM", "MistralForCausalLM", "Gemma3ForCausalLM", "MixtralForCausalLM"]
+FURTHER = [
+    *("Qwen2ForCausalLM", "MistralForCausalLM", "Gemma3ForCausalLM", "MixtralForCausalLM", "Qwen3MoeForCausalLM"),
+    *("Gemma2ForCausalLM", "Phi3ForCausalLM", "Starcoder2ForCausalLM", "FalconForCausalLM", "OPTForCausalLM"),
+    *("GPTNeoXForCausalLM", "BloomForCausalLM"),
+]
 NAMES = [*FAMILIES, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in FURTHER)]
 
 Fused = Callable[[str], tuple[Path, FusionReport]]
@@ -55,7 +59,8 @@ def generate(path: Path, ids: np.ndarray, mask: np.ndarray, steps: int = STEPS) 
     logits = []
     for _ in range(steps):
         positions = np.maximum(mask.cumsum(axis=1) - 1, 0)[:, -ids.shape[1] :]
-        results = runner.run({"input_ids": ids, "attention_mask": mask, "position_ids": positions, **past})
+        feeds = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **past}
+        results = runner.run({spec.name: feeds[spec.name] for spec in specs})  # ALiBi takes no positions
         logits.append(results.pop("logits")[:, -1])
         past = {name.replace("present", "past_key_values"): array for name, array in results.items()}
         ids = logits[-1].argmax(axis=-1)[:, None]
