@@ -142,7 +142,7 @@ def test_own_inputs_and_task_reach_the_graph(saved: Saved) -> None:
 
 @pytest.mark.slow
 @pytest.mark.exhaustive  # bundles of one directory are compared byte for byte in every run
-def test_the_same_directory_gives_the_same_graph(saved: Saved) -> None:
+def test_the_same_directory_gives_the_same_graph(exported_anew: None, saved: Saved) -> None:
     first, second = (fx.export(f"hf:{saved('BertModel')}") for _ in range(2))
     as_bytes = (ir.to_proto(model).SerializeToString(deterministic=True) for model in (first, second))
     assert len(set(as_bytes)) == 1
