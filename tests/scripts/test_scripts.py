@@ -48,7 +48,7 @@ def script(name: str, *arguments: str | Path) -> Done:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of bundles with their index."""
     folder = tmp_path_factory.mktemp("exported")
-    done = process(
+    done = script(
         "export_presets", "-o", folder, "--only", "d2l-ffn", "--targets", "ort-cpu",
         "--dtypes", "float32", "float16", "--no-bench", "--jobs", "1",
     )  # fmt: skip
