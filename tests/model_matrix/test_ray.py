@@ -127,7 +127,7 @@ def test_the_kinds_of_processor_end_in_one_bundle(cluster: Any, folder: Path, ac
     briefly = {"tuning": {"seconds": 0.001}, "bench_budget": 0.0} if action == "tune" else {"fast": True}
     model = special("elsewhere", processors=["here", "amd-25"], action=action, targets=["ort-cpu"], **briefly)
     result = fx.matrix({"model": [model]}, "out", ray=cluster[0].address)
-    assert result.passed
+    assert result.passed, [cell.message for cell in result.cells]
     assert [(cell.action, cell.processor, cell.path) for cell in result.cells] == [
         (action, "here", "elsewhere-ort-cpu-here"),
         (action, "amd-25", "elsewhere-ort-cpu-amd-25"),
