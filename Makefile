@@ -10,7 +10,7 @@ NATIVE := cmake -Wno-dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-optimum exhaustive nightly quick corpus native sanitize diagram docs lint install clean
+.PHONY: help demo test test-oldest test-optimum exhaustive nightly quick corpus mutation native sanitize diagram docs lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +31,10 @@ exhaustive: $(VENV)/.installed ## The rest of the large families of which `make 
 # Real architectures, fused and scored; CORPUS=--no-peers leaves the other optimisers and the page out.
 corpus: $(VENV)/.installed ## Fuse real architectures and score them; CORPUS=--no-peers leaves the other optimisers out
 	$(BIN)/python scripts/fusion_corpus.py --jobs $(WORKERS) $(CORPUS)
+
+# A change of one operator, number or condition at a time; MUTATION='--only FOLDER --number N' draws from other folders.
+mutation: $(VENV)/.installed ## Change the rules, the judging and the checks, and list the changes that no test fails on
+	$(BIN)/python scripts/mutation.py --jobs $(WORKERS) $(MUTATION)
 
 # Its compiler, CMake and headers are asked for by nothing else. HEADERS=DIR takes headers of ONNX Runtime that are there.
 native: $(VENV)/.installed ## Build the execution provider, test its kernels and sessions, install it into .venv

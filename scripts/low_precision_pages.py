@@ -19,16 +19,17 @@ _TYPICAL = 128
 _OURS, _PEER = "ours int8", "quantize_dynamic per channel"
 _READING = """A dot is the geometric mean over all models and lengths, a line reaches from the smallest ratio to the
 largest. Left of 1 the form is faster than float32. [All rows](results-low-precision-tables.md) has each time with its
-quartiles, the command and the versions. `scripts/low_precision.py` makes both pages from `docs/results-low-precision.json`; do not
-edit.
+quartiles, the command and the versions. `scripts/low_precision.py` makes both pages from
+`docs/results-low-precision.json`; do not edit.
 
 """
 _NAMES = """\
 `quantize_dynamic` is ONNX Runtime's, with one scale for each matrix unless it says per channel. `OpenVINO int8` has
 8-bit weights with a scale for each column, and the activations that its CPU plugin quantises by default, the rest in
 bfloat16. `ours int8` is what `quantize --int8 --all` writes without samples, smoothed on drawn inputs; the next is
-smoothed by samples. Both are for ONNX Runtime's CPU provider; `native` needs the [execution provider](native.md). Only all-MiniLM-L6-v2 has real weights: the
-errors of the others are of random weights, which have no outliers, so smoothing gains little there.
+smoothed by samples. Both are for ONNX Runtime's CPU provider; `native` needs the [execution provider](native.md). Only
+all-MiniLM-L6-v2 has real weights: the errors of the others are of random weights, which have no outliers, so smoothing
+gains little there.
 
 Scales of rows cost time where products are small. {slower}
 

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(bundle: Path, processes: int) -> dict[str, Any]:
+def measure(bundle: Path, processes: int, timed: bool = True) -> dict[str, Any]:
     """Return the memory of a process in MB, as the median over the processes, and the fastest of 21 runs in ms."""
     command = [sys.executable, str(_HERE / "shared_weights.py"), "--worker", str(bundle)]
     with ExitStack() as stack:
@@ -57,7 +57,7 @@ def measure(bundle: Path, processes: int) -> dict[str, Any]:
         before = [_memory(worker.pid) for worker in workers]
         said = [_answer(worker, "load") for worker in workers]
         after = [_memory(worker.pid) for worker in workers]
-        timed = _answer(workers[0], "time")
+        times = _answer(workers[0], "time") if timed else {}
         for worker in workers:
             worker.stdin.close()  # type: ignore[union-attr]
     grown = [{key: new[key] - old[key] for key in new} for old, new in zip(before, after, strict=True)]
@@ -68,7 +68,7 @@ def measure(bundle: Path, processes: int) -> dict[str, Any]:
         "proportional": statistics.median(each["Pss"] for each in grown),
         "shared": statistics.median(each["Shared_Clean"] + each["Shared_Dirty"] for each in grown),
         "resident": statistics.median(each["Rss"] for each in grown),
-        **timed,
+        **times,
     }
 
 

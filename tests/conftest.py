@@ -24,8 +24,9 @@ from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
 from ffn_export.fusion.costs import costs
 from ffn_export.fusion.pipeline import fuse
-from ffn_export.latency import ceilings
+from ffn_export.latency import ceilings, measure
 from ffn_export.latency.host import Lost
+from ffn_export.latency.interleaving import interleave
 from tests.exports import remembered
 from tests.fusion.graphs import whole
 from tests.model_matrix.here import Here
@@ -100,10 +101,13 @@ def parsed_once() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def exported_once() -> Iterator[None]:
-    """A module of a library is exported once in a process: hundreds of tests begin with the same presets."""
+def exported_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A module of a library is exported once in a run: hundreds of tests begin with the same presets."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own.parent if _WORKER else own) / "exports"
+    shared.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "_exported", remembered(export._exported))
+        patch.setattr(export, "_exported", remembered(export._exported, shared))
         yield
 
 
@@ -163,6 +167,14 @@ def idle_at_once() -> Iterator[None]:
     """Look for less time whether other threads run before a timed run: times of tests need not be exact."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ffn_export.latency.interleaving._LOOK", 0.001)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def briefly_timed() -> Iterator[None]:
+    """Time for a few rounds only: how steady a time is, the tests of latency ask."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "interleave", lambda calls, budget: interleave(calls, min(budget, 0.001)))
         yield
 
 

@@ -1,12 +1,14 @@
-"""Exports of library modules, made once in a process: the same module in the same state gives the same graph."""
+"""Exports of library modules, made once in a run: the same module in the same state gives the same graph."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import os
 import pickle
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -21,8 +23,11 @@ _LIBRARIES = ("torch.nn.", "ffn_export.", "transformers.")  # a class of a test 
 _MOST_BYTES = 2**25
 
 
-def remembered(export: Export) -> Export:
-    """Return an export that gives a copy of the graph where the same module was exported before."""
+def remembered(export: Export, directory: Path) -> Export:
+    """Return an export that gives a copy of the graph where the same module was exported before.
+
+    Processes of one run, which has the directory, share what they have exported.
+    """
     made: dict[str, onnx.ModelProto] = {}
 
     @wraps(export)
@@ -30,10 +35,16 @@ def remembered(export: Export) -> Export:
         key = _key(source, opset)
         if key is None:
             return export(source, opset)
+        file = directory / f"{key}.onnx"
+        if key not in made and file.exists():
+            made[key] = onnx.load(file)
         if key in made:
             return ir.from_proto(made[key])
         model = export(source, opset)
         made[key] = ir.to_proto(model)
+        own = file.with_suffix(f".{os.getpid()}")
+        own.write_bytes(made[key].SerializeToString())
+        own.replace(file)
         return model
 
     return call

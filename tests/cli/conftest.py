@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 import ffn_export as fx
-from ffn_export.latency import measure
-from ffn_export.latency.interleaving import interleave
 from ffn_export.reports import console
 
 
@@ -16,12 +14,6 @@ from ffn_export.reports import console
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run in a directory of the test's own: verify keeps failing inputs in the current one."""
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def briefly_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time for a few rounds only: how steady a time is, the tests of latency ask."""
-    monkeypatch.setattr(measure, "interleave", lambda calls, budget: interleave(calls, min(budget, 0.001)))
 
 
 @pytest.fixture(scope="session")

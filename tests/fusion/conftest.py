@@ -23,13 +23,15 @@ class Exported:
     model: ir.Model
 
 
+# Of the same structure as a narrower one.
+_WIDER = ("numpy-ffn", "transformer-big")
 _ALL = [(name, opset) for name in PRESETS for opset in (18, DEFAULT_OPSET, 23)]
 
 
 def _marks(name: str, opset: int) -> list[pytest.MarkDecorator]:
     """All at one opset in every run; of the others one of each kind, and the rest by `make exhaustive`."""
     if opset == DEFAULT_OPSET:
-        return []
+        return [pytest.mark.exhaustive] if name in _WIDER else []
     return [pytest.mark.slow] if name in USUAL else [pytest.mark.slow, pytest.mark.exhaustive]
 
 

@@ -159,7 +159,7 @@ def test_rank_3(form: str, target: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", APART)
-@pytest.mark.parametrize("opset", [18, 22, 24])
+@pytest.mark.parametrize("opset", [18, pytest.param(22, marks=pytest.mark.exhaustive), 24])
 def test_every_opset(opset: int, target: str) -> None:
     check("plain", 3, opset, target)
 

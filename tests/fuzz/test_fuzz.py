@@ -15,11 +15,11 @@ from tests.fuzz.judging import Outcome, Worker
 from tests.fuzz.mutations import mutated
 from tests.fuzz.seeds import SEEDS
 
-# The same files in every usual run, 120 of them by day; `make nightly` sets both, for 20,000 that are new.
+# The same files in every usual run, 60 of them by day; `make nightly` sets both, for 20,000 that are new.
 FIRST = int(os.environ.get("FUZZ_FIRST", "0"))
 FILES = int(os.environ.get("FUZZ_FILES", "300"))
 PARTS = 10
-BY_DAY = 4  # of the parts
+BY_DAY = 2  # of the parts
 BUNDLES = 6  # one of so many files is a bundle
 
 

@@ -20,6 +20,7 @@ from tests.bundle.processors import OTHER
 from tests.model_matrix.here import Here
 
 ZOO = """
+fast = true
 targets = ["portable", "ort-cpu"]
 runtimes = ["ort-cpu", "reference"]
 [[model]]

@@ -48,7 +48,7 @@ def script(name: str, *arguments: str | Path) -> Done:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of bundles with their index."""
     folder = tmp_path_factory.mktemp("exported")
-    done = process(
+    done = script(
         "export_presets", "-o", folder, "--only", "d2l-ffn", "--targets", "ort-cpu",
         "--dtypes", "float32", "float16", "--no-bench", "--jobs", "1",
     )  # fmt: skip
@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["export_presets", "verify_parity", "benchmark", "gpu_suite", "false_alarms", "measure_kernels"]
+    "name", ["export_presets", "verify_parity", "benchmark", "gpu_suite", "false_alarms", "measure_kernels", "mutation"]
 )
 def test_help_shows_an_example_and_the_exit_status(name: str) -> None:
     done = script(name, "--help")

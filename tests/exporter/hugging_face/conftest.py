@@ -32,6 +32,11 @@ def copied(saved: Saved, tmp_path: Path) -> Saved:
 
 
 @pytest.fixture(autouse=True)
+def _anew() -> None:
+    """Export each model once, unlike the tests of the export itself: these are of what it is given."""
+
+
+@pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here may look for a file anywhere but in the directory."""
 

@@ -10,8 +10,8 @@ from tests.fusion.edges.edge import all_faults
 from tests.fusion.edges.table import THEMES
 
 PARTS = 12
-# The edit loop runs one part of each theme, `make test` two, `make exhaustive` the others.
-MARKS = [[], [pytest.mark.slow], *[[pytest.mark.slow, pytest.mark.exhaustive]] * (PARTS - 2)]
+# The edit loop and `make test` run one part of each theme, `make exhaustive` the others.
+MARKS = [[], *[[pytest.mark.slow, pytest.mark.exhaustive]] * (PARTS - 1)]
 
 
 @pytest.mark.parametrize("part", [pytest.param(part, marks=MARKS[part]) for part in range(PARTS)])

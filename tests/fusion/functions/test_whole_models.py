@@ -50,9 +50,20 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, str], dict[str, int], int
 }
 
 
-# Attention as transformers takes it by default leaves other nodes behind.
-CASES = [("bert", "eager"), ("bert", "sdpa"), ("gpt2", "eager"), ("llama", "sdpa"), ("qwen", "eager"), ("vit", "sdpa"),
-         ("t5", "eager")]  # fmt: skip
+# Attention as transformers takes it by default leaves other nodes behind; `make exhaustive` takes what others show too.
+CASES = [("bert", "sdpa"), ("gpt2", "eager"), ("llama", "sdpa"), ("vit", "sdpa"), ("t5", "eager")]
+FURTHER = [("bert", "eager"), ("qwen", "eager")]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[*CASES, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in FURTHER)],
+    ids="-".join,
+)
+def case(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """A model and its attention; all tests of one follow each other, so that one process exports it."""
+    name, attention = request.param
+    return name, attention
 
 
 @cache
@@ -94,11 +105,10 @@ def drawn(of: ir.Model, batch: int = 3, length: int = 11) -> dict[str, Array]:
     return found
 
 
-@pytest.mark.parametrize(("name", "attention"), CASES)
-def test_all_of_it_is_nodes(name: str, attention: str) -> None:
-    of = fused(name, attention)
+def test_all_of_it_is_nodes(case: tuple[str, str]) -> None:
+    of = fused(*case)
     made = outlined(of)
-    *_, expected, norms = MODELS[name]
+    *_, expected, norms = MODELS[case[0]]
     assert dict(made.nodes) == expected
     kinds = Counter(operators(made.model))
     assert kinds["MatMul"] == kinds["Gemm"] == kinds["Softmax"] == 0
@@ -114,9 +124,8 @@ def test_all_of_it_is_nodes(name: str, attention: str) -> None:
             assert np.array_equal(body, whole), np.abs(body - whole).max()
 
 
-@pytest.mark.parametrize(("name", "attention"), CASES)
-def test_at_the_default_level_too(name: str, attention: str) -> None:
-    of = fused(name, attention)
+def test_at_the_default_level_too(case: tuple[str, str]) -> None:
+    of = fused(*case)
     inputs = drawn(of)
     import onnxruntime
 
@@ -127,11 +136,10 @@ def test_at_the_default_level_too(name: str, attention: str) -> None:
 
 @needs_provider
 @pytest.mark.parametrize(("precision", "bound"), [("f32", 2e-6), ("bf16", 2e-2), ("int8", 8e-2)])
-@pytest.mark.parametrize(("name", "attention"), CASES)
-def test_the_kernels_compute_the_same(name: str, attention: str, precision: str, bound: float) -> None:
+def test_the_kernels_compute_the_same(case: tuple[str, str], precision: str, bound: float) -> None:
     needs_kernel(precision)
     assert PROBLEM is None
-    of = fused(name, attention)
+    of = fused(*case)
     made = outlined(of)
     session = session_with(ir.to_proto(made.model).SerializeToString(), precision)
     placed = session.get_provider_graph_assignment_info()
@@ -141,10 +149,9 @@ def test_the_kernels_compute_the_same(name: str, attention: str, precision: str,
         assert relative_l2(native, whole) < bound
 
 
-@pytest.mark.parametrize(("name", "attention"), CASES)
-def test_it_is_fused_for_another_target_again(name: str, attention: str) -> None:
-    apart, _ = fuse(fused(name, attention), "portable")
-    again, _ = fuse(outlined(fused(name, attention)).model, "portable")
+def test_it_is_fused_for_another_target_again(case: tuple[str, str]) -> None:
+    apart, _ = fuse(fused(*case), "portable")
+    again, _ = fuse(outlined(fused(*case)).model, "portable")
     assert nodes(again) == []
     assert again.functions == {}
     inputs = drawn(apart)

@@ -149,6 +149,12 @@ def test_weights_go_by_their_parameter() -> None:
     assert (
         "parameter 'linear1.weight': initializer 'w' is not parameter" in lines(old, result(case(2.0), weight=stale))[0]
     )
+    # One that is gone does not end the comparison of the others.
+    other = replace(WEIGHT, initializer="v", parameter="linear2.weight")
+    both = replace(old, weights=(WEIGHT, other))
+    gone, failed = lines(both, replace(old, weights=(replace(other, differing=3, max_relative=0.001),)))
+    assert gone.startswith("parameter 'linear1.weight'")
+    assert failed.startswith("parameter 'linear2.weight'")
 
 
 def test_interface_and_properties() -> None:

@@ -37,3 +37,11 @@ def test_other_inputs_are_not(spec: str) -> None:
 
 def test_a_hidden_row_that_came_out_right_is_not() -> None:
     assert hint("m:bool[batch,seq]", wrong_row=0) is None
+
+
+def test_a_row_of_a_mask_for_each_query_is_named_by_both_places() -> None:
+    output = OutputMetrics("y", "float32", 1.0, Deviation(1.0, ulps=1e6, worst_index=(1, 0)))
+    case = CaseResult("ort-cpu", "batch=2", {"batch": 2, "seq": 2}, "normal", 0, (output,))
+    spec = TensorSpec.parse("m:bool[batch,seq,seq]")
+    sees_no_key = np.array([[[True, True], [True, False]], [[True, True], [False, False]]])
+    assert (_unseen(case, {"m": sees_no_key}, [spec]) or "").startswith("row [1, 1] of m sees no key: ")

@@ -1,0 +1,1 @@
+"""What `scripts/mutation.py` is made of."""

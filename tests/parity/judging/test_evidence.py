@@ -1,0 +1,51 @@
+"""Inputs of failing cases are written, a few of them, and the reason where that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import pytest
+
+from ffn_export.parity.cases.case import Case
+from ffn_export.parity.judging.evidence import Evaluated, FailingInputs
+from ffn_export.parity.judging.measures import Deviation, OutputMetrics
+from ffn_export.parity.judging.result import CaseResult
+from ffn_export.parity.judging.tolerances import Tolerances
+
+X = np.ones((2, 4), np.float32)
+
+
+def evaluated(name: str, ulps: float = 1e6) -> Evaluated:
+    """Return a case that fails if its output is as far off as that."""
+    output = OutputMetrics("y", "float32", 1.0, Deviation(ulps / 1e6, ulps=ulps))
+    result = CaseResult("ort-cpu", name, {"batch": 2}, "normal", 0, (output,))
+    return Evaluated(
+        Case(name, {"batch": 2}, "normal", 0), {"x": X}, {"y": 2.0 * X.astype(np.float64)}, {"ort-cpu": {"y": X}},
+        (result,),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> FailingInputs:
+    return FailingInputs(tmp_path / "failing", Tolerances())
+
+
+def test_three_failing_cases_are_written_and_the_others_are_not(keeper: FailingInputs) -> None:
+    assert keeper.keep(evaluated("right", ulps=0.0))[0].saved is None
+    saved = [keeper.keep(evaluated(f"case {number}"))[0].saved for number in range(5)]
+    assert saved == [*(str(keeper.directory / f"case-{n}" / "test_data_set_0") for n in range(3)), None, None]
+    assert sorted(path.name for path in keeper.directory.iterdir()) == ["case-0", "case-1", "case-2"]
+    written = onnx.numpy_helper.to_array(onnx.load_tensor(keeper.directory / "case-0" / "test_data_set_0/output_0.pb"))
+    assert (written.dtype.name, written.tolist()) == ("float32", (2 * X).tolist())
+
+
+def test_a_place_that_cannot_be_written_to_is_told_once(keeper: FailingInputs) -> None:
+    keeper.directory.write_text("in the way")
+    assert keeper.keep(evaluated("case"))[0].saved is None
+    assert str(keeper.problem).startswith(f"{keeper.directory} cannot be written to: ")
+    keeper.directory.unlink()
+    assert keeper.keep(evaluated("case"))[0].saved is None
+    assert not keeper.directory.exists()

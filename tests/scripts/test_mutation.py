@@ -1,0 +1,119 @@
+"""Mutants: what is drawn, which tests they meet, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+import mutation
+from mutants import trial
+from mutants.draw import Mutant, drawn
+from mutants.tests_of import tests_of as found_tests
+
+PAIR = "ffn_export/pair.py"
+CODE = '''"""A pair."""
+
+
+def larger(a: int | None, b: int) -> int | None:
+    """Return the larger one."""
+    return a if a is not None and a > b else b
+
+
+def twice(a: int) -> int:
+    """Return twice the number."""
+    return 2 * a
+'''
+TEST = """from ffn_export.pair import larger
+
+
+def test_larger():
+    assert larger(5, 2) == 5
+    assert larger(2, 5) == 5
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of one module, one of whose two functions is tested."""
+    root = tmp_path / "repository"
+    for name, text in {PAIR: CODE, "ffn_export/__init__.py": "", "tests/test_pair.py": TEST}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+    monkeypatch.chdir(tmp_path)
+    for module in (trial, mutation):
+        monkeypatch.setattr(module, "ROOT", root)
+    return root
+
+
+def all_of(root: Path, seed: int = 0) -> list[Mutant]:
+    return list(drawn([PAIR], seed, root))
+
+
+def test_a_mutant_changes_one_line_and_no_annotation(repository: Path) -> None:
+    mutants = all_of(repository)
+    assert {each.line for each in mutants} == {6, 11}
+    assert "return a if a is not None or a > b else b" in {each.after for each in mutants}
+    assert {each.after for each in mutants} >= {"return 3 * a", "return 2 + a"}
+    for each in mutants:
+        old, new = CODE.splitlines(), each.of(CODE).splitlines()
+        assert [line for line, (a, b) in enumerate(zip(old, new, strict=True), 1) if a != b] == [each.line]
+
+
+def test_a_larger_draw_begins_with_the_smaller_one(repository: Path) -> None:
+    mutants = all_of(repository)
+    assert list(islice(drawn([PAIR], 0, repository), 3)) == mutants[:3]
+    assert all_of(repository, seed=1) != mutants
+    assert set(all_of(repository, seed=1)) == set(mutants)
+
+
+def test_tests_are_those_of_the_path_and_those_that_import_the_module(repository: Path) -> None:
+    (repository / "tests" / "deep").mkdir()
+    (repository / "tests" / "deep" / "test_others.py").write_text("import numpy\n")
+    (repository / "tests" / "helper.py").write_text("from ffn_export import pair\n")
+    (repository / "tests" / "deep" / "test_by_helper.py").write_text("from tests.helper import pair\n")
+    assert found_tests("ffn_export/deep/other.py", repository) == [
+        "tests/deep/test_by_helper.py",
+        "tests/deep/test_others.py",
+    ]
+    (repository / "ffn_export" / "alone").mkdir()
+    assert found_tests("ffn_export/alone/pair.py", repository) == []
+    assert "tests/deep/test_by_helper.py" in found_tests(PAIR, repository)
+
+
+@pytest.mark.slow
+def test_what_no_test_fails_on_survives(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert mutation.main(["--only", PAIR, "--number", "4"]) == 0
+    results = [json.loads(line) for line in Path("mutation.jsonl").read_text().splitlines()]
+    assert sorted((each["line"], each["outcome"]) for each in results) == [
+        *((6, "killed"), (6, "killed")),
+        *((11, "survived"), (11, "survived")),
+    ]
+    assert (repository / PAIR).read_text() == CODE
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [f"{PAIR}:11: return 2 * a -> return {a}" for a in ("2 & a", "3 * a")]
+    assert printed.err.splitlines()[-1] == "2 killed, 2 survived"
+    # What is stored is not run again; a mutant without a test survives.
+    (repository / "tests" / "test_pair.py").write_text("")
+    assert mutation.main(["--only", PAIR, "--number", "5"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "2 killed, 3 survived"
+
+
+@pytest.mark.slow
+def test_tests_that_fail_without_a_mutant_judge_none(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / "tests" / "test_pair.py").write_text("from ffn_export.pair import larger\n\n\ndef test(): assert 0\n")
+    assert mutation.main(["--only", PAIR, "--number", "1"]) == 2
+    assert "tests fail without a mutant" in capsys.readouterr().err
+    assert not Path("mutation.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_a_mutant_that_does_not_end_is_ended(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "_START", 0.01)
+    monkeypatch.setattr(trial, "_PATIENCE", 0)
+    assert mutation.main(["--only", PAIR, "--number", "1"]) == 0
+    assert json.loads(Path("mutation.jsonl").read_text())["outcome"] == "timed out"
