@@ -10,8 +10,8 @@ import torch
 import ffn_export as fx
 from ffn_export.calibration.calibrated import known, quantize_by_samples
 from ffn_export.calibration.statistics import drawn_inputs
-from ffn_export.core.types import Array
 from ffn_export.core.tensor_spec import parse_inputs
+from ffn_export.core.types import Array
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.smoothing import IN_NORM
 from ffn_export.runtimes.in_place import load_in_place
