@@ -33,9 +33,8 @@ gains little there.
 
 Scales of rows cost time where products are small. {slower}
 
-`ORTQuantizer` is Optimum's with `AutoQuantizationConfig.avx512_vnni`: it also quantises the products of attention. It
-is made here by `quantize_dynamic` with `MatMulConstBOnly` off, which writes the operators and gives the outputs of
-optimum-onnx 0.1.0 on all-MiniLM-L6-v2.
+`ORTQuantizer` has the settings of Optimum's with `AutoQuantizationConfig.avx512_vnni`, passed to `quantize_dynamic`:
+`MatMulConstBOnly` is off, so it also quantises the products of attention.
 
 ## Masks of sdpa
 

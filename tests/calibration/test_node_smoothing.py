@@ -16,6 +16,9 @@ from ffn_export.core.types import Array
 from ffn_export.runtimes.in_place import load_in_place
 from ffn_export.runtimes.ort_native import INT8
 from ffn_export.runtimes.ort_session import CPU, Provider
+from ffn_export.tuning.candidates import Candidates
+from ffn_export.tuning.choice import Choice
+from tests.calibration.sources import module_of
 from tests.native.provider import needs_kernel, needs_provider
 
 X = np.random.default_rng(0).standard_normal((4, 16, 64), dtype=np.float32)
@@ -36,12 +39,7 @@ def large_channels():
 
 
 def large_channels() -> torch.nn.Module:
-    names: dict[str, object] = {}
-    exec(SOURCE, names)
-    made = names["large_channels"]
-    assert callable(made)
-    module: torch.nn.Module = made()
-    return module
+    return module_of(SOURCE, "large_channels")
 
 
 def in_nodes(module: torch.nn.Module) -> ir.Model:
@@ -120,21 +118,22 @@ def test_kernels_in_8_bits_are_twice_as_precise_with_them() -> None:
     assert smooth < plain / 2
 
 
+def test_a_candidate_of_the_tuning_in_8_bits_states_them(tmp_path: Path) -> None:
+    exported = fx.export(large_channels().eval(), (torch.from_numpy(X),))
+    candidates = Candidates(exported, "ort-native", tmp_path, drawn=feeds(exported))
+    made = {name: candidates.make(Choice(frozenset(), precision=name)).path for name in ("f32", "bf16", "int8")}
+    assert [len(factors(ir.load(path))) for path in made.values()] == [0, 0, 1]
+
+
 @needs_provider
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", ["build", "tune"])
 def test_a_bundle_in_8_bits_states_them(
-    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     needs_kernel("int8")
     monkeypatch.chdir(tmp_path)
     Path("channels.py").write_text(SOURCE)
-    words = ["channels:large_channels", "--input", "x:float32[B,S,64]", "--target", "ort-native", "-o", "out"]
-    given = ["--precision", "int8", "--fast"] if verb == "build" else ["--tokens", "64"]
-    np.savez("x.npz", x=X)
-    assert run([verb, *words, *given, "--budget", "0.05", "--samples", "x.npz"]) == 0, capfd.readouterr().err
-    made = ir.load("out/large_channels/model.onnx")
-    stated = fx.load(Path("out/large_channels")).info["precision"]
-    assert bool(factors(made)) == (stated == "int8")
-    if verb == "build":
-        assert stated == "int8"
+    words = ["build", "channels:large_channels", "--input", "x:float32[B,S,64]", "--target", "ort-native", "-o", "out"]
+    assert run([*words, "--precision", "int8", "--budget", "0.05", "--fast"]) == 0, capfd.readouterr().err
+    assert len(factors(ir.load("out/large_channels/model.onnx"))) == 1
+    assert fx.load(Path("out/large_channels")).info["precision"] == "int8"

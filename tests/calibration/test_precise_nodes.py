@@ -14,6 +14,7 @@ from ffn_export.calibration.precise_nodes import keep_budget, with_precisions
 from ffn_export.cli.main import run
 from ffn_export.core.types import silent
 from ffn_export.runtimes.ort_native import INT8
+from tests.calibration.sources import module_of
 from tests.native.provider import needs_kernel, needs_provider
 
 pytestmark = [needs_provider, pytest.mark.slow]
@@ -31,12 +32,7 @@ def outliers():
 
 
 def outliers() -> torch.nn.Module:
-    names: dict[str, object] = {}
-    exec(SOURCE, names)
-    made = names["outliers"]
-    assert callable(made)
-    module: torch.nn.Module = made()
-    return module
+    return module_of(SOURCE, "outliers")
 
 
 @pytest.fixture(scope="module")
