@@ -108,25 +108,62 @@ def _parser() -> argparse.ArgumentParser:
     )
     models = [name for name, model in WHOLE_MODELS.items() if model.tokens is None]
     add = parser.add_argument
-    add("--presets", nargs="+", choices=list(STRUCTURES), default=list(STRUCTURES), metavar="NAME",
-        help=f"[{' '.join(STRUCTURES)}]")  # fmt: skip
-    add("--widths", nargs="+", type=_widths, default=list(WIDTHS), metavar="DxF",
-        help=f"d_model and d_ff [{' '.join(f'{d}x{f}' for d, f in WIDTHS)}]")  # fmt: skip
+    add(
+        "--presets",
+        nargs="+",
+        choices=list(STRUCTURES),
+        default=list(STRUCTURES),
+        metavar="NAME",
+        help=f"[{' '.join(STRUCTURES)}]",
+    )
+    add(
+        "--widths",
+        nargs="+",
+        type=_widths,
+        default=list(WIDTHS),
+        metavar="DxF",
+        help=f"d_model and d_ff [{' '.join(f'{d}x{f}' for d, f in WIDTHS)}]",
+    )
     add("--tokens", nargs="+", type=count, default=list(_TOKENS), metavar="N", help=f"[{' '.join(map(str, _TOKENS))}]")
     add("--threads", nargs="+", type=count, default=list(THREADS), metavar="N", help="[1 2]")
-    add("--peers", nargs="+", default=list(COMPETITORS), metavar="NAME",
-        help=f"competitors; torch and ours are always there [{' '.join(COMPETITORS)}]")  # fmt: skip
+    add(
+        "--peers",
+        nargs="+",
+        default=list(COMPETITORS),
+        metavar="NAME",
+        help=f"competitors; torch and ours are always there [{' '.join(COMPETITORS)}]",
+    )
     add("--budget", type=seconds, default=0.25, metavar="S", help="seconds for each competitor and cell [0.25]")
     add("--rounds", type=count, default=9, metavar="N", help="rounds of a cell at the least, whatever they take [9]")
-    add("--patience", type=whole(0), default=900, metavar="S",
-        help="seconds in all to wait while the host of a virtual machine is busy with others [900]")  # fmt: skip
-    add("--end-to-end", action=argparse.BooleanOptionalAction, default=True,
-        help="whole models, 8 bits on real activations, the time of an export and of tuning [yes]")  # fmt: skip
-    add("--models", nargs="*", choices=models, default=models, metavar="NAME",
-        help=f"whole models, with MiniLM 8 bits on real activations, too; none leaves both out "
-        f"[{', '.join(models)}]")  # fmt: skip
-    add("--whole-tokens", nargs="+", type=count, default=list(end_to_end.TOKENS), metavar="N",
-        help=f"tokens of whole models [{' '.join(map(str, end_to_end.TOKENS))}]")  # fmt: skip
+    add(
+        "--patience",
+        type=whole(0),
+        default=900,
+        metavar="S",
+        help="seconds in all to wait while the host of a virtual machine is busy with others [900]",
+    )
+    add(
+        "--end-to-end",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="whole models, 8 bits on real activations, the time of an export and of tuning [yes]",
+    )
+    add(
+        "--models",
+        nargs="*",
+        choices=models,
+        default=models,
+        metavar="NAME",
+        help=f"whole models, with MiniLM 8 bits on real activations, too; none leaves both out [{', '.join(models)}]",
+    )
+    add(
+        "--whole-tokens",
+        nargs="+",
+        type=count,
+        default=list(end_to_end.TOKENS),
+        metavar="N",
+        help=f"tokens of whole models [{' '.join(map(str, end_to_end.TOKENS))}]",
+    )
     add(
         "--export-runs",
         type=whole(0),
@@ -136,8 +173,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--tune-time", action=argparse.BooleanOptionalAction, default=True, help=f"time ffn-export tune {PRESET} [yes]")
     add("--json", type=Path, default=_DOCS / "results-cpu.json", metavar="FILE", help="[docs/results-cpu.json]")
-    add("--markdown", type=Path, default=_DOCS / "results-cpu.md", metavar="FILE",
-        help="the page; plots go into a folder of its name [docs/results-cpu.md]")  # fmt: skip
+    add(
+        "--markdown",
+        type=Path,
+        default=_DOCS / "results-cpu.md",
+        metavar="FILE",
+        help="the page; plots go into a folder of its name [docs/results-cpu.md]",
+    )
     add("--resume", action="store_true", help="go on with what the JSON file holds")
     add("--only-pages", action="store_true", help="measure nothing: make the page and plots again from the JSON file")
     return parser

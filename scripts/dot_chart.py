@@ -11,9 +11,13 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 _STYLE: Any = {
-    "svg.fonttype": "none", "svg.hashsalt": "ffn-export", "font.family": "sans-serif", "font.size": 9,
-    "axes.spines.top": False, "axes.spines.right": False,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ffn-export",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 
 
 def svg(rows: Mapping[str, Sequence[float]], label: str) -> str:

@@ -64,16 +64,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("exported"), help="folder of the bundles [exported]")
     for option, known, what in (
-        ("--only", PRESETS, "presets"), ("--targets", TARGETS, "targets"), ("--dtypes", DTYPES, "precisions"),
-    ):  # fmt: skip
+        ("--only", PRESETS, "presets"),
+        ("--targets", TARGETS, "targets"),
+        ("--dtypes", DTYPES, "precisions"),
+    ):
         parser.add_argument(
             option, nargs="+", type=_one_of(known), default=list(known), metavar="NAME", help=f"{what} [all]"
         )
     # PyTorch on a CPU takes ten times as long in half precision, and timing all of them longer than the rest.
     parser.add_argument(
-        "--bench", default="*-ort-cpu-float32", metavar="PATTERN",
+        "--bench",
+        default="*-ort-cpu-float32",
+        metavar="PATTERN",
         help="bundles that are timed, roughly; '*' for all [*-ort-cpu-float32]",
-    )  # fmt: skip
+    )
     parser.add_argument("--no-bench", action="store_true", help="leave the timing out")
     parser.add_argument("--jobs", type=count, default=2, metavar="N", help="processes, which share the processors [2]")
     return parser

@@ -223,9 +223,11 @@ def _embeddings(made: Mapping[str, Contender], texts: Sequence[Feeds]) -> dict[s
             exact, nearest = vectors, close
         cosines = (vectors * exact).sum(axis=1)
         found[name] = {
-            "cosine": float(cosines.mean()), "least": float(cosines.min()), "error": relative_l2(vectors, exact),
+            "cosine": float(cosines.mean()),
+            "least": float(cosines.min()),
+            "error": relative_l2(vectors, exact),
             "kept": float(np.mean([len(a & b) / len(a) for a, b in zip(nearest, close, strict=True)])),
-        }  # fmt: skip
+        }
     return found
 
 

@@ -42,6 +42,12 @@ These exports have eager attention, which `hf:` takes. A module of yours that is
 `Where(IsNaN(weights), 0, weights)` behind each Softmax, for rows that see no key. At long sequences these nodes take
 time, and they stay: whether a row sees a key depends on the mask, which is an input. Export with
 `attn_implementation="eager"` where you can."""
+_METHOD = (
+    "The contenders took turns in one process, each run twice and timed the second time; on one thread that is "
+    "processor time, to which waiting for a busy processor adds nothing. The ratio is that of the medians, to ONNX "
+    "Runtime's default session on the export; the quartiles are those of the ratio in each turn. The error is relative "
+    "L2 of the first output against the module in float64."
+)
 
 
 def write(results: Mapping[str, Any], folder: Path) -> None:
@@ -147,12 +153,7 @@ def _appendix(results: Mapping[str, Any]) -> Iterator[str]:
     yield "# Low precision, all rows\n\n"
     yield f"Written by `scripts/low_precision.py`; do not edit. [The page]({NAME}.md).\n\n"
     yield f"    {results['command']}\n\n"
-    yield fill(
-        "The contenders took turns in one process, each run twice and timed the second time; on one thread "
-        "that is processor time, to which waiting for a busy processor adds nothing. The ratio is that of the "
-        "medians, to ONNX Runtime's default session on the export; the quartiles are those of the ratio in each turn. "
-        "The error is relative L2 of the first output against the module in float64.", 118
-    ) + "\n\n"  # fmt: skip
+    yield fill(_METHOD, 118) + "\n\n"
     if results["texts"]:
         yield f"Texts: {results['texts']['lines']} lines, SHA-256 `{results['texts']['sha256']}`.\n\n"
     yield table(results)

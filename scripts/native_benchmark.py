@@ -122,10 +122,12 @@ def compared(
         low, high = np.quantile(np.divide(times[name], times[BASE]), (0.25, 0.75))
         median = float(np.median(times[name]))
         yield {
-            "contender": name, "milliseconds": median * 1e3,
-            "ratio": median / float(np.median(times[BASE])), "quartiles": [float(low), float(high)],
+            "contender": name,
+            "milliseconds": median * 1e3,
+            "ratio": median / float(np.median(times[BASE])),
+            "quartiles": [float(low), float(high)],
             "error": float(np.linalg.norm(y - wanted) / np.linalg.norm(wanted)),
-        }  # fmt: skip
+        }
 
 
 def in_integers(source: Source, native: ir.Model, threads: int) -> ir.Model:

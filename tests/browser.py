@@ -17,9 +17,16 @@ needs_browser = pytest.mark.skipif(
 )
 
 _FLAGS = (
-    "headless", "no-sandbox", "disable-gpu", "disable-quic", "disable-dev-shm-usage", "no-first-run",
-    "disable-background-networking", "disable-component-update", "disable-sync",
-)  # fmt: skip
+    "headless",
+    "no-sandbox",
+    "disable-gpu",
+    "disable-quic",
+    "disable-dev-shm-usage",
+    "no-first-run",
+    "disable-background-networking",
+    "disable-component-update",
+    "disable-sync",
+)
 
 
 def start(profile: Path) -> Iterator[Any]:

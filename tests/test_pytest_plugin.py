@@ -135,8 +135,14 @@ def test_a_failure_of_files_is_replayed_by_the_command_line(
     words = shlex.split(command)
     assert words[:2] == ["ffn-export", "verify"]
     assert words[2:] == [
-        str(models / "wrong.onnx"), "--against", "tiny:make", "--input", "x:float32[batch,4]", "--runtime", "ort-cpu",
-    ]  # fmt: skip
+        str(models / "wrong.onnx"),
+        "--against",
+        "tiny:make",
+        "--input",
+        "x:float32[batch,4]",
+        "--runtime",
+        "ort-cpu",
+    ]
     from ffn_export.cli.main import run as ffn_export
 
     monkeypatch.syspath_prepend(inner.path)

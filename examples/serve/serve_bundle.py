@@ -174,10 +174,15 @@ def main() -> int:
         quiet = {"enable_access_log": False}  # a line for each request
         serve.start(http_options={"host": given.host, "port": given.port}, logging_config=quiet)
         deployment = serve.deployment(
-            name="Service", num_replicas=given.replicas, max_ongoing_requests=10_000, health_check_period_s=LOOK,
-            health_check_timeout_s=GRACE, graceful_shutdown_timeout_s=GRACE, graceful_shutdown_wait_loop_s=0.1,
+            name="Service",
+            num_replicas=given.replicas,
+            max_ongoing_requests=10_000,
+            health_check_period_s=LOOK,
+            health_check_timeout_s=GRACE,
+            graceful_shutdown_timeout_s=GRACE,
+            graceful_shutdown_wait_loop_s=0.1,
             logging_config=quiet,
-        )(Service)  # fmt: skip
+        )(Service)
         bundle = str(given.bundle.absolute())
         serve.run(deployment.bind(bundle, given.most, given.wait_ms / 1e3, given.threads), name=APP, route_prefix="/")
         ended = threading.Event()

@@ -24,9 +24,17 @@ VERSION = "1"
 _MOST = 64  # rows of a batch, unless the axis has a bound
 _DELAY = 2000  # microseconds that a request waits for others
 _TYPES = {
-    "float16": "FP16", "bfloat16": "BF16", "float32": "FP32", "float64": "FP64", "bool": "BOOL", "uint8": "UINT8",
-    "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64",
-}  # fmt: skip
+    "float16": "FP16",
+    "bfloat16": "BF16",
+    "float32": "FP32",
+    "float64": "FP64",
+    "bool": "BOOL",
+    "uint8": "UINT8",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+}
 # Triton's backend for ONNX Runtime: 0 is the highest level, -1 basic, 1 extended, 2 none.
 _LEVELS = {"all": 0, "basic": -1, "extended": 1, "disable_all": 2}
 _KINDS = {"CPUExecutionProvider": "KIND_CPU", "CUDAExecutionProvider": "KIND_GPU"}

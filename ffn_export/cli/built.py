@@ -68,11 +68,15 @@ def _show(console: Any, result: Build, *, verbose: bool) -> None:
     )
 
     parts: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
-        (result.tuning, tuning_table), (result.fusion, partial(fusion_table, verbose=verbose)),
-        (result.quantization, quantization_table), (result.parity, parity_table),
-        (result.latency if result.latency and result.latency.measurements else None,
-         partial(latency_table, verbose=verbose)),
-    )  # fmt: skip
+        (result.tuning, tuning_table),
+        (result.fusion, partial(fusion_table, verbose=verbose)),
+        (result.quantization, quantization_table),
+        (result.parity, parity_table),
+        (
+            result.latency if result.latency and result.latency.measurements else None,
+            partial(latency_table, verbose=verbose),
+        ),
+    )
     for part, table in parts:
         if part is not None:
             console.print(table(part))

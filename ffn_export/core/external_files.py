@@ -22,9 +22,19 @@ _NUMBER = re.compile("[0-9]{1,18}")
 
 # Number of a data type in onnx.proto -> bits of an element. A string has no size.
 _BITS = {
-    1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64, 14: 64, 15: 128, 16: 16,
-    17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2, 27: 6, 28: 6,
-}  # fmt: skip
+    number: bits
+    for bits, numbers in {
+        2: (25, 26),
+        4: (21, 22, 23),
+        6: (27, 28),
+        8: (2, 3, 9, 17, 18, 19, 20, 24),
+        16: (4, 5, 10, 16),
+        32: (1, 6, 12),
+        64: (7, 11, 13, 14),
+        128: (15,),
+    }.items()
+    for number in numbers
+}
 
 
 @dataclass(frozen=True)

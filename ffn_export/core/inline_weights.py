@@ -91,9 +91,15 @@ def _is_cut_out(tensor: ir.TensorProtocol) -> bool:
 def _placeholder(tensor: ir.TensorProtocol, index: int) -> ir.ExternalTensor:
     """Return an external tensor that says which weight it stands for."""
     return ir.ExternalTensor(
-        "", index, tensor.nbytes, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=tensor.name or "",
-        doc_string=tensor.doc_string, metadata_props=dict(tensor.metadata_props),
-    )  # fmt: skip
+        "",
+        index,
+        tensor.nbytes,
+        tensor.dtype,
+        shape=ir.Shape(tensor.shape.numpy()),
+        name=tensor.name or "",
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props),
+    )
 
 
 def _write_graph(data: bytes, begin: int, stop: int, tensors: list[ir.TensorProtocol], file: BinaryIO) -> None:

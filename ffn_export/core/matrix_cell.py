@@ -63,8 +63,11 @@ class Cell(PlainData):
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with the status."""
         data = super().to_dict()
-        return {**{name: data.pop(name) for name in ("model", "target", "runtime", "verdict")},
-                "status": self.status, **data}  # fmt: skip
+        return {
+            **{name: data.pop(name) for name in ("model", "target", "runtime", "verdict")},
+            "status": self.status,
+            **data,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

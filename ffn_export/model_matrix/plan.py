@@ -62,11 +62,19 @@ class Step:
         """Return a cell with one verdict for each runtime."""
         return tuple(
             Cell(
-                self.entry.called, self.target, name or DEFAULT, verdict, self.dtype or "", self.action, seconds,
-                message, processor=self.processor or "", key=key,
+                self.entry.called,
+                self.target,
+                name or DEFAULT,
+                verdict,
+                self.dtype or "",
+                self.action,
+                seconds,
+                message,
+                processor=self.processor or "",
+                key=key,
             )
             for name, key in self.keys
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

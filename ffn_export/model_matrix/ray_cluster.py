@@ -60,9 +60,7 @@ class Demand:
     @property
     def options(self) -> dict[str, Any]:
         """Options of the task."""
-        return {
-            "num_cpus": self.processors, "num_gpus": self.gpus, "memory": self.memory, "resources": self._custom
-        }  # fmt: skip
+        return {"num_cpus": self.processors, "num_gpus": self.gpus, "memory": self.memory, "resources": self._custom}
 
     @property
     def _custom(self) -> dict[str, float]:

@@ -158,9 +158,13 @@ def _join(step: Step, directory: Path, threads: int) -> Outcome:
     """Join the bundles of several kinds of processor."""
     entry, bundle = step.entry, directory / step.name
     verified = join(
-        [directory / part for part in step.parts], bundle,
-        runtimes=entry.runtimes or None, threads=threads, fast=entry.fast, trust=entry.trust,
-    )  # fmt: skip
+        [directory / part for part in step.parts],
+        bundle,
+        runtimes=entry.runtimes or None,
+        threads=threads,
+        fast=entry.fast,
+        trust=entry.trust,
+    )
     worst = max(verified.values(), key=lambda parity: len(parity.warnings))
     return Outcome(worst, path=bundle, figures={"graphs": len(verified), "bytes": _bytes(bundle)})
 
@@ -184,15 +188,26 @@ def _fused_file(step: Step, path: Path, threads: int) -> Outcome:
     else:
         options = entry.build_options(step.target, step.runtimes, threads)
         model, fusion = fuse_checked(
-            onnx_file.load(entry.spec), step.target, entry.check,
-            portable_functions=entry.portable_functions, forms=options.forms, threads=threads,
-        )  # fmt: skip
+            onnx_file.load(entry.spec),
+            step.target,
+            entry.check,
+            portable_functions=entry.portable_functions,
+            forms=options.forms,
+            threads=threads,
+        )
     against = entry.against or Path(entry.spec)
     budget = None if entry.budget is None else Tolerances(relative_l2=entry.budget)
     parity = verify(
-        model, against, inputs=entry.given_inputs, samples=_arrays(entry), runtimes=step.runtimes, tolerances=budget,
-        threads=threads, fast=entry.fast, trust=entry.trust,
-    )  # fmt: skip
+        model,
+        against,
+        inputs=entry.given_inputs,
+        samples=_arrays(entry),
+        runtimes=step.runtimes,
+        tolerances=budget,
+        threads=threads,
+        fast=entry.fast,
+        trust=entry.trust,
+    )
     failures = (*fusion_failures(fusion, entry.require_fusion), *parity.failures)
     if not failures:
         onnx_file.save(model, path)
@@ -237,9 +252,16 @@ def _bench(step: Step, directory: Path, threads: int) -> Outcome:
             if not built.passed:
                 return Outcome(built.parity, None, built.failures)
             latency = bench(
-                path, entry.spec, inputs=entry.given_inputs, seed=entry.seed, dtype=step.dtype, keep_io=entry.keep_io,
-                task=entry.task, trust=entry.trust, **options,
-            )  # fmt: skip
+                path,
+                entry.spec,
+                inputs=entry.given_inputs,
+                seed=entry.seed,
+                dtype=step.dtype,
+                keep_io=entry.keep_io,
+                task=entry.task,
+                trust=entry.trust,
+                **options,
+            )
     return Outcome(None, latency, latency_failures(latency, entry.max_ratio))
 
 
@@ -258,12 +280,18 @@ def _cells(step: Step, outcome: Outcome, directory: Path, seconds: float) -> tup
     times = {} if outcome.latency is None else _times(outcome.latency)
     path = outcome.path
     plain = Cell(
-        step.entry.called, step.target, DEFAULT, "passed", _dtype(step, directory), step.action, seconds,
+        step.entry.called,
+        step.target,
+        DEFAULT,
+        "passed",
+        _dtype(step, directory),
+        step.action,
+        seconds,
         path=None if path is None else path.relative_to(directory).as_posix(),
         sha256=None if path is None else made(path),
         machine=processor_name(),
         processor=step.processor or "",
-    )  # fmt: skip
+    )
     cells = []
     for asked, key in step.keys:
         for runtime in (asked,) if asked is not None else tuple(judged or times) or (DEFAULT,):

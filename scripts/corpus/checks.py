@@ -71,10 +71,11 @@ def axes(path: Path) -> dict[str, tuple[int | str, ...]]:
     """Return the shapes of a graph's inputs and outputs, as written."""
     graph = onnx.load(path, load_external_data=False).graph
     return {
-        value.name: tuple(d.dim_param or (d.dim_value if d.HasField("dim_value") else "?") for d in
-                          value.type.tensor_type.shape.dim)
+        value.name: tuple(
+            d.dim_param or (d.dim_value if d.HasField("dim_value") else "?") for d in value.type.tensor_type.shape.dim
+        )
         for value in (*graph.input, *graph.output)
-    }  # fmt: skip
+    }
 
 
 def verdict(path: Path, given: list[Case], allowed: float) -> tuple[str, float | None]:

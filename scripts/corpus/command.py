@@ -29,28 +29,41 @@ Exit status: 0 nothing that was fused is lost; 1 something is, or a graph is wro
 
 @click.command(epilog=_EPILOG)
 @click.option(
-    "--target", type=click.Choice(list(_PAGES)), default=trial.TARGET, show_default=True,
+    "--target",
+    type=click.Choice(list(_PAGES)),
+    default=trial.TARGET,
+    show_default=True,
     help="ort-native runs the graphs with native kernels, and compares with the exported graph.",
-)  # fmt: skip
+)
 @click.option("--only", multiple=True, metavar="NAME", help="An architecture to run; once for each.  [all]")
 @click.option("--no-peers", is_flag=True, help="Leave the other optimisers out, and the page as it is.")
 @click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes, each with one thread.")
 @click.option("--update", is_flag=True, help="Take what is fused now as what has to be.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every result to a file.")
 @click.option(
-    "--page", "page_file", type=click.Path(path_type=Path),
+    "--page",
+    "page_file",
+    type=click.Path(path_type=Path),
     help="Where the page goes when all ran with the others; its appendix and the results, as JSON, go beside it.  "
     "[docs/fusion-coverage.md; of ort-native, docs/native.md]",
-)  # fmt: skip
+)
 @click.option("--only-pages", is_flag=True, help="Run nothing: make the pages again from the results beside the page.")
 @click.option(
-    "--graphs", type=click.Path(path_type=Path, file_okay=False),
+    "--graphs",
+    type=click.Path(path_type=Path, file_okay=False),
     help="Keep exported graphs in a folder, and take those that are there.",
-)  # fmt: skip
+)
 def main(
-    target: str, only: tuple[str, ...], no_peers: bool, jobs: int, update: bool, json_file: Path | None,
-    page_file: Path | None, only_pages: bool, graphs: Path | None,
-) -> None:  # fmt: skip
+    target: str,
+    only: tuple[str, ...],
+    no_peers: bool,
+    jobs: int,
+    update: bool,
+    json_file: Path | None,
+    page_file: Path | None,
+    only_pages: bool,
+    graphs: Path | None,
+) -> None:
     """Fuse real architectures, and fail when a site that was complete no longer is, or a graph is wrong.
 
     Each is exported, fused, run at other sizes against PyTorch, and read by a scorer that shares no code with the

@@ -49,9 +49,15 @@ def _with_ffn_export(entry: Architecture, module: torch.nn.Module, path: Path) -
 def _with_dynamo(entry: Architecture, module: torch.nn.Module, path: Path) -> None:
     dynamic = {name: dict.fromkeys(given.axes, torch.export.Dim.DYNAMIC) for name, given in entry.inputs.items()}
     program = torch.onnx.export(
-        module, (), kwargs=_tensors(entry), dynamo=True, dynamic_shapes=dynamic, opset_version=entry.opset,
-        input_names=list(entry.inputs), verbose=False,
-    )  # fmt: skip
+        module,
+        (),
+        kwargs=_tensors(entry),
+        dynamo=True,
+        dynamic_shapes=dynamic,
+        opset_version=entry.opset,
+        input_names=list(entry.inputs),
+        verbose=False,
+    )
     assert program is not None
     onnx_file.strip_machine_metadata(program.model)
     ir.save(program.model, path)
@@ -61,9 +67,15 @@ def _with_torchscript(entry: Architecture, module: torch.nn.Module, path: Path) 
     axes = {name: given.axes for name, given in entry.inputs.items()}
 
     torch.onnx.export(
-        module, tuple(_tensors(entry).values()), path, dynamo=False, opset_version=entry.opset,
-        input_names=list(entry.inputs), output_names=["output"], dynamic_axes=axes,
-    )  # fmt: skip
+        module,
+        tuple(_tensors(entry).values()),
+        path,
+        dynamo=False,
+        opset_version=entry.opset,
+        input_names=list(entry.inputs),
+        output_names=["output"],
+        dynamic_axes=axes,
+    )
 
 
 def _tensors(entry: Architecture) -> dict[str, torch.Tensor]:

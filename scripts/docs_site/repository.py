@@ -10,10 +10,18 @@ ROOT = Path(__file__).parents[2]
 FOLDER = PurePosixPath("repository")
 # A link to a file that is not listed here is left as it is, and fails the strict build.
 SHOWN = (
-    "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "action.yml", "exported/README.md",
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "examples").rglob("*") if path.is_file()
-            and "node_modules" not in path.parts),
-)  # fmt: skip
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "SECURITY.md",
+    "action.yml",
+    "exported/README.md",
+    *sorted(
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "examples").rglob("*")
+        if path.is_file() and "node_modules" not in path.parts
+    ),
+)
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|<)([^)#\s]+)")
 
 

@@ -74,8 +74,10 @@ def write(results: Results, markdown: Path) -> None:
         UsageError: If one cannot be written.
     """
     appendix = markdown.with_name(f"{markdown.stem}-tables.md")
-    write_text(dot_chart.svg(_ratios(results), f"time of {RUNTIME} over that of eager PyTorch: left of 1 is faster"),
-               markdown.with_suffix("") / CHART)  # fmt: skip
+    write_text(
+        dot_chart.svg(_ratios(results), f"time of {RUNTIME} over that of eager PyTorch: left of 1 is faster"),
+        markdown.with_suffix("") / CHART,
+    )
     write_text(page(results, markdown.stem), markdown)
     write_text(tables(results, markdown.name), appendix)
 
@@ -204,13 +206,19 @@ def tables(results: Results, markdown: str) -> str:
         for copies in (False, True)
     )
     told = [
-        "\n".join(lines) + "\n", parity,
-        "\n## What did not pass\n\n", *(reasons or ["Nothing.\n"]),
+        "\n".join(lines) + "\n",
+        parity,
+        "\n## What did not pass\n\n",
+        *(reasons or ["Nothing.\n"]),
         "\n## Latency\n\nMedians, inputs and outputs on the GPU, no TF32, in turn in one process. PyTorch is eager.\n",
-        "\n", latency,
-        *(("\n## Latency with copies\n\nThe same from host memory to host memory, PyTorch too.\n\n", with_copies)
-          if any(one["copies"] for record in times for one in record["timings"]) else ()),
-    ]  # fmt: skip
+        "\n",
+        latency,
+        *(
+            ("\n## Latency with copies\n\nThe same from host memory to host memory, PyTorch too.\n\n", with_copies)
+            if any(one["copies"] for record in times for one in record["timings"])
+            else ()
+        ),
+    ]
     return "".join(told)
 
 
@@ -218,9 +226,15 @@ def _parity_row(proof: Proof) -> tuple[str, ...]:
     judged = [f"{number:.2f}" for number in (proof.worst_ulps, proof.allowed_ulps, proof.torch_ulps)]
     on_cuda = f"{len(proof.assigned.get(ort_cuda.CUDA.name, ()))} of {sum(map(len, proof.assigned.values()))}"
     return (
-        proof.preset, proof.dtype, proof.target, proof.status, str(len(proof.nodes)),
-        on_cuda if proof.assigned else "", *(judged if proof.allowed_ulps else ("", "", "")), " ".join(proof.nodes),
-    )  # fmt: skip
+        proof.preset,
+        proof.dtype,
+        proof.target,
+        proof.status,
+        str(len(proof.nodes)),
+        on_cuda if proof.assigned else "",
+        *(judged if proof.allowed_ulps else ("", "", "")),
+        " ".join(proof.nodes),
+    )
 
 
 def _latency_row(record: Mapping[str, Any], targets: Sequence[str], *, copies: bool) -> tuple[str, ...]:

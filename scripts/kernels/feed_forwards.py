@@ -86,9 +86,12 @@ def _weights(rng: np.random.Generator) -> dict[str, Array]:
         return rng.standard_normal((d_in, d_out), np.float32) / np.float32(d_in**0.5)
 
     return {
-        "w1": matrix(WIDTH, HIDDEN), "b1": rng.standard_normal(HIDDEN, np.float32), "w3": matrix(WIDTH, HIDDEN),
-        "w2": matrix(HIDDEN, WIDTH), "b2": rng.standard_normal(WIDTH, np.float32),
-    }  # fmt: skip
+        "w1": matrix(WIDTH, HIDDEN),
+        "b1": rng.standard_normal(HIDDEN, np.float32),
+        "w3": matrix(WIDTH, HIDDEN),
+        "w2": matrix(HIDDEN, WIDTH),
+        "b2": rng.standard_normal(WIDTH, np.float32),
+    }
 
 
 FEED_FORWARDS = tuple(FeedForward(name, is_split) for name in MEASURED for is_split in (False, True))

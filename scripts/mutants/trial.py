@@ -92,9 +92,14 @@ def _pytest(copy: Path, *arguments: str, seconds: float | None = None) -> subpro
     environment["PYTHONPATH"] = str(copy)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", *_USUAL, *arguments]
     with subprocess.Popen(
-        command, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command,
+        cwd=copy,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         start_new_session=True,
-    ) as process:  # fmt: skip
+    ) as process:
         try:
             output, _ = process.communicate(timeout=seconds)
         finally:

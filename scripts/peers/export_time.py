@@ -64,9 +64,14 @@ def _with_torch(spec: str, threads: int) -> float:
     started = time.perf_counter()
     with silent(), torch.no_grad():
         torch.onnx.export(
-            source.module, args, kwargs=kwargs, dynamo=True, dynamic_shapes=shapes, opset_version=DEFAULT_OPSET,
+            source.module,
+            args,
+            kwargs=kwargs,
+            dynamo=True,
+            dynamic_shapes=shapes,
+            opset_version=DEFAULT_OPSET,
             verbose=False,
-        )  # fmt: skip
+        )
     return time.perf_counter() - started
 
 

@@ -182,12 +182,17 @@ def _cells(results: Results, tokens: tuple[int, ...] = (), threads: int = _THREA
 
 
 GOALS = (
-    Goal("ours / ort, bert-ffn 768/3072, 64 to 512 tokens", 0.93,
-            _mean_ratio("ort", tokens=_MIDDLE, block="bert-ffn 768/3072")),
-    Goal("ours / best of ort, onnxscript and ort-transformers, any cell", 1.03,
-            _over_the_best_peer(lambda ratio: ratio.value)),
-    Goal("the same beyond the noise: the low end of its interval", 1.03,
-            _over_the_best_peer(lambda ratio: ratio.low)),
+    Goal(
+        "ours / ort, bert-ffn 768/3072, 64 to 512 tokens",
+        0.93,
+        _mean_ratio("ort", tokens=_MIDDLE, block="bert-ffn 768/3072"),
+    ),
+    Goal(
+        "ours / best of ort, onnxscript and ort-transformers, any cell",
+        1.03,
+        _over_the_best_peer(lambda ratio: ratio.value),
+    ),
+    Goal("the same beyond the noise: the low end of its interval", 1.03, _over_the_best_peer(lambda ratio: ratio.low)),
     Goal("ours / torch, the whole table", 0.48, _mean_ratio(TORCH)),
     Goal("ours / bare, 64 to 512 tokens", 1.06, _mean_ratio(BARE, tokens=_MIDDLE)),
     Goal("ours / bare, 2048 and 4096 tokens", 1.10, _mean_ratio(BARE, tokens=_LARGE)),
@@ -198,4 +203,4 @@ GOALS = (
     Goal("ffn-export tune bert-ffn, default settings, seconds", 120, _tuning),
     Goal("export and fuse / torch.onnx.export alone, BERT-base", 1.25, _export(lambda times: times.fuse)),
     Goal("the same with both graphs run and compared, the default", 1.25, _export(lambda times: times.checked_fuse)),
-)  # fmt: skip
+)

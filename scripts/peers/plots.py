@@ -17,17 +17,31 @@ from peers.result import BARE, FLOAT32_PEERS, OURS, Cell
 from peers.tables import labelled
 
 _STYLE: Any = {
-    "svg.fonttype": "none", "svg.hashsalt": "ffn-export", "font.family": "sans-serif", "font.size": 9,
-    "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False, "axes.titlesize": 10,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ffn-export",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "axes.titlesize": 10,
+}
 # Of Okabe and Ito's palette, which the colour-blind can tell apart; ours is the black one.
 _STYLES: Mapping[str, tuple[str, str]] = {
-    "torch": ("#d55e00", "s"), "torch.compile": ("#d55e00", "v"), "ort": ("#0072b2", "s"),
-    "onnxscript": ("#0072b2", "v"), "ort-transformers": ("#0072b2", "^"), "openvino": ("#009e73", "s"),
-    "openvino-bf16": ("#009e73", "v"), OURS: ("#000000", "o"), "ours-again": ("#000000", "|"),
+    "torch": ("#d55e00", "s"),
+    "torch.compile": ("#d55e00", "v"),
+    "ort": ("#0072b2", "s"),
+    "onnxscript": ("#0072b2", "v"),
+    "ort-transformers": ("#0072b2", "^"),
+    "openvino": ("#009e73", "s"),
+    "openvino-bf16": ("#009e73", "v"),
+    OURS: ("#000000", "o"),
+    "ours-again": ("#000000", "|"),
     "ours-tuned": ("#000000", "*"),
-    "ours-chunked": ("#000000", "x"), "ours-8bit": ("#cc79a7", "D"), BARE: ("#999999", "."),
-}  # fmt: skip
+    "ours-chunked": ("#000000", "x"),
+    "ours-8bit": ("#cc79a7", "D"),
+    BARE: ("#999999", "."),
+}
 _OTHER = ("#56b4e9", "P")
 # Marks of the lower panels; those are drawn that lie within what was measured.
 _RATIOS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0)
@@ -109,8 +123,15 @@ def _competitors(cells: Sequence[Cell]) -> Iterable[str]:
 def _line(axes: Axes, name: str, points: Sequence[Point]) -> None:
     color, marker = _STYLES.get(name, _OTHER)
     is_ours = name.startswith(OURS)
-    axes.plot(*zip(*points, strict=True), color=color, marker=marker, markersize=4, label=labelled(name),
-              linewidth=1.8 if is_ours else 1, zorder=3 if is_ours else 2)  # fmt: skip
+    axes.plot(
+        *zip(*points, strict=True),
+        color=color,
+        marker=marker,
+        markersize=4,
+        label=labelled(name),
+        linewidth=1.8 if is_ours else 1,
+        zorder=3 if is_ours else 2,
+    )
 
 
 def _logarithmic(axes: Axes, cells: Sequence[Cell]) -> None:

@@ -18,9 +18,11 @@ ORT_PEERS = ("ort", "onnxscript", "ort-transformers")
 # Everybody else who computes the same in float32.
 FLOAT32_PEERS = (TORCH, "torch.compile", *ORT_PEERS, "openvino")
 OTHER_PRECISIONS = {
-    "openvino-bf16": "bfloat16", "ours-8bit": "8-bit weights",
-    "quantize-dynamic": "8-bit integers", "ours-int8": "8-bit integers",
-}  # fmt: skip
+    "openvino-bf16": "bfloat16",
+    "ours-8bit": "8-bit weights",
+    "quantize-dynamic": "8-bit integers",
+    "ours-int8": "8-bit integers",
+}
 
 
 @dataclass(frozen=True)

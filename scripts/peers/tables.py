@@ -69,10 +69,17 @@ def losses(cells: Iterable[Cell]) -> str:
     found = [(cell, ratio) for cell in cells for ratio in cell.ratios if _is_lost(ratio)]
     found.sort(key=lambda each: -each[1].value)
     rows = [
-        (cell.name, str(cell.tokens), str(cell.threads), labelled(ratio.baseline), f"{ratio.value:.3f}",
-         f"{ratio.low:.3f} to {ratio.high:.3f}", _best_form(cell, ratio.baseline))
+        (
+            cell.name,
+            str(cell.tokens),
+            str(cell.threads),
+            labelled(ratio.baseline),
+            f"{ratio.value:.3f}",
+            f"{ratio.low:.3f} to {ratio.high:.3f}",
+            _best_form(cell, ratio.baseline),
+        )
         for cell, ratio in found
-    ]  # fmt: skip
+    ]
     headers = ("model", "tokens", "threads", "faster is", "ours over it", "95 % interval", "our best form over it")
     return markdown_table(headers, rows, numbers=("tokens", "threads", "ours over it")) if rows else ""
 

@@ -45,11 +45,20 @@ WHOLE_MODELS: Mapping[str, WholeModel] = {
     BERT_BASE: WholeModel("BertModel", "bert", 12),
     VIT_BASE: WholeModel("ViTModel", "vit", 12, tokens=197),
     "small Llama": WholeModel(
-        "LlamaForCausalLM", "gpt2", 8,
-        {"hidden_size": 512, "intermediate_size": 1376, "num_hidden_layers": 8, "num_attention_heads": 8,
-         "num_key_value_heads": 8, "vocab_size": 32000, "use_cache": False},
+        "LlamaForCausalLM",
+        "gpt2",
+        8,
+        {
+            "hidden_size": 512,
+            "intermediate_size": 1376,
+            "num_hidden_layers": 8,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 8,
+            "vocab_size": 32000,
+            "use_cache": False,
+        },
     ),
-}  # fmt: skip
+}
 
 
 def lengths(name: str, tokens: Sequence[int]) -> dict[int, int]:

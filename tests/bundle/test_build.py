@@ -67,8 +67,14 @@ def test_loaded_session_runs_the_vectors_under_the_recorded_options(bundle: Path
     assert np.abs(session.run({"x": x})["y"] - y).max() < 1e-6
     kernels = executed_kernels(bundle / "model.onnx", session.manifest.session_options, {"x": x})
     assert [k.operator for k in kernels] == [
-        "MatMul", "Add", "Relu", "MatMul", "Add", "Add", "LayerNormalization",
-    ]  # fmt: skip
+        "MatMul",
+        "Add",
+        "Relu",
+        "MatMul",
+        "Add",
+        "Add",
+        "LayerNormalization",
+    ]
 
 
 def test_the_provider_is_that_of_the_target_where_it_judged(bundle: Path) -> None:

@@ -100,10 +100,14 @@ def model_that_names(data: str, *listed: str) -> Change:
         *(pipe_in_place_of(name) for name in ("manifest.json", "model.onnx")),
         *(zeros_in_place_of(name) for name in ("manifest.json", "model.onnx")),
         *(manifest_that_lists(name) for name in ("/etc/hostname", "../b/model.onnx2", "a\0b", "x" * 300, "none")),
-        model_of(b"no model"), model_of(b""), model_of(b"\x0a" * 99),
-        model_that_names("weights.bin"), model_that_names("/etc/hostname"), model_that_names("../b/weights.bin"),
+        model_of(b"no model"),
+        model_of(b""),
+        model_of(b"\x0a" * 99),
+        model_that_names("weights.bin"),
+        model_that_names("/etc/hostname"),
+        model_that_names("../b/weights.bin"),
     ],
-)  # fmt: skip
+)
 def test_it_is_refused_whoever_reads_it(bundle: Path, change: Change, capfd: pytest.CaptureFixture[str]) -> None:
     change(bundle)
     with pytest.raises((IntegrityError, UsageError)):

@@ -75,8 +75,10 @@ def test_what_killed_builds_left_is_cleared_and_nothing_else(tmp_path: Path) -> 
     other = directory(tmp_path / ".building-enc-512-a1", "another bundle, whose name begins with this one's")
     with publish.staging(destination) as stage:
         assert {each.name for each in tmp_path.iterdir()} == {
-            destination.name, other.name, stage.directory.parent.name,
-        }  # fmt: skip
+            destination.name,
+            other.name,
+            stage.directory.parent.name,
+        }
     assert (destination / "manifest.json").read_text() == BUNDLE
 
 

@@ -138,8 +138,14 @@ def test_what_is_not_given_is_no_argument(runner: Runner) -> None:
     words = recorded.read_text().splitlines()
     assert words[-2:] == ["--", "m.onnx"]
     assert [word for word in words[1:-2] if not word.startswith(reports)] == [
-        "--json", "--junit", "--markdown", "--sarif", "--github", "-", "--failures",
-    ]  # fmt: skip
+        "--json",
+        "--junit",
+        "--markdown",
+        "--sarif",
+        "--github",
+        "-",
+        "--failures",
+    ]
 
 
 @pytest.mark.parametrize("evil", ["$(touch evil)", "`touch evil`", '"; touch evil; "', "*", "--help"])

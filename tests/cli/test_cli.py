@@ -96,9 +96,15 @@ def test_build_prints_what_was_exported_fused_verified_and_timed(tmp_path: Path,
     assert captured.out == ""
     printed = " ".join(captured.err.split())  # lines end at 100 columns, wherever a reason makes them
     for words in (
-        "feed_forward:0", "MatMul Add Relu MatMul Add", "passed", "torch", "ort-cpu", "same function",
-        "feed-forward 1 already optimal", f"open {tmp_path / 'd2l-ffn' / 'report.html'}",
-    ):  # fmt: skip
+        "feed_forward:0",
+        "MatMul Add Relu MatMul Add",
+        "passed",
+        "torch",
+        "ort-cpu",
+        "same function",
+        "feed-forward 1 already optimal",
+        f"open {tmp_path / 'd2l-ffn' / 'report.html'}",
+    ):
         assert words in printed
     assert re.search(r"at [\d, and]+ tokens?\b", printed), printed
     assert run(["verify", str(tmp_path / "d2l-ffn")]) == 0

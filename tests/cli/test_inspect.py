@@ -17,8 +17,13 @@ def test_inspect_prints_to_standard_output(bundle: Path, capfd: Capture) -> None
     out, err = capfd.readouterr()
     assert err == ""
     for words in (
-        "x:float32[batch,seq,4]", "LayerNormalization", "feed_forward", "residual_norm:0", "kept", "fused for ort-cpu",
-    ):  # fmt: skip
+        "x:float32[batch,seq,4]",
+        "LayerNormalization",
+        "feed_forward",
+        "residual_norm:0",
+        "kept",
+        "fused for ort-cpu",
+    ):
         assert words in out
 
 

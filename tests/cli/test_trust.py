@@ -131,8 +131,12 @@ def test_a_file_of_the_current_directory_is_not_imported_in_place_of_a_library(t
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [sys.executable, "-m", "ffn_export", "inspect", "model.onnx"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("ffn-export: ")
     assert not (tmp_path / "ran").exists()

@@ -66,9 +66,17 @@ def test_python_is_told_the_same(file: Path, tmp_path: Path) -> None:
 def test_inputs_that_give_nan_alone_judge_nothing(file: Path, tmp_path: Path, capfd: Capture) -> None:
     np.savez(tmp_path / "nan.npz", x=np.full((2, 3, 4), np.nan, np.float32))
     told = line_of(
-        capfd, 1, "verify", str(file), "--against", "d2l-ffn-addnorm", "--load-inputs", str(tmp_path / "nan.npz"),
-        "--threads", "1",
-    )  # fmt: skip
+        capfd,
+        1,
+        "verify",
+        str(file),
+        "--against",
+        "d2l-ffn-addnorm",
+        "--load-inputs",
+        str(tmp_path / "nan.npz"),
+        "--threads",
+        "1",
+    )
     assert "no output had any finite element to compare" in told
 
 

@@ -57,8 +57,13 @@ def _is_test(change: Change) -> bool:
 
 def test_the_examples_are_these() -> None:
     assert list(EXAMPLES) == [
-        "Add an activation", "Add a fused form", "Add a runtime", "Add a preset", "Add a report format", "Add a check",
-    ]  # fmt: skip
+        "Add an activation",
+        "Add a fused form",
+        "Add a runtime",
+        "Add a preset",
+        "Add a report format",
+        "Add a check",
+    ]
     assert all(EXAMPLES.values())
 
 

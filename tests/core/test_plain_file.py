@@ -50,9 +50,14 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     refused = {
-        "pipe": "no regular file", "zero": "no regular file", ".": "no regular file", "none": "no such file",
-        "a\0b": "null", "x" * 300: "too long", "circle": "symbolic",
-    }  # fmt: skip
+        "pipe": "no regular file",
+        "zero": "no regular file",
+        ".": "no regular file",
+        "none": "no such file",
+        "a\0b": "null",
+        "x" * 300: "too long",
+        "circle": "symbolic",
+    }
     for name, says in refused.items():
         with pytest.raises(UsageError, match=says):
             read_bytes(tmp_path / name, 100)

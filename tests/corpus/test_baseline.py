@@ -33,8 +33,10 @@ def test_whatever_is_wrong_is_a_line() -> None:
     no_graph = Result("bert", failure="ExportError: no")
     lines = baseline.failures([wrong, crashed, no_graph], {})
     assert lines == [
-        "bert: wrong (error 5.0e-01)", "bert: crashed: ValueError: no", "bert: no graph to fuse: ExportError: no",
-    ]  # fmt: skip
+        "bert: wrong (error 5.0e-01)",
+        "bert: crashed: ValueError: no",
+        "bert: no graph to fuse: ExportError: no",
+    ]
 
 
 def test_an_update_keeps_architectures_that_did_not_run(tmp_path: Path) -> None:

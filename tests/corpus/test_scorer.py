@@ -45,8 +45,12 @@ CONSTANTS = {
     "down": _random.standard_normal((6, 4)),
     "bias": _random.standard_normal(6),
     "scale": _random.standard_normal(4),
-    "root": np.sqrt(2.0), "one": 1.0, "half": 0.5, "two": 2.0, "epsilon": 1e-5,
-}  # fmt: skip
+    "root": np.sqrt(2.0),
+    "one": 1.0,
+    "half": 0.5,
+    "two": 2.0,
+    "epsilon": 1e-5,
+}
 
 
 def write(path: Path, body: str, **replaced: object) -> Path:

@@ -73,16 +73,18 @@ LONG = torch.long
         (Encoder(), (torch.ones(1, 5, 8), NONE), {"x": "float32[batch,seq,8]", "padding": "bool[batch,seq]{0..1}"}),
         (Positions(), torch.zeros(1, 7, dtype=LONG), {"ids": "int64[batch,seq<=64]{0..31}"}),
         (
-            Scores(), (torch.ones(4, 4, 8), torch.ones(1, 4, 4)),
+            Scores(),
+            (torch.ones(4, 4, 8), torch.ones(1, 4, 4)),
             {"x": "float32[batch,seq,x_2]", "mask": "float32[1,seq,seq]"},
         ),
         (Masked(), (torch.ones(2, 3, 8), None), {"x": "float32[batch,seq,8]"}),
         (
-            Masked(), {"x": torch.ones(2, 3, 8), "mask": torch.ones(2, 3, dtype=LONG)},
+            Masked(),
+            {"x": torch.ones(2, 3, 8), "mask": torch.ones(2, 3, dtype=LONG)},
             {"x": "float32[batch,seq,8]", "mask": "int64[batch,seq]{mask}"},
         ),
     ],
-)  # fmt: skip
+)
 def test_names_and_axes_are_found(module: nn.Module, examples: Any, found: dict[str, str]) -> None:
     assert {spec.name: str(spec) for spec in find_inputs(module.eval(), examples)} == found
 

@@ -148,9 +148,13 @@ def test_outputs_of_every_kind() -> None:
     source = from_module(module_of(forward), X)
     model = export_source(source)
     assert shapes(model.graph.outputs) == {
-        "x_out": "[batch,seq,4]", "same": "[batch,seq,4]", "input": "[batch,seq,4]", "constant": "[3]",
-        "list_0": "[batch,seq,4]", "list_1_0": "[batch,4]",
-    }  # fmt: skip
+        "x_out": "[batch,seq,4]",
+        "same": "[batch,seq,4]",
+        "input": "[batch,seq,4]",
+        "constant": "[3]",
+        "list_0": "[batch,seq,4]",
+        "list_1_0": "[batch,4]",
+    }
     assert_same_function(source, model, {"batch": 1, "seq": 3})
 
 

@@ -200,8 +200,10 @@ def test_a_module_that_the_caller_holds_keeps_its_mode() -> None:
     module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).train()
     source = from_module(module, {"input": "float32[n,4]"})
     assert (source.kind, source.name, source.spec) == (
-        "module", "Sequential", "torch.nn.modules.container.Sequential",
-    )  # fmt: skip
+        "module",
+        "Sequential",
+        "torch.nn.modules.container.Sequential",
+    )
     assert source.module is module
     assert module.training
 

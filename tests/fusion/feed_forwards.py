@@ -15,8 +15,18 @@ PACKED = "p = MatMul(x, w13) h, u = Split<axis = -1, num_outputs = 2>(p) g = Rel
 def shapes(d_model: int = 8, d_ff: int = 16) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the weights, by their names in a body."""
     first, packed, row = (d_model, d_ff), (d_model, 2 * d_ff), (d_ff,)
-    return {"w1": first, "b1": row, "w3": first, "w13": packed, "b13": (2 * d_ff,), "w2": (d_ff, d_model),
-            "b2": (d_model,), "scale1": row, "t1": (d_ff, d_model), "t2": (d_model, d_ff)}  # fmt: skip
+    return {
+        "w1": first,
+        "b1": row,
+        "w3": first,
+        "w13": packed,
+        "b13": (2 * d_ff,),
+        "w2": (d_ff, d_model),
+        "b2": (d_model,),
+        "scale1": row,
+        "t1": (d_ff, d_model),
+        "t2": (d_model, d_ff),
+    }
 
 
 def feed_forward(

@@ -13,14 +13,25 @@ from ffn_export.fusion.adapters import ADAPTERS
 from ffn_export.fusion.opset import HIGHEST_OPSET
 from tests.fusion.graphs import Array, assert_same_function, model
 
-REDUCTIONS = ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
-              "ReduceProd", "ReduceSumSquare", "ReduceSum"]  # fmt: skip
+REDUCTIONS = [
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSumSquare",
+    "ReduceSum",
+]
 X: Mapping[str, Array] = {"x": np.random.default_rng(5).uniform(0.5, 2, (2, 4, 8)).astype(np.float32)}
 SHAPE = "float[2,4,8] x"
 
 
-def raised(body: str, low: int, high: int = HIGHEST_OPSET, *, outputs: str = "float[] y", x: str = SHAPE,
-           same: bool = True) -> ir.Model:  # fmt: skip
+def raised(
+    body: str, low: int, high: int = HIGHEST_OPSET, *, outputs: str = "float[] y", x: str = SHAPE, same: bool = True
+) -> ir.Model:
     of = model(body, inputs=x, outputs=outputs, opset=low)
     assert opset.ceiling(of) == HIGHEST_OPSET
     higher = of.clone()
@@ -67,9 +78,14 @@ def test_reductions(operator: str, attributes: str) -> None:
         assert ("axes" in higher.graph[-1].attributes) is (bool(attributes) and high < since)
 
 
-@pytest.mark.parametrize("body", ["u = Unsqueeze<axes = [0, -1]>(x) y = Neg(u)",
-                                  "u = Unsqueeze<axes = [0]>(x) y = Squeeze<axes = [0]>(u)",
-                                  "u = Unsqueeze<axes = [0]>(x) y = Squeeze(u)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        "u = Unsqueeze<axes = [0, -1]>(x) y = Neg(u)",
+        "u = Unsqueeze<axes = [0]>(x) y = Squeeze<axes = [0]>(u)",
+        "u = Unsqueeze<axes = [0]>(x) y = Squeeze(u)",
+    ],
+)
 def test_squeeze_and_unsqueeze(body: str) -> None:
     raised(body, 11)
     raised(body, 11, 13)
@@ -90,8 +106,10 @@ def test_softmax_of_a_matrix_by_its_default(operator: str) -> None:
 
 
 @pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
-@pytest.mark.parametrize(("attributes", "x"), [("", SHAPE), ("<axis = 1>", SHAPE), ("<axis = 0>", SHAPE),
-                                               ("<axis = 2>", "float[] x"), ("", "float[8] x")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("attributes", "x"),
+    [("", SHAPE), ("<axis = 1>", SHAPE), ("<axis = 0>", SHAPE), ("<axis = 2>", "float[] x"), ("", "float[8] x")],
+)
 def test_softmax_that_flattened_several_axes_holds_the_graph(operator: str, attributes: str, x: str) -> None:
     assert opset.ceiling(model(f"y = {operator}{attributes}(x)", inputs=x, outputs="float[] y", opset=11)) == 12
 
@@ -108,8 +126,13 @@ def test_split(split: str) -> None:
 
 
 def test_split_of_opset_13_by_its_input() -> None:
-    of = model("a, b = Split<axis = 1>(x, sizes)", "int64[2] sizes = {1, 3}", inputs=SHAPE,
-               outputs="float[] a, float[] b", opset=13)  # fmt: skip
+    of = model(
+        "a, b = Split<axis = 1>(x, sizes)",
+        "int64[2] sizes = {1, 3}",
+        inputs=SHAPE,
+        outputs="float[] a, float[] b",
+        opset=13,
+    )
     higher = of.clone()
     opset.raise_to(higher, 18)
     assert_same_function(of, higher, X)
@@ -133,14 +156,26 @@ FUNCTION = '<domain: "my", opset_import: ["" : 13]> F {} (a) => (b) {{ b = Reduc
 
 
 def test_functions() -> None:
-    of = model("t = my.F(x) y = my.F(t)", inputs=SHAPE, outputs="float[] y", opset=13, domains=["my"],
-               functions=FUNCTION.format("", "axes = [-1]"))  # fmt: skip
+    of = model(
+        "t = my.F(x) y = my.F(t)",
+        inputs=SHAPE,
+        outputs="float[] y",
+        opset=13,
+        domains=["my"],
+        functions=FUNCTION.format("", "axes = [-1]"),
+    )
     higher = of.clone()
     opset.raise_to(higher, 20)
     assert_same_function(of, higher, X)
 
 
 def test_an_attribute_that_each_call_states_holds_the_graph() -> None:
-    of = model("y = my.F<k = [-1]>(x)", inputs=SHAPE, outputs="float[] y", opset=13, domains=["my"],
-               functions=FUNCTION.format("<k>", "axes : ints = @k"))  # fmt: skip
+    of = model(
+        "y = my.F<k = [-1]>(x)",
+        inputs=SHAPE,
+        outputs="float[] y",
+        opset=13,
+        domains=["my"],
+        functions=FUNCTION.format("<k>", "axes : ints = @k"),
+    )
     assert opset.ceiling(of) == 17

@@ -156,9 +156,17 @@ def test_polynomial(body: str, expected: dict[int, float]) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["y = Mul(x, z)", "y = Div(two, x)", "y = Div(x, zero)", "y = Sqrt(x)", "y = Pow(x, half)", "y = Exp(x)",
-     "y = Mul(x, row)", "y = Add(x)"],
-)  # fmt: skip
+    [
+        "y = Mul(x, z)",
+        "y = Div(two, x)",
+        "y = Div(x, zero)",
+        "y = Sqrt(x)",
+        "y = Pow(x, half)",
+        "y = Exp(x)",
+        "y = Mul(x, row)",
+        "y = Add(x)",
+    ],
+)
 def test_what_is_no_polynomial(body: str) -> None:
     assert polynomial(body) is None
 

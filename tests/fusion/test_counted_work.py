@@ -27,9 +27,13 @@ CHAINS = {
 }
 WEIGHTS = ", ".join(
     f"{dtype}[{shape}] {name} = {{{','.join(['1'] * size)}}}"
-    for dtype, name, shape, size in [("float", "two", "1", 1), ("float", "row", "8", 8), ("float", "up", "8,4", 32),
-                                     ("float", "down", "4,8", 32)]
-)  # fmt: skip
+    for dtype, name, shape, size in [
+        ("float", "two", "1", 1),
+        ("float", "row", "8", 8),
+        ("float", "up", "8,4", 32),
+        ("float", "down", "4,8", 32),
+    ]
+)
 
 
 def chain(layer: str, count: int) -> ir.Model:

@@ -80,15 +80,18 @@ def test_state_of_a_loop_that_keeps_its_shape() -> None:
     [
         ("y = Squeeze(x)", "None"),
         ("y, r = Split<axis = 1, num_outputs = 2>(x)", "[batch,?,8]"),
-        ("a = Constant<value_ints = [-3]>() e = Constant<value_ints = [-1]>() o = Constant<value_ints = [1]>() "
-         "y = Slice(x, a, e, o)", "[batch,?,8]"),
-        ("y = Einsum<equation = \"bsd,bsd->bs\">(x, w)", "[batch,seq]"),  # broadcast: w has batch 1
-        ("y = Einsum<equation = \"bsd,bsd->sd\">(w, w)", "[1,8]"),
+        (
+            "a = Constant<value_ints = [-3]>() e = Constant<value_ints = [-1]>() o = Constant<value_ints = [1]>() "
+            "y = Slice(x, a, e, o)",
+            "[batch,?,8]",
+        ),
+        ('y = Einsum<equation = "bsd,bsd->bs">(x, w)', "[batch,seq]"),  # broadcast: w has batch 1
+        ('y = Einsum<equation = "bsd,bsd->sd">(w, w)', "[1,8]"),
         ("s = Shape(x) y = Reshape(x, s)", "[batch,seq,8]"),
         ("t = Transpose<perm = [1,0,2]>(x) s = Shape(x) y = Reshape(t, s)", "[?,?,8]"),
         ("t = Transpose<perm = [1,0,2]>(x) s = Shape(x) y = Reshape<allowzero = 1>(t, s)", "[batch,seq,8]"),
     ],
-)  # fmt: skip
+)
 def test_is_not_guessed(body: str, expected: str) -> None:
     of = model(body, "float[1,1,8] w = {1,1,1,1,1,1,1,1}", outputs="float[] y")
     prove_shapes(of)
@@ -189,8 +192,11 @@ def test_contradiction_is_quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("target", ["portable", "ort-cpu"])
 def test_file_states_no_shape_that_the_model_does_not(target: str) -> None:
-    of = model("s = Sigmoid(x) h = Mul(x, s) q = Squeeze(h) r = Unsqueeze(q, z) y = Neg(r)",
-               "int64[1] z = {0}", outputs="float[?,?,?] y")  # fmt: skip
+    of = model(
+        "s = Sigmoid(x) h = Mul(x, s) q = Squeeze(h) r = Unsqueeze(q, z) y = Neg(r)",
+        "int64[1] z = {0}",
+        outputs="float[?,?,?] y",
+    )
     of.graph[0].outputs[0].shape = ir.Shape(["batch", "seq", 8])
     fused, report = fuse(of, target)
     assert report.rules

@@ -11,9 +11,15 @@ from tests.fusion.graphs import model
 
 WEIGHTS = ", ".join(
     f"float[{shape}] {name} = {{{','.join(['0.1'] * size)}}}"
-    for name, shape, size in [("up", "8,16", 128), ("down", "16,8", 128), ("square", "16,16", 256), ("row", "16", 16),
-                              ("kernel", "16,1,3", 48), ("narrow", "16,4", 64)]
-)  # fmt: skip
+    for name, shape, size in [
+        ("up", "8,16", 128),
+        ("down", "16,8", 128),
+        ("square", "16,16", 256),
+        ("row", "16", 16),
+        ("kernel", "16,1,3", 48),
+        ("narrow", "16,4", 64),
+    ]
+)
 OVER_TOKENS = "int64[1] tokens = {1}, int64[1] last = {-1}"
 CONV = """h = MatMul(x, up) t = Transpose<perm = [0,2,1]>(h) c = Conv<group = 16, pads = [1,1]>(t, kernel)
           r = Transpose<perm = [0,2,1]>(c) a = Gelu(r)"""
@@ -30,10 +36,13 @@ def found(body: str) -> list[Unfused]:
     [
         (f"{CONV} y = MatMul(a, down)", "gelu", "Conv computes across"),
         (f"{RESPONSE} y = MatMul(o, down)", "gelu", "ReduceL2 ReduceMean compute across"),
-        ("h = MatMul(x, up) a = Relu(h) n = LayerNormalization(a, row) y = MatMul(n, down)", "relu",
-         "LayerNormalization computes across"),
+        (
+            "h = MatMul(x, up) a = Relu(h) n = LayerNormalization(a, row) y = MatMul(n, down)",
+            "relu",
+            "LayerNormalization computes across",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mixed(body: str, activation: str, reason: str) -> None:
     (site,) = found(body)
     assert (site.activation, site.gated) == (activation, False)

@@ -28,8 +28,10 @@ def test_a_norm_whose_scale_is_computed_of_its_own_sum(rows: str) -> None:
     of = model(
         f"t = Add(x, s) g = ReduceMax<keepdims = 0>(t, axes) y = LayerNormalization({rows})",
         "int64[2] axes = {0, 1}, float[8] one = {1,1,1,1,1,1,1,1}",
-        inputs=TWO, outputs=Y, opset=18,
-    )  # fmt: skip
+        inputs=TWO,
+        outputs=Y,
+        opset=18,
+    )
     fused, report = fuse(of, "ort")
     assert "SkipLayerNormalization" not in operators(valid(fused))
     assert "is computed, and the sum is read elsewhere" in str(report.sites[-1].reason)
@@ -40,8 +42,10 @@ def test_a_norm_whose_scale_is_an_expression_of_constants_keeps_its_sum_in_one_n
     of = model(
         "t = Add(x, s) g = Add(w, one) y = LayerNormalization(t, g)",
         "float[8] w = {1,2,3,4,5,6,7,8}, float one = {1}",
-        inputs=TWO, outputs=f"{Y}, float[2,3,8] t", opset=18,
-    )  # fmt: skip
+        inputs=TWO,
+        outputs=f"{Y}, float[2,3,8] t",
+        opset=18,
+    )
     fused, _ = fuse(of, "ort")
     assert "SkipLayerNormalization" in operators(fused)
     assert_same_function(of, fused)
@@ -96,8 +100,10 @@ def test_a_hard_swish_in_bfloat16_is_of_an_opset_that_has_it() -> None:
     of = model(
         "a = Add(x, three) c = Clip(a, zero, six) m = Mul(x, c) y = Div(m, six)",
         "bfloat16 three = {3}, bfloat16 zero = {0}, bfloat16 six = {6}",
-        inputs="bfloat16[2,8] x", outputs="bfloat16[2,8] y", opset=18,
-    )  # fmt: skip
+        inputs="bfloat16[2,8] x",
+        outputs="bfloat16[2,8] y",
+        opset=18,
+    )
     fused, _ = fuse(of, "portable")
     valid(fused)
     assert "HardSwish" not in operators(fused) or fused.opset_imports[""] >= 22
@@ -107,17 +113,21 @@ def test_a_large_mask_of_constants_is_not_computed_to_see_what_it_is() -> None:
     of = model(
         "m = Expand(zero, sizes) y = Add(x, m)",
         "float zero = {0}, int64[2] sizes = {100000, 100000}",
-        inputs="float[100000,100000] x", outputs="float[100000,100000] y",
-    )  # fmt: skip
+        inputs="float[100000,100000] x",
+        outputs="float[100000,100000] y",
+    )
     mask = next(node for node in of.graph if node.op_type == "Expand").outputs[0]
     assert evaluate(mask) is None
 
 
 def test_an_axis_that_has_the_name_of_an_unnamed_one() -> None:
     of = model(
-        "t = Add(x, s) y = LayerNormalization(t, g)", "float[8] g = {1,1,1,1,1,1,1,1}",
-        inputs="float[unnamed_axis_0,8] x, float[other,8] s", outputs="float[unnamed_axis_0,8] y", opset=18,
-    )  # fmt: skip
+        "t = Add(x, s) y = LayerNormalization(t, g)",
+        "float[8] g = {1,1,1,1,1,1,1,1}",
+        inputs="float[unnamed_axis_0,8] x, float[other,8] s",
+        outputs="float[unnamed_axis_0,8] y",
+        opset=18,
+    )
     of.graph.inputs[1].shape = ir.Shape([None, 8])
     fused, _ = fuse(of, "ort")
     assert "SkipLayerNormalization" not in operators(fused)
@@ -127,9 +137,11 @@ def test_an_axis_that_has_the_name_of_an_unnamed_one() -> None:
 def test_powers_of_powers_take_no_longer_than_there_are_nodes() -> None:
     squares = " ".join(f"p{n + 1} = Pow(p{n}, two)" for n in range(14))
     of = model(
-        f"p0 = Add(x, one) {squares} t = Tanh(p14) y = Mul(x, t)", "float one = {1}, float two = {2}",
-        inputs="float[2,8] x", outputs="float[2,8] y",
-    )  # fmt: skip
+        f"p0 = Add(x, one) {squares} t = Tanh(p14) y = Mul(x, t)",
+        "float one = {1}, float two = {2}",
+        inputs="float[2,8] x",
+        outputs="float[2,8] y",
+    )
     fused, _ = fuse(of, "portable")  # which took most of a day
     assert operators(fused) == operators(of)
 
@@ -161,8 +173,10 @@ def test_a_norm_of_an_old_exporter_which_writes_numbers_as_nodes(opset: int, ir_
         "two = Constant<value = float {2}>() eps = Constant<value = float {1e-5}>() "
         "w = Constant<value = float[8] {1,2,3,4,5,6,7,8}>() b = Constant<value = float[8] {8,7,6,5,4,3,2,1}>() "
         + LAYER_NORM,
-        inputs="float[2,3,8] x", outputs=Y, opset=opset,
-    )  # fmt: skip
+        inputs="float[2,3,8] x",
+        outputs=Y,
+        opset=opset,
+    )
     of.ir_version = ir_version
     fused, report = fuse(of, "ort-cpu")
     assert report.rules["layer-norm"] == 1, [site.reason for site in report.sites]
@@ -173,9 +187,12 @@ def test_a_norm_of_an_old_exporter_which_writes_numbers_as_nodes(opset: int, ir_
 def test_what_an_old_opset_says_otherwise_stays_below_a_norm_of_the_runtime_s() -> None:
     """ONNX Runtime's optimiser leaves the norm in a graph of any opset; taking its bias in raises none."""
     of = model(
-        "n = LayerNormalization(x, w) a = Add(n, b) y = Softmax(a)", ROWS,
-        inputs="float[2,3,8] x", outputs=Y, opset=11,
-    )  # fmt: skip
+        "n = LayerNormalization(x, w) a = Add(n, b) y = Softmax(a)",
+        ROWS,
+        inputs="float[2,3,8] x",
+        outputs=Y,
+        opset=11,
+    )
     fused, _ = fuse(of, "ort-cpu")
     softmax = next(node for node in fused.graph if node.op_type == "Softmax")
     assert fused.opset_imports[""] == 11
@@ -188,8 +205,10 @@ def test_a_norm_of_half_precision_whose_difference_is_widened() -> None:
         "v = ReduceMean<axes = [-1]>(q) a = Add(v, eps) r = Sqrt(a) n = Div(c, r) "
         "h = Cast<to = 10>(n) g = Mul(h, w) y = Add(g, b)",
         "float two = {2}, float eps = {1e-5}, " + ROWS.replace("float[8]", "float16[8]"),
-        inputs="float16[2,3,8] x", outputs="float16[2,3,8] y", opset=14,
-    )  # fmt: skip
+        inputs="float16[2,3,8] x",
+        outputs="float16[2,3,8] y",
+        opset=14,
+    )
     fused, report = fuse(of, "ort-cpu")
     assert operators(valid(fused)) == ["LayerNormalization"]
     assert {site.status for site in report.sites} == {"rewritten"}

@@ -54,9 +54,11 @@ def test_looks_into_bodies() -> None:
 
 def test_looks_into_functions() -> None:
     of = model(
-        "y = my.F(x)", opset=20, domains=["my"],
+        "y = my.F(x)",
+        opset=20,
+        domains=["my"],
         functions='<domain: "my", opset_import: ["" : 18]> F (a, s) => (b) { b = GroupNormalization(a, s, s) }',
-    )  # fmt: skip
+    )
     assert opset.ceiling(of) == 20
 
 

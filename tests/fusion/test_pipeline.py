@@ -191,9 +191,12 @@ def test_opsets_that_onnxruntime_does_not_run(opset: int) -> None:
 def test_opset_is_not_raised_for_what_no_rule_wrote() -> None:
     """onnxruntime writes LayerNormalization into graphs of any opset; here Softmax would change with 13."""
     of = model(
-        "n = LayerNormalization(x, w, w) y = Softmax(n)", "float[8] w = {1,1,1,1,1,1,1,1}",
-        inputs="float[2,3,8] x", outputs="float[2,3,8] y", opset=11,
-    )  # fmt: skip
+        "n = LayerNormalization(x, w, w) y = Softmax(n)",
+        "float[8] w = {1,1,1,1,1,1,1,1}",
+        inputs="float[2,3,8] x",
+        outputs="float[2,3,8] y",
+        opset=11,
+    )
     for target in TARGETS:
         fused, _ = fuse(of, target)
         assert fused.opset_imports == {"": 11}
@@ -205,8 +208,12 @@ FUNCTION = '<domain: "my", opset_import: ["" : 18, "com.microsoft" : 1]> F (a) =
 
 def test_function_is_kept_and_raised_with_the_model() -> None:
     body = FUNCTION + "c = com.microsoft.QuickGelu(a) t = Abs(c) b = Mul(c, t) }"
-    of = model("f = my.F(x) s = Sigmoid(x) t = Mul(x, s) y = Add(f, t)", opset=18, domains=["my", "com.microsoft"],
-               functions=body)  # fmt: skip
+    of = model(
+        "f = my.F(x) s = Sigmoid(x) t = Mul(x, s) y = Add(f, t)",
+        opset=18,
+        domains=["my", "com.microsoft"],
+        functions=body,
+    )
     fused, _ = fuse(of, "portable")
     assert operators(fused) == ["F", "Swish", "Add"]
     (function,) = fused.functions.values()
@@ -278,8 +285,10 @@ def test_malformed_nodes_are_no_reason_to_raise(body: str, target: str) -> None:
 
 
 def test_optional_inputs_and_outputs_that_are_left_out() -> None:
-    of = model("c = Clip(x, , top) a, , v = LayerNormalization(c, w) s = Sigmoid(a) y = Mul(a, s)",
-               "float top = {2}, float[8] w = {1,1,1,1,1,1,1,1}")  # fmt: skip
+    of = model(
+        "c = Clip(x, , top) a, , v = LayerNormalization(c, w) s = Sigmoid(a) y = Mul(a, s)",
+        "float top = {2}, float[8] w = {1,1,1,1,1,1,1,1}",
+    )
     assert_fuses(of, ["Clip", "LayerNormalization", "Swish"])
 
 

@@ -31,9 +31,17 @@ def report() -> FusionReport:
 def test_sites(report: FusionReport) -> None:
     feed_forward, norm, residual = report.sites
     assert feed_forward == Site(
-        "feed_forward:0", "feed_forward", "MatMul", "rewritten", "MatMul Add QuickGelu MatMul",
-        rule="quick-gelu", activation="silu", gated=False, d_model=8, d_ff=16,
-    )  # fmt: skip
+        "feed_forward:0",
+        "feed_forward",
+        "MatMul",
+        "rewritten",
+        "MatMul Add QuickGelu MatMul",
+        rule="quick-gelu",
+        activation="silu",
+        gated=False,
+        d_model=8,
+        d_ff=16,
+    )
     assert (norm.id, norm.status, norm.reason, norm.d_model) == ("norm:0", "already optimal", None, 8)
     assert (residual.id, residual.kind, residual.status) == ("residual_norm:0", "residual_norm", "kept")
     assert residual.reason == TARGETS["ort-cpu"].kept["residual_norm"]
@@ -60,8 +68,19 @@ def test_json_and_back(report: FusionReport) -> None:
     assert FusionReport.from_dict(data) == report
     assert set(data) == {"format", "target", "sites", "rules", "nodes", "opset", "check", "problem", "outlined"}
     assert set(data["sites"][0]) == {
-        "id", "kind", "name", "status", "form", "rule", "reason", "evidence", "activation", "gated", "d_model", "d_ff",
-    }  # fmt: skip
+        "id",
+        "kind",
+        "name",
+        "status",
+        "form",
+        "rule",
+        "reason",
+        "evidence",
+        "activation",
+        "gated",
+        "d_model",
+        "d_ff",
+    }
 
 
 def test_requirement_counts_what_is_rewritten_or_came_so_and_lists_what_is_missing(report: FusionReport) -> None:

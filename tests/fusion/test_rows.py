@@ -65,9 +65,12 @@ def test_expressions_of_constants_are_worked_out() -> None:
 
 def test_products() -> None:
     op, value = Builder(), constant((1, 8))
-    for values, factor, expected in (([], 1.0, np.ones(8)), ([], 2.0, np.full(8, 2)),
-                                     ([value], 0.5, np.arange(1, 9) / 2),
-                                     ([value, constant(()), value], 1.0, np.arange(1, 9) ** 2)):  # fmt: skip
+    for values, factor, expected in (
+        ([], 1.0, np.ones(8)),
+        ([], 2.0, np.full(8, 2)),
+        ([value], 0.5, np.arange(1, 9) / 2),
+        ([value, constant(()), value], 1.0, np.arange(1, 9) ** 2),
+    ):
         written = rows.product(op, values, factor, [8], ir.DataType.FLOAT)
         assert written.const_value is not None
         assert written.dtype == ir.DataType.FLOAT

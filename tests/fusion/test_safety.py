@@ -56,8 +56,9 @@ def test_intermediate_of_the_body_that_reads_x_from_outside() -> None:
 
 
 def test_match_may_not_reach_out_of_a_body() -> None:
-    of = model("s = Sigmoid(x)" + BRANCHES.format("a = Mul(x, s)"), inputs=WITH_CONDITION,
-               outputs="float[batch,seq,8] z")  # fmt: skip
+    of = model(
+        "s = Sigmoid(x)" + BRANCHES.format("a = Mul(x, s)"), inputs=WITH_CONDITION, outputs="float[batch,seq,8] z"
+    )
     assert_refuses(of, None)
 
 
@@ -72,8 +73,7 @@ def test_body_of_a_loop() -> None:
 
 def test_constants_from_outside_of_a_body() -> None:
     quick = "t = Mul(alpha, x) s = Sigmoid(t) a = Mul(s, x)"
-    of = model(BRANCHES.format(quick), "float alpha = {1.702}", inputs=WITH_CONDITION,
-               outputs="float[batch,seq,8] z")  # fmt: skip
+    of = model(BRANCHES.format(quick), "float alpha = {1.702}", inputs=WITH_CONDITION, outputs="float[batch,seq,8] z")
     fused, _ = assert_fuses(of, ["If"])
     assert "Swish" in [node.op_type for node in fused.graph.all_nodes()]
 
@@ -107,9 +107,12 @@ def test_dtype_that_inference_finds() -> None:
 def test_opset_out_of_reach() -> None:
     norm = "n = GroupNormalization<num_groups = 2>(x, one, one)"
     of = model(
-        f"{norm} s = Sigmoid(n) y = Mul(n, s)", "float[2] one = {1,1}", inputs="float[b,2,8] x",
-        outputs="float[b,2,8] y", opset=18,
-    )  # fmt: skip
+        f"{norm} s = Sigmoid(n) y = Mul(n, s)",
+        "float[2] one = {1,1}",
+        inputs="float[b,2,8] x",
+        outputs="float[b,2,8] y",
+        opset=18,
+    )
     report = assert_refuses(of, "Swish needs opset 24; raising this graph above 20 would change one of its operators")
     assert report.opset == {"before": 18, "after": 18}
 

@@ -44,13 +44,23 @@ def test_gated(body: str, kind: str, argument: dict[int, float], offset: float, 
 
 @pytest.mark.parametrize(
     "body",
-    ["s = Sigmoid(z) y = Mul(x, s)", "s = Sigmoid(x) y = Div(x, s)", "s = Sigmoid(x) t = Tanh(s) y = Mul(x, t)",
-     "y = Mul(x, z)",
-     "e = Exp(x) a = Add(one, e) y = Div(x, a)", "n = Neg(x) e = Exp(n) a = Add(two, e) y = Div(x, a)",
-     "n = Neg(x) e = Exp(n) a = Add(one, e) y = Mul(x, a)", "s = Sigmoid(x) m = Mul(x, s) y = Mul(m, z)",
-     "e = Erf(x) p = Mul(x, e) y = Add(p, z)", "e = Erf(z) p = Mul(x, e) y = Add(p, x)", "y = Add(x, x)",
-     "y = Add(x, two)", "e = Erf(x) p = Mul(x, e) y = Add(p, two)", "e = Erf(x) y = Add(x, e)"],
-)  # fmt: skip
+    [
+        "s = Sigmoid(z) y = Mul(x, s)",
+        "s = Sigmoid(x) y = Div(x, s)",
+        "s = Sigmoid(x) t = Tanh(s) y = Mul(x, t)",
+        "y = Mul(x, z)",
+        "e = Exp(x) a = Add(one, e) y = Div(x, a)",
+        "n = Neg(x) e = Exp(n) a = Add(two, e) y = Div(x, a)",
+        "n = Neg(x) e = Exp(n) a = Add(one, e) y = Mul(x, a)",
+        "s = Sigmoid(x) m = Mul(x, s) y = Mul(m, z)",
+        "e = Erf(x) p = Mul(x, e) y = Add(p, z)",
+        "e = Erf(z) p = Mul(x, e) y = Add(p, x)",
+        "y = Add(x, x)",
+        "y = Add(x, two)",
+        "e = Erf(x) p = Mul(x, e) y = Add(p, two)",
+        "e = Erf(x) y = Add(x, e)",
+    ],
+)
 def test_what_is_none(body: str) -> None:
     assert read(body) == []
 

@@ -11,9 +11,16 @@ from tests.fusion.graphs import cast, model
 
 WEIGHTS = ", ".join(
     f"float[{shape}] {name} = {{{','.join(['0.1'] * size)}}}"
-    for name, shape, size in [("w1", "8,16", 128), ("w2", "16,8", 128), ("wu", "8,16", 128), ("b1", "16", 16),
-                              ("b2", "8", 8), ("w3", "8,32", 256), ("w1t", "16,8", 128)]
-)  # fmt: skip
+    for name, shape, size in [
+        ("w1", "8,16", 128),
+        ("w2", "16,8", 128),
+        ("wu", "8,16", 128),
+        ("b1", "16", 16),
+        ("b2", "8", 8),
+        ("w3", "8,32", 256),
+        ("w1t", "16,8", 128),
+    ]
+)
 
 
 def found(body: str, constants: str = WEIGHTS, **options: str) -> list[FoundSite]:
@@ -100,10 +107,13 @@ def test_an_activation_without_a_name() -> None:
         ("m = MatMul(x, w1) h = Add(m, b1) a = Relu(h) y = MatMul(a, w2)", "Add Relu", False),
         ("h = MatMul(x, w1) c = Cast<to = 1>(h) a = Relu(c) y = MatMul(a, w2)", "Relu", True),
         ("g = MatMul(x, w1) a = Swish(g) u = MatMul(x, wu) p = Mul(a, u) y = MatMul(p, w2)", "Swish Mul", True),
-        ("g = MatMul(x, w1) a = Swish(g) u = MatMul(x, wu) v = Add(u, b1) p = Mul(a, v) y = MatMul(p, w2)",
-         "Swish Add Mul", False),
+        (
+            "g = MatMul(x, w1) a = Swish(g) u = MatMul(x, wu) v = Add(u, b1) p = Mul(a, v) y = MatMul(p, w2)",
+            "Swish Add Mul",
+            False,
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_computes_between_the_products(body: str, between: str, is_tight: bool) -> None:
     site = feed_forward(body)
     assert sorted(node.op_type for node in site.between) == sorted(between.split())

@@ -34,9 +34,16 @@ NORMS = [
     f"{norm}_{axis}_expanded{version}"
     for norm, versions in (("layer_normalization", ("", "_ver18")), ("rms_normalization", ("",)))
     for version in versions
-    for axis in ("default_axis", "2d_axis1", "2d_axis_negative_1", "3d_axis2_epsilon", "3d_axis_negative_1_epsilon",
-                 "4d_axis3", "4d_axis_negative_1")
-]  # fmt: skip
+    for axis in (
+        "default_axis",
+        "2d_axis1",
+        "2d_axis_negative_1",
+        "3d_axis2_epsilon",
+        "3d_axis_negative_1_epsilon",
+        "4d_axis3",
+        "4d_axis_negative_1",
+    )
+]
 DEFINED = {
     "gelu": ("gelu", "Gelu"),
     "laye": ("layernormalization", "LayerNormalization"),

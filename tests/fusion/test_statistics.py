@@ -46,9 +46,15 @@ def test_mean(body: str, axes: int, squared: bool) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["y = ReduceMax(x, axes)", "y = Neg(x)", "m = ReduceMean(x, axes) y = Div(two, m)", "y = Mul(two, eight)",
-     "m = ReduceMean(x, axes) y = Mul(m, m)", "m = ReduceMean(x, axes) n = Neg(m) y = Mul(n, two)"],
-)  # fmt: skip
+    [
+        "y = ReduceMax(x, axes)",
+        "y = Neg(x)",
+        "m = ReduceMean(x, axes) y = Div(two, m)",
+        "y = Mul(two, eight)",
+        "m = ReduceMean(x, axes) y = Mul(m, m)",
+        "m = ReduceMean(x, axes) n = Neg(m) y = Mul(n, two)",
+    ],
+)
 def test_what_is_no_mean(body: str) -> None:
     assert mean(body) is None
 
@@ -100,10 +106,14 @@ def test_mean_square(body: str, epsilon: float) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["p = Mul(x, z) m = ReduceMean(p, axes) y = Add(m, epsilon)", "p = Pow(x, three) y = ReduceMean(p, axes)",
-     "p = Mul(x, x) m = ReduceMean(p, axes) y = Sub(m, epsilon)", "p = Mul(x, x) m = ReduceMean(p, axes) y = Add(m, m)",
-     "y = ReduceMean(x, axes)"],
-)  # fmt: skip
+    [
+        "p = Mul(x, z) m = ReduceMean(p, axes) y = Add(m, epsilon)",
+        "p = Pow(x, three) y = ReduceMean(p, axes)",
+        "p = Mul(x, x) m = ReduceMean(p, axes) y = Sub(m, epsilon)",
+        "p = Mul(x, x) m = ReduceMean(p, axes) y = Add(m, m)",
+        "y = ReduceMean(x, axes)",
+    ],
+)
 def test_what_is_no_mean_square(body: str) -> None:
     of = graph(body)
     assert statistics.mean_square(of.outputs[0], of) is None
@@ -111,9 +121,13 @@ def test_what_is_no_mean_square(body: str) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["m = ReduceMean(x, axes) y = Sub(x, m)", "m = ReduceMean(x, axes) n = Neg(m) y = Add(n, x)",
-     "m = ReduceMean(x, axes) n = Mul(m, m1) y = Add(x, n)", "s = ReduceSum(x, axes) m = Div(s, eight) y = Sub(x, m)"],
-)  # fmt: skip
+    [
+        "m = ReduceMean(x, axes) y = Sub(x, m)",
+        "m = ReduceMean(x, axes) n = Neg(m) y = Add(n, x)",
+        "m = ReduceMean(x, axes) n = Mul(m, m1) y = Add(x, n)",
+        "s = ReduceSum(x, axes) m = Div(s, eight) y = Sub(x, m)",
+    ],
+)
 def test_centred(body: str) -> None:
     of = graph(body)
     found = statistics.centred(of.outputs[0], of)
@@ -123,18 +137,24 @@ def test_centred(body: str) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["m = ReduceMean(x, axes) y = Add(x, m)", "m = ReduceMean(z, axes) y = Sub(x, m)",
-     "m = ReduceMean(x, axes) y = Sub(m, x)",
-     "m = ReduceMean(x, first) y = Sub(x, m)", "s = ReduceSumSquare(x, axes) m = Div(s, eight) y = Sub(x, m)"],
-)  # fmt: skip
+    [
+        "m = ReduceMean(x, axes) y = Add(x, m)",
+        "m = ReduceMean(z, axes) y = Sub(x, m)",
+        "m = ReduceMean(x, axes) y = Sub(m, x)",
+        "m = ReduceMean(x, first) y = Sub(x, m)",
+        "s = ReduceSumSquare(x, axes) m = Div(s, eight) y = Sub(x, m)",
+    ],
+)
 def test_what_is_not_centred(body: str) -> None:
     of = graph(body)
     assert statistics.centred(of.outputs[0], of) is None
 
 
 def test_values_that_are_one() -> None:
-    of = graph("a = Sub(x, z) b = Sub(x, z) c = Sub(z, x) d = Cast<to = 1>(a) e = Cast<to = 1>(b) f = Cast<to = 11>(a) "
-               "g = Neg(x) h = Neg(x) y = Identity(x)")  # fmt: skip
+    of = graph(
+        "a = Sub(x, z) b = Sub(x, z) c = Sub(z, x) d = Cast<to = 1>(a) e = Cast<to = 1>(b) f = Cast<to = 11>(a) "
+        "g = Neg(x) h = Neg(x) y = Identity(x)"
+    )
     values = {str(value.name): value for node in of for value in node.outputs}
     same = [(a, b) for a in values for b in values if a < b and statistics.are_same(values[a], values[b])]
     assert same == [("a", "b"), ("d", "e")]

@@ -143,8 +143,9 @@ def test_site_inside_a_body_is_found_by_bisection(plant: Plant) -> None:
                            else_branch = b () => (float[batch,seq,8] k) {{ k = Neg(x) }}>
                s1 = Sigmoid(z) y = Mul(z, s1)"""
     plant(TanhForErf, "g")
-    of = model(body, "float one = {1}, float half = {0.5}, float root = {1.41421356}",
-               inputs="float[batch,seq,8] x, bool c")  # fmt: skip
+    of = model(
+        body, "float one = {1}, float half = {0.5}, float root = {1.41421356}", inputs="float[batch,seq,8] x, bool c"
+    )
     fused, report = fuse_checked(of, "portable")
     assert report.check.status == "rolled back"
     assert operators(fused) == ["If", "Swish"]

@@ -123,8 +123,11 @@ def test_nothing_rewritten_is_a_pass() -> None:
 
 
 def test_external_weights(tmp_path: Path) -> None:
-    of = model("h = MatMul(x, w) s = Sigmoid(h) y = Mul(h, s)", f"float[8,64] w = {{{','.join(['0.1'] * 512)}}}",
-               outputs="float[batch,seq,64] y")  # fmt: skip
+    of = model(
+        "h = MatMul(x, w) s = Sigmoid(h) y = Mul(h, s)",
+        f"float[8,64] w = {{{','.join(['0.1'] * 512)}}}",
+        outputs="float[batch,seq,64] y",
+    )
     ir.save(of, tmp_path / "m.onnx", external_data="m.data", size_threshold_bytes=0)
     loaded = onnx_file.load(tmp_path / "m.onnx")
     before = loaded.graph.initializers["w"].const_value
@@ -138,6 +141,7 @@ def test_external_weights(tmp_path: Path) -> None:
 
 
 def test_caller_may_leave_out_what_has_a_default() -> None:
-    of = model("s = Sigmoid(x) t = Mul(x, s) y = Mul(t, k)", inputs="float[2,8] x, float k = {1.5}",
-               outputs="float[2,8] y")  # fmt: skip
+    of = model(
+        "s = Sigmoid(x) t = Mul(x, s) y = Mul(t, k)", inputs="float[2,8] x, float k = {1.5}", outputs="float[2,8] y"
+    )
     assert fuse_checked(of, "portable")[1].check.status == "passed"

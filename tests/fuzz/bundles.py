@@ -15,9 +15,16 @@ import onnx
 from tests.fuzz.mutations import LOCATIONS, NAMES, NUMBERS, mutated
 
 SPECS = (
-    "os:abort", "payload:make", "payload", "subprocess:call", "model.pt2", "evil.pt2", "hf:.", "bert-ffn",
+    "os:abort",
+    "payload:make",
+    "payload",
+    "subprocess:call",
+    "model.pt2",
+    "evil.pt2",
+    "hf:.",
+    "bert-ffn",
     "../payload:x",
-)  # fmt: skip
+)
 
 
 def change(bundle: Path, changed: Path, random: Random) -> None:

@@ -299,8 +299,12 @@ def huge_expand() -> onnx.ModelProto:
 @recipe
 def huge_range() -> onnx.ModelProto:
     """10^12 elements by Range."""
-    nodes = [helper.make_node("Range", ["a", "b", "c"], ["z"]), helper.make_node("ReduceSum", ["z"], ["n"]),
-             helper.make_node("Cast", ["n"], ["f"], to=FLOAT), helper.make_node("Add", ["f", "r"], ["y"])]  # fmt: skip
+    nodes = [
+        helper.make_node("Range", ["a", "b", "c"], ["z"]),
+        helper.make_node("ReduceSum", ["z"], ["n"]),
+        helper.make_node("Cast", ["n"], ["f"], to=FLOAT),
+        helper.make_node("Add", ["f", "r"], ["y"]),
+    ]
     return _used(nodes, *(number(n, v, np.int64) for n, v in (("a", 0), ("b", _HUGE), ("c", 1))))
 
 
@@ -326,8 +330,10 @@ def huge_one_hot() -> onnx.ModelProto:
 @recipe
 def huge_resize() -> onnx.ModelProto:
     """Resize to 10^12 elements."""
-    nodes = [helper.make_node("Unsqueeze", ["r", "a"], ["i"]),
-             helper.make_node("Resize", ["i", "", "", "s"], ["y"], mode="nearest")]  # fmt: skip
+    nodes = [
+        helper.make_node("Unsqueeze", ["r", "a"], ["i"]),
+        helper.make_node("Resize", ["i", "", "", "s"], ["y"], mode="nearest"),
+    ]
     return _used(nodes, sizes("a", 0, 1), sizes("s", 1, 1, 10**6, 10**6))
 
 
@@ -369,9 +375,13 @@ def growing_constant() -> onnx.ModelProto:
 @recipe
 def slow_product() -> onnx.ModelProto:
     """A product of two made matrices of 16,000 rows, which fit in memory and take minutes."""
-    nodes = [helper.make_node("Expand", ["one", "s"], ["a"]), helper.make_node("MatMul", ["a", "a"], ["m"]),
-             helper.make_node("MatMul", ["m", "a"], ["k"]), helper.make_node("ReduceSum", ["k"], ["n"]),
-             helper.make_node("Add", ["n", "r"], ["y"])]  # fmt: skip
+    nodes = [
+        helper.make_node("Expand", ["one", "s"], ["a"]),
+        helper.make_node("MatMul", ["a", "a"], ["m"]),
+        helper.make_node("MatMul", ["m", "a"], ["k"]),
+        helper.make_node("ReduceSum", ["k"], ["n"]),
+        helper.make_node("Add", ["n", "r"], ["y"]),
+    ]
     return _used(nodes, sizes("s", 8000, 8000), number("one", [[1.0]]))
 
 
@@ -461,16 +471,20 @@ def long_names() -> onnx.ModelProto:
 @recipe
 def huge_attributes() -> onnx.ModelProto:
     """A transpose of 100,000 axes, and a slice of as many."""
-    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=list(range(100_000))),
-             helper.make_node("Unsqueeze", ["t", "axes"], ["y"])]  # fmt: skip
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=list(range(100_000))),
+        helper.make_node("Unsqueeze", ["t", "axes"], ["y"]),
+    ]
     return model_of(nodes, initializers=[sizes("axes", *range(2, 100_000))])
 
 
 @recipe
 def huge_convolution() -> onnx.ModelProto:
     """A convolution with a padding of 10^6 on each side."""
-    nodes = [helper.make_node("Unsqueeze", ["r", "a"], ["i"]),
-             helper.make_node("Conv", ["i", "w"], ["y"], pads=[10**6] * 4)]  # fmt: skip
+    nodes = [
+        helper.make_node("Unsqueeze", ["r", "a"], ["i"]),
+        helper.make_node("Conv", ["i", "w"], ["y"], pads=[10**6] * 4),
+    ]
     return _used(nodes, sizes("a", 0, 1), number("w", np.ones((1, 1, 3, 3))))
 
 
@@ -479,8 +493,10 @@ def huge_gelu_tower() -> onnx.ModelProto:
     """Polynomials of polynomials: ``v = (v + 1) * v``, 40 times, in which GELU's spellings are looked for."""
     nodes = []
     for i in range(40):
-        nodes += [helper.make_node("Add", [f"v{i}", "one"], [f"a{i}"]),
-                  helper.make_node("Mul", [f"a{i}", f"v{i}"], [f"v{i + 1}"])]  # fmt: skip
+        nodes += [
+            helper.make_node("Add", [f"v{i}", "one"], [f"a{i}"]),
+            helper.make_node("Mul", [f"a{i}", f"v{i}"], [f"v{i + 1}"]),
+        ]
     nodes = [helper.make_node("Tanh", ["x"], ["v0"]), *nodes, helper.make_node("Tanh", ["v40"], ["y"])]
     return model_of(nodes, initializers=[number("one", 1.0)])
 

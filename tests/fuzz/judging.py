@@ -63,8 +63,12 @@ class Worker:
         (self.directory / "payload.py").write_text(payload)
         root = str(Path(__file__).parents[2])
         environment = {
-            **os.environ, "PYTHONPATH": root, "PYTHONWARNINGS": "default", "TMPDIR": str(scratch), "COLUMNS": "200",
-        }  # fmt: skip
+            **os.environ,
+            "PYTHONPATH": root,
+            "PYTHONWARNINGS": "default",
+            "TMPDIR": str(scratch),
+            "COLUMNS": "200",
+        }
         environment.pop("FFN_EXPORT_STRICT", None)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.worker"],

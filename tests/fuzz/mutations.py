@@ -10,22 +10,97 @@ import onnx
 from onnx import TensorProto, helper
 
 NAMES = (
-    "", "x", "y", "::error::pwned", "a\n::set-env name=PATH::pwned", "\x1b[2J\x07", "\u202egnp.x", "\x9b31m", "'", '"',
-    "../../secret", "a/b", "%s%n{}", "\ud7ff\uffff", "n" * 5000, "[red]x[/red]", "<script>alert(1)</script>", "batch",
-    "-", "\r::stop",
-)  # fmt: skip
+    "",
+    "x",
+    "y",
+    "::error::pwned",
+    "a\n::set-env name=PATH::pwned",
+    "\x1b[2J\x07",
+    "\u202egnp.x",
+    "\x9b31m",
+    "'",
+    '"',
+    "../../secret",
+    "a/b",
+    "%s%n{}",
+    "\ud7ff\uffff",
+    "n" * 5000,
+    "[red]x[/red]",
+    "<script>alert(1)</script>",
+    "batch",
+    "-",
+    "\r::stop",
+)
 LOCATIONS = (
-    "../secret.bin", "/dev/zero", "fifo", "link", "/etc/passwd", ".", "", "weights.bin\x00x", "weights.bin", "nowhere",
-    "::error::x", "a/../../secret.bin", "loop",
-)  # fmt: skip
+    "../secret.bin",
+    "/dev/zero",
+    "fifo",
+    "link",
+    "/etc/passwd",
+    ".",
+    "",
+    "weights.bin\x00x",
+    "weights.bin",
+    "nowhere",
+    "::error::x",
+    "a/../../secret.bin",
+    "loop",
+)
 NUMBERS = (0, 1, -1, 2, 7, 8, 2**31 - 1, 2**31, 2**62, -(2**63), 2**63 - 1, 10**6, 10**12)
-OPERATORS = (
-    "MatMul", "Gemm", "Add", "Mul", "Div", "Erf", "Gelu", "LayerNormalization", "RMSNormalization", "Softmax", "Cast",
-    "Reshape", "Transpose", "Concat", "Split", "Slice", "Gather", "Expand", "Range", "Tile", "Pad", "ConstantOfShape",
-    "If", "Loop", "Scan", "Constant", "Einsum", "OneHot", "Resize", "Conv", "LSTM", "TopK", "SequenceAt", "NoSuchOp",
-    "StringNormalizer", "Dropout", "RandomNormal", "CastLike", "Shape", "Size", "NonZero", "ReduceMean", "Identity",
-    "QuantizeLinear", "DequantizeLinear", "Squeeze", "Unsqueeze", "Flatten", "Pow", "Sqrt", "SplitToSequence", "::x",
-)  # fmt: skip
+OPERATORS = [
+    "MatMul",
+    "Gemm",
+    "Add",
+    "Mul",
+    "Div",
+    "Erf",
+    "Gelu",
+    "LayerNormalization",
+    "RMSNormalization",
+    "Softmax",
+    "Cast",
+    "Reshape",
+    "Transpose",
+    "Concat",
+    "Split",
+    "Slice",
+    "Gather",
+    "Expand",
+    "Range",
+    "Tile",
+    "Pad",
+    "ConstantOfShape",
+    "If",
+    "Loop",
+    "Scan",
+    "Constant",
+    "Einsum",
+    "OneHot",
+    "Resize",
+    "Conv",
+    "LSTM",
+    "TopK",
+    "SequenceAt",
+    "NoSuchOp",
+    "StringNormalizer",
+    "Dropout",
+    "RandomNormal",
+    "CastLike",
+    "Shape",
+    "Size",
+    "NonZero",
+    "ReduceMean",
+    "Identity",
+    "QuantizeLinear",
+    "DequantizeLinear",
+    "Squeeze",
+    "Unsqueeze",
+    "Flatten",
+    "Pow",
+    "Sqrt",
+    "SplitToSequence",
+    "::x",
+]
 DOMAINS = ("", "ai.onnx", "com.microsoft", "own", "::error", "ai.ffn_export", "ai.onnx.ml", "\n")
 
 Mutation = Callable[[onnx.ModelProto, Random], None]
@@ -121,10 +196,16 @@ def _operator(model: onnx.ModelProto, random: Random) -> None:
 def _attribute(model: onnx.ModelProto, random: Random) -> None:
     node = _some_node(model, random)
     values: tuple[Any, ...] = (
-        random.choice(NUMBERS), [random.choice(NUMBERS) for _ in range(3)], float("nan"), 1e308, "x", b"\xff\x00",
+        random.choice(NUMBERS),
+        [random.choice(NUMBERS) for _ in range(3)],
+        float("nan"),
+        1e308,
+        "x",
+        b"\xff\x00",
         [1.5],
-        model.graph.initializer[0] if model.graph.initializer else 1, model.graph if random.random() < 0.2 else 0,
-    )  # fmt: skip
+        model.graph.initializer[0] if model.graph.initializer else 1,
+        model.graph if random.random() < 0.2 else 0,
+    )
     known = [attribute.name for attribute in node.attribute]
     usual = ("axis", "axes", "to", "perm", "value", "epsilon", "equation", "body", "then_branch", "num_outputs")
     name = random.choice([*known, *usual, random.choice(NAMES)])
@@ -247,6 +328,21 @@ def _outputs(model: onnx.ModelProto, random: Random) -> None:
 
 
 _MUTATIONS: tuple[Mutation, ...] = (
-    _rename_value, _rename_node, _rename_graph, _operator, _operator, _attribute, _attribute, _rewire, _arity, _nodes,
-    _tensor, _tensor, _external, _interface, _imports, _recursion, _outputs,
-)  # fmt: skip
+    _rename_value,
+    _rename_node,
+    _rename_graph,
+    _operator,
+    _operator,
+    _attribute,
+    _attribute,
+    _rewire,
+    _arity,
+    _nodes,
+    _tensor,
+    _tensor,
+    _external,
+    _interface,
+    _imports,
+    _recursion,
+    _outputs,
+)

@@ -18,13 +18,23 @@ COMMANDS = {
 
 # These take all of the time that they may: `make test` gives most to one command each, and two to none.
 LONG = {
-    "chain_of_relu": ("inspect",), "wide_fan": ("fuse",), "many_norms": ("verify",), "nested_if_wide": ("fuse",),
-    "chain_of_casts": (), "chain_of_sums": (),
-    "slow_product": ("fuse",), "growing_constant": ("fuse",), "growing_outer_products": ("fuse",),
-    "function_chain": ("fuse",), "huge_attributes": ("fuse",), "endless_loop_before_a_site": ("fuse",),
-    "huge_einsum": ("verify",), "growing_concat": ("verify",), "many_axes": ("verify",),
+    "chain_of_relu": ("inspect",),
+    "wide_fan": ("fuse",),
+    "many_norms": ("verify",),
+    "nested_if_wide": ("fuse",),
+    "chain_of_casts": (),
+    "chain_of_sums": (),
+    "slow_product": ("fuse",),
+    "growing_constant": ("fuse",),
+    "growing_outer_products": ("fuse",),
+    "function_chain": ("fuse",),
+    "huge_attributes": ("fuse",),
+    "endless_loop_before_a_site": ("fuse",),
+    "huge_einsum": ("verify",),
+    "growing_concat": ("verify",),
+    "many_axes": ("verify",),
     "endless_stacking_loop": ("verify",),
-}  # fmt: skip
+}
 
 
 def _cases() -> Iterator[object]:

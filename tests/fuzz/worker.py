@@ -20,11 +20,22 @@ from typing import Any
 WALL_SECONDS = 120  # of a process that waits for something that never comes
 
 _IMPORTED_LATE = (
-    "torch", "onnxruntime", "onnxruntime.tools.symbolic_shape_infer", "onnx.reference", "ffn_export.verbs.verify",
-    "ffn_export.verbs.load", "ffn_export.inspection.inspect", "ffn_export.fusion_check.check",
-    "ffn_export.reports.console", "ffn_export.reports.tables", "ffn_export.cli.inspect", "ffn_export.cli.fuse",
-    "ffn_export.cli.verify", "ffn_export.runtimes.registry", "ffn_export.runtimes.contrib_operators",
-)  # fmt: skip
+    "torch",
+    "onnxruntime",
+    "onnxruntime.tools.symbolic_shape_infer",
+    "onnx.reference",
+    "ffn_export.verbs.verify",
+    "ffn_export.verbs.load",
+    "ffn_export.inspection.inspect",
+    "ffn_export.fusion_check.check",
+    "ffn_export.reports.console",
+    "ffn_export.reports.tables",
+    "ffn_export.cli.inspect",
+    "ffn_export.cli.fuse",
+    "ffn_export.cli.verify",
+    "ffn_export.runtimes.registry",
+    "ffn_export.runtimes.contrib_operators",
+)
 _RUNS_SOMETHING = ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "socket.connect")
 
 

@@ -42,8 +42,11 @@ def test_sites_are_shown_before_and_after(exported: Callable[..., Path]) -> None
     found = inspect(exported("llama-ffn"), "ort")
     norm, feed_forward = sorted(found.sites, key=lambda site: site.kind, reverse=True)
     assert (norm.kind, norm.form_now, norm.form_after, norm.rule) == (
-        "norm", "Pow ReduceMean Add Sqrt Reciprocal Mul Mul", "RMSNormalization", "rms-norm+norm-scale",
-    )  # fmt: skip
+        "norm",
+        "Pow ReduceMean Add Sqrt Reciprocal Mul Mul",
+        "RMSNormalization",
+        "rms-norm+norm-scale",
+    )
     assert feed_forward.form_now is not None
     assert sorted(feed_forward.form_now.split()) == ["MatMul", "MatMul", "MatMul", "Mul", "Mul", "Sigmoid"]
     assert "QuickGelu" in feed_forward.form_after

@@ -31,8 +31,11 @@ def test_a_sum_and_its_norm_become_one_node(drawn: dict[tuple[str, ...], SiteGra
 def test_boxes_say_what_nodes_read_and_edges_follow_the_data(drawn: dict[tuple[str, ...], SiteGraph]) -> None:
     graph = drawn["norm:0", "residual_norm:0"].after
     assert [place.label for place in graph.places] == [
-        "input 1", "input 2", "com.microsoft::SkipLayerNormalization", "output",
-    ]  # fmt: skip
+        "input 1",
+        "input 2",
+        "com.microsoft::SkipLayerNormalization",
+        "output",
+    ]
     assert graph.places[2].details == ("weight [4]", "weight [4]", "weight [4]", "epsilon 1e-05")
     assert graph.edges == ((0, 2), (1, 2), (2, 3))
 

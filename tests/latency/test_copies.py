@@ -89,8 +89,10 @@ def test_copies_are_a_competitor_of_their_own(timed: Callable[[Device], LatencyR
     assert [timing.copies for timing in measurement.timings] == [False, False, False, True]
     assert len({timing.rounds for timing in measurement.timings}) == 1  # all in the same rounds
     assert [(ratio.label, ratio.baseline) for ratio in measurement.ratios] == [
-        ("ort-cpu", "torch"), ("device", "torch"), ("device with copies", "torch"),
-    ]  # fmt: skip
+        ("ort-cpu", "torch"),
+        ("device", "torch"),
+        ("device with copies", "torch"),
+    ]
     assert result.unavailable == {}
     assert len(device.loaded) == SESSIONS
     assert LatencyResult.from_dict(result.to_dict()) == result

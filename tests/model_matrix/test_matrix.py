@@ -112,12 +112,19 @@ def test_each_action_on_sources_files_and_bundles(here: type[Here], tmp_path: Pa
         {"spec": "d2l-ffn", "name": "tuned", "action": "tune", "tuning": brief, "fast": False},
         {"spec": "d2l-ffn", "name": "gated", "require_fusion": {"feed_forward": 9}},
         {"spec": "d2l-ffn", "name": "half", "dtypes": ["float16"]},
-    ]  # fmt: skip
+    ]
     result = fx.matrix({"fast": True, "runtimes": ["ort-cpu"], "model": models}, tmp_path / "out")
     cells = {(cell.model, cell.runtime): cell for cell in result.cells}
     verdicts = {cell.model: cell.verdict for (_, runtime), cell in cells.items() if runtime == "ort-cpu"}
-    assert verdicts == {"m": "passed", "seen": "passed", "d2l-ffn": "passed", "timed": "passed", "tuned": "passed",
-                        "gated": "failed", "half": "passed"}  # fmt: skip
+    assert verdicts == {
+        "m": "passed",
+        "seen": "passed",
+        "d2l-ffn": "passed",
+        "timed": "passed",
+        "tuned": "passed",
+        "gated": "failed",
+        "half": "passed",
+    }
     assert cells["half", "ort-cpu"].dtype == "float16"
     assert cells["seen", "ort-cuda"].verdict in ("unavailable", "passed")
     assert "ms batch=1,seq=8" in cells["timed", "ort-cpu"].figures

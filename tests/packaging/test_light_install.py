@@ -69,8 +69,11 @@ def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Call:
             if found.is_dir():
                 (packages / found.name).symlink_to(found)
     assert {path.name for path in packages.iterdir() if path.is_dir()} - {"numpy.libs"} == {
-        "numpy", "onnxruntime", "ffn_export", f"ffn_export-{metadata.version('ffn-export')}.dist-info"
-    }  # fmt: skip
+        "numpy",
+        "onnxruntime",
+        "ffn_export",
+        f"ffn_export-{metadata.version('ffn-export')}.dist-info",
+    }
 
     def call(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -140,7 +143,7 @@ def test_bfloat16_says_what_to_install(light: Call, built: Path, tmp_path: Path)
         (["-c", "import ffn_export as fx; fx.export"], "ffn_export.export needs onnx_ir, which is not installed"),
         (["-c", "from ffn_export.modules import FeedForward"], "FeedForward needs torch"),
     ],
-)  # fmt: skip
+)
 def test_what_needs_more_says_so_in_its_last_line(light: Call, words: list[str], told: str) -> None:
     done = light(*words)
     assert done.returncode != 0

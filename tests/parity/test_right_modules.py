@@ -44,9 +44,12 @@ class OfIds(Of):
 def made(kind: type[Of], forward: Callable[..., Tensor | tuple[Tensor, ...]]) -> Of:
     torch.manual_seed(0)
     layers = {
-        "linear": nn.Linear(16, 16), "router": nn.Linear(16, 8, bias=False), "experts": nn.Linear(16, 8 * 16),
-        "table": nn.Embedding(50, 16), "lstm": nn.LSTM(16, 8, batch_first=True),
-    }  # fmt: skip
+        "linear": nn.Linear(16, 16),
+        "router": nn.Linear(16, 8, bias=False),
+        "experts": nn.Linear(16, 8 * 16),
+        "table": nn.Embedding(50, 16),
+        "lstm": nn.LSTM(16, 8, batch_first=True),
+    }
     return kind(forward, **layers).eval()
 
 

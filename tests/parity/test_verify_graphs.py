@@ -21,8 +21,10 @@ def patches(weight: float) -> ir.Model:
     return model(
         "r = Reshape(x, sizes) h = Mul(r, w) y = Reshape(h, back)",
         f"int64[4] sizes = {{0, -1, 19, 16}}, int64[3] back = {{0, -1, 16}}, float w = {{{weight}}}",
-        inputs="float[batch,seq,16] x", outputs="float[batch,rows,16] y", opset=20,
-    )  # fmt: skip
+        inputs="float[batch,seq,16] x",
+        outputs="float[batch,rows,16] y",
+        opset=20,
+    )
 
 
 @pytest.mark.parametrize("weight", [2, 3])

@@ -102,12 +102,14 @@ def test_gemm(body: str) -> None:
     [
         (NORMED + "z = MatMul(n, w) y = MatMul(z, v)", [IN_NORM]),
         (NORMED + "m = MatMul(n, w) k = MatMul(m, v) y = Add(k, n)", [OF_ITS_OWN, "not smoothed: no lower error"]),
-        ("m = MatMul(x, w) a = Add(m, b) u = MatMul(x, table) g = Sigmoid(a) h = Mul(g, u) y = MatMul(h, v)",
-         [OF_ITS_OWN, OF_ITS_OWN, IN_PRODUCT]),
+        (
+            "m = MatMul(x, w) a = Add(m, b) u = MatMul(x, table) g = Sigmoid(a) h = Mul(g, u) y = MatMul(h, v)",
+            [OF_ITS_OWN, OF_ITS_OWN, IN_PRODUCT],
+        ),
         ("m = MatMul(x, w) a = Add(m, b) h = Relu(a) y = MatMul(h, v)", [OF_ITS_OWN, IN_PRODUCT]),
         ("m = MatMul(x, w) h = Gelu(m) y = MatMul(h, v)", [OF_ITS_OWN, "not smoothed: no lower error"]),
     ],
-)  # fmt: skip
+)
 def test_smoothing_and_where_it_goes(body: str, places: list[str]) -> None:
     model = graph(body)
     plain, _ = quantize(model, ALL)

@@ -25,8 +25,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 DRAW = np.random.default_rng(0)
 # 40 is no multiple of a block of 32: the last block of a column is filled up.
 WEIGHTS = {
-    "w": (40, 48), "v": (48, 40), "t": (48, 40), "b": (48,), "c": (40,), "wide": (1, 48), "table": (40, 48),
-}  # fmt: skip
+    "w": (40, 48),
+    "v": (48, 40),
+    "t": (48, 40),
+    "b": (48,),
+    "c": (40,),
+    "wide": (1, 48),
+    "table": (40, 48),
+}
 ARRAYS = {name: DRAW.standard_normal(shape).astype(np.float32) for name, shape in WEIGHTS.items()}
 FEED_FORWARD = "m = MatMul(x, w) a = Add(m, b) h = Relu(a) n = MatMul(h, v) y = Add(n, c)"
 

@@ -72,9 +72,17 @@ def bisection() -> Bisection:
     given = (Given("a", "a", Error(1.5)), Given("x", "x"))
     part = Part("h", "h_1", node, own, own, given=given, contrast=("approximate is tanh, the reference has none",))
     return Bisection(
-        "bert-ffn.onnx", "bert-ffn", "ort-cpu", "batch=3,seq=5 normal", {"batch": 3, "seq": 5}, "node",
-        "Gelu 'node_gelu|1' in layers.0 is the first that is wrong alone", compared=9, part=part, further=(part,) * 7,
-    )  # fmt: skip
+        "bert-ffn.onnx",
+        "bert-ffn",
+        "ort-cpu",
+        "batch=3,seq=5 normal",
+        {"batch": 3, "seq": 5},
+        "node",
+        "Gelu 'node_gelu|1' in layers.0 is the first that is wrong alone",
+        compared=9,
+        part=part,
+        further=(part,) * 7,
+    )
 
 
 @pytest.fixture

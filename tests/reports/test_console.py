@@ -35,9 +35,21 @@ def test_no_line_is_wider_than_100_columns_and_no_word_is_broken(capsys: pytest.
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 100
     assert set(out.split()) - {"─" * n for n in range(101)} <= {
-        "site", "number", "form", "reason", "name:", "norm:0", "1", "Add", "LayerNormalization", "a", "of", "many",
-        "words", LONG[:90],
-    }  # fmt: skip
+        "site",
+        "number",
+        "form",
+        "reason",
+        "name:",
+        "norm:0",
+        "1",
+        "Add",
+        "LayerNormalization",
+        "a",
+        "of",
+        "many",
+        "words",
+        LONG[:90],
+    }
 
 
 @pytest.mark.parametrize("variable", ["FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"])

@@ -21,8 +21,10 @@ def test_a_line_for_each_failure(failed: ParityResult, tmp_path: Path, monkeypat
         f"{failed.cases[1].failure(failed.tolerances)}"
     )
     assert [line.partition("title=")[2].partition("::")[0] for line in others] == [
-        "openvino%2C loading the model", "interface", "weights",
-    ]  # fmt: skip
+        "openvino%2C loading the model",
+        "interface",
+        "weights",
+    ]
 
 
 def test_what_passed_says_nothing_and_what_is_warned_is_a_warning(passed: ParityResult, warned: ParityResult) -> None:

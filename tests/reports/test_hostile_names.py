@@ -57,9 +57,15 @@ def hostile(failed: ParityResult) -> ParityResult:
     cases = tuple(replace(case, case=HOSTILE, error=HOSTILE) for case in failed.cases)
     checks = (CheckResult.of(HOSTILE, HOSTILE, (HOSTILE,)),)
     return replace(
-        failed, model=HOSTILE, against=HOSTILE, cases=cases, notes=(HOSTILE,), checks=checks,
-        unavailable={HOSTILE: HOSTILE}, placement={HOSTILE: {HOSTILE: 1}},
-    )  # fmt: skip
+        failed,
+        model=HOSTILE,
+        against=HOSTILE,
+        cases=cases,
+        notes=(HOSTILE,),
+        checks=checks,
+        unavailable={HOSTILE: HOSTILE},
+        placement={HOSTILE: {HOSTILE: 1}},
+    )
 
 
 def test_the_text_itself_is_told_apart() -> None:

@@ -102,8 +102,18 @@ def test_page_holds_every_result(
     assert failed.checks[0].findings[0] in said
     rows = {tuple(row[:2]): row for row in page.rows}
     assert rows["ort-cpu", "failed"] == [
-        "ort-cpu", "failed", "1", "0", "1", "1", "292.40", "8.00", "36.55", "1.30", "batch=3,seq=5 large",
-    ]  # fmt: skip
+        "ort-cpu",
+        "failed",
+        "1",
+        "0",
+        "1",
+        "1",
+        "292.40",
+        "8.00",
+        "36.55",
+        "1.30",
+        "batch=3,seq=5 large",
+    ]
     # Every failing case with its numbers, or with what was raised in their place.
     assert rows["batch=3,seq=5 large", "ort-cpu"][3:7] == ["292.40", "8.00", "36.55", "1.30"]
     assert rows["loading the model", "openvino"][-1] == "openvino cannot load the model: no Gelu"
@@ -222,8 +232,10 @@ def test_chart_shows_what_the_verdict_is_made_of(case: MakeCase, parity: MakePar
     result = parity(case("good", 1.6), case("bad", math.nan), case("over", 32.0))
     (line,) = error_lines(result)
     assert [(point.case, point.status, point.share) for point in line.points] == [
-        ("bad", "failed", math.inf), ("over", "failed", 4.0), ("good", "passed", 0.2),
-    ]  # fmt: skip
+        ("bad", "failed", math.inf),
+        ("over", "failed", 4.0),
+        ("good", "passed", 0.2),
+    ]
     assert line.points[1].own == pytest.approx(1.3 / 8)
     (declared,) = error_lines(result.rejudged(Tolerances(closeness={"*": Closeness(1e-6)})))
     good = next(point for point in declared.points if point.case == "good")

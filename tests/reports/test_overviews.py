@@ -31,10 +31,22 @@ def test_inspection_prints_names_literally_and_says_what_is_missing() -> None:
     weight = Weight("w[red]", "float32", (4, 8), 128, "other")
     table = inspection_table(
         Inspection(
-            "m.onnx", "pytorch 2", 10, {"": 20, "com.microsoft": 1}, (X,), (), {"MatMul": 3}, ("a::B",),
-            (Part("other", 1, 128),), (weight,), "ort-cpu", sites, {"before": 5, "after": 3}, ("weights are missing",),
+            "m.onnx",
+            "pytorch 2",
+            10,
+            {"": 20, "com.microsoft": 1},
+            (X,),
+            (),
+            {"MatMul": 3},
+            ("a::B",),
+            (Part("other", 1, 128),),
+            (weight,),
+            "ort-cpu",
+            sites,
+            {"before": 5, "after": 3},
+            ("weights are missing",),
         )
-    )  # fmt: skip
+    )
     lines = printed(table)
     assert "weights are missing" in lines
     assert row(table, "input") == ["input", "x:float32[batch,seq,4]"]

@@ -11,9 +11,7 @@ from ffn_export.reports.summary import Line, summary
 
 
 def timed(tokens: int, torch: tuple[float, float, float], default: tuple[float, float, float]) -> Measurement:
-    timings = (
-        Timing("torch", 1, 1, 1, 9), Timing("ort-cpu", 1, 1, 1, 9), Timing("ort-cpu", 1, 1, 1, 9, default=True)
-    )  # fmt: skip
+    timings = (Timing("torch", 1, 1, 1, 9), Timing("ort-cpu", 1, 1, 1, 9), Timing("ort-cpu", 1, 1, 1, 9, default=True))
     over = Ratio("ort-cpu", "ort-cpu default", *default)
     return Measurement({"seq": tokens}, timings, (Ratio("ort-cpu", "torch", *torch),), over_default=(over,))
 

@@ -51,8 +51,10 @@ def test_parity_shows_one_row_a_runtime(failed: ParityResult) -> None:
     assert row(table, "openvino") == ["openvino", "failed", "0", "0", "1", "0", "raised", "loading the model"]
     assert row(table, "ort-cuda") == ["ort-cuda", "unavailable", "the GPU wheel of onnxruntime is not installed"]
     assert row(table, "interface") == [
-        "interface", "failed", "output 'y' has axes [batch, 5, 768], the spec says [batch, seq, 768]",
-    ]  # fmt: skip
+        "interface",
+        "failed",
+        "output 'y' has axes [batch, 5, 768], the spec says [batch, seq, 768]",
+    ]
     assert row(table, "weights") == ["weights", "failed", "initializers traced to parameters: 2, differing: 1"]
 
 
@@ -66,8 +68,18 @@ def test_parity_headline_and_failures(passed: ParityResult, failed: ParityResult
 def test_parity_shows_a_warning_with_its_factor(warned: ParityResult) -> None:
     table = parity_table(warned)
     assert row(table, "ort-cpu") == [
-        "ort-cpu", "warned", "1", "1", "0", "0", "12.00", "8.00", "1.50", "1.30", "batch=3,seq=5 offset",
-    ]  # fmt: skip
+        "ort-cpu",
+        "warned",
+        "1",
+        "1",
+        "0",
+        "0",
+        "12.00",
+        "8.00",
+        "1.50",
+        "1.30",
+        "batch=3,seq=5 offset",
+    ]
     lines = printed(table)
     assert lines[0] == "parity of bert-ffn.onnx against bert-ffn: passed, 1 warned"
     assert f"warned: {warned.warnings[0]}" in lines
@@ -126,8 +138,11 @@ def test_sites_that_are_alike_share_a_row(fusion: FusionReport) -> None:
     many = tuple(replace(kept, id=f"residual_norm:{n}", name=f"norm {n}", evidence="9 ns") for n in range(13))
     report = replace(fusion, sites=many)
     assert row(fusion_table(report), "residual_norm") == [
-        "residual_norm ×13", "kept", "LayerNormalization", "faster apart here",
-    ]  # fmt: skip
+        "residual_norm ×13",
+        "kept",
+        "LayerNormalization",
+        "faster apart here",
+    ]
     listed = row(fusion_table(report, verbose=True), "residual_norm:12")
     assert listed[-2:] == ["faster apart here: 9 ns", "norm 12"]
 

@@ -28,10 +28,21 @@ ROWS, WIDTH = 5, 8
 DTYPES = {"float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 TOLERANCE = {"float": 2e-6, "float16": 4e-3, "bfloat16": 2e-2}
 SHAPES = {
-    "x": (3, ROWS, WIDTH), "skip": (3, ROWS, WIDTH), "gamma": (WIDTH,), "beta": (WIDTH,), "bias": (WIDTH,),
-    "a": (ROWS, WIDTH), "at": (WIDTH, ROWS), "b": (WIDTH, 4), "bt": (4, WIDTH), "c": (4,),
-    "p": (2, 3, ROWS, WIDTH), "q": (2, 3, WIDTH, 4), "p_first": (ROWS, 2, 3, WIDTH), "q_last": (2, 3, 4, WIDTH),
-}  # fmt: skip
+    "x": (3, ROWS, WIDTH),
+    "skip": (3, ROWS, WIDTH),
+    "gamma": (WIDTH,),
+    "beta": (WIDTH,),
+    "bias": (WIDTH,),
+    "a": (ROWS, WIDTH),
+    "at": (WIDTH, ROWS),
+    "b": (WIDTH, 4),
+    "bt": (4, WIDTH),
+    "c": (4,),
+    "p": (2, 3, ROWS, WIDTH),
+    "q": (2, 3, WIDTH, 4),
+    "p_first": (ROWS, 2, 3, WIDTH),
+    "q_last": (2, 3, 4, WIDTH),
+}
 
 Feeds = Mapping[str, Array]
 Formula = Callable[[Feeds], tuple[Array, ...]]
@@ -89,9 +100,11 @@ class Spelling:
 
 def fused_gemm(activation: str) -> Spelling:
     return Spelling(
-        "FusedGemm", ("a", "b", "c"), lambda f: (ACTIVATED[activation](f["a"] @ f["b"] + f["c"]),),
+        "FusedGemm",
+        ("a", "b", "c"),
+        lambda f: (ACTIVATED[activation](f["a"] @ f["b"] + f["c"]),),
         f'<activation: string = "{activation}", activation_alpha: float = 0.25>',
-    )  # fmt: skip
+    )
 
 
 def norms(operator: str, formula: Callable[..., tuple[Array, ...]], optional: tuple[str, ...]) -> list[Spelling]:
@@ -118,21 +131,27 @@ SPELLINGS = [
     *map(fused_gemm, ACTIVATED),
     Spelling("FusedGemm", ("a", "b"), lambda f: (np.tanh(f["a"] @ f["b"]),), '<activation: string = "Tanh">'),
     Spelling(
-        "FusedGemm", ("at", "bt", "c"), lambda f: (np.maximum(0.5 * f["at"].T @ f["bt"].T + 2 * f["c"], 0),),
+        "FusedGemm",
+        ("at", "bt", "c"),
+        lambda f: (np.maximum(0.5 * f["at"].T @ f["bt"].T + 2 * f["c"], 0),),
         '<activation: string = "Relu", transA: int = 1, transB: int = 1, alpha: float = 0.5, beta: float = 2.0>',
     ),
     Spelling("FusedMatMul", ("p", "q"), lambda f: (f["p"] @ f["q"],)),
     Spelling(
-        "FusedMatMul", ("p", "q_last"), lambda f: (0.5 * f["p"] @ np.swapaxes(f["q_last"], -1, -2),),
+        "FusedMatMul",
+        ("p", "q_last"),
+        lambda f: (0.5 * f["p"] @ np.swapaxes(f["q_last"], -1, -2),),
         "<transB: int = 1, alpha: float = 0.5>",
     ),
     Spelling(
-        "FusedMatMul", ("p_first", "q"), lambda f: (np.moveaxis(f["p_first"], 0, 2) @ f["q"],),
+        "FusedMatMul",
+        ("p_first", "q"),
+        lambda f: (np.moveaxis(f["p_first"], 0, 2) @ f["q"],),
         "<transBatchA: int = 1>",
     ),
     *norms("SkipLayerNormalization", layer_norm, ("beta", "bias")),
     *norms("SkipSimplifiedLayerNormalization", rms_norm, ("bias",)),
-]  # fmt: skip
+]
 
 
 def text(spelling: Spelling, dtype: str) -> tuple[str, str]:

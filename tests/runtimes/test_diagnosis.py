@@ -75,8 +75,10 @@ def test_what_is_optional_may_be_missing_and_what_is_needed_may_not(
     monkeypatch.setattr(OrtCpu, "load", lambda *_: (_ for _ in ()).throw(RuntimeUnavailableError("no kernel")))
     found = {finding.subject: finding for finding in diagnosis._runtimes()}
     assert {name: finding.verdict for name, finding in found.items()} == {
-        "ort-cpu": "problem", "openvino": "note", "tract": "ok",
-    }  # fmt: skip
+        "ort-cpu": "problem",
+        "openvino": "note",
+        "tract": "ok",
+    }
     assert "pip install 'ffn-export[openvino]'" in found["openvino"].detail
 
 

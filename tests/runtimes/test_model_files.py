@@ -28,11 +28,14 @@ def model(weight: onnx.TensorProto, body_weight: onnx.TensorProto | None = None)
     if body_weight is not None:
         bodies = {
             f"{name}_branch": helper.make_graph(
-                [helper.make_node("MatMul", ["x", read], [name])], name, [],
-                [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)], held,
+                [helper.make_node("MatMul", ["x", read], [name])],
+                name,
+                [],
+                [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)],
+                held,
             )
             for name, read, held in (("then", "inner", [body_weight]), ("else", "wide", []))
-        }  # fmt: skip
+        }
         nodes.append(helper.make_node("If", ["yes"], ["h"], **bodies))
     nodes.append(helper.make_node("MatMul", ["x" if body_weight is None else "h", "wide"], ["y"]))
     yes = numpy_helper.from_array(np.array(True), "yes")

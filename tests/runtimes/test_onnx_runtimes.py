@@ -69,8 +69,10 @@ def test_outputs_have_the_names_and_the_order_of_the_graph(name: str, tmp_path: 
     feeds = {"scale": np.array(3, np.float32), "x": np.array([[-1, 2]], np.float32)}
     result = RUNTIMES[name].load(artifact, 1).run(feeds)
     assert {key: value.tolist() for key, value in result.items()} == {
-        "last": [[-1, 8]], "first": [[0, 2]], "middle": [[0, 6]],
-    }  # fmt: skip
+        "last": [[-1, 8]],
+        "first": [[0, 2]],
+        "middle": [[0, 6]],
+    }
     assert list(result) == ["last", "first", "middle"]
 
 

@@ -138,13 +138,16 @@ def test_a_wheel_without_cuda_says_what_to_install(model: Artifact, monkeypatch:
 @pytest.mark.parametrize(
     ("log", "error", "reason"),
     [
-        ("[E:…] with error: libcudnn.so.9: cannot open\n[W:…] Require cuDNN 9.* and CUDA 12.*. Please install",
-         ort_accelerator._FALLBACK_REFUSED, "libcudnn.so.9: cannot open (it needs cuDNN 9.* and CUDA 12.*)"),
+        (
+            "[E:…] with error: libcudnn.so.9: cannot open\n[W:…] Require cuDNN 9.* and CUDA 12.*. Please install",
+            ort_accelerator._FALLBACK_REFUSED,
+            "libcudnn.so.9: cannot open (it needs cuDNN 9.* and CUDA 12.*)",
+        ),
         ("", f"FAIL : {ort_accelerator._FALLBACK_REFUSED} by the user.", "there is no NVIDIA driver"),
         ("", "[ONNXRuntimeError] : 1 : FAIL : CUDA failure 100: no GPU\nmore", "start: CUDA failure 100: no GPU"),
         ("", "x" * 1000, "x…"),
     ],
-)  # fmt: skip
+)
 def test_the_reason_is_found_in_the_log_or_the_error(log: str, error: str, reason: str) -> None:
     found = ort_accelerator._reason("CUDA", log, error)
     assert reason in found
@@ -200,13 +203,17 @@ def test_arithmetic_on_sizes_may_be_on_the_cpu(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("with_gpu")
-@pytest.mark.parametrize("node", [
-    Node("Relu", "n0"),  # reads the data
-    Node("Reshape", "n3"),  # moves the data
-    Node("Concat", ""),  # which one?
-    Node("Concat", "n3"),  # another operator than the model has under this name
-    Node("Concat", "n2", "com.microsoft"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "node",
+    [
+        Node("Relu", "n0"),  # reads the data
+        Node("Reshape", "n3"),  # moves the data
+        Node("Concat", ""),  # which one?
+        Node("Concat", "n3"),  # another operator than the model has under this name
+        Node("Concat", "n2", "com.microsoft"),
+    ],
+    ids=str,
+)
 def test_no_other_node_may(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = FakeSession([Part(CUDA.name, [Node("MatMul")]), Part(CPU.name, [Node("Concat", "n2"), node])])
     monkeypatch.setattr(ort_accelerator, "make_session", refusing_to_fall_back(session))

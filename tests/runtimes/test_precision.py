@@ -21,11 +21,14 @@ VECTOR = "(float[N] x) => (float[N] y)"
         # Half precision that no input and no output shows.
         (VECTOR, "h = Cast <to = 10> (x) r = Relu(h) y = Cast <to = 1> (r)", "float16, float32"),
         (VECTOR, "h = Cast <to = 16> (x) y = Cast <to = 1> (h)", "bfloat16, float32"),
-        ("(int64[2] x) => (int64[N] y)", "f = ConstantOfShape <value = double[1] {0}> (x) y = Cast <to = 7> (f)",
-         "float64"),
+        (
+            "(int64[2] x) => (int64[N] y)",
+            "f = ConstantOfShape <value = double[1] {0}> (x) y = Cast <to = 7> (f)",
+            "float64",
+        ),
         (f"{VECTOR} <float16[1] w = {{1}}>", "f = Cast <to = 1> (w) y = Add(x, f)", "float16, float32"),
     ],
-)  # fmt: skip
+)
 def test_every_dtype_that_a_graph_states_is_found(signature: str, body: str, dtypes: str, tmp_path: Path) -> None:
     artifact = write(tmp_path, signature, body)
     assert artifact.model_path is not None

@@ -64,9 +64,12 @@ def test_a_norm_of_halves_adds_up_in_float32(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(
     ("body", "opset"),
-    [("y = Softmax(x)", 20), ("s = ReduceMean <axes = [-1]> (x) y = Div(x, s)", 13),
-     ("axes = Constant <value_ints = [-1]> () s = ReduceSum(x, axes) y = Div(x, s)", 13)],
-)  # fmt: skip
+    [
+        ("y = Softmax(x)", 20),
+        ("s = ReduceMean <axes = [-1]> (x) y = Div(x, s)", 13),
+        ("axes = Constant <value_ints = [-1]> () s = ReduceSum(x, axes) y = Div(x, s)", 13),
+    ],
+)
 def test_a_long_row_of_halves_is_summed_in_float32(body: str, opset: int, dtype: str, tmp_path: Path) -> None:
     artifact = write(tmp_path, f"({dtype}[N,4096] x) => ({dtype}[N,4096] y)", body, opset)
     (y,) = OnnxEvaluator().load(artifact, 1).run({"x": np.ones((1, 4096), DTYPES[dtype])}).values()

@@ -41,9 +41,11 @@ from tests.parity.faults.weights import scaled_weight
 TINY = ("--widths", "32x64", "--threads", "1", "--budget", "0.02", "--patience", "0")
 BLOCKS = ("--presets", "bert-ffn", "--tokens", "1", "4", "--no-end-to-end", *TINY)
 TINY_BERT = WholeModel(
-    "BertModel", "bert", 2,
+    "BertModel",
+    "bert",
+    2,
     {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2},
-)  # fmt: skip
+)
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -76,8 +78,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_competitor_of_every_cell_is_compared_and_timed(measured: Path) -> None:
     cells = store.read(measured / "times.json").cells
     assert [(cell.name, cell.tokens, cell.threads) for cell in cells] == [
-        ("bert-ffn 32/64", 1, 1), ("bert-ffn 32/64", 4, 1),
-    ]  # fmt: skip
+        ("bert-ffn 32/64", 1, 1),
+        ("bert-ffn 32/64", 4, 1),
+    ]
     names = ["torch", "ort", "onnxscript", "ort-transformers", "ours", "ours-8bit", "bare"]
     for cell in cells:
         assert [timing.runtime for timing in cell.timings] == names
@@ -93,8 +96,12 @@ def test_every_competitor_of_every_cell_is_compared_and_timed(measured: Path) ->
 def test_the_page_is_made_again_from_the_json_alone(measured: Path) -> None:
     before = written(measured)
     assert set(before) == {
-        "times.json", "times.md", "times-tables.md", "times/summary.svg", "times/bert-ffn-1-thread.svg",
-    }  # fmt: skip
+        "times.json",
+        "times.md",
+        "times-tables.md",
+        "times/summary.svg",
+        "times/bert-ffn-1-thread.svg",
+    }
     for name in set(before) - {"times.json"}:
         (measured / name).unlink()
     assert run(measured, "--only-pages") == (0, "")
@@ -196,10 +203,30 @@ def test_a_whole_model_is_added_to_what_is_there(tmp_path: Path, monkeypatch: py
     )
     store.write(there, tmp_path / "times.json")
     status, errors = run(
-        tmp_path, "--resume", "--presets", "bert-ffn", "--tokens", "64", "--widths", "768x3072", "--threads", "1",
-        "--budget", "0.02", "--peers", "ort", "ours-8bit", "bare", "--models", "tiny BERT", "--whole-tokens", "5",
-        "--export-runs", "0", "--no-tune-time",
-    )  # fmt: skip
+        tmp_path,
+        "--resume",
+        "--presets",
+        "bert-ffn",
+        "--tokens",
+        "64",
+        "--widths",
+        "768x3072",
+        "--threads",
+        "1",
+        "--budget",
+        "0.02",
+        "--peers",
+        "ort",
+        "ours-8bit",
+        "bare",
+        "--models",
+        "tiny BERT",
+        "--whole-tokens",
+        "5",
+        "--export-runs",
+        "0",
+        "--no-tune-time",
+    )
     assert status == 0, errors
     results = store.read(tmp_path / "times.json")
     assert len(results.cells) == 1
@@ -232,9 +259,19 @@ def test_what_fails_is_named_and_what_was_measured_is_kept(tmp_path: Path, monke
     )
     store.write(before, tmp_path / "times.json")
     status, errors = run(
-        tmp_path, *BLOCKS[:2], "--tokens", "1", *TINY, "--resume", "--models", MINILM, "--whole-tokens", "5",
-        "--export-runs", "0",
-    )  # fmt: skip
+        tmp_path,
+        *BLOCKS[:2],
+        "--tokens",
+        "1",
+        *TINY,
+        "--resume",
+        "--models",
+        MINILM,
+        "--whole-tokens",
+        "5",
+        "--export-runs",
+        "0",
+    )
     assert status == 0, errors
     after = store.read(tmp_path / "times.json")
     assert after.accuracy == known

@@ -42,9 +42,15 @@ def test_no_case_has_no_worst_error() -> None:
 
 @pytest.mark.parametrize(
     ("status", "target", "expected"),
-    [("passed", "ort-cuda", False), ("warned", "ort-cuda", False), ("failed", "portable", True),
-     ("broken", "ort", True), ("refused", "ort", False), ("refused", "ort-cuda", True)],
-)  # fmt: skip
+    [
+        ("passed", "ort-cuda", False),
+        ("warned", "ort-cuda", False),
+        ("failed", "portable", True),
+        ("broken", "ort", True),
+        ("refused", "ort", False),
+        ("refused", "ort-cuda", True),
+    ],
+)
 def test_what_cuda_need_not_take_is_no_failure(status: str, target: str, *, expected: bool) -> None:
     assert status in STATUSES
     assert Proof("d2l-ffn", "float32", target, status).is_failure is expected

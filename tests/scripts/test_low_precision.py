@@ -13,9 +13,11 @@ from peers.whole_models import MINILM, WHOLE_MODELS, WholeModel, lengths
 
 DOCS = Path(__file__).parents[2] / "docs"
 TINY_BERT = WholeModel(
-    "BertModel", "bert", 2,
+    "BertModel",
+    "bert",
+    2,
     {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2},
-)  # fmt: skip
+)
 
 
 def test_the_pages_hold_the_stored_results(tmp_path: Path) -> None:

@@ -100,10 +100,16 @@ def test_a_table_is_written_in_its_place_and_the_loader_reads_it(
     names = {*(each.name for each in kernels), *(each.name for each in blocks)}
     path, alone = tmp_path / "costs.json", tmp_path / "alone.json"
     stale = {
-        "onnxruntime": onnxruntime.__version__, "instruction_set": instruction_set(),
-        "processor": "p", "dtype": "float32", "threads": 1, "command": "c",
-        "ns_per_element": {"Stale": 1.0}, "vendor": vendor(), "family": family(),
-    }  # fmt: skip
+        "onnxruntime": onnxruntime.__version__,
+        "instruction_set": instruction_set(),
+        "processor": "p",
+        "dtype": "float32",
+        "threads": 1,
+        "command": "c",
+        "ns_per_element": {"Stale": 1.0},
+        "vendor": vendor(),
+        "family": family(),
+    }
     path.write_text(json.dumps({"format": 2, "tables": [stale, {**stale, "onnxruntime": "1.5.0"}]}))
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors):

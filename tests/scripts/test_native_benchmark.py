@@ -41,8 +41,15 @@ def _is_bert_at_128(row: dict[str, object]) -> bool:
 
 
 def test_a_table_is_replaced_in_its_place(tmp_path: Path) -> None:
-    row = {"module": "d2l-ffn", "tokens": 3, "contender": "ONNX Runtime", "milliseconds": 0.25, "ratio": 1.0,
-           "quartiles": [0.9, 1.25], "error": 1e-7}  # fmt: skip
+    row = {
+        "module": "d2l-ffn",
+        "tokens": 3,
+        "contender": "ONNX Runtime",
+        "milliseconds": 0.25,
+        "ratio": 1.0,
+        "quartiles": [0.9, 1.25],
+        "error": 1e-7,
+    }
     on = {"processor": "Some CPU", "threads": 2, "load": 0.5, "versions": {"onnxruntime": "1.31.1"}}
     page = tmp_path / "page.md"
     page.write_text(f"before\n{native_benchmark.BEGIN}old\n{native_benchmark.END}\nafter\n")

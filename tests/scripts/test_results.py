@@ -18,10 +18,13 @@ def cell(tokens: int = 64, ratios: dict[str, float] | None = None, spread: float
     """A cell of bert-ffn in which ours takes 1 ms, with ratios of ours over others."""
     values = {"ort": 0.9, "onnxscript": 0.9, "torch": 0.4, "bare": 1.02} if ratios is None else ratios
     return Cell(
-        "bert-ffn", (768, 3072), tokens, threads,
+        "bert-ffn",
+        (768, 3072),
+        tokens,
+        threads,
         (Timing(OURS, 1e-3, 1e-3, 1e-3, 30), *(Timing(n, 1e-3 / v, 1e-3, 1e-3, 30) for n, v in values.items())),
         tuple(Ratio(OURS, name, value, value - spread, value + spread) for name, value in values.items()),
-    )  # fmt: skip
+    )
 
 
 def results(*cells: Cell) -> Results:
@@ -124,9 +127,12 @@ def test_cells_that_are_measured_later_stand_in_their_place() -> None:
     first = results(replace(cell(64), widths=(1024, 4096)), replace(cell(1), model="gpt2-ffn"))
     found = first.with_cells([cell(512), cell(16), replace(cell(64), widths=(512, 2048))]).cells
     assert [(each.model, each.widths, each.tokens) for each in found] == [
-        ("bert-ffn", (512, 2048), 64), ("bert-ffn", (768, 3072), 16), ("bert-ffn", (768, 3072), 512),
-        ("bert-ffn", (1024, 4096), 64), ("gpt2-ffn", (768, 3072), 1),
-    ]  # fmt: skip
+        ("bert-ffn", (512, 2048), 64),
+        ("bert-ffn", (768, 3072), 16),
+        ("bert-ffn", (768, 3072), 512),
+        ("bert-ffn", (1024, 4096), 64),
+        ("gpt2-ffn", (768, 3072), 1),
+    ]
 
 
 def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:

@@ -49,9 +49,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of bundles with their index."""
     folder = tmp_path_factory.mktemp("exported")
     done = script(
-        "export_presets", "-o", folder, "--only", "d2l-ffn", "--targets", "ort-cpu",
-        "--dtypes", "float32", "float16", "--no-bench", "--jobs", "1",
-    )  # fmt: skip
+        "export_presets",
+        "-o",
+        folder,
+        "--only",
+        "d2l-ffn",
+        "--targets",
+        "ort-cpu",
+        "--dtypes",
+        "float32",
+        "float16",
+        "--no-bench",
+        "--jobs",
+        "1",
+    )
     assert done.returncode == 0, done.stderr
     assert "[2/2]" in done.stderr
     return folder
@@ -97,9 +108,21 @@ def test_a_build_that_fails_is_reported_and_the_others_go_on(folder: Path, tmp_p
     in_the_way = tmp_path / "out" / "d2l-addnorm-ort-cpu-float32"
     in_the_way.write_text("no bundle")
     done = script(
-        "export_presets", "-o", tmp_path / "out", "--only", "d2l-addnorm", "--targets", "portable", "ort-cpu",
-        "--dtypes", "float32", "--jobs", "1", "--bench", "*",
-    )  # fmt: skip
+        "export_presets",
+        "-o",
+        tmp_path / "out",
+        "--only",
+        "d2l-addnorm",
+        "--targets",
+        "portable",
+        "ort-cpu",
+        "--dtypes",
+        "float32",
+        "--jobs",
+        "1",
+        "--bench",
+        "*",
+    )
     assert done.returncode == 1
     assert f"FAILED {in_the_way.name}: {in_the_way} is in the way" in done.stderr
     entries = {e["name"]: e for e in json.loads((tmp_path / "out" / "index.json").read_text())["bundles"]}

@@ -61,8 +61,9 @@ def test_beyond_the_budget_it_is_refused(clock: Clock) -> None:
     result = tuned(clock, lambda choice: choice.precision == "f32", 1e-5)
     assert result.chosen == Choice(precision="f32")
     assert [(trial.move, trial.outcome) for trial in result.trials] == [
-        ("precision bf16", "refused"), ("precision int8", "refused"),
-    ]  # fmt: skip
+        ("precision bf16", "refused"),
+        ("precision int8", "refused"),
+    ]
     assert all("relative L2" in trial.reason for trial in result.trials)
 
 
@@ -140,5 +141,11 @@ def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_a_precision_is_not_given_to_what_chooses_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="tuning chooses the precision: give it a budget and leave precision out"):
-        fx.build("d2l-ffn", directory=tmp_path, target="ort-native", precision="bf16", budget=0.01,
-                 tuning=fx.TuneOptions(budget=0.01))  # fmt: skip
+        fx.build(
+            "d2l-ffn",
+            directory=tmp_path,
+            target="ort-native",
+            precision="bf16",
+            budget=0.01,
+            tuning=fx.TuneOptions(budget=0.01),
+        )

@@ -37,8 +37,9 @@ def test_its_figures() -> None:
 
 def test_a_lead_that_may_be_chance_is_said_to_be_one() -> None:
     assert lead([Pair("seq=256", 256, Ratio("c", "o", 0.91, 0.80, 1.02))]) == (
-        False, "0.910 of its time above 16 (needed 0.97), but no interval below 1 there",
-    )  # fmt: skip
+        False,
+        "0.910 of its time above 16 (needed 0.97), but no interval below 1 there",
+    )
 
 
 def test_a_tie_is_no_lead() -> None:

@@ -45,8 +45,10 @@ def test_the_oldest_is_the_declared_one() -> None:
 def test_sizes_are_within_the_bounds_of_their_axes(tmp_path: Path) -> None:
     session = fx.load(fx.build("d2l-ffn", {"x": "float32[batch>=1,seq<=6,4]"}, directory=tmp_path, fast=True).directory)
     assert session.run({"x": np.zeros((1, 6, 4), np.float32)})["y"].shape == (1, 6, 4)
-    for shape, line in (((1, 7, 4), "axis 'seq' is 7 in input 'x', the bundle declares seq<=6"),
-                        ((0, 6, 4), "axis 'batch' is 0 in input 'x', the bundle declares 1<=batch")):  # fmt: skip
+    for shape, line in (
+        ((1, 7, 4), "axis 'seq' is 7 in input 'x', the bundle declares seq<=6"),
+        ((0, 6, 4), "axis 'batch' is 0 in input 'x', the bundle declares 1<=batch"),
+    ):
         assert line in refusal(UsageError, session.run, {"x": np.zeros(shape, np.float32)})
 
 

@@ -198,9 +198,10 @@ def _repeated(heads: Heads) -> Heads | None:
     if not isinstance(count, int) or count < 1 or heads.count % count:
         return None
     times = heads.count // count
-    shapes = (insert.outputs[0].shape, [batch, count, 1, length, size]), (
-        widen.outputs[0].shape, [batch, count, times, length, size],
-    )  # fmt: skip
+    shapes = (
+        (insert.outputs[0].shape, [batch, count, 1, length, size]),
+        (widen.outputs[0].shape, [batch, count, times, length, size]),
+    )
     # The length follows from the number of elements.
     fits = are_same_axes([batch, size], [heads.batch, heads.size]) and all(
         shape is not None and len(shape) == 5 and are_same_axes(shape, wanted) for shape, wanted in shapes

@@ -22,8 +22,12 @@ from ffn_export.fusion.functions.portable import named
 _FLOAT = ir.TensorType(ir.DataType.FLOAT)
 # Activations whose bodies are formulas in ``bodies``: by the vendor's operator.
 _FORMULAS = {
-    "gelu": "Gelu", "gelu_tanh": "FastGelu", "silu": "QuickGelu", "quick_gelu": "QuickGelu", "swish": "QuickGelu",
-}  # fmt: skip
+    "gelu": "Gelu",
+    "gelu_tanh": "FastGelu",
+    "silu": "QuickGelu",
+    "quick_gelu": "QuickGelu",
+    "swish": "QuickGelu",
+}
 
 
 def function_of(call: Call, opset: int) -> ir.Function:

@@ -97,9 +97,14 @@ def _speeds(result: LatencyResult, timing: Timing) -> tuple[list[int], list[floa
 def _style(timing: Timing, color: str, marker: str) -> dict[str, Any]:
     line = "--" if timing.copies else "-"
     return {
-        "color": color, "marker": marker, "markersize": 4.5, "linestyle": line, "linewidth": 1.6, "elinewidth": 1,
+        "color": color,
+        "marker": marker,
+        "markersize": 4.5,
+        "linestyle": line,
+        "linewidth": 1.6,
+        "elinewidth": 1,
         "capsize": 2,
-    }  # fmt: skip
+    }
 
 
 def _scale(axes: Axes, counts: Sequence[int]) -> None:

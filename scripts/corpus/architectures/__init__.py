@@ -10,8 +10,14 @@ from corpus.architectures.variants import VARIANTS
 from corpus.entry import Architecture
 
 ARCHITECTURES: tuple[Architecture, ...] = (
-    *ENCODERS, *DECODERS, *ENCODER_DECODERS, *SIGNALS, *LAYERS, *PRETRAINED, *VARIANTS,
-)  # fmt: skip
+    *ENCODERS,
+    *DECODERS,
+    *ENCODER_DECODERS,
+    *SIGNALS,
+    *LAYERS,
+    *PRETRAINED,
+    *VARIANTS,
+)
 
 
 def by_name() -> dict[str, Architecture]:

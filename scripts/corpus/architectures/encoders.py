@@ -10,9 +10,13 @@ from corpus.wrappers import Ids, IdsBoxes, IdsMask, from_config
 _IDS = Input(("batch", "seq"), below=97)
 _MASKED = {"input_ids": _IDS, "attention_mask": Input(("batch", "seq"), is_mask=True)}
 _SIZES: dict[str, Any] = {
-    "vocab_size": 97, "hidden_size": 48, "intermediate_size": 112, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "max_position_embeddings": 64,
-}  # fmt: skip
+    "vocab_size": 97,
+    "hidden_size": 48,
+    "intermediate_size": 112,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+}
 
 
 def _encoder(name: str, model: str, *tags: str, quick: bool = False, **config: Any) -> Architecture:
@@ -24,9 +28,16 @@ _DISTILBERT = from_config(
     IdsMask, "DistilBertModel", vocab_size=97, dim=48, hidden_dim=112, n_layers=2, n_heads=4, max_position_embeddings=64
 )
 _FUNNEL = from_config(
-    IdsMask, "FunnelModel", vocab_size=97, block_sizes=[1, 1], num_decoder_layers=1, d_model=48, n_head=4, d_head=12,
+    IdsMask,
+    "FunnelModel",
+    vocab_size=97,
+    block_sizes=[1, 1],
+    num_decoder_layers=1,
+    d_model=48,
+    n_head=4,
+    d_head=12,
     d_inner=112,
-)  # fmt: skip
+)
 _MOBILEBERT: dict[str, Any] = {"embedding_size": 32, "intra_bottleneck_size": 24, "true_hidden_size": 24}
 _FNET = from_config(Ids, "FNetModel", **{k: v for k, v in _SIZES.items() if k != "num_attention_heads"})
 _XLNET = from_config(
@@ -42,7 +53,11 @@ ENCODERS = (
     _encoder("electra", "ElectraModel", "post-norm", embedding_size=24),
     _encoder("deberta", "DebertaModel", "post-norm", "decomposed norm"),
     _encoder(
-        "deberta-v2", "DebertaV2Model", "post-norm", relative_attention=True, pos_att_type=["p2c", "c2p"],
+        "deberta-v2",
+        "DebertaV2Model",
+        "post-norm",
+        relative_attention=True,
+        pos_att_type=["p2c", "c2p"],
         position_buckets=8,
     ),
     _encoder("mpnet", "MPNetModel", "post-norm"),
@@ -53,13 +68,19 @@ ENCODERS = (
     Architecture("xlm", ("encoder", "post-norm"), _XLM, _MASKED),
     Architecture("xlnet", ("encoder", "post-norm"), _XLNET, _MASKED, exporter="torchscript", opset=17),
     Architecture(
-        "layoutlm", ("encoder", "post-norm"), from_config(IdsBoxes, "LayoutLMModel", **_SIZES),
+        "layoutlm",
+        ("encoder", "post-norm"),
+        from_config(IdsBoxes, "LayoutLMModel", **_SIZES),
         {"input_ids": _IDS, "bbox": Input(("batch", "seq", 4), below=2)},
     ),
     _encoder("squeezebert", "SqueezeBertModel", "post-norm", "convolution", embedding_size=48),
     _encoder("mobilebert", "MobileBertModel", "no norm", "relu", **_MOBILEBERT),
     _encoder("mobilebert-layernorm", "MobileBertModel", "relu", normalization_type="layer_norm", **_MOBILEBERT),
-    Architecture("funnel", ("encoder", "post-norm"), _FUNNEL, _MASKED,
+    Architecture(
+        "funnel",
+        ("encoder", "post-norm"),
+        _FUNNEL,
+        _MASKED,
         skipped="dynamo specialises the sequence; TorchScript's graph is wrong at other sizes",
     ),
     _encoder("nystromformer", "NystromformerModel", "post-norm", num_landmarks=4, segment_means_seq_len=4),
@@ -73,7 +94,17 @@ ENCODERS = (
     _encoder("ibert", "IBertModel", "post-norm"),
     _encoder("data2vec-text", "Data2VecTextModel", "post-norm"),
     _encoder(
-        "modernbert", "ModernBertModel", "pre-norm", "gated", "packed", "no bias", quick=True,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2,
+        "modernbert",
+        "ModernBertModel",
+        "pre-norm",
+        "gated",
+        "packed",
+        "no bias",
+        quick=True,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        cls_token_id=1,
+        sep_token_id=2,
     ),
-)  # fmt: skip
+)

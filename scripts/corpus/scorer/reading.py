@@ -13,10 +13,23 @@ from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import InlinePass
 
-LAYOUT = frozenset({
-    "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Identity", "Slice", "Split", "Shape", "Gather", "Concat",
-    "Expand", "Flatten",
-})  # fmt: skip
+LAYOUT = frozenset(
+    {
+        "Reshape",
+        "Transpose",
+        "Squeeze",
+        "Unsqueeze",
+        "Cast",
+        "Identity",
+        "Slice",
+        "Split",
+        "Shape",
+        "Gather",
+        "Concat",
+        "Expand",
+        "Flatten",
+    }
+)
 # Where a value may pass between a sum and its norm.
 SAME_ROWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast"})
 

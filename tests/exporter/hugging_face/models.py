@@ -13,15 +13,25 @@ from safetensors.torch import load_file, save_file
 from ffn_export.core.quiet import silent
 
 _TEXT = {
-    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
-    "vocab_size": 99, "max_position_embeddings": 64,
-}  # fmt: skip
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "vocab_size": 99,
+    "max_position_embeddings": 64,
+}
 _HEADS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 99}
 _GROUPED = {**_TEXT, "num_key_value_heads": 2}
 _ENCODER_DECODER = {
-    "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "vocab_size": 99,
-}  # fmt: skip
+    "d_model": 32,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64,
+    "vocab_size": 99,
+}
 _T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4, "vocab_size": 99}
 _TOKENS = {"bos_token_id": 1, "eos_token_id": 1}
 _SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -81,11 +91,17 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "Wav2Vec2ForCTC": (
         "Wav2Vec2Config",
         {
-            **_TEXT, "vocab_size": 20, "conv_dim": (16, 16), "conv_stride": (5, 2), "conv_kernel": (10, 3),
-            "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4,
+            **_TEXT,
+            "vocab_size": 20,
+            "conv_dim": (16, 16),
+            "conv_stride": (5, 2),
+            "conv_kernel": (10, 3),
+            "num_feat_extract_layers": 2,
+            "num_conv_pos_embeddings": 16,
+            "num_conv_pos_embedding_groups": 4,
         },
     ),
-}  # fmt: skip
+}
 
 
 def save(name: str, directory: Path, **changes: Any) -> Path:

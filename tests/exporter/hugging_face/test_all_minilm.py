@@ -45,9 +45,13 @@ def embeddings(states: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
 
 def test_its_bundle_gives_the_embeddings_that_pytorch_gives(directory: Path, tmp_path: Path) -> None:
     built = fx.build(
-        f"hf:{directory}", directory=tmp_path, name="all-minilm", runtimes=["ort-cpu"], bench_budget=0,
+        f"hf:{directory}",
+        directory=tmp_path,
+        name="all-minilm",
+        runtimes=["ort-cpu"],
+        bench_budget=0,
         require_fusion={"feed_forward": 6, "norm": 13},
-    )  # fmt: skip
+    )
     assert built.parity is not None
     assert built.parity.passed
     assert sum(case.skipped is None for case in built.parity.cases) >= 6

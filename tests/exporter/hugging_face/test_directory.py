@@ -113,5 +113,8 @@ def test_companions_are_those_that_are_there(copied: Saved) -> None:
     for name in ("vocab.json", "merges.txt", "training_args.bin"):
         (directory / name).write_text("{}")
     assert set(open_directory(str(directory)).companions()) == {
-        "config.json", "generation_config.json", "vocab.json", "merges.txt",
-    }  # fmt: skip
+        "config.json",
+        "generation_config.json",
+        "vocab.json",
+        "merges.txt",
+    }

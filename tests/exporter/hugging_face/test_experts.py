@@ -15,9 +15,15 @@ from ffn_export.exporter.experts import as_products
 
 INPUTS = {"hidden": "float32[batch,seq,32]"}
 EXPERTS = {
-    "hidden_size": 32, "intermediate_size": 64, "num_local_experts": 4, "num_experts_per_tok": 2, "vocab_size": 9,
-    "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
-}  # fmt: skip
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "vocab_size": 9,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
 
 
 class Block(nn.Module):

@@ -137,8 +137,10 @@ def test_own_inputs_and_task_reach_the_graph(saved: Saved) -> None:
     model = fx.export(f"hf:{saved('BertForMaskedLM')}", inputs, task="feature-extraction")
     shapes = {str(value.name): str(value.shape) for value in (*model.graph.inputs, *model.graph.outputs)}
     assert shapes == {
-        "input_ids": "[2,seq]", "attention_mask": "[2,seq]", "last_hidden_state": "[2,seq,32]",
-    }  # fmt: skip
+        "input_ids": "[2,seq]",
+        "attention_mask": "[2,seq]",
+        "last_hidden_state": "[2,seq,32]",
+    }
 
 
 @pytest.mark.slow

@@ -88,8 +88,9 @@ def test_own_inputs_take_the_place_of_the_convention(saved: Saved) -> None:
     inputs = ["input_ids:int64[1,seq<=8]", "attention_mask:int64[1,seq]"]
     source = resolve(f"hf:{saved('BertModel')}", inputs)
     assert {spec.name: str(spec) for spec in source.inputs} == {
-        "input_ids": "int64[1,seq<=8]{0..98}", "attention_mask": "int64[1,seq<=8]{0..1}",
-    }  # fmt: skip
+        "input_ids": "int64[1,seq<=8]{0..98}",
+        "attention_mask": "int64[1,seq<=8]{0..1}",
+    }
 
 
 @pytest.mark.parametrize(

@@ -62,13 +62,22 @@ def test_a_directory_is_built_by_texts(tokenizer: Path, tmp_path: Path) -> None:
     lines = tmp_path / "lines.txt"
     lines.write_text("a cat\na cat sat\n" * 6)
     built = fx.build(
-        f"hf:{tokenizer}", samples=fx.Texts(lines), directory=tmp_path, name="mine", fast=True, runtimes=["ort-cpu"],
+        f"hf:{tokenizer}",
+        samples=fx.Texts(lines),
+        directory=tmp_path,
+        name="mine",
+        fast=True,
+        runtimes=["ort-cpu"],
         quantization=fx.QuantizationOptions(int8=True),
-    )  # fmt: skip
+    )
     assert built.quantization is not None
     assert built.quantization.error is not None
     assert 1e-5 < built.quantization.error < 0.1
     # The bundle has the tokenizer.
-    again = fx.quantize(built.directory.parent / "mine", fx.QuantizationOptions(int8=True, all_products=True),
-                        samples=fx.Texts(lines), runtimes=["ort-cpu"])  # fmt: skip
+    again = fx.quantize(
+        built.directory.parent / "mine",
+        fx.QuantizationOptions(int8=True, all_products=True),
+        samples=fx.Texts(lines),
+        runtimes=["ort-cpu"],
+    )
     assert again.passed

@@ -84,7 +84,7 @@ def test_constant_rounded_to_float16_in_a_float16_graph() -> None:
         (CONSTANTS.replace(SQRT2, "1.4142"), "the factor 0.707106781 of x^1, the graph has 0.70711"),
         (CONSTANTS.replace(SQRT2, "1.41421"), "the factor 0.707106781 of x^1"),
     ],
-)  # fmt: skip
+)
 def test_refuses_other_constants(constants: str, reason: str) -> None:
     report = assert_refuses(gelu(constants), reason)
     (site,) = report.sites
@@ -98,8 +98,13 @@ def test_refuses_a_factor_in_place_of_a_divisor() -> None:
 
 def test_refuses_a_constant_that_the_caller_may_override() -> None:
     constants = CONSTANTS.replace("float half = {0.5}, ", "")
-    overridable = model(body(write("x*half first", "Div")), constants, inputs="float[2,8] x, float half = {0.5}",
-                        outputs="float[2,8] y", opset=20)  # fmt: skip
+    overridable = model(
+        body(write("x*half first", "Div")),
+        constants,
+        inputs="float[2,8] x, float half = {0.5}",
+        outputs="float[2,8] y",
+        opset=20,
+    )
     assert_refuses(overridable, "a constant of the GELU is one that the caller may change")
 
 

@@ -59,29 +59,43 @@ def test_bfloat16() -> None:
 
 
 def test_a_residual_may_read_the_cast_input() -> None:
-    of = model(f"c = Cast<to = 1>(x) n = {RMS}(c, g) d = Cast<to = 10>(n) a = Cast<to = 10>(c) y = Add(d, a)",
-               CONSTANTS, **HALF)  # fmt: skip
+    of = model(
+        f"c = Cast<to = 1>(x) n = {RMS}(c, g) d = Cast<to = 10>(n) a = Cast<to = 10>(c) y = Add(d, a)",
+        CONSTANTS,
+        **HALF,
+    )
     assert_fuses(of, ["Cast", RMS, "Cast", "Add"])
 
 
 @pytest.mark.parametrize("scale", ["1.0001", "70000"])
 def test_refuses_a_scale_that_half_precision_does_not_hold(scale: str) -> None:
     constants = CONSTANTS.replace(f"float[8] g = {ROW}", f"float[8] g = {{1,1,1,1,1,1,1,{scale}}}")
-    of = model(f"c = Cast<to = 1>(x) n = {RMS}(c, g) d = Mul(n, zero) y = Cast<to = 10>(n)",
-               constants + ", float zero = {0}", inputs="float16[2,8] x", outputs="float16[2,8] y")  # fmt: skip
+    of = model(
+        f"c = Cast<to = 1>(x) n = {RMS}(c, g) d = Mul(n, zero) y = Cast<to = 10>(n)",
+        constants + ", float zero = {0}",
+        inputs="float16[2,8] x",
+        outputs="float16[2,8] y",
+    )
     report = fuse(of, "portable")[1]
     assert [s.reason for s in report.sites if s.status == "refused"] == ["'g' is more precise than float16"]
 
 
 def test_refuses_a_scale_that_is_an_input() -> None:
-    of = model(f"c = Cast<to = 1>(x) n = {RMS}(c, g) y = Cast<to = 10>(n)", inputs="float16[2,8] x, float[8] g",
-               outputs="float16[2,8] y")  # fmt: skip
+    of = model(
+        f"c = Cast<to = 1>(x) n = {RMS}(c, g) y = Cast<to = 10>(n)",
+        inputs="float16[2,8] x, float[8] g",
+        outputs="float16[2,8] y",
+    )
     assert_refuses(of, "'g' is more precise than float16")
 
 
 def test_refuses_a_norm_whose_float32_result_is_read() -> None:
-    of = model(f"c = Cast<to = 1>(x) n = {RMS}(c, g) y = Cast<to = 10>(n) z = Neg(n)", CONSTANTS,
-               inputs="float16[2,8] x", outputs="float16[2,8] y, float[2,8] z")  # fmt: skip
+    of = model(
+        f"c = Cast<to = 1>(x) n = {RMS}(c, g) y = Cast<to = 10>(n) z = Neg(n)",
+        CONSTANTS,
+        inputs="float16[2,8] x",
+        outputs="float16[2,8] y, float[2,8] z",
+    )
     assert_refuses(of, "intermediate 'n' is also read by Neg")
 
 
@@ -99,8 +113,12 @@ def test_other_dtypes_stay(body: str, y: str) -> None:
 
 
 def test_statistics_that_are_read_stay_in_float32() -> None:
-    of = model(f"c = Cast<to = 1>(x) n, m = {LAYER}(c, g) y = Cast<to = 10>(n)", CONSTANTS, inputs="float16[2,8] x",
-               outputs="float16[2,8] y, float[2,1] m")  # fmt: skip
+    of = model(
+        f"c = Cast<to = 1>(x) n, m = {LAYER}(c, g) y = Cast<to = 10>(n)",
+        CONSTANTS,
+        inputs="float16[2,8] x",
+        outputs="float16[2,8] y, float[2,1] m",
+    )
     assert_refuses(of, None)
 
 

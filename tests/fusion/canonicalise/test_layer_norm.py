@@ -90,8 +90,10 @@ def test_in_a_branch_whose_sizes_are_computed_outside() -> None:
         f"y = If(c) <then_branch = yes() => (float[2,3,8] a) {{ {pieces} a = Div(d, r) }}, "
         "else_branch = no() => (float[2,3,8] b) { b = Neg(x) }>",
         f"{CONSTANTS}, int64[1] last = {{1}}, int64[1] zero = {{0}}, int64[1] minus_one = {{-1}}",
-        inputs="float[2,3,8] x, bool c", outputs="float[2,3,8] y", opset=18,
-    )  # fmt: skip
+        inputs="float[2,3,8] x, bool c",
+        outputs="float[2,3,8] y",
+        opset=18,
+    )
     fused, _ = fuse(of, "portable")
     x = np.random.default_rng(0).standard_normal((2, 3, 8)).astype(np.float32)
     assert_same_function(of, fused, {"x": x, "c": np.asarray(True)})
@@ -100,8 +102,12 @@ def test_in_a_branch_whose_sizes_are_computed_outside() -> None:
 def test_a_variance_that_is_put_back_elsewhere_is_another() -> None:
     body = f"{VARIANCE} k = ReduceMean<keepdims = 0>(p, axes) t = Reshape(k, swapped) "
     quotient = "e = Add(t, epsilon) r = Sqrt(e) n0 = Div(d, r) "
-    of = norm(body + quotient + AFFINE, f"{SCALE}, {BIAS}, int64[3] swapped = {{1, 3, 2}}", inputs="float[3,2,8] x",
-              outputs="float[] y")  # fmt: skip
+    of = norm(
+        body + quotient + AFFINE,
+        f"{SCALE}, {BIAS}, int64[3] swapped = {{1, 3, 2}}",
+        inputs="float[3,2,8] x",
+        outputs="float[] y",
+    )
     fused, report = fuse(of, "portable")
     assert "LayerNormalization" not in operators(fused)
     assert "not known to get its axes back" in str(report.sites[0].reason)
@@ -145,24 +151,30 @@ def test_float16() -> None:
 
 def test_a_difference_from_another_mean_is_an_rms_norm_of_it() -> None:
     pieces = PIECES.replace("u = ReduceMean(x, axes)", "u = ReduceMax(x, axes)")
-    assert_fuses(norm(pieces
-                      + " y = Neg(n0)", opset=23), ["ReduceMax", "Sub", "RMSNormalization", "Neg"])  # fmt: skip
+    assert_fuses(norm(pieces + " y = Neg(n0)", opset=23), ["ReduceMax", "Sub", "RMSNormalization", "Neg"])
 
 
 @pytest.mark.parametrize(
     ("centre", "square", "reason"),
     [
-        ("u = ReduceMean(x, first) d = Sub(x, u)", "p = Mul(d, d) v = ReduceMean(p, first)",
-         "not taken over constant trailing axes"),
+        (
+            "u = ReduceMean(x, first) d = Sub(x, u)",
+            "p = Mul(d, d) v = ReduceMean(p, first)",
+            "not taken over constant trailing axes",
+        ),
         ("u = ReduceMean(x, both) d = Sub(x, u)", SQUARES[1], "the mean and the variance are taken over different"),
-        ("k = ReduceMean<keepdims = 0>(x, axes) d = Sub(x, k)", "p = Mul(d, d) v = ReduceMean<keepdims = 0>(p, axes)",
-         "the mean drops its axes (keepdims=0)"),
+        (
+            "k = ReduceMean<keepdims = 0>(x, axes) d = Sub(x, k)",
+            "p = Mul(d, d) v = ReduceMean<keepdims = 0>(p, axes)",
+            "the mean drops its axes (keepdims=0)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_refuses_what_the_operator_does_not_compute(centre: str, square: str, reason: str) -> None:
     more = "int64[1] first = {0}, int64[2] both = {0,1}"
-    of = norm(f"{centre} {square} {QUOTIENTS[0]} y = Neg(n0)", more, inputs="float[8,8] x", outputs="float[8,8] y",
-              opset=23)  # fmt: skip
+    of = norm(
+        f"{centre} {square} {QUOTIENTS[0]} y = Neg(n0)", more, inputs="float[8,8] x", outputs="float[8,8] y", opset=23
+    )
     assert_refuses(of, reason)
 
 

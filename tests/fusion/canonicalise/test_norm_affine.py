@@ -98,8 +98,12 @@ def test_a_reader_without_a_row() -> None:
 def test_a_reader_in_a_body() -> None:
     branches = """z = If (c) <then_branch = t () => (float[2,8] a) { a = Neg(n) },
                                 else_branch = e () => (float[2,8] q) { q = Neg(x) }>"""
-    of = model(f"n = {LAYER}(x, o) y = Mul(n, g) {branches}", CONSTANTS, inputs="float[2,8] x, bool c",
-               outputs="float[2,8] y, float[2,8] z")  # fmt: skip
+    of = model(
+        f"n = {LAYER}(x, o) y = Mul(n, g) {branches}",
+        CONSTANTS,
+        inputs="float[2,8] x, bool c",
+        outputs="float[2,8] y, float[2,8] z",
+    )
     assert_refuses(of, "also read elsewhere")
 
 

@@ -33,8 +33,10 @@ def test_rows_that_join_heads() -> None:
     of = graph(
         "r = Reshape(x, rows) g = Gemm(r, w, b) first = Shape<end = 2>(x) shape = Concat<axis = 0>(first, d)"
         "y = Reshape<allowzero = 1>(g, shape)",
-        WEIGHTS, inputs="float[batch,seq,2,4] x", constants=f"{SIZES}, int64[1] d = {{8}}",
-    )  # fmt: skip
+        WEIGHTS,
+        inputs="float[batch,seq,2,4] x",
+        constants=f"{SIZES}, int64[1] d = {{8}}",
+    )
     fused = rewrite(of, "ort-native").model
     assert operators(fused) == ["Reshape", "MatMul", "Add"]
     assert_same_function(of, fused)

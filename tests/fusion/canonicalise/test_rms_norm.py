@@ -122,7 +122,7 @@ def test_float16() -> None:
         ("int64[1] axes = {-1}", "int64[2] axes = {0,2}", "not taken over constant trailing axes"),
         ("int64[1] axes = {-1}", "int64[0] axes = {}", "not taken over constant trailing axes"),
     ],
-)  # fmt: skip
+)
 def test_refuses_what_the_operator_does_not_compute(old: str, new: str, reason: str) -> None:
     assert old in CONSTANTS
     report = assert_refuses(norm(CONSTANTS.replace(old, new)), reason)
@@ -278,7 +278,7 @@ def test_norm_of_another_value_is_no_rms_norm() -> None:
         "p = Mul(x, x) m = ReduceMean(p, axes) v = Add(m, epsilon) r = Sqrt(v) n = Div(x, r)",
         "p = Mul(x, x) m = ReduceMean(p, axes) r = Sqrt(m) n = Div(x, r)",  # without an epsilon
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("scale", ["y = Mul(n, scale)", "w = Add(scale, one) y = Mul(w, n)", "y = Identity(n)"])
 def test_in_other_words(pieces: str, scale: str) -> None:
     constants = CONSTANTS + ", float half = {0.5}, float minus = {-0.5}, float eight = {8}, float eighth = {0.125}"
@@ -308,14 +308,20 @@ def test_the_scale_before_the_quotient() -> None:
         ("m = ReduceMean(p, axes) v = Add(m, epsilon) r = Sqrt(v) y = Div(r, x)", None),
         ("m = ReduceMax(p, axes) v = Add(m, epsilon) r = Sqrt(v) y = Div(x, r)", None),
         ("a = Abs(p) m = ReduceMean(a, axes) v = Add(m, epsilon) r = Sqrt(v) y = Div(x, r)", None),
-        ("k = ReduceMean<keepdims = 0>(p, axes) m = Unsqueeze(k, zero) v = Add(m, epsilon) r = Sqrt(v) y = Div(x, r)",
-         "the mean gets its axes back in another place"),
-        ("k = ReduceMean(p, axes) m = Unsqueeze(k, zero) v = Add(m, epsilon) r = Sqrt(v) y = Div(x, r)",
-         "the mean gets an axis more than the input has"),
-        ("s = ReduceSum(p, axes) m = Div(s, wide) v = Add(m, epsilon) r = Sqrt(v) y = Div(x, r)",
-         "a constant of the mean has more axes than the input"),
+        (
+            "k = ReduceMean<keepdims=0>(p, axes) m = Unsqueeze(k, zero) v = Add(m, epsilon) r = Sqrt(v) y = Div(x, r)",
+            "the mean gets its axes back in another place",
+        ),
+        (
+            "k = ReduceMean(p, axes) m = Unsqueeze(k, zero) v = Add(m, epsilon) r = Sqrt(v) y = Div(x, r)",
+            "the mean gets an axis more than the input has",
+        ),
+        (
+            "s = ReduceSum(p, axes) m = Div(s, wide) v = Add(m, epsilon) r = Sqrt(v) y = Div(x, r)",
+            "a constant of the mean has more axes than the input",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_only_looks_alike(pieces: str, reason: str | None) -> None:
     constants = CONSTANTS + ", float seven = {7}, int64[1] zero = {0}, float[1,1,1] wide = {8}"
     of = model("p = Mul(x, x) " + pieces, constants, inputs="float[8,8] x", outputs="float[] y", opset=23)

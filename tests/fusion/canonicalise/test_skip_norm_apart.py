@@ -26,8 +26,12 @@ def test_sum_and_norm_are_two_nodes_again(body: str, norm: str) -> None:
 
 @pytest.mark.parametrize("norm", [LAYER, RMS])
 def test_a_sum_that_is_read_too(norm: str) -> None:
-    of = graph(f"a = Add(x, z) y = {norm} r = Neg(a)", WEIGHTS, inputs=INPUTS,
-               outputs="float[batch,seq,8] y, float[batch,seq,8] r")  # fmt: skip
+    of = graph(
+        f"a = Add(x, z) y = {norm} r = Neg(a)",
+        WEIGHTS,
+        inputs=INPUTS,
+        outputs="float[batch,seq,8] y, float[batch,seq,8] r",
+    )
     apart = rewrite(fuse(of, "ort")[0], "ort-native").model
     assert sorted(operators(apart)) == sorted(["Add", norm.partition("<")[0], "Neg"])
     assert_same_function(of, apart)

@@ -38,9 +38,16 @@ def test_half_precisions(dtype: ir.DataType) -> None:
 
 @pytest.mark.parametrize(
     "pieces",
-    [write(threshold="ten"), write(threshold="wide"), write(threshold="row"), write("Less"), write(above="row"),
-     "n = Neg(x) " + write(curve="n"), "n = Neg(x) " + write(above="n")],
-)  # fmt: skip
+    [
+        write(threshold="ten"),
+        write(threshold="wide"),
+        write(threshold="row"),
+        write("Less"),
+        write(above="row"),
+        "n = Neg(x) " + write(curve="n"),
+        "n = Neg(x) " + write(above="n"),
+    ],
+)
 def test_other_choices(pieces: str) -> None:
     y = "float[a,b,c,d] y" if "wide" in pieces else "float[batch,seq,8] y"
     assert_refuses(model(pieces, CONSTANTS, outputs=y), None)

@@ -77,18 +77,25 @@ def _constants() -> Iterator[Edge]:
     yield edge("erf-half-0.5001", gelu("x", "y"), ERF.replace("half = {0.5}", "half = {0.5001}"), opset=20)
     yield edge("erf-one-1.001", gelu("x", "y"), ERF.replace("one = {1}", "one = {1.001}"), opset=20)
     for name, old, new in (
-        ("0.79", "0.7978846", "0.79"), ("0.798", "0.7978846", "0.798"), ("0.04471", "0.044715", "0.04471"),
-        ("0.0447", "0.044715", "0.0447"), ("3.0001", "three = {3}", "three = {3.0001}"),
-        ("2.0", "three = {3}", "three = {2}"), ("half-0.49", "half = {0.5}", "half = {0.49}"),
+        ("0.79", "0.7978846", "0.79"),
+        ("0.798", "0.7978846", "0.798"),
+        ("0.04471", "0.044715", "0.04471"),
+        ("0.0447", "0.044715", "0.0447"),
+        ("3.0001", "three = {3}", "three = {3.0001}"),
+        ("2.0", "three = {3}", "three = {2}"),
+        ("half-0.49", "half = {0.5}", "half = {0.49}"),
         ("no-cube", "0.044715", "0.0"),
-    ):  # fmt: skip
+    ):
         yield edge(f"tanh-constant-{name}", tanh_gelu("x", "y"), TANH.replace(old, new), opset=20, scale=1.5)
     for shape in ((1,), (1, 1), (1, 1, 1)):
         text = f"[{','.join(map(str, shape))}]"
         yield edge(
-            f"erf-half-of-rank-{len(shape)}", gelu("x", "y"), ERF.replace("float half", f"float{text} half"),
-            opset=20, fused="Gelu",
-        )  # fmt: skip
+            f"erf-half-of-rank-{len(shape)}",
+            gelu("x", "y"),
+            ERF.replace("float half", f"float{text} half"),
+            opset=20,
+            fused="Gelu",
+        )
     wide = {"outputs": "float[o,batch,seq,8] y"}
     for constant in ("half", "one", "root"):
         of_rank_4 = ERF.replace(f"float {constant}", f"float[1,1,1,1] {constant}")
@@ -138,9 +145,12 @@ def _uses() -> Iterator[Edge]:
         yield edge(f"tanh-{piece}-is-read", tanh_gelu("x", "y") + f" z = Abs({piece})", TANH, outputs=TWO, opset=20)
     yield edge("gelu-shared", gelu("x", "h") + " y = Abs(h) z = Neg(h)", ERF, outputs=TWO, opset=20, fused="Gelu")
     yield edge(
-        "gelu-of-another-value", "d = Div(x, root) e = Erf(d) a = Add(e, one) m = Mul(w, a) y = Mul(m, half)", ERF,
-        inputs="float[batch,seq,8] x, float[batch,seq,8] w", opset=20,
-    )  # fmt: skip
+        "gelu-of-another-value",
+        "d = Div(x, root) e = Erf(d) a = Add(e, one) m = Mul(w, a) y = Mul(m, half)",
+        ERF,
+        inputs="float[batch,seq,8] x, float[batch,seq,8] w",
+        opset=20,
+    )
     yield edge("gelu-of-a-product", "p = Mul(x, x) " + gelu("p", "y"), ERF, opset=20, fused="Gelu")
     yield edge("gelu-of-a-scaled", "p = Mul(x, two) " + gelu("p", "y"), ERF, opset=20, fused="Gelu")
     yield edge("gelu-of-half", "p = Mul(x, half) " + gelu("p", "y"), ERF, opset=20, fused="Gelu")

@@ -21,10 +21,15 @@ def edges() -> Iterator[Edge]:
 
 def _constants() -> Iterator[Edge]:
     forms = {
-        "value_float": ("value_float = 1.4142135", ""), "value": ("value = float {1.4142135}", ""), "value-rank-1": ("value = float[1] {1.4142135}", ""),
-        "value_floats": ("value_floats = [1.4142135]", ""), "value_int": ("value_int = 2", "k"), "value_ints": ("value_ints = [2]", "k"),
-        "value_string": ('value_string = "a"', "unused"), "value_strings": ('value_strings = ["a", "b"]', "unused"),
-    }  # fmt: skip
+        "value_float": ("value_float = 1.4142135", ""),
+        "value": ("value = float {1.4142135}", ""),
+        "value-rank-1": ("value = float[1] {1.4142135}", ""),
+        "value_floats": ("value_floats = [1.4142135]", ""),
+        "value_int": ("value_int = 2", "k"),
+        "value_ints": ("value_ints = [2]", "k"),
+        "value_string": ('value_string = "a"', "unused"),
+        "value_strings": ('value_strings = ["a", "b"]', "unused"),
+    }
     for name, (attribute, kind) in forms.items():
         if kind == "unused":
             body = f"k = Constant<{attribute}>() {gelu('x', 'y')}"
@@ -172,9 +177,25 @@ def _damaged() -> Iterator[Edge]:
         entry.key, entry.value = "SCALE_TENSOR", "eps"
 
     for change in (
-        unsorted, cyclic, own_input, no_imports, only_vendor, spelled, spelled_nodes, spelled_both, spelled_twice, undefined, undefined_output,
-        no_nodes, no_graph_name, no_ir_version, old_ir, twice, training, annotated,
-    ):  # fmt: skip
+        unsorted,
+        cyclic,
+        own_input,
+        no_imports,
+        only_vendor,
+        spelled,
+        spelled_nodes,
+        spelled_both,
+        spelled_twice,
+        undefined,
+        undefined_output,
+        no_nodes,
+        no_graph_name,
+        no_ir_version,
+        old_ir,
+        twice,
+        training,
+        annotated,
+    ):
         yield changed(base, change, f"model-{change.__name__.replace('_', '-')}")
 
     def inputs(operator: str, count: int) -> Callable[[onnx.ModelProto], None]:

@@ -10,14 +10,30 @@ from tests.fusion.edges.edge import Edge, edge
 from tests.fusion.edges.snippets import AFFINE, ERF, TANH, WEIGHTS, both, gelu, tanh_gelu, tensor
 
 ACTIVATIONS = {
-    "relu": "h = Relu(a)", "tanh": "h = Tanh(a)", "leaky": "h = LeakyRelu<alpha = 0.2>(a)", "leaky-default": "h = LeakyRelu(a)",
-    "elu": "h = Elu(a)", "elu-2": "h = Elu<alpha = 2.0>(a)", "gelu": gelu("a", "h"), "gelu-tanh": tanh_gelu("a", "h"),
-    "silu": "s = Sigmoid(a) h = Mul(a, s)", "quick": "k = Mul(a, slope) s = Sigmoid(k) h = Mul(a, s)",
-    "relu-squared": "k = Relu(a) h = Mul(k, k)", "relu-squared-pow": "k = Relu(a) h = Pow(k, two)", "mish": "k = Softplus(a) s = Tanh(k) h = Mul(a, s)",
-    "selu": "h = Selu(a)", "sigmoid": "h = Sigmoid(a)", "softplus": "h = Softplus(a)", "none": "h = Identity(a)",
-    "prelu": "h = PRelu(a, b1)", "clip": "h = Clip(a, half, two)", "hard-sigmoid": "h = HardSigmoid(a)",
-    "celu": "h = Celu<alpha = 0.5>(a)", "thresholded": "h = ThresholdedRelu<alpha = 0.5>(a)", "softsign": "h = Softsign(a)",
-}  # fmt: skip
+    "relu": "h = Relu(a)",
+    "tanh": "h = Tanh(a)",
+    "leaky": "h = LeakyRelu<alpha = 0.2>(a)",
+    "leaky-default": "h = LeakyRelu(a)",
+    "elu": "h = Elu(a)",
+    "elu-2": "h = Elu<alpha = 2.0>(a)",
+    "gelu": gelu("a", "h"),
+    "gelu-tanh": tanh_gelu("a", "h"),
+    "silu": "s = Sigmoid(a) h = Mul(a, s)",
+    "quick": "k = Mul(a, slope) s = Sigmoid(k) h = Mul(a, s)",
+    "relu-squared": "k = Relu(a) h = Mul(k, k)",
+    "relu-squared-pow": "k = Relu(a) h = Pow(k, two)",
+    "mish": "k = Softplus(a) s = Tanh(k) h = Mul(a, s)",
+    "selu": "h = Selu(a)",
+    "sigmoid": "h = Sigmoid(a)",
+    "softplus": "h = Softplus(a)",
+    "none": "h = Identity(a)",
+    "prelu": "h = PRelu(a, b1)",
+    "clip": "h = Clip(a, half, two)",
+    "hard-sigmoid": "h = HardSigmoid(a)",
+    "celu": "h = Celu<alpha = 0.5>(a)",
+    "thresholded": "h = ThresholdedRelu<alpha = 0.5>(a)",
+    "softsign": "h = Softsign(a)",
+}
 CONSTANTS = both(WEIGHTS, ERF, ", ".join(TANH.split(", ")[:3]), tensor("slope", values=[1.702]))
 FF = "m = MatMul(x, w1) a = Add(m, b1) {0} n = MatMul(h, w2) y = Add(n, b2)"
 GELU = gelu("a", "h")
@@ -95,12 +111,16 @@ def _weights() -> Iterator[Edge]:
         tensor("wd", 8, 8),
     )
     for name, first in {
-        "transpose": "w = Transpose<perm = [1, 0]>(wt) m = MatMul(x, w)", "transpose-default": "w = Transpose(wt) m = MatMul(x, w)",
-        "identity": "w = Identity(w1) m = MatMul(x, w)", "identity-twice": "v = Identity(w1) w = Identity(v) m = MatMul(x, w)",
-        "reshape": "w = Reshape(wf, shape) m = MatMul(x, w)", "batched": "m = MatMul(x, wb)",
-        "cast": "v = Cast<to = 10>(w1) w = Cast<to = 1>(v) m = MatMul(x, w)", "squeeze": "w = Squeeze(wb) m = MatMul(x, w)",
+        "transpose": "w = Transpose<perm = [1, 0]>(wt) m = MatMul(x, w)",
+        "transpose-default": "w = Transpose(wt) m = MatMul(x, w)",
+        "identity": "w = Identity(w1) m = MatMul(x, w)",
+        "identity-twice": "v = Identity(w1) w = Identity(v) m = MatMul(x, w)",
+        "reshape": "w = Reshape(wf, shape) m = MatMul(x, w)",
+        "batched": "m = MatMul(x, wb)",
+        "cast": "v = Cast<to = 10>(w1) w = Cast<to = 1>(v) m = MatMul(x, w)",
+        "squeeze": "w = Squeeze(wb) m = MatMul(x, w)",
         "scaled": "w = Mul(w1, two) m = MatMul(x, w)",
-    }.items():  # fmt: skip
+    }.items():
         for activation in ("Relu(a)", "Tanh(a)"):
             yield edge(
                 f"weight-{name}-{activation[:4]}",
@@ -134,8 +154,13 @@ def _weights() -> Iterator[Edge]:
     )
     yield edge("weight-batched-of-matrix", batched, more, inputs="float[n,8] x", outputs="float[o,n,8] y")
     yield edge("weight-batched-of-vector", batched, more, inputs="float[8] x", outputs="float[o,8] y")
-    yield edge("weight-batched-of-both", batched + " z = MatMul(v, wb)", more,
-               inputs="float[batch,seq,8] x, float[n,8] v", outputs="float[batch,seq,8] y, float[o,n,16] z")  # fmt: skip
+    yield edge(
+        "weight-batched-of-both",
+        batched + " z = MatMul(v, wb)",
+        more,
+        inputs="float[batch,seq,8] x, float[n,8] v",
+        outputs="float[batch,seq,8] y, float[o,n,16] z",
+    )
     yield edge(
         "weight-batched-and-read", batched + " z = Neg(wb)", more, outputs="float[batch,seq,8] y, float[1,8,16] z"
     )
@@ -143,8 +168,14 @@ def _weights() -> Iterator[Edge]:
     yield edge("weight-batched-overridable", batched, more, inputs="float[batch,seq,8] x, float[1,8,16] wb")
     four = batched.replace("(x, wb)", "(x, w4)")
     yield edge("weight-batched-twice", four, both(more, tensor("w4", 1, 1, 8, 16)), outputs="float[o,batch,seq,8] y")
-    yield edge("weight-batched-twice-of-4d", four, both(more, tensor("w4", 1, 1, 8, 16)), fused="FusedGemm",
-               inputs="float[a,b,c,8] x", outputs="float[a,b,c,8] y")  # fmt: skip
+    yield edge(
+        "weight-batched-twice-of-4d",
+        four,
+        both(more, tensor("w4", 1, 1, 8, 16)),
+        fused="FusedGemm",
+        inputs="float[a,b,c,8] x",
+        outputs="float[a,b,c,8] y",
+    )
     yield edge(
         "weight-batch-of-two",
         batched,
@@ -218,9 +249,17 @@ def _weights() -> Iterator[Edge]:
 
 def _biases() -> Iterator[Edge]:
     for name, sizes in {
-        "scalar": (), "1": (1,), "1-1-f": (1, 1, 16), "1-f": (1, 16), "1-1-1-f": (1, 1, 1, 16), "3-f": (3, 16), "3-1": (3, 1), "2-1-1": (2, 1, 1),
-        "1-1": (1, 1), "1-1-1-1": (1, 1, 1, 1),
-    }.items():  # fmt: skip
+        "scalar": (),
+        "1": (1,),
+        "1-1-f": (1, 1, 16),
+        "1-f": (1, 16),
+        "1-1-1-f": (1, 1, 1, 16),
+        "3-f": (3, 16),
+        "3-1": (3, 1),
+        "2-1-1": (2, 1, 1),
+        "1-1": (1, 1),
+        "1-1-1-1": (1, 1, 1, 1),
+    }.items():
         for act in ("relu", "gelu", "silu", "gelu-tanh"):
             shape = "o,p,q,8" if len(sizes) == 4 else "p,q,8"
             constants = both(CONSTANTS, tensor("c", *sizes))
@@ -308,15 +347,24 @@ def _gemm() -> Iterator[Edge]:
     for act in ("relu", "gelu", "silu"):
         tail = f"{ACTIVATIONS[act]} y = MatMul(h, w2)"
         for name, first in {
-            "alpha": "a = Gemm<alpha = 0.5>(x, w1, b1)", "beta": "a = Gemm<beta = 2.0>(x, w1, b1)", "beta-0": "a = Gemm<beta = 0.0>(x, w1, b1)",
-            "trans-b": "a = Gemm<transB = 1>(x, wt, b1)", "no-c": "a = Gemm(x, w1)", "c-1": "a = Gemm(x, w1, c1)",
-            "c-m": "a = Gemm(x, w1, cm)", "c-n": "a = Gemm(x, w1, cn)", "c-mn": "a = Gemm(x, w1, cmn)", "c-scalar": "a = Gemm(x, w1, cs)",
-            "then-bias": "k0 = Gemm(x, w1, b1) a = Add(k0, b1)", "no-c-then-bias": "k0 = Gemm(x, w1) a = Add(k0, b1)",
+            "alpha": "a = Gemm<alpha = 0.5>(x, w1, b1)",
+            "beta": "a = Gemm<beta = 2.0>(x, w1, b1)",
+            "beta-0": "a = Gemm<beta = 0.0>(x, w1, b1)",
+            "trans-b": "a = Gemm<transB = 1>(x, wt, b1)",
+            "no-c": "a = Gemm(x, w1)",
+            "c-1": "a = Gemm(x, w1, c1)",
+            "c-m": "a = Gemm(x, w1, cm)",
+            "c-n": "a = Gemm(x, w1, cn)",
+            "c-mn": "a = Gemm(x, w1, cmn)",
+            "c-scalar": "a = Gemm(x, w1, cs)",
+            "then-bias": "k0 = Gemm(x, w1, b1) a = Add(k0, b1)",
+            "no-c-then-bias": "k0 = Gemm(x, w1) a = Add(k0, b1)",
             "alpha-then-bias": "k0 = Gemm<alpha = 0.5>(x, w1) a = Add(k0, b1)",
             "trans-b-then-bias": "k0 = Gemm<transB = 1, beta = 0.0>(x, wt) a = Add(b1, k0)",
-            "no-c-then-rows": "k0 = Gemm(x, w1) a = Add(k0, cm)", "no-c-then-matrix": "k0 = Gemm(x, w1) a = Add(k0, cmn)",
+            "no-c-then-rows": "k0 = Gemm(x, w1) a = Add(k0, cm)",
+            "no-c-then-matrix": "k0 = Gemm(x, w1) a = Add(k0, cmn)",
             "no-c-then-3d": "k0 = Gemm(x, w1) a0 = Add(k0, c3) a = ReduceMax<keepdims = 0>(a0, front)",
-        }.items():  # fmt: skip
+        }.items():
             yield edge(
                 f"gemm-{name}-{act}",
                 f"{first} {tail}",
@@ -359,7 +407,10 @@ def _gated() -> Iterator[Edge]:
     weights = both(
         CONSTANTS, tensor("wg", 8, 16), tensor("wu", 8, 16), tensor("bg", 16), tensor("wp", 8, 32), tensor("bp", 32)
     )
-    more = both(weights, "int64[2] halves = {16, 16}, int64[2] unequal = {12, 20}, int64[1] zero = {0}, int64[1] mid = {16}, int64[1] end = {32}, int64[1] ax = {2}, int64[1] neg = {-1}, int64[1] minus = {-1}, int64[1] low = {-33}, int64[1] top = {9223372036854775807}")  # fmt: skip
+    more = both(
+        weights,
+        "int64[2] halves = {16, 16}, int64[2] unequal = {12, 20}, int64[1] zero = {0}, int64[1] mid = {16}, int64[1] end = {32}, int64[1] ax = {2}, int64[1] neg = {-1}, int64[1] minus = {-1}, int64[1] low = {-33}, int64[1] top = {9223372036854775807}",
+    )
     down = "y = MatMul(h, w2)"
     acts = {
         "silu": "s = Sigmoid(g) t = Mul(g, s)",
@@ -395,12 +446,15 @@ def _gated() -> Iterator[Edge]:
             outputs="float[batch,seq,8] y, float[batch,seq,16] z",
         )
         for split, cut in {
-            "split": "g, u = Split<axis = -1, num_outputs = 2>(p)", "split-swapped": "u, g = Split<axis = -1, num_outputs = 2>(p)",
-            "split-sizes": "g, u = Split<axis = 2>(p, halves)", "split-axis-2": "g, u = Split<axis = 2, num_outputs = 2>(p)",
-            "slice": "g = Slice(p, zero, mid, ax) u = Slice(p, mid, end, ax)", "slice-negative": "g = Slice(p, zero, mid, neg) u = Slice(p, mid, top, neg)",
+            "split": "g, u = Split<axis = -1, num_outputs = 2>(p)",
+            "split-swapped": "u, g = Split<axis = -1, num_outputs = 2>(p)",
+            "split-sizes": "g, u = Split<axis = 2>(p, halves)",
+            "split-axis-2": "g, u = Split<axis = 2, num_outputs = 2>(p)",
+            "slice": "g = Slice(p, zero, mid, ax) u = Slice(p, mid, end, ax)",
+            "slice-negative": "g = Slice(p, zero, mid, neg) u = Slice(p, mid, top, neg)",
             "slice-overlap": "g = Slice(p, zero, mid, ax) u = Slice(p, zero, mid, ax)",
             "slice-reversed": "g = Slice(p, zero, mid, ax) u0 = Slice(p, top, low, ax, minus) u = Slice(u0, zero, mid, ax)",
-        }.items():  # fmt: skip
+        }.items():
             body = f"p0 = MatMul(x, wp) p = Add(p0, bp) {cut} {act} h = Mul(t, u) {down}"
             yield edge(f"packed-{split}-{name}", body, more, opset=20)
             yield edge(

@@ -30,12 +30,17 @@ def edges() -> Iterator[Edge]:
 def _operators() -> Iterator[Edge]:
     add = "a = Add(x, r)"
     for name, attributes, fused in (
-        ("default", "", True), ("axis-minus-1", "<axis = -1>", True), ("axis-2", "<axis = 2>", True),
-        ("epsilon-1e-12", "<epsilon = 1e-12>", True), ("epsilon-0.5", "<epsilon = 0.5>", True),
+        ("default", "", True),
+        ("axis-minus-1", "<axis = -1>", True),
+        ("axis-2", "<axis = 2>", True),
+        ("epsilon-1e-12", "<epsilon = 1e-12>", True),
+        ("epsilon-0.5", "<epsilon = 0.5>", True),
         ("epsilon-0", "<epsilon = 0.0>", True),
-        ("stash-1", "<stash_type = 1>", True), ("stash-0", "<stash_type = 0>", False),
-        ("stash-10", "<stash_type = 10>", False), ("stash-11", "<stash_type = 11>", False),
-    ):  # fmt: skip
+        ("stash-1", "<stash_type = 1>", True),
+        ("stash-0", "<stash_type = 0>", False),
+        ("stash-10", "<stash_type = 10>", False),
+        ("stash-11", "<stash_type = 11>", False),
+    ):
         body = f"{add} y = {LN}{attributes}(a, scale, shift)"
         yield edge(f"ln-{name}", body, AFFINE, inputs=TWO, fused=SKIP if fused else None)
         body = f"{add} y = {RMS}{attributes}(a, scale)"
@@ -56,9 +61,13 @@ def _operators() -> Iterator[Edge]:
         )
         yield edge(f"rms-over-axis-{axis}", f"{add} y = {RMS}<axis = {axis}>(a, scale)", rows, **static)
     for name, scale, shift in (
-        ("scale-1", (1,), (8,)), ("shift-1", (8,), (1,)), ("scalar", (), ()), ("ones-in-front", (1, 1, 8), (1, 1, 8)),
-        ("scale-rank-2", (1, 8), (8,)), ("shift-rank-2", (8,), (1, 8)),
-    ):  # fmt: skip
+        ("scale-1", (1,), (8,)),
+        ("shift-1", (8,), (1,)),
+        ("scalar", (), ()),
+        ("ones-in-front", (1, 1, 8), (1, 1, 8)),
+        ("scale-rank-2", (1, 8), (8,)),
+        ("shift-rank-2", (8,), (1, 8)),
+    ):
         rows = both(tensor("scale", *scale), tensor("shift", *shift))
         yield edge(f"ln-{name}", f"{add} y = {LN}(a, scale, shift)", rows, inputs=TWO)
         yield edge(f"rms-{name}", f"{add} y = {RMS}(a, scale)", rows, inputs=TWO)
@@ -195,9 +204,13 @@ def _rms_spellings() -> Iterator[Edge]:
         "pow-int": f"{root.replace('two', 'twoint')} n = Div(x, o) y = Mul(n, scale)",
     }.items():
         constants = both(
-            ROWS, tensor("eight", values=[8]), tensor("eighth", values=[0.125]), tensor("minus", values=[-0.5]),
-            tensor("rooteight", values=[2.828427]), tensor("twoint", kind="int64", values=[2]),
-        )  # fmt: skip
+            ROWS,
+            tensor("eight", values=[8]),
+            tensor("eighth", values=[0.125]),
+            tensor("minus", values=[-0.5]),
+            tensor("rooteight", values=[2.828427]),
+            tensor("twoint", kind="int64", values=[2]),
+        )
         fused = None if name in ("l2", "abs-pow", "scaled-twice") else RMS
         for opset in (18, 23):
             yield edge(f"rms-decomposed-{name}-{opset}", body, constants, opset=opset, fused=fused)
@@ -206,9 +219,13 @@ def _rms_spellings() -> Iterator[Edge]:
 def _no_norms() -> Iterator[Edge]:
     """Nearly norms: each has one thing that makes it another function."""
     constants = both(
-        ROWS, tensor("seven", values=[7]), tensor("eight", values=[8]), tensor("minus", values=[-1e-5]), "int64[1] middle = {1}",
+        ROWS,
+        tensor("seven", values=[7]),
+        tensor("eight", values=[8]),
+        tensor("minus", values=[-1e-5]),
+        "int64[1] middle = {1}",
         "int64[0] none = {}",
-    )  # fmt: skip
+    )
     centre = "u = ReduceMean(x, last) c = Sub(x, u)"
     for name, body in {
         "unbiased": f"{centre} q = Mul(c, c) k = ReduceSum(q, last) m = Div(k, seven) e = Add(m, eps) o = Sqrt(e) n = Div(c, o) y = Mul(n, scale)",
@@ -289,9 +306,15 @@ def _no_norms() -> Iterator[Edge]:
 
 def _affine() -> Iterator[Edge]:
     for name, sizes, wide in (
-        ("scalar", (), False), ("1", (1,), False), ("1-1-d", (1, 1, 8), False), ("d-1", (8, 1), True),
-        ("1-1-1-d", (1, 1, 1, 8), True), ("1-1-1", (1, 1, 1), False), ("3-d", (3, 8), True), ("1-1-1-1", (1, 1, 1, 1), True),
-    ):  # fmt: skip
+        ("scalar", (), False),
+        ("1", (1,), False),
+        ("1-1-d", (1, 1, 8), False),
+        ("d-1", (8, 1), True),
+        ("1-1-1-d", (1, 1, 1, 8), True),
+        ("1-1-1", (1, 1, 1), False),
+        ("3-d", (3, 8), True),
+        ("1-1-1-1", (1, 1, 1, 1), True),
+    ):
         constants = both(ERF, tensor("scale", *sizes), tensor("shift", *sizes))
         many = {"outputs": "float[o,p,q,r] y" if len(sizes) == 4 else "float[o,p,q] y"} if wide else {}
         inputs = {

@@ -29,10 +29,21 @@ def _addends() -> Iterator[Edge]:
     yield edge("pair-twice-one-value", f"a = Add(x, x) y = {NORM}", AFFINE)
     yield edge("pair-of-computed", f"n = Neg(x) a = Add(n, r) y = {NORM}", AFFINE, inputs=TWO, fused=SKIP)
     for name, shape in {
-        "1-s-d": "[1,seq,8]", "d": "[8]", "b-1-d": "[batch,1,8]", "scalar": "", "1": "[1]", "s-d": "[seq,8]",
-        "1-d": "[1,8]", "1-1-d": "[1,1,8]", "b-s-1": "[batch,seq,1]", "other-symbol": "[batch,other,8]",
-        "unnamed": "[?,?,8]", "rank-4": "[1,batch,seq,8]", "static": "[2,3,8]", "b-s-d-unknown": "[batch,seq,d]",
-    }.items():  # fmt: skip
+        "1-s-d": "[1,seq,8]",
+        "d": "[8]",
+        "b-1-d": "[batch,1,8]",
+        "scalar": "",
+        "1": "[1]",
+        "s-d": "[seq,8]",
+        "1-d": "[1,8]",
+        "1-1-d": "[1,1,8]",
+        "b-s-1": "[batch,seq,1]",
+        "other-symbol": "[batch,other,8]",
+        "unnamed": "[?,?,8]",
+        "rank-4": "[1,batch,seq,8]",
+        "static": "[2,3,8]",
+        "b-s-d-unknown": "[batch,seq,d]",
+    }.items():
         outputs = "float[o,batch,seq,8] y" if name == "rank-4" else "float[batch,seq,8] y"
         inputs = f"float[batch,seq,8] x, float{shape} r"
         yield edge(f"addend-{name}", f"a = Add(x, r) y = {NORM}", AFFINE, inputs=inputs, outputs=outputs)

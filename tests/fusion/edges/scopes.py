@@ -23,10 +23,16 @@ def _in_if(inside: str, outside: str = "", *, result: str = "y", inputs: str = F
 
 def _subgraphs() -> Iterator[Edge]:
     for name, inside in {
-        "gelu": gelu("x", "y1"), "rms": rms("x", "y1"), "layer-norm": layer_norm("x", "y1"), "tanh": tanh_gelu("x", "y1"),
-        "silu": "s = Sigmoid(x) y1 = Mul(x, s)", "relu": RELU.replace("y =", "y1 ="), "layer": LAYER.replace("y =", "y1 ="),
-        "pair": "a = Add(x, x2) y1 = LayerNormalization(a, scale, shift)", "swapped": "w = Transpose(w2) m = MatMul(x, w) y0 = Relu(m) y1 = MatMul(y0, w2)",
-    }.items():  # fmt: skip
+        "gelu": gelu("x", "y1"),
+        "rms": rms("x", "y1"),
+        "layer-norm": layer_norm("x", "y1"),
+        "tanh": tanh_gelu("x", "y1"),
+        "silu": "s = Sigmoid(x) y1 = Mul(x, s)",
+        "relu": RELU.replace("y =", "y1 ="),
+        "layer": LAYER.replace("y =", "y1 ="),
+        "pair": "a = Add(x, x2) y1 = LayerNormalization(a, scale, shift)",
+        "swapped": "w = Transpose(w2) m = MatMul(x, w) y0 = Relu(m) y1 = MatMul(y0, w2)",
+    }.items():
         for opset in (14, 18, 20, 24):
             if "LayerNorm" in inside and opset < 17:
                 continue
@@ -41,22 +47,41 @@ def _subgraphs() -> Iterator[Edge]:
     for name, outside, inside in (
         ("mean", "lu = ReduceMean(x, last)", layer_norm("x", "y1").replace("lu = ReduceMean(x, last)", "")),
         ("square", "rq = Pow(x, two)", rms("x", "y1").replace("rq = Pow(x, two)", "")),
-        ("mean-square", "rq = Pow(x, two) rm = ReduceMean(rq, last)", rms("x", "y1").replace("rq = Pow(x, two) rm = ReduceMean(rq, last)", "")),
-        ("root", "rq = Pow(x, two) rm = ReduceMean(rq, last) re = Add(rm, eps) ro = Sqrt(re)", "ri = Reciprocal(ro) rn = Mul(x, ri) y1 = Mul(rn, scale)"),
+        (
+            "mean-square",
+            "rq = Pow(x, two) rm = ReduceMean(rq, last)",
+            rms("x", "y1").replace("rq = Pow(x, two) rm = ReduceMean(rq, last)", ""),
+        ),
+        (
+            "root",
+            "rq = Pow(x, two) rm = ReduceMean(rq, last) re = Add(rm, eps) ro = Sqrt(re)",
+            "ri = Reciprocal(ro) rn = Mul(x, ri) y1 = Mul(rn, scale)",
+        ),
         ("norm", "n = LayerNormalization(x, scale)", "y1 = Add(n, shift)"),
-        ("centred", "lu = ReduceMean(x, last) lc = Sub(x, lu)", layer_norm("x", "y1").replace("lu = ReduceMean(x, last) lc = Sub(x, lu)", "")),
+        (
+            "centred",
+            "lu = ReduceMean(x, last) lc = Sub(x, lu)",
+            layer_norm("x", "y1").replace("lu = ReduceMean(x, last) lc = Sub(x, lu)", ""),
+        ),
         ("erf", "gd = Div(x, root) ge = Erf(gd)", gelu("x", "y1").replace("gd = Div(x, root) ge = Erf(gd)", "")),
         ("divided", "gd = Div(x, root)", gelu("x", "y1").replace("gd = Div(x, root)", "")),
-        ("sigmoid", "s = Sigmoid(x)", "y1 = Mul(x, s)"), ("negated", "n = Neg(x)", "e = Exp(n) d = Add(e, one) y1 = Div(x, d)"),
-        ("exp", "n = Neg(x) e = Exp(n)", "d = Add(e, one) y1 = Div(x, d)"), ("softplus", "p = Softplus(x)", "t = Tanh(p) y1 = Mul(x, t)"),
+        ("sigmoid", "s = Sigmoid(x)", "y1 = Mul(x, s)"),
+        ("negated", "n = Neg(x)", "e = Exp(n) d = Add(e, one) y1 = Div(x, d)"),
+        ("exp", "n = Neg(x) e = Exp(n)", "d = Add(e, one) y1 = Div(x, d)"),
+        ("softplus", "p = Softplus(x)", "t = Tanh(p) y1 = Mul(x, t)"),
         ("product", "m = MatMul(x, w1)", "a = Add(m, b1) h = Relu(a) y1 = MatMul(h, w2)"),
         ("sum", "m = MatMul(x, w1) a = Add(m, b1)", "h = Gelu(a) y1 = MatMul(h, w2)"),
-        ("residual", "a = Add(x, x)", "y1 = LayerNormalization(a, scale, shift)"), ("reshape", "a = Add(x, x) q = Identity(a)", "y1 = LayerNormalization(q, scale, shift)"),
+        ("residual", "a = Add(x, x)", "y1 = LayerNormalization(a, scale, shift)"),
+        ("reshape", "a = Add(x, x) q = Identity(a)", "y1 = LayerNormalization(q, scale, shift)"),
         ("transposed", "q = Transpose<perm = [0, 2, 1]>(x)", "r = Relu(q) y1 = Transpose<perm = [0, 2, 1]>(r)"),
         ("weight", "w = Transpose(w2)", "m = MatMul(x, w) a = Add(m, b1) h = Relu(a) y1 = MatMul(h, w2)"),
-        ("unsqueezed", "q = Mul(x, x) m = ReduceMean<keepdims = 0>(q, last)", "k = Unsqueeze(m, last) e = Add(k, eps) o = Sqrt(e) n = Div(x, o) y1 = Mul(n, scale)"),
+        (
+            "unsqueezed",
+            "q = Mul(x, x) m = ReduceMean<keepdims = 0>(q, last)",
+            "k = Unsqueeze(m, last) e = Add(k, eps) o = Sqrt(e) n = Div(x, o) y1 = Mul(n, scale)",
+        ),
         ("scale", "k = Add(scale, one)", "n = LayerNormalization(x, k) y1 = Add(n, shift)"),
-    ):  # fmt: skip
+    ):
         yield _in_if(inside, outside, name=f"if-{name}-is-outside", opset=20)
         yield _in_if(
             "y1 = Neg(x)", outside + " " + inside.replace("y1 =", "innermost ="), name=f"if-{name}-beside", opset=20

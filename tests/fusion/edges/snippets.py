@@ -23,13 +23,20 @@ def both(*parts: str) -> str:
 
 
 ERF = both(
-    tensor("root", values=[1.4142135]), tensor("one", values=[1]), tensor("half", values=[0.5]),
-    tensor("eps", values=[1e-5]), tensor("two", values=[2]), "int64[1] last = {-1}",
-)  # fmt: skip
+    tensor("root", values=[1.4142135]),
+    tensor("one", values=[1]),
+    tensor("half", values=[0.5]),
+    tensor("eps", values=[1e-5]),
+    tensor("two", values=[2]),
+    "int64[1] last = {-1}",
+)
 TANH = both(
-    tensor("inner", values=[0.044715]), tensor("outer", values=[0.7978846]), tensor("three", values=[3]),
-    tensor("one", values=[1]), tensor("half", values=[0.5]),
-)  # fmt: skip
+    tensor("inner", values=[0.044715]),
+    tensor("outer", values=[0.7978846]),
+    tensor("three", values=[3]),
+    tensor("one", values=[1]),
+    tensor("half", values=[0.5]),
+)
 WEIGHTS = both(tensor("w1", 8, 16), tensor("b1", 16), tensor("w2", 16, 8), tensor("b2", 8))
 AFFINE = both(tensor("scale", 8), tensor("shift", 8))
 

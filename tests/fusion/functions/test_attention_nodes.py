@@ -165,8 +165,7 @@ SPLIT = "m = MatMul(x, packed) q, k, v = Split<axis = -1, num_outputs = 3>(m)"
 
 @pytest.mark.parametrize("rows", [PROJECTED, SPLIT], ids=["three products", "one product"])
 def test_products_and_attention_pass_one_packed_value(rows: str) -> None:
-    of = graph(f"{rows} {PLAIN}", WEIGHTS, inputs="float[batch,seq,16] x", outputs=OUT,
-               constants=CONSTANTS)  # fmt: skip
+    of = graph(f"{rows} {PLAIN}", WEIGHTS, inputs="float[batch,seq,16] x", outputs=OUT, constants=CONSTANTS)
     linear, node = nodes(assert_outlines(of, ["Linear", "Attention"]))
     assert "splits" not in attributes(linear)
     assert list(node.inputs) == list(linear.outputs)
@@ -174,14 +173,18 @@ def test_products_and_attention_pass_one_packed_value(rows: str) -> None:
 
 def test_products_in_another_order_are_packed_too() -> None:
     rows = "v = MatMul(x, wv) q0 = MatMul(x, wq) q = Add(q0, bq) k = MatMul(x, wk)"
-    of = graph(f"{rows} {PLAIN}", WEIGHTS, inputs="float[batch,seq,16] x", outputs=OUT,
-               constants=CONSTANTS)  # fmt: skip
+    of = graph(f"{rows} {PLAIN}", WEIGHTS, inputs="float[batch,seq,16] x", outputs=OUT, constants=CONSTANTS)
     assert operators(assert_outlines(of, ["Linear", "Attention"])) == ["Linear", "Attention"]
 
 
 def test_rows_that_anything_else_reads_are_not_packed() -> None:
-    of = graph(f"{PROJECTED} {PLAIN} z = Sin(k)", WEIGHTS, inputs="float[batch,seq,16] x",
-               outputs=f"{OUT}, float[batch,seq,16] z", constants=CONSTANTS)  # fmt: skip
+    of = graph(
+        f"{PROJECTED} {PLAIN} z = Sin(k)",
+        WEIGHTS,
+        inputs="float[batch,seq,16] x",
+        outputs=f"{OUT}, float[batch,seq,16] z",
+        constants=CONSTANTS,
+    )
     linear, node = nodes(assert_outlines(of, ["Linear", "Attention"]))
     assert attributes(linear)["splits"] == (16, 16, 16)
     assert list(node.inputs) == list(linear.outputs)

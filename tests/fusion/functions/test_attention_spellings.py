@@ -30,8 +30,12 @@ def masked(*steps: str, inputs: str = MASK, constants: str = "") -> ir.Model:
     """Return attention whose scaled scores go through steps; ``$`` is the scores before a step."""
     names_of = [*(f"s{place}" for place in range(len(steps))), "sc"]
     body = " ".join(f"{names_of[place + 1]} = {step.replace('$', names_of[place])}" for place, step in enumerate(steps))
-    return parsed(f"{HEADS} p = MatMul(qh, kt) s0 = Mul(p, half) {body} {MIXED} {MERGED}", f"{CONSTANTS}{constants}",
-                  inputs=f"{ROWS}, {inputs}" if inputs else ROWS, outputs=OUT)  # fmt: skip
+    return parsed(
+        f"{HEADS} p = MatMul(qh, kt) s0 = Mul(p, half) {body} {MIXED} {MERGED}",
+        f"{CONSTANTS}{constants}",
+        inputs=f"{ROWS}, {inputs}" if inputs else ROWS,
+        outputs=OUT,
+    )
 
 
 def given(**masks: Any) -> dict[str, Any]:
@@ -115,18 +119,32 @@ def joined(scores: str, inputs: str = "", constants: str = OF_JOINED) -> ir.Mode
     [
         ("w = Softmax<axis = -1>(p)", ""),
         ("s = Mul(p, half) sa = Reshape(s, apart) wa = Softmax<axis = -1>(sa) w = Reshape(wa, weights)", ""),
-        ("s = Add(p, mask) sa = Reshape(s, apart) wa = Softmax<axis = 3>(sa) w = Reshape(wa, weights)",
-         ", float[8,1,3] mask"),
-        ("s = Add(p, mask) sa = Reshape(s, apart) wa = Softmax<axis = 3>(sa) w = Reshape(wa, weights)",
-         ", float[1,3,3] mask"),
-        ("sa = Reshape(p, apart) s = Add(sa, mask) wa = Softmax<axis = 3>(s) w = Reshape(wa, weights)",
-         ", float[4,3,3] mask"),
-        ("sa = Reshape(p, apart) s = Add(sa, mask) sj = Reshape(s, weights) w = Softmax<axis = 2>(sj)",
-         ", float[2,1,1,3] mask"),
+        (
+            "s = Add(p, mask) sa = Reshape(s, apart) wa = Softmax<axis = 3>(sa) w = Reshape(wa, weights)",
+            ", float[8,1,3] mask",
+        ),
+        (
+            "s = Add(p, mask) sa = Reshape(s, apart) wa = Softmax<axis = 3>(sa) w = Reshape(wa, weights)",
+            ", float[1,3,3] mask",
+        ),
+        (
+            "sa = Reshape(p, apart) s = Add(sa, mask) wa = Softmax<axis = 3>(s) w = Reshape(wa, weights)",
+            ", float[4,3,3] mask",
+        ),
+        (
+            "sa = Reshape(p, apart) s = Add(sa, mask) sj = Reshape(s, weights) w = Softmax<axis = 2>(sj)",
+            ", float[2,1,1,3] mask",
+        ),
     ],
-    ids=["alone", "apart for the softmax", "a mask of joined heads", "a mask for all", "a mask of heads",
-         "apart for the mask"],
-)  # fmt: skip
+    ids=[
+        "alone",
+        "apart for the softmax",
+        "a mask of joined heads",
+        "a mask for all",
+        "a mask of heads",
+        "apart for the mask",
+    ],
+)
 def test_batch_and_heads_as_one_axis(scores: str, inputs: str) -> None:
     one = assert_outlines(joined(scores, inputs), ["Attention"], exact=False)
     (node,) = nodes(one)
@@ -138,8 +156,11 @@ def test_batch_and_heads_as_one_axis(scores: str, inputs: str) -> None:
 @pytest.mark.parametrize("keys", ["kt = Transpose<perm = [0, 2, 1]>(k)", "kt = Transpose<perm = [1, 2, 0]>(kl)"])
 def test_one_axis_throughout_is_a_batch_of_single_heads(keys: str) -> None:
     inputs = ROWS.replace("float[batch,seq,16] k", "float[seq,batch,16] kl") if "kl" in keys else ROWS
-    of = parsed(f"{keys} p = MatMul(q, kt) s = Add(p, mask) w = Softmax<axis = -1>(s) y = MatMul(w, v)",
-                inputs=f"{inputs}, float[batch,1,seq] mask", outputs=OUT)  # fmt: skip
+    of = parsed(
+        f"{keys} p = MatMul(q, kt) s = Add(p, mask) w = Softmax<axis = -1>(s) y = MatMul(w, v)",
+        inputs=f"{inputs}, float[batch,1,seq] mask",
+        outputs=OUT,
+    )
     (node,) = nodes(assert_outlines(of, ["Attention"]))
     assert attributes(node) == {"num_heads": 1, "kv_num_heads": 1, "scale": 1.0, "causal": 0}
 
@@ -190,10 +211,14 @@ def test_masks_of_joined_heads_are_taken_apart_once() -> None:
 )
 def test_a_constant_triangle(steps: list[str], number: float, is_causal: int) -> None:
     body = " ".join(f"s{place + 1} = {step.replace('$', f's{place}')}" for place, step in enumerate(steps))
-    of = graph(f"{HEADS} p = MatMul(qh, kt) s0 = Mul(p, half) {body} wt = Softmax<axis = -1>(s{len(steps)}) "
-               f"o = MatMul(wt, vh) {MERGED}", {"lower": (3, 3)}, outputs="float[batch,3,16] y",
-               inputs=f"{ROWS.replace('seq', '3')}, float[batch,1,3,3] mask",
-               constants=f"{CONSTANTS}, float minus = {{-1}}")  # fmt: skip
+    of = graph(
+        f"{HEADS} p = MatMul(qh, kt) s0 = Mul(p, half) {body} wt = Softmax<axis = -1>(s{len(steps)}) "
+        f"o = MatMul(wt, vh) {MERGED}",
+        {"lower": (3, 3)},
+        outputs="float[batch,3,16] y",
+        inputs=f"{ROWS.replace('seq', '3')}, float[batch,1,3,3] mask",
+        constants=f"{CONSTANTS}, float minus = {{-1}}",
+    )
     triangle = np.triu(np.full((3, 3), number, np.float32), 1)
     of.graph.initializers["lower"].const_value = ir.tensor(triangle, name="lower")
     (node,) = nodes(assert_outlines(of, ["Attention"], given(mask=hidden(-3e38)), exact=False))
@@ -224,10 +249,19 @@ def test_a_triangle_of_one_row_is_not_causal() -> None:
         (["Add($, mask)"], "float[batch,1,other,seq] mask"),
         (["Add($, mask)"], "float[batch,any,seq,seq] mask"),
     ],
-    ids=["tanh", "soft-capping", "a product with a mask", "hides by a small number", "a large least number",
-         "from a mask", "a factor of masks for each head", "a factor for each query", "unproven queries",
-         "unproven heads"],
-)  # fmt: skip
+    ids=[
+        "tanh",
+        "soft-capping",
+        "a product with a mask",
+        "hides by a small number",
+        "a large least number",
+        "from a mask",
+        "a factor of masks for each head",
+        "a factor for each query",
+        "unproven queries",
+        "unproven heads",
+    ],
+)
 def test_scores_that_the_contract_does_not_say_are_left(steps: list[str], inputs: str) -> None:
     constants = ", float some = {-10000}, float[4,1,1] heads = {1, 2, 0.5, 3}, float[1,3,1] queries = {1, 2, 3}"
     of = masked(*steps, inputs=inputs, constants=constants)

@@ -67,8 +67,9 @@ def test_a_packed_one(first: str, packed: int, by: str) -> None:
         split = "l = Slice(m, zero, half, last) r = Slice(m, half, all, last)"
     other = {"l": "r", "r": "l"}[first]
     bounds = "int64[1] zero = {0}, int64[1] half = {16}, int64[1] all = {32}, int64[1] last = {2}"
-    of = graph(f"m = MatMul(x, u) {split} h = Gelu({first}) k = Mul(h, {other}) y = MatMul(k, v)", WEIGHTS,
-               constants=bounds)  # fmt: skip
+    of = graph(
+        f"m = MatMul(x, u) {split} h = Gelu({first}) k = Mul(h, {other}) y = MatMul(k, v)", WEIGHTS, constants=bounds
+    )
     (node,) = nodes(assert_outlines(of, ["FeedForward"]))
     assert names(node) == ["x", "u", None, "v"]
     assert attributes(node) == {"activation": "gelu", "packed": packed}
@@ -127,11 +128,14 @@ def test_the_norm_before(norm: str, rows: list[str]) -> None:
     [
         (f"{FIRST} y = Add(n, x) z = Neg(n)", TWO, ["FeedForward", "Add", "Neg"]),
         (f"{FIRST} r = Add(n, x) y = {NORM}(r, s, t) z = Neg(r)", TWO, ["FeedForward", "LayerNormalization", "Neg"]),
-        (f"k0 = {RMS}(x, s) {FIRST.replace('(x, w)', '(k0, w)')} y = Add(n, x) z = Neg(k0)", TWO,
-         ["RMSNormalization", "FeedForward", "Neg"]),
+        (
+            f"k0 = {RMS}(x, s) {FIRST.replace('(x, w)', '(k0, w)')} y = Add(n, x) z = Neg(k0)",
+            TWO,
+            ["RMSNormalization", "FeedForward", "Neg"],
+        ),
     ],
     ids=["the product is read", "the sum is read", "the norm is read"],
-)  # fmt: skip
+)
 def test_what_is_read_elsewhere_stays_outside(body: str, outputs: str, kept: list[str]) -> None:
     assert operators(assert_outlines(graph(body, WEIGHTS, outputs=outputs), ["FeedForward"])) == kept
 
@@ -166,14 +170,20 @@ def test_inside_a_subgraph() -> None:
         (GELU, "float[batch,seq,8] y, float[batch,seq,16] h", "intermediate 'h' is a graph output"),
         (f"{GELU} z = Neg(m)", "float[batch,seq,8] y, float[batch,seq,16] z", "intermediate 'm' is also read by Neg"),
         (GELU.replace("Gelu(a)", "Sin(a)"), "float[batch,seq,8] y", "none of the contract"),
-        (GELU.replace("a = Add(m, b) h = Gelu(a)", "a = Gelu(m) h = Add(a, b)"), "float[batch,seq,8] y",
-         "none of the contract"),
-        ("p = MatMul(x, w) q = MatMul(x, g) k = Mul(p, q) y = MatMul(k, v)", "float[batch,seq,8] y",
-         "none of the contract"),
+        (
+            GELU.replace("a = Add(m, b) h = Gelu(a)", "a = Gelu(m) h = Add(a, b)"),
+            "float[batch,seq,8] y",
+            "none of the contract",
+        ),
+        (
+            "p = MatMul(x, w) q = MatMul(x, g) k = Mul(p, q) y = MatMul(k, v)",
+            "float[batch,seq,8] y",
+            "none of the contract",
+        ),
         (f"f = Transpose(tv) {GELU.replace('(h, v)', '(h, f)')}", "float[batch,seq,8] y", "is computed or fed"),
     ],
     ids=["an output", "read", "activation", "bias behind", "no activation", "turned by a node"],
-)  # fmt: skip
+)
 def test_its_products_are_single_nodes_where_it_is_none(body: str, outputs: str, reason: str) -> None:
     of = graph(body, {**WEIGHTS, "tv": (8, 16)}, outputs=outputs)
     one = assert_outlines(of, [node.op_type for node in nodes(outlined(of).model)])
@@ -190,8 +200,11 @@ def test_other_dtypes_are_left(dtype: ir.DataType) -> None:
 
 
 def test_weights_that_are_fed_are_left() -> None:
-    fed = graph(GELU, {name: shape for name, shape in WEIGHTS.items() if name != "w"},
-                inputs="float[batch,seq,8] x, float[8,16] w")  # fmt: skip
+    fed = graph(
+        GELU,
+        {name: shape for name, shape in WEIGHTS.items() if name != "w"},
+        inputs="float[batch,seq,8] x, float[8,16] w",
+    )
     assert operators(assert_outlines(fed, ["Linear"])) == ["MatMul", "Add", "Gelu", "Linear"]
 
 

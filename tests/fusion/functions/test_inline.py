@@ -23,8 +23,12 @@ def test_each_call_is_a_site_of_its_own() -> None:
 
 
 def test_a_call_beside_another_of_another_shape() -> None:
-    of = model("t = my.F(x) u = ReduceSum(t, axes) v = my.F(u) y = Add(t, v)", "int64[1] axes = {1}",
-               domains=["my"], functions=SILU)  # fmt: skip
+    of = model(
+        "t = my.F(x) u = ReduceSum(t, axes) v = my.F(u) y = Add(t, v)",
+        "int64[1] axes = {1}",
+        domains=["my"],
+        functions=SILU,
+    )
     assert_fuses(of, ["Swish", "ReduceSum", "Swish", "Add"])
 
 
@@ -71,8 +75,11 @@ def test_a_function_that_cannot_be_inlined_stays() -> None:
 
 def test_functions_that_call_each_other() -> None:
     head = HEAD.replace('["" : 24]', '["" : 24, "my" : 1]')
-    of = model("y = my.F(x)", domains=["my"],
-               functions=head + "F (a) => (b) { b = my.G(a) }" + head + "G (a) => (b) { b = my.F(a) }")  # fmt: skip
+    of = model(
+        "y = my.F(x)",
+        domains=["my"],
+        functions=head + "F (a) => (b) { b = my.G(a) }" + head + "G (a) => (b) { b = my.F(a) }",
+    )
     assert isinstance(inline.inlined(of), ir.Model)
 
 

@@ -147,12 +147,21 @@ TWO = "float[batch,seq,8] y, float[batch,seq,8] z"
         (f"{LAYER} r = Add(a, x) y = {NORM}(r, s, t) z = Neg(r)", TWO, ["Linear", "LayerNormalization", "Neg"]),
         (f"n = {NORM}(x, s, t) y = MatMul(n, w) z = Neg(n)", TWO, ["LayerNormalization", "Linear", "Neg"]),
         (f"{LAYER} y = Add(a, a)", "float[batch,seq,8] y", ["Linear", "Add"]),
-        (f"{LAYER} r = LayerNormalization<axis = 1>(a, e) y = Add(r, x)", "float[batch,seq,8] y",
-         ["Linear", "LayerNormalization", "Add"]),
+        (
+            f"{LAYER} r = LayerNormalization<axis = 1>(a, e) y = Add(r, x)",
+            "float[batch,seq,8] y",
+            ["Linear", "LayerNormalization", "Add"],
+        ),
     ],
-    ids=["the product is read", "the product is an output", "the sum is read", "the norm is read", "twice itself",
-         "a norm of two axes"],
-)  # fmt: skip
+    ids=[
+        "the product is read",
+        "the product is an output",
+        "the sum is read",
+        "the norm is read",
+        "twice itself",
+        "a norm of two axes",
+    ],
+)
 def test_what_is_read_elsewhere_stays_outside(body: str, outputs: str, kept: list[str]) -> None:
     inputs = "float[batch,3,8] x" if "(a, e)" in body else "float[batch,seq,8] x"
     of = graph(body, {**WEIGHTS, "e": (3, 8)}, inputs=inputs, outputs=outputs)

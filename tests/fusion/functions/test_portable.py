@@ -119,9 +119,12 @@ def test_activations_of_one_model() -> None:
 
 def test_a_node_that_does_not_fit_is_written_out() -> None:
     of = model(
-        "t = com.microsoft.FastGelu(z) y = com.microsoft.FastGelu(x, b) q = Neg(t)", ROW,
-        inputs="float[batch,seq,8] x, float[n,m] z", outputs="float[batch,seq,8] y, float[n,m] q", domains=VENDOR,
-    )  # fmt: skip
+        "t = com.microsoft.FastGelu(z) y = com.microsoft.FastGelu(x, b) q = Neg(t)",
+        ROW,
+        inputs="float[batch,seq,8] x, float[n,m] z",
+        outputs="float[batch,seq,8] y, float[n,m] q",
+        domains=VENDOR,
+    )
     added = assert_portable(of)
     assert operators(added) == ["Gelu", "FastGelu", "Neg"]
 
@@ -130,9 +133,11 @@ def test_several_dtypes_have_one_body() -> None:
     of = model(
         """y = com.microsoft.QuickGelu(x) z = com.microsoft.QuickGelu <alpha: float = 1.0> (u)
         p = com.microsoft.BiasGelu(x, b) q = com.microsoft.BiasGelu(u, c)""",
-        f"{ROW}, float16[8] c = {{1,2,3,4,5,6,7,8}}", inputs="float[2,8] x, float16[2,8] u",
-        outputs="float[2,8] y, float16[2,8] z, float[2,8] p, float16[2,8] q", domains=VENDOR,
-    )  # fmt: skip
+        f"{ROW}, float16[8] c = {{1,2,3,4,5,6,7,8}}",
+        inputs="float[2,8] x, float16[2,8] u",
+        outputs="float[2,8] y, float16[2,8] z, float[2,8] p, float16[2,8] q",
+        domains=VENDOR,
+    )
     added = portable.add(of)
     for expected, actual in zip(run(of, feeds(of)), evaluated(added), strict=True):
         assert actual.dtype == expected.dtype

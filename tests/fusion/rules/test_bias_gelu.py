@@ -50,8 +50,9 @@ def test_a_bias_that_is_an_input_or_an_expression() -> None:
 )
 def test_a_bias_that_is_no_row_is_refused(b: str, y: str) -> None:
     size = {"float[3,8]": 24, "float[3,1]": 3, "float[1,1,1,8]": 8}[b]
-    of = model("s = Add(x, b) y = Gelu(s)", f"{b} b = {{{','.join(['1'] * size)}}}", inputs="float[2,3,8] x",
-               outputs=f"{y} y")  # fmt: skip
+    of = model(
+        "s = Add(x, b) y = Gelu(s)", f"{b} b = {{{','.join(['1'] * size)}}}", inputs="float[2,3,8] x", outputs=f"{y} y"
+    )
     assert_refuses(of, "not one number for each feature", "ort")
 
 
@@ -71,11 +72,13 @@ def test_a_width_that_is_not_known_is_refused() -> None:
 
 
 def test_a_reshape_between_the_sum_and_the_activation_is_looked_through() -> None:
-    of = model("s = Add(x, b) r = Reshape(s, rows) y = Gelu(r)", BIAS + ", int64[2] rows = {-1,8}",
-               outputs="float[n,8] y")  # fmt: skip
+    of = model(
+        "s = Add(x, b) r = Reshape(s, rows) y = Gelu(r)", BIAS + ", int64[2] rows = {-1,8}", outputs="float[n,8] y"
+    )
     assert_fuses(of, ["BiasGelu", "Reshape"], "ort")
-    cut = model("s = Add(x, b) r = Reshape(s, rows) y = Gelu(r)", BIAS + ", int64[2] rows = {-1,4}",
-                outputs="float[n,4] y")  # fmt: skip
+    cut = model(
+        "s = Add(x, b) r = Reshape(s, rows) y = Gelu(r)", BIAS + ", int64[2] rows = {-1,4}", outputs="float[n,4] y"
+    )
     fused, _ = assert_fuses(cut, ["Add", "Reshape", "Gelu"], "ort")
     assert fused.opset_imports == {"": 24}
 

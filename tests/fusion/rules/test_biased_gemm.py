@@ -10,9 +10,19 @@ from tests.fusion.graphs import assert_fuses, assert_same_function, model, opera
 
 W = ", ".join(
     f"float[{shape}] {name} = {{{','.join(str(round(0.1 * (i % 7) - 0.3, 1)) for i in range(size))}}}"
-    for name, shape, size in [("w", "8,4", 32), ("v", "8,4", 32), ("o", "4,8", 32), ("p", "8,8", 64), ("b", "4", 4),
-                              ("c", "4", 4), ("b2", "1,1,4", 4), ("d", "8", 8), ("one", "1", 1), ("t", "3,4", 12)]
-)  # fmt: skip
+    for name, shape, size in [
+        ("w", "8,4", 32),
+        ("v", "8,4", 32),
+        ("o", "4,8", 32),
+        ("p", "8,8", 64),
+        ("b", "4", 4),
+        ("c", "4", 4),
+        ("b2", "1,1,4", 4),
+        ("d", "8", 8),
+        ("one", "1", 1),
+        ("t", "3,4", 12),
+    ]
+)
 GEMM = ["Reshape", "Gemm", "Shape", "Concat", "Reshape"]
 ACTIVATIONS = {
     "Swish(s)": "QuickGelu",

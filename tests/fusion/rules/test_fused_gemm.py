@@ -93,8 +93,11 @@ def test_reshapes_on_the_way_to_the_activation_are_looked_through(body: str) -> 
 
 def test_a_reshape_that_is_read_elsewhere_is_refused() -> None:
     constants = CONSTANTS + ", int64[2] rows = {-1,2}"
-    of = model("m = MatMul(x, w) s = Add(m, b) r = Reshape(s, rows) a = Relu(r) y = Sub(a, r)", constants,
-               outputs="float[n,2] y")  # fmt: skip
+    of = model(
+        "m = MatMul(x, w) s = Add(m, b) r = Reshape(s, rows) a = Relu(r) y = Sub(a, r)",
+        constants,
+        outputs="float[n,2] y",
+    )
     assert_refuses(of, "'r' is also read by Sub", "ort")
 
 

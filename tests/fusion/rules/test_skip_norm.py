@@ -107,11 +107,19 @@ def test_what_the_kernel_does_not_compute_is_refused(inputs: str, norm: str, rea
 @pytest.mark.parametrize("total", SUMS)
 def test_other_ranks_go_through_rows(total: str, norm: str, written: str) -> None:
     shape = "float[2,3,4,8]"
-    of = model(f"{total} y = {norm.replace('axis = 2', 'axis = 3')}", CONSTANTS, inputs=f"{shape} x, {shape} r",
-               outputs=f"{shape} y")  # fmt: skip
+    of = model(
+        f"{total} y = {norm.replace('axis = 2', 'axis = 3')}",
+        CONSTANTS,
+        inputs=f"{shape} x, {shape} r",
+        outputs=f"{shape} y",
+    )
     assert_fuses(of, ["Reshape", "Reshape", written, "Shape", "Reshape"], "ort")
-    goes_on = model(f"{total} z = Neg(t) y = {norm.replace('axis = 2', 'axis = 3')}", CONSTANTS,
-                    inputs=f"{shape} x, {shape} r", outputs=f"{shape} y, {shape} z")  # fmt: skip
+    goes_on = model(
+        f"{total} z = Neg(t) y = {norm.replace('axis = 2', 'axis = 3')}",
+        CONSTANTS,
+        inputs=f"{shape} x, {shape} r",
+        outputs=f"{shape} y, {shape} z",
+    )
     fused, _ = fuse(goes_on, "ort")
     assert operators(fused).count(written) == 1
     assert "Add" not in operators(fused)
@@ -120,8 +128,9 @@ def test_other_ranks_go_through_rows(total: str, norm: str, written: str) -> Non
 
 def test_an_empty_batch_of_rank_4() -> None:
     shape = "float[a,b,c,8]"
-    of = model("t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=f"{shape} x, {shape} r",
-               outputs=f"{shape} y")  # fmt: skip
+    of = model(
+        "t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=f"{shape} x, {shape} r", outputs=f"{shape} y"
+    )
     fused, _ = fuse(of, "ort")
     nothing = np.ones((0, 3, 2, 8), np.float32)
     assert_same_function(of, fused, {"x": nothing, "r": nothing})
@@ -146,8 +155,12 @@ def test_a_bias_in_any_shape_that_holds_one_number_for_each_feature(b: str) -> N
 
 
 def test_a_bias_for_each_token_is_none() -> None:
-    of = model("s = Add(x, k) t = Add(s, r) y = RMSNormalization(t, g)", f"{CONSTANTS}, float[3,1] k = {{1,2,3}}",
-               inputs="float[2,3,8] x, float[2,3,8] r", outputs="float[2,3,8] y")  # fmt: skip
+    of = model(
+        "s = Add(x, k) t = Add(s, r) y = RMSNormalization(t, g)",
+        f"{CONSTANTS}, float[3,1] k = {{1,2,3}}",
+        inputs="float[2,3,8] x, float[2,3,8] r",
+        outputs="float[2,3,8] y",
+    )
     assert_fuses(of, ["Add", "SkipSimplifiedLayerNormalization"], "ort")
 
 
@@ -170,8 +183,9 @@ def test_a_reshape_between_the_sum_and_the_norm_is_looked_through() -> None:
 def test_a_sum_outside_of_the_body() -> None:
     branches = """y = If (k) <then_branch = p () => (float[2,8] a) { a = LayerNormalization(t, g, b) },
                                 else_branch = e () => (float[2,8] q) { q = Neg(x) }>"""
-    of = model("t = Add(x, r) " + branches, CONSTANTS, inputs="float[2,8] x, float[2,8] r, bool k",
-               outputs="float[2,8] y")  # fmt: skip
+    of = model(
+        "t = Add(x, r) " + branches, CONSTANTS, inputs="float[2,8] x, float[2,8] r, bool k", outputs="float[2,8] y"
+    )
     fused, _ = fuse(of, "ort")
     assert operators(fused) == ["Add", "If"]
 

@@ -95,10 +95,24 @@ class Drawing:
     def step(self) -> None:
         """Add an operator, with what it needs."""
         steps = (
-            self._cut, self._squeeze, self._split, self._reshape, self._broadcast, self._join, self._einsum,
-            self._reduce, self._turn, self._grow, self._gather, self._product, self._norm, self._branch, self._range,
-            self._convolve, self._transform,
-        )  # fmt: skip
+            self._cut,
+            self._squeeze,
+            self._split,
+            self._reshape,
+            self._broadcast,
+            self._join,
+            self._einsum,
+            self._reduce,
+            self._turn,
+            self._grow,
+            self._gather,
+            self._product,
+            self._norm,
+            self._branch,
+            self._range,
+            self._convolve,
+            self._transform,
+        )
         steps[int(self.rng.integers(len(steps)))]()
 
     def _cut(self) -> None:

@@ -10,9 +10,19 @@ import onnx_ir as ir
 Plant = Callable[[ir.Model, ir.Node], ir.Node | None]
 
 _OTHER_OPERATOR = {
-    "Add": "Sub", "Sub": "Add", "Mul": "Sub", "Div": "Mul", "Pow": "Add", "Sqrt": "Exp", "Reciprocal": "Exp",
-    "Sigmoid": "Tanh", "Gelu": "Relu", "Softmax": "LogSoftmax", "ArgMax": "ArgMin", "ReduceMean": "ReduceSum",
-}  # fmt: skip
+    "Add": "Sub",
+    "Sub": "Add",
+    "Mul": "Sub",
+    "Div": "Mul",
+    "Pow": "Add",
+    "Sqrt": "Exp",
+    "Reciprocal": "Exp",
+    "Sigmoid": "Tanh",
+    "Gelu": "Relu",
+    "Softmax": "LogSoftmax",
+    "ArgMax": "ArgMin",
+    "ReduceMean": "ReduceSum",
+}
 _ORDERED = {"Sub", "Div", "MatMul"}
 
 
@@ -116,8 +126,14 @@ def removed(model: ir.Model, node: ir.Node) -> ir.Node | None:
 
 
 ALL: tuple[Plant, ...] = (
-    wrong_weight, transposed_weight, other_attribute, other_operator, swapped_inputs, inserted, removed,
-)  # fmt: skip
+    wrong_weight,
+    transposed_weight,
+    other_attribute,
+    other_operator,
+    swapped_inputs,
+    inserted,
+    removed,
+)
 
 
 def rename(model: ir.Model) -> None:

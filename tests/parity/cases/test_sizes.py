@@ -65,10 +65,13 @@ CHOSEN = " f = Where(c, factor, one) y = Mul(x, f)"
         ("n = Size(x) c = GreaterOrEqual(n, many)" + CHOSEN, {"batch=511,seq=1", "batch=512,seq=1"}),
         ("z = Sub(x, x) o = Add(z, one) n = ReduceSum(o) c = GreaterOrEqual(n, tens)" + CHOSEN, {"batch=1,seq=2"}),
         ("h = Slice(x, zero, hundred, first) m = ReduceMean(h, first) y = Sub(x, m)", {"batch=1,seq=101"}),
-        ("s = Shape(x) b = Gather(s, zero) n = Gather(s, first) d = GreaterOrEqual(b, two) e = Less(hundred, n) "
-         "c = And(d, e)" + CHOSEN, {"batch=2,seq=101", "batch=1,seq=101", "batch=2,seq=100"}),
+        (
+            "s = Shape(x) b = Gather(s, zero) n = Gather(s, first) d = GreaterOrEqual(b, two) e = Less(hundred, n) "
+            "c = And(d, e)" + CHOSEN,
+            {"batch=2,seq=101", "batch=1,seq=101", "batch=2,seq=100"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_both_sides_of_what_sizes_decide_are_asked_for(body: str, wanted: set[str]) -> None:
     assert uses(body)
     assert wanted <= asks(body)

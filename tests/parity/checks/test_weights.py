@@ -322,8 +322,9 @@ def test_integers_and_masks_are_compared_exactly() -> None:
     swapped, off_by_one = index[[1, 0, *range(2, 49)]], np.tril(np.ones((24, 24), bool), 1)
     found = compare_weights(graph(index=swapped, mask=off_by_one), module)
     assert [(each.parameter, each.differing > 10) for each in found] == [
-        ("relative_position_index", True), ("causal", True),
-    ]  # fmt: skip
+        ("relative_position_index", True),
+        ("causal", True),
+    ]
     window = causal & ~np.tril(np.ones((24, 24), bool), -6)
     axes = np.array([0, 2, 1, 3])
     assert compare_weights(graph(window=window, axes=axes), module) == ()

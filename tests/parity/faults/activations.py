@@ -78,18 +78,68 @@ def _bias_after(model: ir.Model) -> None:
 
 
 FAULTS = (
-    Fault("gelu-tanh-for-erf", "tanh GELU for erf GELU", ("post_norm", "decoder", "bert-ffn", "nlp-transformers-ffn"), (bound("normal"),), other_gelu),
-    Fault("gelu-erf-for-tanh", "erf GELU for tanh GELU", ("pre_norm", "offset_geglu", "gpt2-ffn", "gemma-ffn"), (bound("normal"),), other_gelu),
+    Fault(
+        "gelu-tanh-for-erf",
+        "tanh GELU for erf GELU",
+        ("post_norm", "decoder", "bert-ffn", "nlp-transformers-ffn"),
+        (bound("normal"),),
+        other_gelu,
+    ),
+    Fault(
+        "gelu-erf-for-tanh",
+        "erf GELU for tanh GELU",
+        ("pre_norm", "offset_geglu", "gpt2-ffn", "gemma-ffn"),
+        (bound("normal"),),
+        other_gelu,
+    ),
     Fault("gelu-quick", "quick GELU for erf GELU", ("post_norm",), (bound("normal"),), written(_gated(1.702))),
-    Fault("gelu-by-sigmoid", "tanh GELU without its cubic term, as a sigmoid", ("pre_norm",), (bound("normal"),), written(_gated(2 * math.sqrt(2 / math.pi)))),
-    Fault("gelu-rounded-root", "0.79 for the root of 2 / pi in a tanh GELU", ("pre_norm",), (bound("normal"),), written(_tanh_gelu(0.79, 0.044715))),
-    Fault("gelu-rounded-cubic", "0.0447 for 0.044715 in a tanh GELU", ("pre_norm",), (bound("normal"),), written(_tanh_gelu(math.sqrt(2 / math.pi), 0.0447))),
+    Fault(
+        "gelu-by-sigmoid",
+        "tanh GELU without its cubic term, as a sigmoid",
+        ("pre_norm",),
+        (bound("normal"),),
+        written(_gated(2 * math.sqrt(2 / math.pi))),
+    ),
+    Fault(
+        "gelu-rounded-root",
+        "0.79 for the root of 2 / pi in a tanh GELU",
+        ("pre_norm",),
+        (bound("normal"),),
+        written(_tanh_gelu(0.79, 0.044715)),
+    ),
+    Fault(
+        "gelu-rounded-cubic",
+        "0.0447 for 0.044715 in a tanh GELU",
+        ("pre_norm",),
+        (bound("normal"),),
+        written(_tanh_gelu(math.sqrt(2 / math.pi), 0.0447)),
+    ),
     Fault("silu-for-gelu", "SiLU for GELU in one layer", ("encoder",), (bound("normal"),), written(_gated(1), 1)),
-    Fault("hard-swish", "hard swish for SiLU", ("swiglu",), (bound("normal"),), written(lambda edit, x: edit.HardSwish(x))),
+    Fault(
+        "hard-swish", "hard swish for SiLU", ("swiglu",), (bound("normal"),), written(lambda edit, x: edit.HardSwish(x))
+    ),
     Fault("relu6", "ReLU clipped at 6", ("relu",), (bound("large"),), after(_clipped(0, 6))),
     Fault("clipped-at-20", "activations clipped at 20", ("relu",), (bound("large"),), after(_clipped(-20, 20))),
-    Fault("leaky", "a slope of 0.001 below zero for ReLU", ("relu",), (bound("normal"),), written(lambda edit, x: edit.LeakyRelu(x, alpha=1e-3))),
-    Fault("activation-missing", "no activation in one layer", ("decoder",), (bound("normal"),), written(lambda edit, x: edit.Identity(x), 1)),
-    Fault("activation-negated", "the activation of the negated input", ("relu", "llama-ffn"), (bound("normal"),), negated_activation),
+    Fault(
+        "leaky",
+        "a slope of 0.001 below zero for ReLU",
+        ("relu",),
+        (bound("normal"),),
+        written(lambda edit, x: edit.LeakyRelu(x, alpha=1e-3)),
+    ),
+    Fault(
+        "activation-missing",
+        "no activation in one layer",
+        ("decoder",),
+        (bound("normal"),),
+        written(lambda edit, x: edit.Identity(x), 1),
+    ),
+    Fault(
+        "activation-negated",
+        "the activation of the negated input",
+        ("relu", "llama-ffn"),
+        (bound("normal"),),
+        negated_activation,
+    ),
     Fault("activation-before-bias", "the bias added after the activation", ("relu",), (bound("normal"),), _bias_after),
-)  # fmt: skip
+)

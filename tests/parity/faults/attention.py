@@ -130,11 +130,29 @@ def _over_the_batch(module: nn.Module) -> None:
 
 
 FAULTS = (
-    Fault("scale-missing", "scores that are not divided by the root of the head's width", ON, (bound(),), lambda m: _scale(m, lambda _: 1)),
-    Fault("scale-of-model", "the root of the model's width for that of the head's", ON, (bound(),), lambda m: _scale(m, lambda s: s * modules.HEADS**0.5)),
+    Fault(
+        "scale-missing",
+        "scores that are not divided by the root of the head's width",
+        ON,
+        (bound(),),
+        lambda m: _scale(m, lambda _: 1),
+    ),
+    Fault(
+        "scale-of-model",
+        "the root of the model's width for that of the head's",
+        ON,
+        (bound(),),
+        lambda m: _scale(m, lambda s: s * modules.HEADS**0.5),
+    ),
     Fault("causal-mask-missing", "no causal mask", ON, (bound(),), _not_causal),
     Fault("causal-mask-off-by-one", "a token that sees the next one", ON, (bound(),), _sees_next),
-    Fault("causal-mask-baked", "a causal mask for the first eight tokens only", ON, (bound(seq=257),), lambda m: _causal_at_first(m, 8)),
+    Fault(
+        "causal-mask-baked",
+        "a causal mask for the first eight tokens only",
+        ON,
+        (bound(seq=257),),
+        lambda m: _causal_at_first(m, 8),
+    ),
     Fault("mask-too-small", "-10 added to masked scores for -1e9", ON, (bound(),), _masked_by_ten),
     Fault("padding-seen", "a padding mask that is ignored", ON, (bound(),), _padding_seen),
     Fault("padding-inverted", "a padding mask that is inverted", ON, (bound(),), _padding_inverted),
@@ -142,7 +160,25 @@ FAULTS = (
     Fault("head-dropped", "the result of one head zeroed", ON, (bound(),), _head_dropped),
     Fault("heads-merged-wrongly", "heads merged without their transpose", ON, (bound(),), _heads_merged_wrongly),
     Fault("positions-from-one", "positions that count from one", ON, (bound(),), _positions_from_one),
-    Fault("positions-end-at-100", "one position for all tokens from the hundredth on", ON, (bound(seq=257),), lambda m: _positions_end(m, 100)),
-    Fault("positions-end-at-300", "one position for all tokens from the three hundredth on", ON, (bound(seq=512),), lambda m: _positions_end(m, 300)),
-    Fault("attention-over-batch", "batch and sequence exchanged in attention", ("encoder",), (bound(),), module=_over_the_batch),
-)  # fmt: skip
+    Fault(
+        "positions-end-at-100",
+        "one position for all tokens from the hundredth on",
+        ON,
+        (bound(seq=257),),
+        lambda m: _positions_end(m, 100),
+    ),
+    Fault(
+        "positions-end-at-300",
+        "one position for all tokens from the three hundredth on",
+        ON,
+        (bound(seq=512),),
+        lambda m: _positions_end(m, 300),
+    ),
+    Fault(
+        "attention-over-batch",
+        "batch and sequence exchanged in attention",
+        ("encoder",),
+        (bound(),),
+        module=_over_the_batch,
+    ),
+)

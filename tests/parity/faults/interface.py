@@ -105,9 +105,17 @@ FAULTS = (
     Fault("input-renamed", "an input of another name", ("relu",), (interface(),), _renamed_input),
     Fault("output-float64", "an output in float64", ("relu",), (shape(),), _output_as(ir.DataType.DOUBLE)),
     Fault("output-float16", "an output in float16", ("relu",), (shape(),), _output_as(ir.DataType.FLOAT16)),
-    Fault("input-float16-declared", "an input in float16", ("pre_norm",), (interface(),), _input_as(ir.DataType.FLOAT16)),
+    Fault(
+        "input-float16-declared", "an input in float16", ("pre_norm",), (interface(),), _input_as(ir.DataType.FLOAT16)
+    ),
     Fault("ids-int32", "ids in int32", ("decoder",), (interface(),), _input_as(ir.DataType.INT32)),
-    Fault("outputs-swapped", "two outputs, each with the other's name", ("two_outputs",), (bound("normal"),), _outputs_swapped),
+    Fault(
+        "outputs-swapped",
+        "two outputs, each with the other's name",
+        ("two_outputs",),
+        (bound("normal"),),
+        _outputs_swapped,
+    ),
     Fault("outputs-reordered", "two outputs in another order", ("two_outputs",), (interface(),), _outputs_reordered),
     Fault("output-missing", "one output of two", ("two_outputs",), (shape(),), _output_missing),
     Fault("output-more", "an output that nobody asked for", ("relu",), (interface(),), _output_more),
@@ -115,6 +123,20 @@ FAULTS = (
     Fault("input-baked", "an input that became a constant", ("d2l-addnorm",), (interface(),), _input_baked),
     Fault("output-transposed", "an output of [seq, batch, width]", ("relu",), (shape(),), _transposed),
     Fault("output-flattened", "an output of [tokens, width]", ("relu",), (shape(),), _flattened),
-    Fault("axes-exchanged", "an input whose first axis is called the sequence", ("relu",), (interface(),), _axes_exchanged, shown=False),
-    Fault("axes-of-one-symbol", "a batch and a sequence of one symbol", ("relu",), (interface(),), _one_symbol, shown=False),
-)  # fmt: skip
+    Fault(
+        "axes-exchanged",
+        "an input whose first axis is called the sequence",
+        ("relu",),
+        (interface(),),
+        _axes_exchanged,
+        shown=False,
+    ),
+    Fault(
+        "axes-of-one-symbol",
+        "a batch and a sequence of one symbol",
+        ("relu",),
+        (interface(),),
+        _one_symbol,
+        shown=False,
+    ),
+)

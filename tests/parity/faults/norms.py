@@ -118,24 +118,98 @@ def _twice(model: ir.Model) -> None:
 
 
 FAULTS = (
-    Fault("epsilon-times-10", "an epsilon of 1e-4 for 1e-5", ("post_norm", "pre_norm", "decoder", "gpt2-ffn"), (bound(),), epsilon(1e-4)),
-    Fault("epsilon-over-10", "an epsilon of 1e-6 for 1e-5", ("post_norm", "pre_norm", "decoder", "gpt2-ffn"), (bound(),), epsilon(1e-6)),
-    Fault("rms-epsilon-times-10", "an epsilon of 1e-5 for 1e-6", ("swiglu", "t5-ffn"), (bound("small"),), epsilon(1e-5)),
+    Fault(
+        "epsilon-times-10",
+        "an epsilon of 1e-4 for 1e-5",
+        ("post_norm", "pre_norm", "decoder", "gpt2-ffn"),
+        (bound(),),
+        epsilon(1e-4),
+    ),
+    Fault(
+        "epsilon-over-10",
+        "an epsilon of 1e-6 for 1e-5",
+        ("post_norm", "pre_norm", "decoder", "gpt2-ffn"),
+        (bound(),),
+        epsilon(1e-6),
+    ),
+    Fault(
+        "rms-epsilon-times-10", "an epsilon of 1e-5 for 1e-6", ("swiglu", "t5-ffn"), (bound("small"),), epsilon(1e-5)
+    ),
     Fault("rms-epsilon-over-10", "an epsilon of 1e-7 for 1e-6", ("swiglu", "t5-ffn"), (bound("small"),), epsilon(1e-7)),
     Fault("epsilon-unseen", "an epsilon of 1e-11 for 1e-12", ("bert-ffn",), (formula(),), epsilon(1e-11)),
-    Fault("epsilon-tiny", "an epsilon of 1e-12 for 1e-5", ("post_norm", "d2l-addnorm", "transformer-base"), (bound(),), epsilon(1e-12)),
-    Fault("epsilon-absent", "no epsilon, for which ONNX takes 1e-5", ("swiglu", "bert-ffn"), (bound(),), _without_epsilon),
-    Fault("epsilon-outside", "epsilon added to the root and not under it", ("post_norm",), (bound(),), written(_epsilon_outside)),
-    Fault("epsilon-zero", "no epsilon under the root: constant rows divide zero by zero", ("d2l-addnorm",), (non_finite("constant"),), epsilon(0.0)),
-    Fault("unbiased-variance", "the unbiased variance for the biased one", ("post_norm",), (bound("normal"),), written(_unbiased)),
-    Fault("difference-of-squares", "a variance that is the mean square less the squared mean", ("pre_norm",), (bound("offset"),), written(_difference_of_squares)),
-    Fault("rms-for-layer-norm", "no mean subtracted in a LayerNorm", ("post_norm",), (bound("normal"),), written(_uncentred)),
-    Fault("layer-norm-for-rms", "a mean subtracted in an RMSNorm", ("swiglu",), (bound("normal"),), written(_centred_rms)),
+    Fault(
+        "epsilon-tiny",
+        "an epsilon of 1e-12 for 1e-5",
+        ("post_norm", "d2l-addnorm", "transformer-base"),
+        (bound(),),
+        epsilon(1e-12),
+    ),
+    Fault(
+        "epsilon-absent", "no epsilon, for which ONNX takes 1e-5", ("swiglu", "bert-ffn"), (bound(),), _without_epsilon
+    ),
+    Fault(
+        "epsilon-outside",
+        "epsilon added to the root and not under it",
+        ("post_norm",),
+        (bound(),),
+        written(_epsilon_outside),
+    ),
+    Fault(
+        "epsilon-zero",
+        "no epsilon under the root: constant rows divide zero by zero",
+        ("d2l-addnorm",),
+        (non_finite("constant"),),
+        epsilon(0.0),
+    ),
+    Fault(
+        "unbiased-variance",
+        "the unbiased variance for the biased one",
+        ("post_norm",),
+        (bound("normal"),),
+        written(_unbiased),
+    ),
+    Fault(
+        "difference-of-squares",
+        "a variance that is the mean square less the squared mean",
+        ("pre_norm",),
+        (bound("offset"),),
+        written(_difference_of_squares),
+    ),
+    Fault(
+        "rms-for-layer-norm",
+        "no mean subtracted in a LayerNorm",
+        ("post_norm",),
+        (bound("normal"),),
+        written(_uncentred),
+    ),
+    Fault(
+        "layer-norm-for-rms", "a mean subtracted in an RMSNorm", ("swiglu",), (bound("normal"),), written(_centred_rms)
+    ),
     Fault("sum-for-mean", "a sum for the mean of the squares", ("swiglu_exported",), (bound("normal"),), _sum_for_mean),
-    Fault("norm-over-tokens-too", "a norm over the sequence and the features", ("post_norm", "pre_norm"), (bound("normal"),), lambda model: _axis(model, 1)),
-    Fault("norm-over-last-only", "a norm over the last of its two axes", ("d2l-addnorm",), (bound("normal"),), lambda model: _axis(model, -1)),
-    Fault("norm-over-tokens", "a norm of each feature over the sequence", ("pre_norm",), (bound("normal"),), written(_over_tokens)),
-    Fault("norm-scale-missing", "a norm without its scale", ("post_norm",), (bound("normal"),), written(_without_scale)),
+    Fault(
+        "norm-over-tokens-too",
+        "a norm over the sequence and the features",
+        ("post_norm", "pre_norm"),
+        (bound("normal"),),
+        lambda model: _axis(model, 1),
+    ),
+    Fault(
+        "norm-over-last-only",
+        "a norm over the last of its two axes",
+        ("d2l-addnorm",),
+        (bound("normal"),),
+        lambda model: _axis(model, -1),
+    ),
+    Fault(
+        "norm-over-tokens",
+        "a norm of each feature over the sequence",
+        ("pre_norm",),
+        (bound("normal"),),
+        written(_over_tokens),
+    ),
+    Fault(
+        "norm-scale-missing", "a norm without its scale", ("post_norm",), (bound("normal"),), written(_without_scale)
+    ),
     Fault("norm-bias-missing", "a norm without its bias", ("post_norm",), (bound("normal"),), written(_without_bias)),
     Fault("norm-twice", "a norm applied twice", ("post_norm",), (bound("normal"),), _twice),
-)  # fmt: skip
+)

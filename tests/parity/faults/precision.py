@@ -121,17 +121,51 @@ def _table(model: ir.Model) -> None:
 
 
 FAULTS = (
-    Fault("weights-float16", "matrices stored in float16, undeclared", ("post_norm", "decoder", PRESETS[0]), (bound(),), _stored_as(HALF)),
+    Fault(
+        "weights-float16",
+        "matrices stored in float16, undeclared",
+        ("post_norm", "decoder", PRESETS[0]),
+        (bound(),),
+        _stored_as(HALF),
+    ),
     Fault("weights-bfloat16", "matrices stored in bfloat16, undeclared", ("swiglu",), (bound(),), _stored_as(BFLOAT)),
-    Fault("weights-int8", "matrices stored in 8 bits, undeclared", ("post_norm", "swiglu", "decoder", PRESETS[0]), (bound(),), _int8),
+    Fault(
+        "weights-int8",
+        "matrices stored in 8 bits, undeclared",
+        ("post_norm", "swiglu", "decoder", PRESETS[0]),
+        (bound(),),
+        _int8,
+    ),
     Fault("weights-tf32", "matrices cut to ten bits of mantissa", ("post_norm",), (weights(), bound()), _ten_bits),
-    Fault("activations-int8", "hidden values rounded to 8 bits with one scale for all tokens", ("relu",), (bound(),), _dynamic_int8),
+    Fault(
+        "activations-int8",
+        "hidden values rounded to 8 bits with one scale for all tokens",
+        ("relu",),
+        (bound(),),
+        _dynamic_int8,
+    ),
     Fault("product-float16", "one product computed in float16", ("post_norm",), (bound(),), _half_products),
-    Fault("hidden-float16", "hidden values rounded to float16", ("swiglu", "encoder"), (bound(),), _hidden(_through(HALF))),
-    Fault("hidden-bfloat16", "hidden values rounded to bfloat16", ("post_norm",), (bound(),), _hidden(_through(BFLOAT))),
+    Fault(
+        "hidden-float16", "hidden values rounded to float16", ("swiglu", "encoder"), (bound(),), _hidden(_through(HALF))
+    ),
+    Fault(
+        "hidden-bfloat16", "hidden values rounded to bfloat16", ("post_norm",), (bound(),), _hidden(_through(BFLOAT))
+    ),
     Fault("input-float16", "inputs rounded to float16", ("pre_norm",), (bound(),), _input(_through(HALF))),
-    Fault("overflow-float16", "large values that overflow float16", ("relu",), (non_finite("large"),), _hidden(_overflowing)),
+    Fault(
+        "overflow-float16",
+        "large values that overflow float16",
+        ("relu",),
+        (non_finite("large"),),
+        _hidden(_overflowing),
+    ),
     Fault("denormals-flushed", "denormal inputs taken for zero", ("square",), (bound("denormal"),), _input(_flushed)),
-    Fault("softmax-float16", "a softmax in float16, whose casts ONNX Runtime removes", ("decoder",), (formula(),), _half_softmax),
+    Fault(
+        "softmax-float16",
+        "a softmax in float16, whose casts ONNX Runtime removes",
+        ("decoder",),
+        (formula(),),
+        _half_softmax,
+    ),
     Fault("table-float16", "a table of tokens stored in float16", ("decoder",), (bound(),), _table),
-)  # fmt: skip
+)

@@ -102,15 +102,59 @@ def _stale(module: nn.Module) -> None:
 FAULTS = (
     Fault("bias-missing", "no bias in the first linear", ("relu", "encoder"), (bound("normal"),), _without_bias),
     Fault("bias-twice", "the last bias added twice", ("post_norm", "encoder"), (bound("normal"),), _bias_again),
-    Fault("residual-missing", "no residual", ("post_norm", "pre_norm"), (bound("normal"),), _residual(lambda edit, _, added: edit.Identity(added))),
-    Fault("residual-twice", "the residual added twice", ("swiglu",), (bound("normal"),), _residual(lambda edit, x, y: edit.Add(edit.Add(x, x), y))),
-    Fault("residual-scaled", "the residual off by 0.1 %", ("pre_norm",), (bound("normal"),), _residual(lambda edit, x, y: edit.Add(edit.Mul(x, edit.number(1.001)), y))),
-    Fault("sublayer-scaled", "a dropout's factor of 0.9 left in", ("pre_norm",), (bound("normal"),), _residual(lambda edit, x, y: edit.Add(x, edit.Mul(y, edit.number(0.9))))),
+    Fault(
+        "residual-missing",
+        "no residual",
+        ("post_norm", "pre_norm"),
+        (bound("normal"),),
+        _residual(lambda edit, _, added: edit.Identity(added)),
+    ),
+    Fault(
+        "residual-twice",
+        "the residual added twice",
+        ("swiglu",),
+        (bound("normal"),),
+        _residual(lambda edit, x, y: edit.Add(edit.Add(x, x), y)),
+    ),
+    Fault(
+        "residual-scaled",
+        "the residual off by 0.1 %",
+        ("pre_norm",),
+        (bound("normal"),),
+        _residual(lambda edit, x, y: edit.Add(edit.Mul(x, edit.number(1.001)), y)),
+    ),
+    Fault(
+        "sublayer-scaled",
+        "a dropout's factor of 0.9 left in",
+        ("pre_norm",),
+        (bound("normal"),),
+        _residual(lambda edit, x, y: edit.Add(x, edit.Mul(y, edit.number(0.9)))),
+    ),
     Fault("dropout-active", "dropout left active", ("relu",), (interface(),), _dropout, shown=False),
-    Fault("norm-pre-for-post", "the norm before the feed-forward and not after the sum", ("post_norm",), (bound("normal"),), module=_pre_for_post),
+    Fault(
+        "norm-pre-for-post",
+        "the norm before the feed-forward and not after the sum",
+        ("post_norm",),
+        (bound("normal"),),
+        module=_pre_for_post,
+    ),
     Fault("stale-weights", "the weights of another seed", ("post_norm",), (bound("normal"),), module=_stale),
-    Fault("final-norm-missing", "no norm after the last layer", ("encoder", "decoder"), (bound("normal"),), _final_norm_missing),
+    Fault(
+        "final-norm-missing",
+        "no norm after the last layer",
+        ("encoder", "decoder"),
+        (bound("normal"),),
+        _final_norm_missing,
+    ),
     Fault("layer-missing", "the second layer left out", ("encoder",), (bound("normal"),), _layer_left_out),
-    Fault("tokens-shifted", "each token has the result of the one before", ("relu",), (bound("normal"),), _tokens_shifted),
-    Fault("slice-off-by-one", "the gate cut out of a packed product one column late", ("offset_geglu",), (bound("normal"),), _split_off_by_one),
-)  # fmt: skip
+    Fault(
+        "tokens-shifted", "each token has the result of the one before", ("relu",), (bound("normal"),), _tokens_shifted
+    ),
+    Fault(
+        "slice-off-by-one",
+        "the gate cut out of a packed product one column late",
+        ("offset_geglu",),
+        (bound("normal"),),
+        _split_off_by_one,
+    ),
+)

@@ -59,13 +59,37 @@ def _noise(scale: float) -> Callable[[ir.Model], None]:
 
 
 FAULTS = (
-    Fault("leak-between-tokens", "a thousandth of the mean over the tokens added", ("relu", "pre_norm"), (bound("normal"),), _leak(1, 1e-3)),
-    Fault("leak-between-tokens-tiny", "1e-9 of the mean over the tokens added", ("relu",), (non_finite("nan"),), _leak(1, 1e-9)),
-    Fault("leak-between-batches", "a thousandth of the mean over the batch added", ("relu",), (bound("normal"),), _leak(0, 1e-3)),
-    Fault("leak-between-batches-tiny", "1e-9 of the mean over the batch added", ("relu",), (non_finite("nan"),), _leak(0, 1e-9)),
+    Fault(
+        "leak-between-tokens",
+        "a thousandth of the mean over the tokens added",
+        ("relu", "pre_norm"),
+        (bound("normal"),),
+        _leak(1, 1e-3),
+    ),
+    Fault(
+        "leak-between-tokens-tiny",
+        "1e-9 of the mean over the tokens added",
+        ("relu",),
+        (non_finite("nan"),),
+        _leak(1, 1e-9),
+    ),
+    Fault(
+        "leak-between-batches",
+        "a thousandth of the mean over the batch added",
+        ("relu",),
+        (bound("normal"),),
+        _leak(0, 1e-3),
+    ),
+    Fault(
+        "leak-between-batches-tiny",
+        "1e-9 of the mean over the batch added",
+        ("relu",),
+        (non_finite("nan"),),
+        _leak(0, 1e-9),
+    ),
     Fault("order-of-tokens", "a thousandth of a token's position added", ("relu",), (bound("normal"),), _order),
     Fault("tokens-reversed", "tokens in reverse order", ("swiglu",), (bound("normal"),), _reversed),
     Fault("features-permuted", "features of the output permuted", ("relu",), (bound("normal"),), _features_permuted),
     Fault("noise", "noise of a thousandth", ("relu",), (bound("normal"),), _noise(1e-3)),
     Fault("noise-tiny", "noise of 1e-8: below the bound, another in each run", ("relu",), (kept(),), _noise(1e-8)),
-)  # fmt: skip
+)

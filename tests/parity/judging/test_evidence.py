@@ -23,9 +23,12 @@ def evaluated(name: str, ulps: float = 1e6) -> Evaluated:
     output = OutputMetrics("y", "float32", 1.0, Deviation(ulps / 1e6, ulps=ulps))
     result = CaseResult("ort-cpu", name, {"batch": 2}, "normal", 0, (output,))
     return Evaluated(
-        Case(name, {"batch": 2}, "normal", 0), {"x": X}, {"y": 2.0 * X.astype(np.float64)}, {"ort-cpu": {"y": X}},
+        Case(name, {"batch": 2}, "normal", 0),
+        {"x": X},
+        {"y": 2.0 * X.astype(np.float64)},
+        {"ort-cpu": {"y": X}},
         (result,),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture

@@ -28,9 +28,18 @@ def test_fills_are_found(values: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize(
     "truth",
-    [COMPUTED, np.clip(COMPUTED, -1, 1), np.zeros((4, 8)), np.full((4, 8), -1e9), filled(0.0), filled(10.0),
-     np.where(np.arange(32).reshape(4, 8) == 3, 1e9, COMPUTED), np.empty((0, 8)), filled(-np.inf)],
-)  # fmt: skip
+    [
+        COMPUTED,
+        np.clip(COMPUTED, -1, 1),
+        np.zeros((4, 8)),
+        np.full((4, 8), -1e9),
+        filled(0.0),
+        filled(10.0),
+        np.where(np.arange(32).reshape(4, 8) == 3, 1e9, COMPUTED),
+        np.empty((0, 8)),
+        filled(-np.inf),
+    ],
+)
 def test_what_is_none(truth: Array) -> None:
     """Of the size of the rest, all there is, or computed: a number that stands there once."""
     assert fills(truth) is None

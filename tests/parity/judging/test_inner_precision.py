@@ -21,7 +21,7 @@ LOOP = """
         ("h = Cast<to = 10>(w) b = Cast<to = 1>(h) y = Mul(x, b) z = Relu(x)", "float[1] w = {2}", {}),
         (f"{LOOP} z = Relu(x)", "int64 turns = {3}", {"y": "float16"}),
     ],
-)  # fmt: skip
+)
 def test_what_is_computed_of_an_input_counts(body: str, constants: str, found: dict[str, str]) -> None:
     assert inner_precisions(model(body, constants, outputs=TWO, opset=20)) == found
 

@@ -53,13 +53,18 @@ def statuses(result: ParityResult) -> dict[tuple[str, str], str]:
 def test_the_stored_verdict_is_found_again(stored: Any) -> None:
     result = ParityResult.from_dict(stored)
     assert (result.passed, list(result.failures), list(result.warnings)) == (
-        stored["passed"], stored["failures"], stored["warnings"],
-    )  # fmt: skip
+        stored["passed"],
+        stored["failures"],
+        stored["warnings"],
+    )
     assert statuses(result) == {
-        ("ort-cpu", "normal"): "passed", ("reference", "normal"): "passed",
-        ("ort-cpu", "small"): "warned", ("reference", "small"): "failed",
-        ("ort-cpu", "offset"): "passed", ("reference", "offset"): "passed",
-    }  # fmt: skip
+        ("ort-cpu", "normal"): "passed",
+        ("reference", "normal"): "passed",
+        ("ort-cpu", "small"): "warned",
+        ("reference", "small"): "failed",
+        ("ort-cpu", "offset"): "passed",
+        ("reference", "offset"): "passed",
+    }
     assert (len(result.weights), len(result.properties)) == (6, 18)
     assert math.isinf(result.cases[2].outputs[0].actual.snr_db)  # without elements nothing differs
 
@@ -165,11 +170,17 @@ def test_the_schema_lists_every_field_that_is_written() -> None:
     output = replace(result.cases[0].outputs[0], elements=60, inner_units=8192.0).to_dict()
     asked = replace(result.properties[0], inner_units=8192.0).to_dict()
     for written, schema in (
-        (data, SCHEMA), (data["tolerances"], defs["tolerances"]), (case, defs["case"]), (output, defs["output"]),
-        (output["actual"], defs["deviation"]), (data["weights"][0], defs["weight"]),
-            (data["untraced"][0], defs["untraced"]), (data["checks"][0], defs["check"]),
-        (asked, defs["property"]), (data["environment"], defs["environment"]),
-    ):  # fmt: skip
+        (data, SCHEMA),
+        (data["tolerances"], defs["tolerances"]),
+        (case, defs["case"]),
+        (output, defs["output"]),
+        (output["actual"], defs["deviation"]),
+        (data["weights"][0], defs["weight"]),
+        (data["untraced"][0], defs["untraced"]),
+        (data["checks"][0], defs["check"]),
+        (asked, defs["property"]),
+        (data["environment"], defs["environment"]),
+    ):
         assert set(written) == set(schema["properties"])
 
 

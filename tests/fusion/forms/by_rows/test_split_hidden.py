@@ -157,7 +157,7 @@ def test_two_feed_forwards_in_a_row_and_one_added_to_another() -> None:
         (PLAIN, (8, 16), "a hidden layer of 16 units is too small"),
         (f"{PLAIN} z = MatMul(x, w1)", (8, 64), "a weight of it is read elsewhere too"),
     ],
-)  # fmt: skip
+)
 def test_what_is_whole_says_why(written: str, widths: tuple[int, int], reason: str) -> None:
     z = f", float[batch,seq,{widths[1]}] z" if "z =" in written else ""
     of = feed_forward(written, widths=widths, outputs=f"float[batch,seq,8] y{z}")

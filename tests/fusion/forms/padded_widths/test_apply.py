@@ -46,10 +46,13 @@ def weights(of: ir.Model) -> dict[str, tuple[int, ...]]:
 
 GELU_BIASED = "h = Gemm<transB = 1>(r, t1, b1) g = Relu(h) o = Gemm<transB = 1>(g, t2, b2)"
 ROWS = f"s = Constant<value_ints = [-1, 8]>() r = Reshape(x, s) {GELU_BIASED} t = Shape(x) y = Reshape(o, t)"
-PACKED_BIASED = PACKED.replace("h, u = Split<axis = -1, num_outputs = 2>(p)",
-                               "a = Add(p, b13) h, u = Split<axis = -1, num_outputs = 2>(a)")  # fmt: skip
-NAMED_HALVES = PACKED.replace("h, u = Split<axis = -1, num_outputs = 2>(p)",
-                              "z = Constant<value_ints = [1024, 1024]>() h, u = Split<axis = -1>(p, z)")  # fmt: skip
+PACKED_BIASED = PACKED.replace(
+    "h, u = Split<axis = -1, num_outputs = 2>(p)", "a = Add(p, b13) h, u = Split<axis = -1, num_outputs = 2>(a)"
+)
+NAMED_HALVES = PACKED.replace(
+    "h, u = Split<axis = -1, num_outputs = 2>(p)",
+    "z = Constant<value_ints = [1024, 1024]>() h, u = Split<axis = -1>(p, z)",
+)
 CHAIN = "h = MatMul(x, w1) g = Gelu(h) o = MatMul(g, w2) a = Add(o, b2) r = Relu(a) y = MatMul(r, t2)"
 SCALED = (
     "h = MatMul(x, w1) c = Constant<value = float {2}>() a = Mul(h, c) d = Mul(a, b1) g = Sigmoid(d) y = MatMul(g, w2)"

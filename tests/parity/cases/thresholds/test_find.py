@@ -26,11 +26,14 @@ def model(nodes: str, inputs: str = "float[b, 4] x", functions: str = "") -> ir.
         ("h = Cast<to = 10>(x) y = Cast<to = 1>(h)", [-65504.0, 65504.0]),
         ("y = HardSwish(x)", [-3.0, 3.0]),
         ("y = HardSigmoid<alpha = 0.5, beta = 0.5>(x)", [-1.0, 1.0]),
-        ("s = Shape(x) k = Constant <value_int = 7> () l = Greater(s, k) m = Cast<to = 1>(l) "
-         "r = ReduceMax<keepdims = 0>(m) y = Mul(x, r)", []),
+        (
+            "s = Shape(x) k = Constant <value_int = 7> () l = Greater(s, k) m = Cast<to = 1>(l) "
+            "r = ReduceMax<keepdims = 0>(m) y = Mul(x, r)",
+            [],
+        ),
         ("y = Add(x, x)", []),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_values_of_the_inputs_are_held_against(nodes: str, limits: list[float]) -> None:
     assert [each.limit for each in find(flat(model(nodes)))] == limits
 
