@@ -118,6 +118,10 @@ class Expressions:
         simpler = self._simpler(operator, operands)
         return simpler or self._make(operator, operands, None)
 
+    def shape(self, sizes: Iterable[int]) -> tuple[Expression, ...]:
+        """Return a shape of constant sizes."""
+        return tuple(map(self.number, sizes))
+
     def product(self, factors: Iterable[Expression]) -> Expression:
         """Return the product of expressions."""
         result = self.number(1)

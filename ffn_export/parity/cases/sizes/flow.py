@@ -18,10 +18,12 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.tensor_spec import Axis, Dim, TensorSpec
+from ffn_export.core.types import Array
 from ffn_export.core.words import words
 from ffn_export.parity.cases.sizes.expressions import Expression, Expressions
-from ffn_export.parity.cases.sizes.facts import DATA, MOST_ITEMS, Fact, Kind
-from ffn_export.parity.cases.sizes.operators import Inference
+from ffn_export.parity.cases.sizes.facts import DATA, MOST_ITEMS, Fact, Items, Kind
+from ffn_export.parity.cases.sizes.operation import Operation
+from ffn_export.parity.cases.sizes.operators import infer
 
 _MOST_NODES = 200_000
 _LARGEST_READ = 4096  # elements of a constant
@@ -105,7 +107,6 @@ class Flow:
         Raises:
             TooLargeError: If the model has too many nodes.
         """
-        self._infer = Inference(self.make)
         named = {spec.name: spec for spec in specs}
         for value in self.model.graph.inputs:
             spec = named.get(str(value.name))
@@ -139,17 +140,21 @@ class Flow:
         return self._facts[value]
 
     def _constant(self, tensor: ir.TensorProtocol) -> Fact:
-        shape = self._infer.fixed([int(size) for size in tensor.shape.numpy()])
+        shape = self.make.shape([int(size) for size in tensor.shape.numpy()])
         is_float = tensor.dtype.is_floating_point()
         is_number = is_float or tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL
         if not is_number or tensor.size > _LARGEST_READ:
             return Fact(Kind.CONSTANT, shape, None, None, is_float)
         array = tensor.numpy()
         if array.size <= MOST_ITEMS or (array.ndim == 1 and not is_float):
-            return self._infer.known(
-                Kind.CONSTANT, self._infer.numbers(array.astype(float) if is_float else array), is_float=is_float
-            )
+            return Fact(Kind.CONSTANT, shape, self._numbers(array.astype(float) if is_float else array), None, is_float)
         return Fact(Kind.CONSTANT, shape, None, None, is_float)
+
+    def _numbers(self, array: Array) -> Items:
+        items = np.empty(array.shape, dtype=object)
+        for index in np.ndindex(array.shape):
+            items[index] = self.make.number(array[index].item())
+        return items
 
     def _walk(self, graph: ir.Graph | ir.Function) -> None:
         for node in graph:
@@ -198,7 +203,7 @@ class Flow:
         as_shapes = [each for place, each in enumerate(inputs) if each is not None and place in shapes]
         others = [each for place, each in enumerate(inputs) if each is not None and place not in shapes]
         kind = self._kind(node, inputs, others, as_shapes)
-        result = self._infer.of(node, inputs, kind)
+        result = infer(Operation(node, inputs, kind, self.make))
         same = self._whatever_the_data(node, inputs)
         if same is not None:
             return Fact(Kind.SPREAD, result.shape, None, same, result.is_float, is_same=True)
@@ -277,7 +282,9 @@ class Flow:
         for output, facts in zip(node.outputs, results, strict=False):
             kind = max(each.kind for each in facts)
             kind = max(kind, Kind.SIZE) if by_size else kind
-            merged = self._infer.of(_IDENTITY, facts[:1], kind) if len(set(map(id, facts))) == 1 else Fact(kind)
+            merged = (
+                infer(Operation(_IDENTITY, facts[:1], kind, self.make)) if len(set(map(id, facts))) == 1 else Fact(kind)
+            )
             self._facts[output] = self._named(output, merged)
 
     def _repeated(self, node: ir.Node, inputs: Sequence[Fact | None], body: ir.Graph, *, counted: bool) -> list[Fact]:
