@@ -109,11 +109,13 @@ class TorchOracle:
             return {}
         draw = torch.Generator().manual_seed(seed)
         return {
-            name: exact * (1 + _signs(exact, draw) * torch.finfo(working[name].dtype).eps / 2)
+            name: _rounded(exact, torch.finfo(working[name].dtype).eps, draw)
             for name, exact in self.module.named_parameters()
             if name in working and working[name].is_floating_point()
         }
 
 
-def _signs(like: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
-    return torch.randint(0, 2, like.shape, generator=draw).mul_(2).sub_(1)
+def _rounded(exact: torch.Tensor, eps: float, draw: torch.Generator) -> torch.Tensor:
+    """Multiply each element by ``1 + eps / 2`` or ``1 - eps / 2``, in one new tensor: parameters are large."""
+    up = torch.randint(0, 2, exact.shape, dtype=torch.int8, generator=draw)
+    return up.to(exact.dtype).mul_(eps).add_(1 - eps / 2).mul_(exact)
