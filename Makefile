@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 WORKERS ?= 2
-USUAL := not exhaustive and not oldest and not optimum
+USUAL := not exhaustive and not integration and not oldest and not optimum
 NATIVE := cmake -Wno-dev
 # Compiled once: pytest's workers, and the processes that tests start, load what others compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-optimum exhaustive nightly quick corpus mutation native sanitize diagram docs lint install clean
+.PHONY: help demo test integration test-oldest test-optimum exhaustive nightly quick corpus mutation native sanitize diagram docs lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,8 +21,12 @@ demo: $(VENV)/.installed ## Build the bundle of the preset bert-ffn
 	$(BIN)/ffn-export build bert-ffn
 
 # Coverage is that of the quick tests: the slow ones are not traced.
-test: lint ## Lint, then all tests but the exhaustive ones, with coverage
+test: lint ## Lint, then the tests of each part, with coverage
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(USUAL)" --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+# What `make test` leaves to CI: their time goes to other programs, or to processes that start anew.
+integration: $(VENV)/.installed ## Test clusters, services, browsers, compilers, and the commands in the documents
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "integration and not exhaustive"
 
 # What `make test` runs a part of: all graphs at the edges of what rules take, every fault in every module, more seeds.
 exhaustive: $(VENV)/.installed ## The rest of the large families of which `make test` runs a part

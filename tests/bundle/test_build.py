@@ -213,7 +213,7 @@ def changes(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
     return killed_builds.build("d2l-ffn-addnorm", directory) or 0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("moments", [3, pytest.param(30, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     "old", [pytest.param(False, id="none before", marks=pytest.mark.exhaustive), pytest.param(True, id="one before")]

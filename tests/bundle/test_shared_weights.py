@@ -19,7 +19,7 @@ from tests.bundle.processors import on_another_processor
 PROCESSES = 4
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which pages processes share: smaps_rollup")
 def test_processes_share_the_pages_of_the_weights(tmp_path: Path) -> None:
     torch.manual_seed(0)
@@ -38,7 +38,7 @@ def test_processes_share_the_pages_of_the_weights(tmp_path: Path) -> None:
     assert measure(packed, 1, timed=False)["private"] > 40, "the session has packed copies"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_bundle_says_how_it_was_verified(tmp_path: Path) -> None:
     built = fx.build("transformer-base", directory=tmp_path, share_weights=True, fast=True)
     assert built.manifest is not None

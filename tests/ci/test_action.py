@@ -87,7 +87,7 @@ def runner(tmp_path: Path) -> Runner:
     return Runner(tmp_path, tmp_path / "bin")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_it_follows_the_published_schema() -> None:
     assert problems(ROOT / "action.yml", "vendor.github-actions") == ""
 
@@ -186,7 +186,7 @@ def test_it_installs_its_own_release_or_what_it_is_told(runner: Runner) -> None:
     assert not recorded.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("preset", "status", "passed"),
     [pytest.param("d2l-ffn", 0, "true", marks=pytest.mark.exhaustive), ("d2l-ffn-addnorm", 1, "false")],

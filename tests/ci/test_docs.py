@@ -56,7 +56,7 @@ def test_the_page_has_an_example_of_each() -> None:
     assert len(command_lines()) >= 10
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("texts", "schema"),
     [(WORKFLOWS, "vendor.github-workflows"), (GITLAB, "vendor.gitlab-ci")],

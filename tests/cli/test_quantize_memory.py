@@ -13,7 +13,10 @@ import torch
 
 import ffn_export as fx
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="counts memory as Linux does")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(sys.platform != "linux", reason="counts memory as Linux does"),
+]
 MIB = 2**20
 
 # A process that is started counts the memory of the one that starts it, which must be small.

@@ -73,7 +73,7 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_file_that_takes_too_long_is_given_up_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(chain(3000, ["Relu", "Neg"]).SerializeToString())
@@ -83,7 +83,7 @@ def test_a_file_that_takes_too_long_is_given_up_in_one_line(tmp_path: Path) -> N
     assert not (tmp_path / "fused.onnx").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_memory_that_a_file_asks_for_is_refused_and_not_taken(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(RECIPES["growing_concat"]().SerializeToString())

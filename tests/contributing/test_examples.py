@@ -67,7 +67,7 @@ def test_the_examples_are_these() -> None:
     assert all(EXAMPLES.values())
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_an_example_adds_works(name: str, outcomes: Counter[tuple[str, bool]]) -> None:
     added = [change.path for change in EXAMPLES[name] if _is_test(change)] or list(_TABLES)

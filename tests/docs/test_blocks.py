@@ -43,7 +43,7 @@ def test_each_block_says_what_it_is(page: Path) -> None:
             print(f"{name(page)}:{block.line} is not run: {' '.join(block.reason.split())}")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.usefixtures("scratch")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
 def test_blocks_run_one_after_the_other(page: Path) -> None:

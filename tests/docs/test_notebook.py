@@ -7,7 +7,7 @@ import pytest
 from docs_site import notebook
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_stored_results_are_those_of_a_run() -> None:
     cells = [cell for cell in notebook.read()["cells"] if cell["cell_type"] == "code"]
     assert len(cells) >= 4

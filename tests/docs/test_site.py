@@ -16,7 +16,7 @@ from ffn_export.cli.main import COMMANDS
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_it_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}

@@ -22,7 +22,7 @@ from tests.bundle.processors import on_another_processor
 from tests.embed.bundles import executed_in_python, vector, with_options, with_vector
 from tests.embed.programs import EXAMPLES, Once, npm_install
 
-pytestmark = [pytest.mark.slow, needs_browser]
+pytestmark = [pytest.mark.integration, needs_browser]
 
 # ONNX Runtime's WebAssembly prints its profile, a line an event.
 _KEEP_WHAT_IS_PRINTED = "window.printed = []; console.log = (...words) => { window.printed.push(words.join(' ')); };"

@@ -21,7 +21,7 @@ from tests.embed.bundles import in_bfloat16, vector, with_identity, with_manifes
 from tests.embed.programs import EXAMPLES, PROGRAMS, Once, Program
 from tests.native.provider import NAME, needs_provider
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.integration
 
 LINE = re.compile(r"y: largest difference (\S+), allowed (\S+)\n")
 TWO_INPUTS = "two inputs"

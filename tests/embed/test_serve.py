@@ -99,7 +99,7 @@ def wrong(tools: Any, answers: Any, requests: Any, *sessions: fx.Session) -> int
     return sum(not any(is_right(*pair, session) for session in sessions) for pair in pairs)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_thousand_requests_at_once_while_the_bundle_is_replaced(tools: Any, tmp_path: Path) -> None:
     bundle = build(tmp_path / "served", seed=0)
     session = fx.load(bundle, threads=1)

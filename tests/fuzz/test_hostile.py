@@ -45,7 +45,7 @@ def _cases() -> Iterator[object]:
 
 
 # `make test` allows 1 s, to see that they end; the default is 10 s.
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("limit", [("--max-cpu", "1"), pytest.param((), marks=pytest.mark.exhaustive)], ids=" ".join)
 @pytest.mark.parametrize(("name", "commands"), [*_cases()])
 def test_a_hostile_file_ends_within_the_limits(
@@ -56,7 +56,7 @@ def test_a_hostile_file_ends_within_the_limits(
     assert {each.arguments[0]: (each.faults(), each.output[-300:]) for each in outcomes if each.faults()} == {}
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["nested_if_deep", "endless_loop", "doubled_value"])
 @pytest.mark.parametrize(
     "command", ["bench model.onnx --threads 1 --max-cpu 1", "quantize model.onnx --all -o quantized.onnx"]

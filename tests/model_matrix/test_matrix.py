@@ -41,7 +41,7 @@ def tiny(**options: Any) -> dict[str, Any]:
     return {"fast": True, "runtimes": ["ort-cpu", "reference"], "model": [{"spec": "d2l-ffn", **options}]}
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_smallest_file_in_processes_of_which_one_crashes(
     in_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,7 +62,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("zoo", None)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_cluster_gives_what_one_process_gives(cluster: Any, here: None, folder: Path) -> None:
     nodes, (*_, last) = cluster
     zoo: dict[str, Any] = {
@@ -97,7 +97,7 @@ def test_a_cluster_gives_what_one_process_gives(cluster: Any, here: None, folder
     assert told == ["6 of 6 cells are done and unchanged"], "a cell that was done there is done here"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_cell_gets_what_it_needs(cluster: Any, folder: Path) -> None:
     address = cluster[0].address
     timed = special("told", action="bench", tokens=[4], runtimes=["ort-cpu"], targets=["ort-cpu"])
@@ -121,7 +121,7 @@ def test_a_cell_gets_what_it_needs(cluster: Any, folder: Path) -> None:
         fx.matrix({"model": [special("told")]}, "nowhere", ray=address, memory=1000)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("action", ["build", pytest.param("tune", marks=pytest.mark.exhaustive)])
 def test_the_kinds_of_processor_end_in_one_bundle(cluster: Any, folder: Path, action: str) -> None:
     briefly = {"tuning": {"seconds": 0.001}, "bench_budget": 0.0} if action == "tune" else {"fast": True}
@@ -142,7 +142,7 @@ def test_the_kinds_of_processor_end_in_one_bundle(cluster: Any, folder: Path, ac
     assert told == ["3 of 3 cells are done and unchanged"]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_an_interrupt_leaves_whole_results_and_what_is_missing_is_done_next(cluster: Any, folder: Path) -> None:
     zoo = {**BRIEF, "model": [model(0), special("endless"), model(1)]}
     Path("zoo.toml").write_text(toml(zoo))

@@ -22,7 +22,7 @@ def metadata(wheel: Path) -> Message:
         return message_from_bytes(archive.read(name))
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     """Typing stubs, schemas, tables of costs and templates too."""
     files = (file for file in (ROOT / "ffn_export").rglob("*") if file.is_file() and "__pycache__" not in file.parts)

@@ -94,7 +94,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fx.build("d2l-ffn", directory=tmp_path_factory.mktemp("exported"), bench_budget=0).directory
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_it_loads_and_runs_as_here(light: Call, built: Path, tmp_path: Path) -> None:
     half = fx.build("d2l-ffn", directory=tmp_path, name="half", dtype="float16", bench_budget=0).directory
     joined = tmp_path / "joined"
@@ -150,7 +150,7 @@ def test_what_needs_more_says_so_in_its_last_line(light: Call, words: list[str],
     assert told in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_nothing_is_imported_before_it_is_used(built: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", IMPORTS, str(built)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)

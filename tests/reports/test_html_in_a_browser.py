@@ -19,7 +19,7 @@ from tests.reports.test_html import site
 
 __all__ = ["site"]
 
-pytestmark = [pytest.mark.slow, needs_browser]
+pytestmark = [pytest.mark.integration, needs_browser]
 
 # What a reader would miss: boxes that the page cuts off, pictures of no size, text that is smaller than 10 pixels.
 _MEASURE = """

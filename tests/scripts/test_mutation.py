@@ -85,7 +85,7 @@ def test_tests_are_those_of_the_path_and_those_that_import_the_module(repository
     assert "tests/deep/test_by_helper.py" in found_tests(PAIR, repository)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_what_no_test_fails_on_survives(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert mutation.main(["--only", PAIR, "--number", "4"]) == 0
     results = [json.loads(line) for line in Path("mutation.jsonl").read_text().splitlines()]
@@ -103,7 +103,7 @@ def test_what_no_test_fails_on_survives(repository: Path, capsys: pytest.Capture
     assert capsys.readouterr().err.splitlines()[-1] == "2 killed, 3 survived"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_tests_that_fail_without_a_mutant_judge_none(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (repository / "tests" / "test_pair.py").write_text("from ffn_export.pair import larger\n\n\ndef test(): assert 0\n")
     assert mutation.main(["--only", PAIR, "--number", "1"]) == 2
@@ -111,7 +111,7 @@ def test_tests_that_fail_without_a_mutant_judge_none(repository: Path, capsys: p
     assert not Path("mutation.jsonl").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_mutant_that_does_not_end_is_ended(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_START", 0.01)
     monkeypatch.setattr(trial, "_PATIENCE", 0)
