@@ -60,6 +60,7 @@ def test_the_models_reports_read_back_as_results(bundle: Path) -> None:
     assert fx.LatencyResult.from_dict(json.loads((bundle / "latency.json").read_text())).baseline == "torch"
 
 
+@pytest.mark.slow
 def test_loaded_session_runs_the_vectors_under_the_recorded_options(bundle: Path) -> None:
     session = fx.load(bundle)
     assert session.providers == ["CPUExecutionProvider"]

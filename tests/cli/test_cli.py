@@ -302,7 +302,7 @@ def test_the_same_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "m.onnx").read_bytes() == (tmp_path / "b" / "m.onnx").read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "number",
     [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (signal.SIGTERM, signal.SIGHUP))],
@@ -334,7 +334,7 @@ def test_ctrl_c_when_all_is_done_changes_nothing() -> None:
     assert "bert-ffn" in result.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 @pytest.mark.parametrize("arguments", ["list", "inspect m.onnx --json -"])
 def test_a_disk_that_is_full_is_one_line(arguments: str, fused_file: Callable[..., Path]) -> None:
@@ -354,7 +354,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("model", "rest", "expected"),
     [
@@ -377,7 +377,7 @@ def test_a_reader_that_goes_away_does_not_change_the_verdict(
         assert json.loads((tmp_path / "result.json").read_text())["passed"]
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_standard_output_is_utf_8_whatever_the_terminal_takes(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "ffn_export.cli.main"]
     command = [*program, "verify", "d2l.onnx", "--against", "d2l-ffn", "--fast", "--markdown", "-"]

@@ -76,7 +76,7 @@ def test_without_transformers_it_says_what_to_install(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_other_specs_do_not_load_transformers() -> None:
     code = "import sys, ffn_export.verbs.build; sys.exit('transformers' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -74,7 +74,7 @@ def test_a_source_that_a_manifest_names_is_not_imported(bundle: Callable[..., Pa
     assert not Path("ran").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_command_line_imports_on_trust_alone_and_says_what(bundle: Callable[..., Path]) -> None:
     directory = str(bundle(source={"spec": "payload:make", "kind": "factory"}))
     words = ("verify", directory, "--runtime", "ort-cpu", "--fast")
@@ -123,7 +123,7 @@ def test_a_program_is_opened_on_trust_alone(tmp_path: Path, monkeypatch: pytest.
     assert "add trust=True" in refusal(UsageError, fx.verify, tmp_path / "d2l-ffn", "m.pt2")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("library", ["click", "onnx", "numpy", "typing_extensions"])
 def test_a_file_of_the_current_directory_is_not_imported_in_place_of_a_library(tmp_path: Path, library: str) -> None:
     (tmp_path / f"{library}.py").write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch()")

@@ -153,7 +153,7 @@ def test_a_model_that_nobody_timed_is_no_success(named: list[str], file: Path, c
     assert "ort-cpu at batch=1,seq=1" in told
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_with_standard_error_closed_the_verdict_is_the_same(file: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ffn_export.cli.main", "verify", str(file), "--against", "d2l-ffn-addnorm"]
     command.append("--fast")

@@ -126,6 +126,7 @@ def test_a_clamp_with_one_bound_keeps_infinity(dtype: str) -> None:
     assert_same_function(source, model, {"n": 0}, {"n": 5})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bool", "int64", "float32"])
 @pytest.mark.parametrize(
     "reduce",

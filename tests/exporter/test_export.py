@@ -219,7 +219,7 @@ def make():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_same_bytes_from_another_directory_and_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "another/place"
     for each in (tmp_path, directory):

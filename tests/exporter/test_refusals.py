@@ -33,6 +33,7 @@ def test_a_specialised_axis(forward: Callable[..., Any], words: str) -> None:
     assert "instead of the name in --input, or take the size from the input in forward" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forward", "bound"),
     [
@@ -77,6 +78,7 @@ def test_with_the_bound_that_is_said_it_exports(
     assert_same_function(source, export_source(source), *({"batch": 2, "seq": size} for size in sizes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forward", "words"),
     [

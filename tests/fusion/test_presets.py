@@ -127,6 +127,7 @@ def assert_report(report: FusionReport, form: str) -> None:
             assert site.form in " ".join(computing) or site.gated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", EXPECTED)
 def test_as_executed(exported: Exported, target: str, tmp_path: Path) -> None:
     fused, _ = fuse(exported.model, target, forms=whole(target))

@@ -104,6 +104,7 @@ def test_a_fault_is_caught(
         assert any(catch.covers(each) for each in found), f"no {catch} among {sorted(set(map(str, found)))}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_the_same_command_passes_without_a_fault(name: str, healthy_file: HealthyFile) -> None:
     assert run(["verify", str(healthy_file(BASES[name])), *BASES[name].arguments, "--quiet"]) == 0
@@ -135,7 +136,7 @@ def test_another_spelling_of_the_same_function_passes(
     assert run(["verify", str(other), *base.arguments]) == 0, what
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("device", ["ort-cuda"])
 def test_a_runtime_on_another_device_is_not_taken_for_the_one_that_was_named(device: str, tmp_path: Path) -> None:
     # ONNX Runtime would run the model on the CPU and say nothing.
@@ -144,7 +145,7 @@ def test_a_runtime_on_another_device_is_not_taken_for_the_one_that_was_named(dev
     assert f"runtime {device!r} is not available here" in finished.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_fault_is_caught_in_a_process_of_its_own(tmp_path: Path) -> None:
     fault = next(fault for fault in FAULTS if fault.name == "relu6")
     finished = _in_a_process(tmp_path, "relu", plant=fault.graph)

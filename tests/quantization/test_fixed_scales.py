@@ -98,6 +98,7 @@ def test_ranges_leave_out_what_is_rare() -> None:
     assert halved == (x.min() / 2, 500)
 
 
+@pytest.mark.slow
 def test_openvino_runs_it(tmp_path: Path) -> None:
     onnx_file.save(fx.export("d2l-ffn"), tmp_path / "m.onnx")
     x = np.random.default_rng(0).standard_normal((4, 9, 4)).astype(np.float32)

@@ -44,6 +44,7 @@ def test_both_graphs_of_a_kernel_differ_in_that_kernel_alone(kernel: Kernel, tmp
         assert graphs.elements == (MANY - FEW) * 3 * kernel.width
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", FEED_FORWARDS, ids=lambda block: block.name)
 def test_a_feed_forward_is_compared_with_none_and_parts_with_the_whole(block: FeedForward) -> None:
     graphs = block.pair(3, np.random.default_rng(0))

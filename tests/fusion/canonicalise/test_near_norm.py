@@ -55,6 +55,7 @@ class NormalizeAndScale(nn.Module):
         return y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "reason"),
     [
