@@ -78,6 +78,7 @@ def test_loaded_session_runs_the_vectors_under_the_recorded_options(bundle: Path
     ]
 
 
+@pytest.mark.slow
 def test_the_provider_is_that_of_the_target_where_it_judged(bundle: Path) -> None:
     """There is no GPU here, so the case that it judged has its name alone."""
     parity = fx.ParityResult.from_dict(json.loads((bundle / "parity.json").read_text()))

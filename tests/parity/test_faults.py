@@ -124,6 +124,7 @@ def test_no_target_and_no_seed_raises_a_false_alarm(name: str, target: str, tmp_
         assert result.failures == (), f"seed {seed}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "name", "change"), HARMLESS, ids=[what for what, *_ in HARMLESS])
 def test_another_spelling_of_the_same_function_passes(
     what: str, name: str, change: Callable[[ir.Model], None], healthy_file: HealthyFile, tmp_path: Path

@@ -109,6 +109,7 @@ def test_openvino_runs_it(tmp_path: Path) -> None:
     assert 1e-4 < made.report.error < 0.05
 
 
+@pytest.mark.slow
 def test_by_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     onnx_file.save(fx.export("d2l-ffn"), tmp_path / "m.onnx")
     np.savez(tmp_path / "x.npz", x=np.random.default_rng(0).standard_normal((4, 9, 4)).astype(np.float32))

@@ -54,6 +54,7 @@ def test_the_integer_kernel_runs_at_every_level(quantized: fx.Quantized, tmp_pat
     assert not {"MatMul", "Gemm", "MatMulInteger", "FusedGemm"} & set(ran)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["input scale", "zero point", "column", "columns", "rows"])
 def test_a_broken_model_fails_on_drawn_inputs(quantized: fx.Quantized, path: Path, tmp_path: Path, fault: str) -> None:
     proto = ir.to_proto(quantized.model)

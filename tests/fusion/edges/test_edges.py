@@ -14,6 +14,7 @@ PARTS = 12
 MARKS = [[], *[[pytest.mark.slow, pytest.mark.exhaustive]] * (PARTS - 1)]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("part", [pytest.param(part, marks=MARKS[part]) for part in range(PARTS)])
 @pytest.mark.parametrize("theme", THEMES)
 def test_edges(theme: str, part: int) -> None:
