@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,16 +13,16 @@ from ffn_export import __version__
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
-from ffn_export.calibration.node_smoothing import smoothed
+from ffn_export.calibration.in_precision import in_precision
 from ffn_export.calibration.precise_nodes import keep_budget
-from ffn_export.calibration.statistics import batches, drawn_inputs
+from ffn_export.calibration.statistics import batches
 from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import onnx_file, processor, vectors
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.shown import Shown
 from ffn_export.core.steps import Steps
 from ffn_export.core.strict import expose_own
-from ffn_export.core.types import Array, Progress, silent
+from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
 from ffn_export.exporter.export import PRODUCER, export_source
 from ffn_export.exporter.source import Source
@@ -44,7 +43,7 @@ from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.options import DRAWN
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.ort_native import FLOAT32, INT8, of_lower_precision
+from ffn_export.runtimes.ort_native import FLOAT32, of_lower_precision
 from ffn_export.runtimes.registry import get_runtimes
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
@@ -199,10 +198,12 @@ def _build_in(
     if choice.quantization is not None:
         bounds = Budget(gate.few_bits_budget or choice.quantization.default_budget)
         real = given[0].given if given else None
-        fitted = fit(fused, choice.quantization, real, bounds, threads, drawn=_feeds(gate, source), progress=progress)
+        fitted = fit(
+            fused, choice.quantization, real, bounds, threads, drawn=gate.feeds(source.inputs), progress=progress
+        )
         model, quantized = fitted.model, fitted.report
-    if options.native is INT8:
-        model = smoothed(model, _feeds(gate, source), threads)
+    if of_lower_precision(options.precision) is not None:
+        model = in_precision(model, options.precision, choice.raised, gate.feeds(source.inputs), threads)
     inline = 0 if options.share_weights else onnx_file.EXTERNAL_ABOVE_BYTES
     onnx_file.save(model, stage / MODEL, external_above=inline)
     progress = steps.start("verify")
@@ -279,19 +280,12 @@ def _verified(
     failing = {each.runtime for each in parity.cases if each.skipped is None and each.failure(parity.tolerances)}
     if options.native is None or options.budget is None or failing != {options.native.name}:
         return model, parity
-    kept = keep_budget(model, options.native, _feeds(gate, source), options.budget, threads, progress)
+    kept = keep_budget(model, options.native, gate.feeds(source.inputs), options.budget, threads, progress)
     if kept is None:
         return model, parity
-    model, told = kept
-    onnx_file.save(model, path)
+    onnx_file.save(kept.model, path)
     parity = verify()
-    return model, replace(parity, notes=(*parity.notes, f"{told}, to keep the budget"))
-
-
-def _feeds(gate: Gate, source: Source) -> Mapping[str, Array]:
-    """Return the inputs that channels and nodes are measured on: the samples, or drawn ones."""
-    given = gate.samples[0].given if gate.samples else None
-    return given or drawn_inputs(source.inputs, gate.seed)
+    return kept.model, replace(parity, notes=(*parity.notes, kept.told))
 
 
 def _choose(

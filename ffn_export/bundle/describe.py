@@ -97,6 +97,7 @@ def summarise_tuning(result: TuningResult) -> dict[str, Any]:
     return {
         "forms": sorted(result.chosen.forms),
         **({} if result.chosen.precision is None else {"precision": result.chosen.precision}),
+        **({"raised": list(result.chosen.raised)} if result.chosen.raised else {}),
         "reason": result.reason,
         "left_default": result.leaves_default,
         "tokens": list(result.tokens),

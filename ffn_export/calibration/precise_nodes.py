@@ -8,6 +8,7 @@ lower precision, as many as the budget allows; the others take the next precisio
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -21,10 +22,25 @@ from ffn_export.runtimes.ort_native import OrtNative
 HIGHER = {"int8": "bf16", "bf16": "f32"}
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A model that keeps its budget.
+
+    Attributes:
+        model: The model, whose nodes state their precision.
+        raised: Names of the nodes in the higher precision.
+        told: The number and the names of these, in words.
+    """
+
+    model: ir.Model
+    raised: tuple[str, ...]
+    told: str
+
+
 def keep_budget(
     model: ir.Model, runtime: OrtNative, feeds: Mapping[str, Array], budget: float, threads: int, progress: Progress
-) -> tuple[ir.Model, str] | None:
-    """Return the model with the fewest nodes in the next precision that fits, and a line that tells how many these are.
+) -> Kept | None:
+    """Return the model with the fewest nodes in the next precision that fits.
 
     Args:
         model: A model in nodes of the contract that is over the budget; it is not modified.
@@ -61,7 +77,11 @@ def keep_budget(
     if within(len(ranked)) is not None:
         return None
     kept, made = longest_beginning(len(ranked), within)
-    return None if made is None else (made, f"{len(ranked) - kept} of {len(ranked)} nodes compute in {higher}")
+    if made is None:
+        return None
+    raised = tuple(str(node.name) for node in nodes if node.name in ranked[kept:])
+    told = f"{len(raised)} of {len(nodes)} nodes compute in {higher} to keep the budget: {', '.join(raised)}"
+    return Kept(made, raised, told)
 
 
 def with_precisions(model: ir.Model, lower: Collection[str], precision: str, higher: str) -> ir.Model:

@@ -45,7 +45,8 @@ def chosen_words(result: TuningResult) -> str:
     if choice.quantization is not None:
         parts.append("8-bit integers" if choice.quantization.int8 else f"{choice.quantization.bits}-bit weights")
     if choice.precision is not None and choice.precision != default.precision:
-        parts.append(f"precision {choice.precision}")
+        raised = f" but for {', '.join(choice.raised)}" if choice.raised else ""
+        parts.append(f"precision {choice.precision}{raised}")
     if choice.settings != default.settings:
         parts.append(f"session options {choice.settings.words()}")
     return f"chosen: {', '.join(parts)}; {result.reason}"

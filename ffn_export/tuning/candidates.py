@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
 
 from ffn_export.calibration.calibrated import quantize_by_samples
-from ffn_export.calibration.node_smoothing import smoothed
+from ffn_export.calibration.in_precision import in_precision
+from ffn_export.calibration.precise_nodes import Kept, keep_budget
 from ffn_export.core import onnx_file
-from ffn_export.core.types import Array
+from ffn_export.core.types import Array, Progress
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.ort_native import INT8
+from ffn_export.runtimes.ort_native import of_lower_precision
 from ffn_export.tuning.choice import Choice
 
 
@@ -57,7 +58,7 @@ class Candidates:
         target: Fusion target.
         directory: Directory of the model files.
         samples: Real inputs; None without any.
-        drawn: Inputs that 8-bit activations are smoothed by without samples.
+        drawn: Inputs that 8-bit activations are smoothed by, and nodes measured on, without samples.
         threads: Intra-op threads.
     """
 
@@ -80,10 +81,34 @@ class Candidates:
         Raises:
             UsageError: If nothing can be quantised.
         """
+        return self._written(choice, self._made(choice))
+
+    def raised(self, choice: Choice, budget: float, progress: Progress) -> tuple[Candidate, Kept] | None:
+        """Return the candidate in which some nodes compute in a higher precision; None if none keeps the budget.
+
+        Args:
+            choice: A choice of a lower precision that is over the budget.
+            budget: Largest relative L2 error of an output.
+            progress: Called with a line for each step.
+        """
+        runtime = of_lower_precision(choice.precision)
+        if runtime is None:
+            return None
+        kept = keep_budget(self._made(choice), runtime, self._feeds, budget, self._threads, progress)
+        if kept is None:
+            return None
+        return self._written(replace(choice, raised=kept.raised), kept.model), kept
+
+    @property
+    def _feeds(self) -> Mapping[str, Array]:
+        return self._samples or self._drawn or {}
+
+    def _made(self, choice: Choice) -> ir.Model:
         model, _ = fuse(self._model, self._target, forms=choice.forms)
         model = self._quantized(model, choice)
-        if choice.precision == INT8.precision:
-            model = smoothed(model, self._samples or self._drawn or {}, self._threads)
+        return in_precision(model, choice.precision, choice.raised, self._feeds, self._threads)
+
+    def _written(self, choice: Choice, model: ir.Model) -> Candidate:
         path = self._directory / f"candidate-{self._count}.onnx"
         self._count += 1
         onnx_file.save(model, path)
@@ -118,5 +143,6 @@ def _fingerprint(model: ir.Model, choice: Choice) -> str:
         "rules": sorted({rule for node in nodes for rule in rules_of(node)}),
         "session_options": choice.settings.to_dict(),
         "precision": choice.precision,
+        "raised": list(choice.raised),
     }
     return json.dumps(told, sort_keys=True)

@@ -19,12 +19,14 @@ class Choice(PlainData):
         settings: The session options.
         quantization: Quantisation of the weights; None does not quantise them.
         precision: Precision of native kernels; None if there are none.
+        raised: Names of the nodes that compute in the next precision, to keep the budget.
     """
 
     forms: Forms = frozenset()
     settings: SessionSettings = field(default_factory=SessionSettings)
     quantization: QuantizationOptions | None = None
     precision: str | None = None
+    raised: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.settings.check()

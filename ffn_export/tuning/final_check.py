@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ffn_export.core.types import Progress, silent
+from ffn_export.calibration.statistics import drawn_inputs
+from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.types import Array, Progress, silent
 from ffn_export.parity.cases.case import Case, given_cases
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
@@ -38,6 +40,11 @@ class Gate:
     few_bits_budget: float | None = None
     seed: int = 0
     fast: bool = False
+
+    def feeds(self, inputs: Sequence[TensorSpec]) -> Mapping[str, Array]:
+        """Return what channels and nodes are measured on: the samples, or drawn inputs."""
+        given = self.samples[0].given if self.samples else None
+        return given or drawn_inputs(inputs, self.seed)
 
     def verify(
         self,

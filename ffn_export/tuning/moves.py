@@ -81,7 +81,7 @@ def _with_settings(change: Callable[[SessionSettings], SessionSettings]) -> Call
 
 
 def _with_precision(precision: str) -> Callable[[Choice], Choice]:
-    return lambda choice: replace(choice, precision=precision)
+    return lambda choice: replace(choice, precision=precision, raised=())
 
 
 def _with_int8(choice: Choice) -> Choice:

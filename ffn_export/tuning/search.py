@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ def search(
     # Two lengths may be clamped to the same size by the bounds of an axis.
     sizes = [size for place, size in enumerate(asked) if size not in asked[:place]]
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
-        drawn = drawn_inputs(specs) if options.budget is not None else None
+        seed = 0 if gate is None else gate.seed
+        drawn = drawn_inputs(specs, seed) if options.budget is not None else None
         candidates = Candidates(model, target, Path(scratch), _arrays(options.samples, specs), drawn, threads)
         precision = FLOAT32.precision if target == NATIVE else None
         default = candidates.make(Choice(in_use(None, chosen_target), precision=precision))
@@ -153,31 +155,54 @@ class _Search:
             expose_own(error)
             self._trials.append(Trial(move.name, "refused", _said(error)))
             return
-        trial = self._judged(candidate, move)
+        trial = self._entered(candidate, move.name)
+        if trial.outcome == "refused" and trial.pairs:  # faster, and wrong by more than the budget
+            self._attempt_raised(candidate.choice, move.name)
+
+    def _attempt_raised(self, choice: Choice, name: str) -> None:
+        """Apply a move that is over the budget to all nodes but some, which compute more precisely."""
+        if self._gate.few_bits_budget is None:
+            return
+        name += ", some nodes more precise"
+        try:
+            found = self._candidates.raised(choice, self._gate.few_bits_budget, self._progress)
+        except Exception as error:  # noqa: BLE001 - as above
+            expose_own(error)
+            self._trials.append(Trial(name, "refused", _said(error)))
+            return
+        if found is not None:
+            candidate, kept = found
+            self._entered(candidate, name, f"; {kept.told}")
+
+    def _entered(self, candidate: Candidate, name: str, more: str = "") -> Trial:
+        """Judge a candidate and make it the best if it is taken; `more` is added to the reason."""
+        trial = self._judged(candidate, name)
+        trial = replace(trial, reason=trial.reason + more)
         dropped = candidate
         if trial.outcome == "taken":
             self._best, dropped = candidate, self._best
         if dropped is not self.default:  # the best is timed against the default at the end
             dropped.discard()
         self._trials.append(trial)
+        return trial
 
-    def _judged(self, candidate: Candidate, move: Move) -> Trial:
+    def _judged(self, candidate: Candidate, name: str) -> Trial:
         """Time a candidate against the best so far, and verify it if it is faster."""
         if candidate.fingerprint == self._best.fingerprint:
-            return Trial(move.name, "changes nothing", "the graph and the options stay as they are")
+            return Trial(name, "changes nothing", "the graph and the options stay as they are")
         try:
-            self._progress(f"timing {move.name}")
+            self._progress(f"timing {name}")
             pairs = self._contest.between(candidate, self._best)
             mean = mean_ratio(pairs)
             if mean > _STEP or not _is_ahead(pairs):
-                return Trial(move.name, "left", f"{mean:.3f} of the time of the best so far{_but(pairs)}", pairs)
+                return Trial(name, "left", f"{mean:.3f} of the time of the best so far{_but(pairs)}", pairs)
             failure, words = self._failure(candidate)
         except Exception as error:  # noqa: BLE001 - whatever a runtime raises of a candidate
             expose_own(error)
-            return Trial(move.name, "refused", _said(error))
+            return Trial(name, "refused", _said(error))
         if failure is not None:
-            return Trial(move.name, "refused", failure, pairs)
-        return Trial(move.name, "taken", f"{mean:.3f} of the time of the best so far{words}", pairs)
+            return Trial(name, "refused", failure, pairs)
+        return Trial(name, "taken", f"{mean:.3f} of the time of the best so far{words}", pairs)
 
     def _failure(self, candidate: Candidate) -> tuple[str | None, str]:
         """Return why a candidate fails the gate, or None; and its error, in words, if it has a budget.

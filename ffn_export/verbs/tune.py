@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ffn_export.bundle.build import Build, build_bundle
 from ffn_export.bundle.build_options import BuildOptions
+from ffn_export.calibration.in_precision import in_precision
 from ffn_export.core import onnx_file
 from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
@@ -19,10 +20,11 @@ from ffn_export.fusion.report import FusionReport
 from ffn_export.fusion.targets import NATIVE, get_target
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.reference.references import graph_inputs
 from ffn_export.quantization.quantize import quantize_some
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.ort_cpu import OrtCpu
-from ffn_export.runtimes.ort_native import of_precision
+from ffn_export.runtimes.ort_native import of_lower_precision, of_precision
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.tuning.final_check import own_gate
@@ -104,6 +106,8 @@ def tune(
         quantized = None
         if chosen.quantization is not None:
             made, quantized = quantize_some(made, chosen.quantization)
+        if of_lower_precision(chosen.precision) is not None:
+            made = in_precision(made, chosen.precision, chosen.raised, gate.feeds(graph_inputs(exported)), threads)
         path = Path(scratch) / file.path.name
         onnx_file.save(made, path)
         judges = None if chosen.precision is None else (OrtCpu.name, of_precision(chosen.precision).name)

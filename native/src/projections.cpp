@@ -80,15 +80,16 @@ Projections::Projections(const Kernels& kernels, const FeedForwardSpec& spec)
       columns_in_(spec.w1.rows),
       activation_(spec.activation),
       alpha_(spec.alpha),
-      up_(pack(kernels.format, spec.w1, spec.b1, spec.w3, spec.b3)) {
-  last_.push_back(pack(kernels.format, spec.w2, spec.b2, {}, nullptr));
+      up_(share(pack(kernels.format, spec.w1, spec.b1, spec.w3, spec.b3))) {
+  last_.push_back(share(pack(kernels.format, spec.w2, spec.b2, {}, nullptr)));
   keep(spec.norm_place, spec.norm);
 }
 
 Projections::Projections(const Kernels& kernels, const LinearSpec& spec) : kernels_(kernels), columns_in_(spec.w.rows) {
   int first = 0;
   for (const int columns : spec.splits) {
-    last_.push_back(pack(kernels.format, spec.w.part(first, columns), spec.b ? spec.b + first : nullptr, {}, nullptr));
+    last_.push_back(
+        share(pack(kernels.format, spec.w.part(first, columns), spec.b ? spec.b + first : nullptr, {}, nullptr)));
     first += columns;
   }
   keep(spec.norm_place, spec.norm);
@@ -126,8 +127,8 @@ void Projections::run(const float* x, const float* residual, float* const* y, lo
       to.scales = pieces.take<RowScale>(most * next.groups);
     };
     if (norm_place_ == NormPlace::kPre) floats(block.normed, columns_in_);
-    units(block.input, up_ ? *up_ : last_[0]);
-    if (up_) units(block.hidden, last_[0]);
+    units(block.input, up_ ? *up_ : *last_[0]);
+    if (up_) units(block.hidden, *last_[0]);
     if (up_ && integers) floats(block.unscaled, up_->columns);
     return pieces.bytes();
   };
@@ -137,15 +138,15 @@ void Projections::run(const float* x, const float* residual, float* const* y, lo
   if (up_ && !integers) {  // the product writes its columns; the units after them have to be zero
     for (long row = 0; row < most; row++) {
       int32_t* to = block.hidden.data + row * block.hidden.stride;
-      std::fill(to + up_->columns * format.words / format.elements, to + last_[0].units * format.words, 0);
+      std::fill(to + up_->columns * format.words / format.elements, to + last_[0]->units * format.words, 0);
     }
   }
   for (long i = 0; i < blocks; i++) {
     const long first = tokens * i / blocks;
     block.rows = static_cast<int>(tokens * (i + 1) / blocks - first);
     block.x = x + first * columns_in_;
-    block.residual = residual ? residual + first * last_[0].columns : nullptr;
-    for (size_t j = 0; j < last_.size(); j++) block.y[j] = y[j] + first * last_[j].columns;
+    block.residual = residual ? residual + first * last_[0]->columns : nullptr;
+    for (size_t j = 0; j < last_.size(); j++) block.y[j] = y[j] + first * last_[j]->columns;
     run(block, parallel);
   }
 }
@@ -163,7 +164,7 @@ void Projections::run(const Block& block, const Parallel& parallel) const {
       kernels_.norm(norm_, x, normed);
       x = normed;
     }
-    convert(x, up_ ? *up_ : last_[0], block.input, row);
+    convert(x, up_ ? *up_ : *last_[0], block.input, row);
   });
 
   if (up_) {
@@ -180,17 +181,17 @@ void Projections::run(const Block& block, const Parallel& parallel) const {
     multiply(kernels_, &up, 1, parallel);
     if (block.unscaled.data) {
       each_row(rows, parallel, [&](int row) {
-        convert(block.unscaled.data + row * block.unscaled.stride, last_[0], block.hidden, row);
+        convert(block.unscaled.data + row * block.unscaled.stride, *last_[0], block.hidden, row);
       });
     }
   }
 
   std::vector<Product> products;
   for (size_t i = 0; i < last_.size(); i++) {
-    products.push_back(product(up_ ? block.hidden : block.input, rows, last_[i]));
+    products.push_back(product(up_ ? block.hidden : block.input, rows, *last_[i]));
     products[i].residual = block.residual;
     products[i].to = block.y[i];
-    products[i].to_stride = last_[i].columns;
+    products[i].to_stride = last_[i]->columns;
   }
   multiply(kernels_, products.data(), products.size(), parallel);
   if (norm_place_ == NormPlace::kPost) {

@@ -7,12 +7,12 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "kernels.h"
 #include "panels.h"
 #include "parallel.h"
+#include "shared_weights.h"
 
 namespace ffn {
 
@@ -43,7 +43,7 @@ class Projections {
 
   int columns_in() const { return columns_in_; }
   size_t results() const { return last_.size(); }
-  int columns_out(size_t result) const { return last_[result].columns; }
+  int columns_out(size_t result) const { return last_[result]->columns; }
   // x is tokens x columns_in, each y is tokens x columns_out, and so is the residual, which may be null. Any number of
   // threads may call it at once.
   void run(const float* x, const float* residual, float* const* y, long tokens, const Parallel& parallel) const;
@@ -60,8 +60,8 @@ class Projections {
   std::vector<float> norm_scale_, norm_bias_;  // to which norm_ points
   Activation activation_ = Activation::kIdentity;
   float alpha_ = 1;
-  std::optional<Weights> up_;  // of a feed-forward
-  std::vector<Weights> last_;  // one for each result
+  SharedWeights up_;                 // of a feed-forward
+  std::vector<SharedWeights> last_;  // one for each result
 };
 
 }  // namespace ffn

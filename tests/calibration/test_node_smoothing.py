@@ -20,6 +20,7 @@ from ffn_export.tuning.candidates import Candidates
 from ffn_export.tuning.choice import Choice
 from tests.calibration.sources import module_of
 from tests.native.provider import needs_kernel, needs_provider
+from tests.tuning.planted import Clock, loading
 
 X = np.random.default_rng(0).standard_normal((4, 16, 64), dtype=np.float32)
 LARGE = [3, 40]
@@ -123,6 +124,18 @@ def test_a_candidate_of_the_tuning_in_8_bits_states_them(tmp_path: Path) -> None
     candidates = Candidates(exported, "ort-native", tmp_path, drawn=feeds(exported))
     made = {name: candidates.make(Choice(frozenset(), precision=name)).path for name in ("f32", "bf16", "int8")}
     assert [len(factors(ir.load(path))) for path in made.values()] == [0, 0, 1]
+
+
+@needs_provider
+@pytest.mark.slow
+def test_a_model_that_is_tuned_to_8_bits_states_them(clock: Clock) -> None:
+    needs_kernel("int8")
+    planted = loading(lambda choice: choice.precision != "int8", clock.sleep)
+    options = fx.TuneOptions((64,), 0.02, 0.05, samples={"x": X}, load=planted)
+    exported = fx.export(large_channels().eval(), {"x": "float32[B,S,64]"})
+    tuned = fx.tune(exported, "ort-native", options, threads=1)
+    assert tuned.tuning.chosen.precision == "int8"
+    assert len(factors(tuned.model)) == 1
 
 
 @needs_provider

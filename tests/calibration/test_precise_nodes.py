@@ -14,25 +14,15 @@ from ffn_export.calibration.precise_nodes import keep_budget, with_precisions
 from ffn_export.cli.main import run
 from ffn_export.core.types import silent
 from ffn_export.runtimes.ort_native import INT8
-from tests.calibration.sources import module_of
+from tests.calibration.sources import OUTLIERS, module_of
 from tests.native.provider import needs_kernel, needs_provider
 
 pytestmark = [needs_provider, pytest.mark.slow]
 FEEDS = {"x": np.random.default_rng(0).standard_normal((2, 8, 64), dtype=np.float32)}
-SOURCE = """
-import torch
-def outliers():
-    torch.manual_seed(0)
-    layers = [torch.nn.Linear(64, 64) for _ in range(4)]
-    with torch.no_grad():
-        layers[2].weight[:, 3] *= 300  # its column takes all 8 bits of its input's scale
-        layers[1].weight[3] *= 300
-    return torch.nn.Sequential(*layers)
-"""
 
 
 def outliers() -> torch.nn.Module:
-    return module_of(SOURCE, "outliers")
+    return module_of(OUTLIERS, "outliers")
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +41,11 @@ def test_as_many_nodes_as_the_budget_allows_stay_in_8_bits(fused: ir.Model) -> N
     feeds = {str(name): FEEDS["x"]}
     found = keep_budget(fused, INT8, feeds, 0.009, 1, silent)
     assert found is not None
-    kept, told = found
-    stated = precisions(kept)
+    stated = precisions(found.model)
     assert sorted(set(stated)) == ["bf16", "int8"]
-    assert told == f"{stated.count('bf16')} of 4 nodes compute in bf16"
+    raised = [node.name for node, precision in zip(found.model.graph, stated, strict=True) if precision == "bf16"]
+    assert list(found.raised) == raised
+    assert found.told == f"{len(raised)} of 4 nodes compute in bf16 to keep the budget: {', '.join(map(str, raised))}"
     assert precisions(fused) == [""] * 4
 
 
@@ -77,10 +68,10 @@ def test_a_build_over_its_budget_raises_the_precision_of_some_nodes(
 ) -> None:
     needs_kernel("int8")
     monkeypatch.chdir(tmp_path)
-    Path("layers.py").write_text(SOURCE)
+    Path("layers.py").write_text(OUTLIERS)
     np.savez("x.npz", x=FEEDS["x"])
     words = ["build", "layers:outliers", "--input", "x:float32[B,S,64]", "--target", "ort-native"]
     assert run([*words, "--precision", "int8", "--budget", "0.009", "--samples", "x.npz", "-o", "out", "--fast"]) == 0
-    assert "of 4 nodes compute in bf16, to keep the budget" in capfd.readouterr().err
+    assert "of 4 nodes compute in bf16 to keep the budget: " in capfd.readouterr().err
     session = fx.load(Path("out/outliers"))
     assert session.info["precision"] == "int8"

@@ -17,15 +17,18 @@ from ffn_export.bundle.manifest import read_manifest
 from ffn_export.cli.main import run
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.modules import FeedForward
+from ffn_export.reports.tuning import chosen_words
 from ffn_export.runtimes import ort_native
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.result import TuningResult
 from ffn_export.tuning.search import search
+from tests.calibration.sources import OUTLIERS, module_of
 from tests.native.provider import NAME, needs_kernel, needs_provider
 from tests.tuning.planted import Clock, loading
 
 Capture = pytest.CaptureFixture[str]
 Slow = Callable[[Choice], bool]
+FEEDS = np.random.default_rng(0).standard_normal((2, 8, 64), dtype=np.float32)
 QUICK = ["--seconds", "0.02", "--tokens", "64", "--threads", "1", "--target", "ort-native"]
 
 
@@ -65,6 +68,50 @@ def test_beyond_the_budget_it_is_refused(clock: Clock) -> None:
         ("precision int8", "refused"),
     ]
     assert all("relative L2" in trial.reason for trial in result.trials)
+
+
+@needs_provider
+@pytest.mark.slow
+def test_over_the_budget_some_nodes_are_raised_and_the_rest_stays_in_8_bits(clock: Clock) -> None:
+    needs_kernel("int8")
+    planted = loading(lambda choice: choice.precision != "int8", clock.sleep)
+    options = fx.TuneOptions((64,), 0.02, 0.009, samples={"x": FEEDS}, load=planted)
+    exported = fx.export(module_of(OUTLIERS, "outliers"), {"x": "float32[batch,seq,64]"})
+    tuned = fx.tune(exported, "ort-native", options, threads=1)
+    whole, raised = tuned.tuning.trials[-2:]
+    assert (whole.move, whole.outcome) == ("precision int8", "refused")
+    assert (raised.move, raised.outcome) == ("precision int8, some nodes more precise", "taken")
+    chosen = tuned.tuning.chosen
+    assert 0 < len(chosen.raised) < 4
+    names = ", ".join(chosen.raised)
+    assert raised.reason.endswith(f"{len(chosen.raised)} of 4 nodes compute in bf16 to keep the budget: {names}")
+    assert f"chosen: precision int8 but for {names};" in chosen_words(tuned.tuning)
+    assert TuningResult.from_dict(json.loads(json.dumps(tuned.tuning.to_dict()))).chosen == chosen
+    # The model that comes out is the one that was timed.
+    assert tuned.passed
+    stated = {node.name: node.attributes.get_string("precision", "") for node in tuned.model.graph}
+    assert {name for name, precision in stated.items() if precision == "bf16"} == set(chosen.raised)
+
+
+@needs_provider
+@pytest.mark.slow
+def test_a_bundle_has_the_nodes_that_the_tuning_raised(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_kernel("int8")
+    planted = loading(lambda choice: choice.precision != "int8", clock.sleep)
+    monkeypatch.setattr("ffn_export.tuning.search.loader", lambda runtime, threads: planted)
+    monkeypatch.chdir(tmp_path)
+    Path("layers.py").write_text(OUTLIERS)
+    np.savez("x.npz", x=FEEDS)
+    words = ["tune", "layers:outliers", "--input", "x:float32[B,S,64]", "--budget", "0.009", "--samples", "x.npz"]
+    assert run([*words, *QUICK, "-o", ".", "--quiet"]) == 0
+    manifest = read_manifest(Path("outliers"))
+    assert manifest.tuning is not None
+    assert manifest.provider_options == {"precision": "int8"}
+    stated = {node.name: node.attributes.get_string("precision", "") for node in ir.load("outliers/model.onnx").graph}
+    assert [name for name, precision in stated.items() if precision == "bf16"] == manifest.tuning["raised"]
+    assert "of 4 nodes compute in bf16 to keep the budget" in Path("outliers/report.html").read_text()
 
 
 @needs_provider
