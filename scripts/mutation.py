@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tests = {file: sorted({*tests_of(file, ROOT), *options.also}) for file in {each.file for each in missing}}
     try:
         with tempfile.TemporaryDirectory() as folder:
-            for mutant, outcome, met, seconds in outcomes(missing, tests, Path(folder), options.jobs):
+            for mutant, outcome, met, seconds in outcomes(missing, tests, Path(folder), options.jobs, options.quick):
                 found[mutant] = outcome
                 result = {**asdict(mutant), "outcome": outcome, "tests": met, "seconds": seconds}
                 with options.results.open("a") as file:
@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", nargs="+", default=PLACES, metavar="PLACE", help=f"files and folders {PLACES}")
     parser.add_argument("--also", nargs="+", default=(), metavar="FILE", help="test files that run for every mutant")
+    parser.add_argument("--quick", action="store_true", help="leave slow tests out, as `make quick` does")
     parser.add_argument("--number", type=count, default=300, metavar="N", help="mutants [300]")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draw [0]")
     parser.add_argument("--jobs", type=count, default=1, metavar="N", help="mutants at the same time [1]")

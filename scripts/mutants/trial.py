@@ -26,7 +26,7 @@ _PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def outcomes(
-    mutants: Sequence[Mutant], tests: Mapping[str, Sequence[str]], folder: Path, jobs: int
+    mutants: Sequence[Mutant], tests: Mapping[str, Sequence[str]], folder: Path, jobs: int, quick: bool = False
 ) -> Iterator[tuple[Mutant, str, int, float]]:
     """Yield mutants in their order with killed, survived or timed out, how many tests it met, and the seconds.
 
@@ -35,6 +35,7 @@ def outcomes(
         tests: The test files of each file that is changed; of their tests, those that run the line meet the mutant.
         folder: Where copies of the repository are made.
         jobs: How many mutants are tried at the same time.
+        quick: Whether slow tests are left out.
 
     Raises:
         TestsFailedError: If the tests fail without a mutant.
@@ -43,7 +44,7 @@ def outcomes(
     for job in range(jobs):
         copies.put(_copy(folder / str(job) / "repository"))
     original = _copy(folder / "unchanged" / "repository")
-    trace = traced(original, list(tests), sorted({each for files in tests.values() for each in files}))
+    trace = traced(original, list(tests), sorted({each for files in tests.values() for each in files}), quick)
 
     def tried(mutant: Mutant) -> tuple[Mutant, str, int, float]:
         copy, started = copies.get(), time.monotonic()
@@ -80,10 +81,12 @@ def _outcome(mutant: Mutant, copy: Path, ids: Sequence[str], seconds: float) -> 
     return "survived" if status in _PASSED else "killed"
 
 
-def traced(copy: Path, changed: Sequence[str], files: Sequence[str]) -> Trace:
+def traced(copy: Path, changed: Sequence[str], files: Sequence[str], quick: bool = False) -> Trace:
     """Run tests without a mutant."""
     if files:
-        status = _pytest(copy, *files, plugin=partial(Tracer, copy.parent, [copy / each for each in changed]))
+        marks = ("-m", f"{_USUAL[0]} and not slow") if quick else ()
+        plugin = partial(Tracer, copy.parent, [copy / each for each in changed])
+        status = _pytest(copy, *marks, *files, plugin=plugin)
         if status not in _PASSED:
             raise TestsFailedError(_output(copy).read_text())
     return Trace(copy.parent)
