@@ -119,10 +119,11 @@ class Trace:
         concerns all tests in the files.
         """
         contexts = self._data.contexts_by_lineno(str(path))
-        statement = {name for each in _statement(path.read_text(), line) for name in contexts.get(each, ())}
+        lines = _statement(path.read_text(), line)
+        statement = {name for each in lines for name in contexts.get(each, ())}
         module = {name for names in contexts.values() for name in names}
         runs = [run for run in self.runs if run.file in files]
-        if _IMPORT not in statement:
+        if lines and _IMPORT not in statement:
             runs = [run for run in runs if run.starts_process or _is_in(run, statement)]
         seconds: dict[str, float] = {}
         for run in runs:
@@ -146,10 +147,13 @@ def _is_in(run: TestRun, contexts: set[str]) -> bool:
 
 
 def _statement(code: str, line: int) -> set[int]:
-    """Return the lines of the innermost statement of a line, without those of the statements in it."""
+    """Return the lines of the innermost statement of a line, without those of the statements in it.
+
+    A removed decorator is found at the empty line before it, which may be in no statement.
+    """
     owner: dict[int, ast.stmt] = {}
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.stmt):
             first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
             owner.update(dict.fromkeys(range(first, (node.end_lineno or first) + 1), node))
-    return {number for number, node in owner.items() if node is owner[line]}
+    return {number for number, node in owner.items() if node is owner.get(line)}
