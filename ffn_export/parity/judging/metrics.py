@@ -69,7 +69,7 @@ def compare(
         actual=_deviation(have, computed, error, unit),
         baseline=_deviation(own, computed, own_error, unit),
         settled_ulps=float(settled_error.max(initial=0.0)) / unit,
-        settled_baseline_ulps=float(np.where(settled, own_error, 0.0).max(initial=0.0)) / unit,
+        settled_baseline_ulps=float(own_error.max(initial=0.0, where=settled)) / unit,
         settled_index=_index(settled_error),
         conditioning_ulps=conditioning / unit,
         unexpected=int(np.count_nonzero(unexpected)),

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ffn_export.parity.judging.measures import Deviation, OutputMetrics
-from ffn_export.parity.judging.metrics import compare, unit_in_the_last_place
+from ffn_export.parity.judging.metrics import compare, frontier, unit_in_the_last_place
 from ffn_export.parity.judging.runtime_quirks import (
     DROPS_NAN,
     FLUSHES_DENORMALS,
@@ -101,6 +101,7 @@ def test_an_empty_output_passes() -> None:
     metrics = compare("y", empty, empty.astype(np.float64), empty)
     assert output_failure(metrics, Tolerances()) is None
     assert metrics.actual.worst_index == ()
+    assert (metrics.settled_ulps, metrics.settled_baseline_ulps) == (0.0, 0.0)
 
 
 def test_integers_must_be_equal() -> None:
@@ -181,6 +182,13 @@ def test_the_frontier_decides_every_classic_test() -> None:
             expected = float((error / (atol + rtol * size)).max())
             assert Closeness(atol, rtol).factor(points) == pytest.approx(expected)
     assert Closeness(0.0, 1e-3).factor(points) == pytest.approx(float((error / (1e-3 * size)).max()))
+
+
+def test_the_frontier_holds_the_corners_only() -> None:
+    """An element below the line between two others decides nothing, nor does one on it or with a smaller error."""
+    size, error = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([1.0, 1.2, 3.0, 5.0, 4.0])
+    assert frontier(error, size) == ((1.0, 1.0), (5.0, 4.0))
+    assert frontier(np.zeros(2), np.ones(2)) == ()
 
 
 def test_a_classic_tolerance_takes_the_place_of_the_bound() -> None:

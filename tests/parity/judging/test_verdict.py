@@ -1,0 +1,114 @@
+"""Lines of a failure, and the limits that decide it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import is_dataclass
+
+import numpy as np
+import pytest
+
+from ffn_export.parity import judging
+from ffn_export.parity.cases.sizes.report import Sizes, SizeUse
+from ffn_export.parity.judging import verdict
+from ffn_export.parity.judging.check_result import CheckResult
+from ffn_export.parity.judging.derived_checks import derived_checks
+from ffn_export.parity.judging.measures import Deviation, OutputMetrics, UntracedConstant
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.runtime_quirks import FLUSHES_DENORMALS
+from ffn_export.parity.judging.tolerances import Tolerances
+
+
+@pytest.mark.parametrize(
+    ("dtype", "smallest"),
+    [("float32", 2.0**-126), ("bfloat16", 2.0**-126), ("float16", 2.0**-14), ("float64", 2.0**-1022)],
+)
+def test_a_flushed_denormal_grows_by_a_thousand_at_most(dtype: str, smallest: float) -> None:
+    for times, is_excused in ((1024, True), (1025, False)):
+        flushed = OutputMetrics("y", dtype, 1.0, Deviation(max_abs=times * smallest, ulps=1e6))
+        assert (verdict.output_failure(flushed, Tolerances(), caveats=[FLUSHES_DENORMALS]) is None) == is_excused
+
+
+def test_an_imprecise_operator_excuses_where_that_is_asked_for() -> None:
+    off = OutputMetrics("y", "float32", 1.0, Deviation(max_abs=1e-6, ulps=15.0))
+    assert verdict.output_failure(off, Tolerances(), excused=True) is None
+    assert verdict.output_failure(off, Tolerances()) is not None
+
+
+@pytest.mark.parametrize(("error", "limit", "factor"), [(15.0, 10.0, 1.5), (1.0, 0.0, np.inf), (0.0, 0.0, 0.0)])
+def test_a_factor_is_the_error_by_its_bound(error: float, limit: float, factor: float) -> None:
+    assert verdict.Error(error, 1.0, limit, ()).factor == factor
+    off = OutputMetrics("y", "float32", 1.0, Deviation(relative_l2=error))
+    assert verdict.factor(off, Tolerances(relative_l2=limit)) == factor
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1, "'c0' f[6,9] matches no parameter, and no constant holds parameter 'p0' f[9,6]: "),
+        (
+            2,
+            "'c0' f[6,9], 'c1' f[6,9] match no parameter, and no constant holds parameters 'p0' f[9,6], 'p1' f[9,6]: ",
+        ),
+    ],
+)
+def test_foreign_weights_are_named(number: int, words: str) -> None:
+    untraced = [UntracedConstant(f"c{n}", "f[6,9]") for n in range(number)]
+    unheld = [UntracedConstant(f"p{n}", "f[9,6]") for n in range(number)]
+    said = verdict.foreign_weights(untraced, [*unheld, UntracedConstant("other", "f[3]")])
+    assert said is not None
+    assert said.startswith(words)
+    assert verdict.foreign_weights(untraced, [UntracedConstant("other", "f[3]")]) is None
+
+
+@pytest.mark.parametrize(("number", "more"), [(3, ""), (5, " and 2 more")])
+def test_three_constants_are_listed(number: int, more: str) -> None:
+    constants = [UntracedConstant(f"c{n}", "f[3]", "fc.bias" * (n == 1)) for n in range(number)]
+    assert verdict.listed(constants) == "'c0' f[3], 'c1' f[3] (resembles 'fc.bias'), 'c2' f[3]" + more
+
+
+ONE = (SizeUse("n", "Less", "s < 9"),)
+TWO = (*ONE, SizeUse("m", "Less", "s < 5"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "outcome", "words"),
+    [
+        (Sizes(), "passed", "proven to shape data only"),
+        (Sizes(left_out=("seq=3", "seq=4")), "passed", "proven to shape data only; left out: 2 sizes, as seq=3"),
+        (Sizes(unknown="a Scan"), "not checked", "a Scan"),
+        (Sizes(unknown="a Scan", left_out=("seq=3",)), "not checked", "a Scan; left out: 1 sizes, as seq=3"),
+        (Sizes(ONE), "passed", "numbers or conditions: s < 9 at n (Less); met on both sides"),
+        (Sizes(TWO), "passed", "numbers or conditions: s < 9 at n (Less), and 1 more places; met on both sides"),
+        (
+            Sizes(ONE, left_out=("seq=9",)),
+            "passed",
+            "numbers or conditions: s < 9 at n (Less); met on both sides; left out: 1 sizes, as seq=9",
+        ),
+        (
+            Sizes(ONE, left_out=("seq=9",), asked=1),
+            "warned",
+            "numbers or conditions: s < 9 at n (Less); met on both sides, but for 1 sizes; left out: 1 sizes, as seq=9",
+        ),
+    ],
+)
+def test_what_is_said_of_sizes(sizes: Sizes, outcome: str, words: str) -> None:
+    result = ParityResult("m.onnx", "bert-ffn", Tolerances(), (), sizes=sizes)
+    (check,) = (each for each in derived_checks(result) if each.name == "sizes")
+    assert (check.verdict, check.words) == (outcome, words)
+
+
+@pytest.mark.parametrize(("findings", "words"), [((), "fine"), (("a",), "a"), (("a", "b", "c"), "a (and 2 more)")])
+def test_a_check_fails_by_its_findings(findings: tuple[str, ...], words: str) -> None:
+    check = CheckResult.of("interface", "fine", findings, ("a note",))
+    assert check == CheckResult("interface", "failed" if findings else "passed", words, findings, ("a note",))
+
+
+def test_measurements_and_verdicts_do_not_change() -> None:
+    names = [each.name for each in pkgutil.iter_modules(judging.__path__, f"{judging.__name__}.")]
+    classes = {
+        each for name in names for each in vars(importlib.import_module(name)).values() if isinstance(each, type)
+    }
+    # A record that is not frozen has no hash. FailingInputs counts what it wrote.
+    assert {each.__name__ for each in classes if is_dataclass(each) and each.__hash__ is None} == {"FailingInputs"}
