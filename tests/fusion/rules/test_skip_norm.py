@@ -145,7 +145,8 @@ def test_before_opset_14_an_empty_batch_cannot_be_reshaped() -> None:
 
 def test_a_sum_of_two() -> None:
     of = model("t = Sum(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=XS)
-    assert_fuses(of, ["SkipLayerNormalization"], "ort")
+    fused, _ = assert_fuses(of, ["SkipLayerNormalization"], "ort")
+    assert list(fused.graph[0].inputs[:2]) == list(fused.graph.inputs)  # in their order
 
 
 @pytest.mark.parametrize("b", ["float[1,1,8] k = " + ROW, "float k = {2}", "float[1] k = {2}"])
@@ -203,6 +204,8 @@ def test_statistics_that_are_read_are_refused() -> None:
 def test_a_bias_before_a_norm_is_no_residual() -> None:
     of = model("t = Add(x, c) y = LayerNormalization(t, g, b)", CONSTANTS)
     assert_refuses(of, None, "ort")
+    computed = model("n = Neg(c) t = Add(x, n) y = LayerNormalization(t, g, b)", CONSTANTS)
+    assert_refuses(computed, None, "ort")
 
 
 @pytest.mark.parametrize("target", ["portable", "ort-cpu"])

@@ -149,6 +149,11 @@ def test_weights_go_by_their_parameter() -> None:
     assert (
         "parameter 'linear1.weight': initializer 'w' is not parameter" in lines(old, result(case(2.0), weight=stale))[0]
     )
+    # A parameter in two initializers is wrong if one of them is.
+    for twice in ((WEIGHT, stale), (stale, WEIGHT)):
+        assert len(lines(old, replace(old, weights=twice))) == 1
+        assert lines(replace(old, weights=twice), old) == ()
+    assert lines(replace(old, weights=(stale,)), replace(old, weights=(stale,))) == ()
     # One that is gone does not end the comparison of the others.
     other = replace(WEIGHT, initializer="v", parameter="linear2.weight")
     both = replace(old, weights=(WEIGHT, other))
@@ -162,6 +167,9 @@ def test_interface_and_properties() -> None:
     old = replace(result(case(2.0)), properties=(holds,))
     assert "held and does not now" in lines(old, replace(old, properties=(replace(holds, ulps=99.0),)))[0]
     assert "tested in the baseline and is not now" in lines(old, replace(old, properties=()))[0]
+    assert lines(old, old) == ()
+    broken = replace(old, properties=(replace(holds, ulps=99.0),))
+    assert lines(broken, broken) == ()
     found = CheckResult.of("interface", "as the spec says", ("input 'x' is float16",))
     assert lines(old, replace(old, checks=(found,))) == ("interface: input 'x' is float16",)
     assert lines(replace(old, checks=(found,)), replace(old, checks=(found,))) == ()

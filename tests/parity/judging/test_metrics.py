@@ -168,6 +168,7 @@ def test_an_error_where_the_oracle_is_zero_has_no_relative_size() -> None:
     zeros = np.zeros(3)
     metrics = compare("y", zeros + 1e-3, zeros, zeros)
     assert (metrics.actual.relative_l2, metrics.actual.snr_db, metrics.actual.cosine) == (np.inf, -np.inf, 0.0)
+    assert compare("y", np.zeros(4), np.ones(4), np.ones(4)).actual.cosine == 0.0
 
 
 def test_the_frontier_decides_every_classic_test() -> None:
@@ -277,10 +278,14 @@ def test_caveats_are_of_a_runtime_and_of_values() -> None:
         ("y = CumSum(x, one)", {SUMS_IN_ORDER}),
         ("y = ReduceMax<keepdims = 1>(x)", {DROPS_NAN}),
         ("y = Relu(x)", set()),
+        ("y = com.microsoft.MatMulNBits<K = 8, N = 8, block_size = 16, accuracy_level = 4>(x, q, s)", {DROPS_NAN}),
+        ("y = com.microsoft.MatMulNBits<K = 8, N = 8, block_size = 16, accuracy_level = 1>(x, q, s)", set()),
+        ("y = com.microsoft.MatMulNBits<K = 8, N = 8, block_size = 16>(x, q, s)", set()),
     ],
 )
 def test_caveats_of_operators(body: str, expected: set[str]) -> None:
-    of = model(body, "int64 one = {1}", outputs="float[] y")
+    constants = f"int64 one = {{1}}, uint8[8,1,8] q = {{{'0,' * 63}0}}, float[8] s = {{1,1,1,1,1,1,1,1}}"
+    of = model(body, constants, outputs="float[] y", domains=["com.microsoft"])
     assert set(of_operators(of.graph)) == expected
 
 

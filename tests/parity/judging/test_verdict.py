@@ -14,7 +14,7 @@ from ffn_export.parity.cases.sizes.report import Sizes, SizeUse
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.derived_checks import derived_checks
-from ffn_export.parity.judging.measures import Deviation, OutputMetrics, UntracedConstant
+from ffn_export.parity.judging.measures import Deviation, OutputMetrics, PropertyMetrics, UntracedConstant
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.runtime_quirks import FLUSHES_DENORMALS
 from ffn_export.parity.judging.tolerances import Tolerances
@@ -112,3 +112,23 @@ def test_measurements_and_verdicts_do_not_change() -> None:
     }
     # A record that is not frozen has no hash. FailingInputs counts what it wrote.
     assert {each.__name__ for each in classes if is_dataclass(each) and each.__hash__ is None} == {"FailingInputs"}
+
+
+def test_a_record_without_numbers_is_exact() -> None:
+    assert OutputMetrics("y").to_dict() == {
+        **{"output": "y", "dtype": "", "scale": 0.0, "problem": None, "elements": None, "inner_units": 1.0},
+        **{"actual": Deviation().to_dict(), "baseline": Deviation().to_dict(), "conditioning_ulps": 0.0},
+        **{"unexpected": 0, "unexpected_index": (), "dropped": 0, "frontier": ()},
+        **{"settled_ulps": 0.0, "settled_baseline_ulps": 0.0, "settled_index": ()},
+    }
+    assert PropertyMetrics("ort-cpu", "the batch does not matter").to_dict() == {
+        **{"runtime": "ort-cpu", "property": "the batch does not matter", "output": "", "problem": None},
+        **{
+            "ulps": 0.0,
+            "relative_l2": 0.0,
+            "baseline_ulps": 0.0,
+            "worst_index": (),
+            "exact": False,
+            "inner_units": 1.0,
+        },
+    }
