@@ -91,6 +91,7 @@ def test_a_model_that_a_named_runtime_refuses_has_failed(layer: Source, path: Pa
     result = run_cases(path, TorchReference(layer, 1), runtimes=["ort-cpu"], cases=[])
     assert not result.passed
     assert "NoSuchOperator" in " ".join(result.failures)
+    assert result.notes == ()
     unnamed = run_cases(path, TorchReference(layer, 1), cases=[])
     assert set(unnamed.unavailable) == {"ort-cpu", "ort-cuda", "reference"}
     assert "no runtime could judge" in unnamed.failures[0]
