@@ -98,7 +98,7 @@ class SkipLayerNorm(Rule):
             ),
             # The node would output the sum, and read a row that may be computed from it.
             "the norm's scale or bias is computed, and the sum is read elsewhere": not pair.keeps_sum
-            or not any(map(_is_computed, (input_at(node, 1), shift, pair.bias))),
+            or not any(map(_is_computed, (input_at(node, 1), shift))),
             f"reshaping to rows and back needs opset {RESHAPE_WITH_ZERO}": width in (2, 3)
             or opset >= RESHAPE_WITH_ZERO,
         }

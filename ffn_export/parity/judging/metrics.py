@@ -131,7 +131,7 @@ def frontier(error: Array, size: Array) -> tuple[tuple[float, float], ...]:
     elements are the corners of the upper convex hull on its rising side, which are few (Andrew 1979, "Another
     efficient algorithm for convex hulls in two dimensions").
     """
-    sizes, errors = size.reshape(-1), error.reshape(-1)
+    sizes, errors = size.ravel(), error.ravel()
     candidates = np.isfinite(sizes) & (errors > 0)
     candidates[candidates] = _rises(sizes[candidates], errors[candidates])
     order = np.lexsort((-errors[candidates], sizes[candidates]))
@@ -181,9 +181,9 @@ def _settled(own_error: Array, unit: float) -> Array:
 
 def _deviation(actual: Array, truth: Array, error: Array, unit: float) -> Deviation:
     finite = np.isfinite(actual) & np.isfinite(truth)
-    have, want = np.where(finite, actual, 0.0).reshape(-1), np.where(finite, truth, 0.0).reshape(-1)
+    have, want = np.where(finite, actual, 0.0).ravel(), np.where(finite, truth, 0.0).ravel()
     largest = float(error.max(initial=0.0))
-    relative = _relative(_norm(error.reshape(-1)), _norm(want))
+    relative = _relative(_norm(error.ravel()), _norm(want))
     return Deviation(
         max_abs=largest,
         relative_l2=relative,

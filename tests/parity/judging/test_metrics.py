@@ -101,7 +101,7 @@ def test_an_empty_output_passes() -> None:
     metrics = compare("y", empty, empty.astype(np.float64), empty)
     assert output_failure(metrics, Tolerances()) is None
     assert metrics.actual.worst_index == ()
-    assert (metrics.settled_ulps, metrics.settled_baseline_ulps) == (0.0, 0.0)
+    assert (metrics.scale, metrics.settled_ulps, metrics.settled_baseline_ulps) == (0.0, 0.0, 0.0)
 
 
 def test_integers_must_be_equal() -> None:

@@ -16,7 +16,7 @@ from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.derived_checks import derived_checks
 from ffn_export.parity.judging.measures import Deviation, OutputMetrics, PropertyMetrics, UntracedConstant
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.parity.judging.runtime_quirks import FLUSHES_DENORMALS
+from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN
 from ffn_export.parity.judging.tolerances import Tolerances
 
 
@@ -34,6 +34,22 @@ def test_an_imprecise_operator_excuses_where_that_is_asked_for() -> None:
     off = OutputMetrics("y", "float32", 1.0, Deviation(max_abs=1e-6, ulps=15.0))
     assert verdict.output_failure(off, Tolerances(), excused=True) is None
     assert verdict.output_failure(off, Tolerances()) is not None
+
+
+@pytest.mark.parametrize(
+    ("metrics", "caveats", "differs"),
+    [
+        (OutputMetrics("y"), [], True),
+        (OutputMetrics("y", problem="no such output"), [ORDERS_NAN], False),
+        (OutputMetrics("y", unexpected=1), [DROPS_NAN], False),
+        (OutputMetrics("y", unexpected=1), [ORDERS_NAN], True),
+        (OutputMetrics("y", dropped=1), [], False),
+        (OutputMetrics("y", dropped=1), [DROPS_NAN], True),
+        (OutputMetrics("y", dropped=1), [ORDERS_NAN], True),
+    ],
+)
+def test_outputs_that_differ_in_size_alone(metrics: OutputMetrics, caveats: list[str], differs: bool) -> None:
+    assert verdict.differs_in_size(metrics, caveats) == differs
 
 
 @pytest.mark.parametrize(("error", "limit", "factor"), [(15.0, 10.0, 1.5), (1.0, 0.0, np.inf), (0.0, 0.0, 0.0)])
