@@ -45,6 +45,12 @@ def test_conditioning_is_measured_where_rows_are_ill_conditioned(path: Path) -> 
     assert said == ["verifying normal (1 of 2)", "verifying offset (2 of 2)", "verifying properties"]
 
 
+def test_properties_are_asked_on_a_case_that_can_be_compared(path: Path) -> None:
+    assert "the same inputs give the same bits" in {each.property for each in verified(path).properties}
+    refused = run_cases(path, OnnxReference(path, 1), runtimes=["ort-cpu"], cases=[])
+    assert refused.properties == ()
+
+
 def test_tolerances_are_of_outputs_that_there_are(path: Path) -> None:
     declared = Tolerances(closeness={"y": Closeness(1.0), "*": Closeness(2.0)})
     assert verified(path, tolerances=declared).tolerances == declared
