@@ -187,8 +187,9 @@ def test_the_frontier_decides_every_classic_test() -> None:
 
 def test_the_frontier_holds_the_corners_only() -> None:
     """An element below the line between two others decides nothing, nor does one on it or with a smaller error."""
-    size, error = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([1.0, 1.2, 3.0, 5.0, 4.0])
-    assert frontier(error, size) == ((1.0, 1.0), (5.0, 4.0))
+    size = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert frontier(np.array([5.0, 5.2, 7.0, 9.0, 8.0]), size) == ((5.0, 1.0), (9.0, 4.0))
+    assert frontier(np.array([5.0, 9.0, 9.0, 11.0, 10.0]), size) == ((5.0, 1.0), (9.0, 2.0), (11.0, 4.0))
     assert frontier(np.zeros(2), np.ones(2)) == ()
 
 
