@@ -152,6 +152,8 @@ def test_a_mutant_meets_the_tests_that_run_its_statement(repository: Path) -> No
     assert met("    return 7") == ["made", "made_again", "process"]
     # A constant concerns every test.
     assert met("MOST = 9") == met("") == ["limited", "made", "made_again", "other", "process", "limited_slowly"]
+    trace = trial.traced(repository, [PAIR], files, quick=True)
+    assert met("    return min(") == ["limited", "process"]
 
 
 @pytest.mark.slow
