@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -90,3 +92,9 @@ def test_an_error_is_explained_by_empty_tensors_only() -> None:
     assert replace(raised, caveats=(EMPTY_TENSORS,)).status(Tolerances()) == "warned"
     assert replace(raised, skipped="refused").status(Tolerances()) == "skipped"
     assert off(99.0, caveats=(EMPTY_TENSORS,)).failure(Tolerances()) is None
+
+
+def test_a_result_and_its_report_load_no_large_library() -> None:
+    code = "import sys, ffn_export.reports.markdown, ffn_export.parity.judging.result; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"torch", "onnx", "onnx_ir", "onnxruntime"} & set(loaded) == set()
