@@ -143,6 +143,8 @@ def test_before_opset_14_an_empty_batch_cannot_be_reshaped() -> None:
     body = "h = Softmax<axis = 1>(x) t = Add(h, r) y = LayerNormalization(t, g, b)"
     of = model(body, CONSTANTS, inputs=f"{shape} x, {shape} r", outputs=f"{shape} y", opset=12)
     assert_refuses(of, "reshaping to rows and back needs opset 14", "ort", runs=False)
+    matrix = model(body, CONSTANTS, inputs="float[2,8] x, float[2,8] r", outputs="float[2,8] y", opset=12)
+    assert operators(fuse(matrix, "ort")[0]) == ["Softmax", "SkipLayerNormalization"]
 
 
 def test_a_sum_of_two() -> None:
@@ -265,6 +267,13 @@ def test_an_addend_that_is_the_same_for_every_batch(total: str, positions: str) 
         model(f"{total} y = LayerNormalization(t, g, b)", CONSTANTS, inputs=inputs), ["SkipLayerNormalization"], "ort"
     )
     assert fused.graph[0].inputs[0] is fused.graph.inputs[0]
+
+
+def test_the_addend_with_more_axes_comes_first() -> None:
+    inputs, outputs = "float[seq,8] x, float[1,seq,8] r", "float[1,seq,8] y"
+    of = model("t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=inputs, outputs=outputs)
+    fused, _ = assert_fuses(of, ["SkipLayerNormalization"], "ort")
+    assert fused.graph[0].inputs[0] is fused.graph.inputs[1]
 
 
 @pytest.mark.parametrize("other", ["float[batch,1,8]", "float[1,1,8]", "float[1,other,8]", "float[seq,1]", "float[8]"])

@@ -51,6 +51,8 @@ def test_the_same_result_is_no_regression() -> None:
     found = compare(result(case(2.0)), result(case(2.0)))
     assert found.passed
     assert found.compared == 2  # a case and an initializer
+    two = result(case(2.0), case(2.0, name="batch=1 normal"))
+    assert compare(two, two).compared == 3
     assert found.notes == ()
 
 

@@ -154,12 +154,12 @@ def test_metrics_say_what_the_error_is_like() -> None:
     assert metrics.actual.cosine == pytest.approx(1.0)
     assert compare("y", -BASELINE, ORACLE, BASELINE).actual.cosine == pytest.approx(-1.0)
     assert metrics.baseline.snr_db == np.inf
+    actual, oracle = np.array([np.inf, 3.0, 4.05]), np.array([np.inf, 3.0, 4.0])
+    assert compare("y", actual, oracle, oracle).actual.relative_l2 == pytest.approx(0.01)
 
 
 def test_norms_neither_overflow_nor_vanish() -> None:
-    huge = np.array([1e300, -1e300])
-    tiny = np.array([1e-300, 1e-300])
-    for oracle in (huge, tiny):
+    for oracle in (np.array([1e300, -1e300]), np.array([1e-300, 1e-300])):
         assert compare("y", oracle * 0.99, oracle, oracle).actual.relative_l2 == pytest.approx(0.01)
         assert compare("y", oracle, oracle, oracle).actual.cosine == pytest.approx(1.0)
 
@@ -190,6 +190,7 @@ def test_the_frontier_holds_the_corners_only() -> None:
     size = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     assert frontier(np.array([5.0, 5.2, 7.0, 9.0, 8.0]), size) == ((5.0, 1.0), (9.0, 4.0))
     assert frontier(np.array([5.0, 9.0, 9.0, 11.0, 10.0]), size) == ((5.0, 1.0), (9.0, 2.0), (11.0, 4.0))
+    assert frontier(np.array([5.0, 9.0, 8.9]), np.array([1.0, 2.0, 2.0001])) == ((5.0, 1.0), (9.0, 2.0))
     assert frontier(np.zeros(2), np.ones(2)) == ()
 
 

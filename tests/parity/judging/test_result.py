@@ -11,7 +11,7 @@ import pytest
 from ffn_export.parity.judging.measures import Deviation, OutputMetrics, UntracedConstant
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.runtime_quirks import EMPTY_TENSORS, MEANING, ORDERS_NAN, SUMS_IN_ORDER
-from ffn_export.parity.judging.tolerances import Tolerances, explained_ulps
+from ffn_export.parity.judging.tolerances import Closeness, Tolerances, explained_ulps
 
 
 def case(elements: int = 1, skipped: str | None = None) -> CaseResult:
@@ -84,6 +84,12 @@ def test_a_budget_is_for_ordinary_values() -> None:
     warning = str(off(99.0, values="large").warning(budget))
     assert warning.endswith("10.00 times what is allowed; large values are extreme, and a budget is for ordinary ones")
     assert off(99.0, values="large").status(Tolerances()) == "failed"
+
+
+def test_outputs_of_zeros_do_not_tell_whether_zeros_would_pass() -> None:
+    zeros, ones = (replace(case(), outputs=(OutputMetrics("y", "float32", scale),)) for scale in (0.0, 1.0))
+    tolerances = Tolerances(closeness={"*": Closeness(atol=1e-3)})
+    assert replace(result(zeros, zeros, ones), tolerances=tolerances).allowance == ""
 
 
 def test_an_error_is_explained_by_empty_tensors_only() -> None:

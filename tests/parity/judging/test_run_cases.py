@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from ffn_export.core.types import Array
-from ffn_export.errors import UsageError
+from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import _in_order, run_cases
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.parity.reference.references import OnnxReference
+from ffn_export.runtimes.reference import EvaluatorRunner
 from tests.runtimes.graphs import write
 
 CASES = [Case(values, {"n": 3}, values, 0) for values in ("normal", "offset")]
@@ -56,6 +57,21 @@ def test_tolerances_are_of_outputs_that_there_are(path: Path) -> None:
     assert verified(path, tolerances=declared).tolerances == declared
     with pytest.raises(UsageError, match="no output is called 'z'; they are y"):
         verified(path, tolerances=Tolerances(closeness={"z": Closeness(1.0)}))
+
+
+def test_a_runtime_that_raises_leaves_the_others_to_judge(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(self: EvaluatorRunner, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        raise RuntimeUnavailableError("no kernel for this size") if len(feeds["x"]) == 3 else ValueError("it broke")
+
+    monkeypatch.setattr(EvaluatorRunner, "run", run)
+    cases = [Case(str(size), {"n": size}, "normal", 0) for size in (3, 4)]
+    result = run_cases(path, OnnxReference(path, 1), runtimes=["reference", "ort-cpu"], cases=cases)
+    assert [(each.runtime, each.skipped, each.error, len(each.outputs)) for each in result.cases] == [
+        ("reference", "no kernel for this size", None, 0),
+        ("ort-cpu", None, None, 1),
+        ("reference", None, "the runtime failed: ValueError: it broke", 0),
+        ("ort-cpu", None, None, 1),
+    ]
 
 
 def test_the_threads_of_torch_are_as_before(path: Path) -> None:

@@ -14,10 +14,18 @@ from ffn_export.parity.cases.sizes.report import Sizes, SizeUse
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.derived_checks import derived_checks
-from ffn_export.parity.judging.measures import Deviation, OutputMetrics, PropertyMetrics, UntracedConstant
+from ffn_export.parity.judging.imprecise_operators import imprecise_operators
+from ffn_export.parity.judging.measures import (
+    Deviation,
+    OutputMetrics,
+    PropertyMetrics,
+    UntracedConstant,
+    WeightMetrics,
+)
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN
 from ffn_export.parity.judging.tolerances import Tolerances
+from tests.fusion.graphs import model
 
 
 @pytest.mark.parametrize(
@@ -115,6 +123,12 @@ def test_what_is_said_of_sizes(sizes: Sizes, outcome: str, words: str) -> None:
     assert (check.verdict, check.words) == (outcome, words)
 
 
+def test_operators_are_imprecise_in_a_runtime_with_their_kernels() -> None:
+    of = model("t = com.microsoft.SkipLayerNormalization(x, x, g) y = Relu(t)", "float[8] g = {1,1,1,1,1,1,1,1}")
+    assert imprecise_operators(of, "ort-cpu") == ("com.microsoft::SkipLayerNormalization",)
+    assert imprecise_operators(of, "reference") == ()
+
+
 @pytest.mark.parametrize(("findings", "words"), [((), "fine"), (("a",), "a"), (("a", "b", "c"), "a (and 2 more)")])
 def test_a_check_fails_by_its_findings(findings: tuple[str, ...], words: str) -> None:
     check = CheckResult.of("interface", "fine", findings, ("a note",))
@@ -137,6 +151,8 @@ def test_a_record_without_numbers_is_exact() -> None:
         **{"unexpected": 0, "unexpected_index": (), "dropped": 0, "frontier": ()},
         **{"settled_ulps": 0.0, "settled_baseline_ulps": 0.0, "settled_index": ()},
     }
+    weight = WeightMetrics("w", "p", 0, 0.0, ())
+    assert (weight.how, weight.relative_l2) == ("as it is", 0.0)
     assert PropertyMetrics("ort-cpu", "the batch does not matter").to_dict() == {
         **{"runtime": "ort-cpu", "property": "the batch does not matter", "output": "", "problem": None},
         **{
