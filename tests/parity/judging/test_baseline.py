@@ -122,6 +122,8 @@ def test_a_case_that_is_not_judged_now() -> None:
     assert lines(old, result(case(2.0))) == (
         "ort-cpu: 1 case of the baseline not judged now, the first is batch=0 normal",
     )
+    gone, failed = lines(result(*old.cases[::-1]), result(case(9.0)))
+    assert (gone[:16], failed[:24]) == ("ort-cpu: 1 case ", "ort-cpu, batch=3 normal:")
     skipped = replace(case(2.0, name="batch=0 normal"), outputs=(), skipped="refused")
     assert "is skipped now: refused" in lines(old, result(case(2.0), skipped))[0]
 
