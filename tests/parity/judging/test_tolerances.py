@@ -35,6 +35,7 @@ def test_the_bound_is_the_largest_of_three(own: float, conditioning: float, inne
 
 def test_without_conditioning_the_floor_is_left() -> None:
     assert allowed_ulps(0.0, LOW) == 0.5
+    assert allowed_ulps(0.0, Tolerances(), 8.0) == 16.0
     assert explained_ulps(math.nan, LOW) == 0.0
 
 

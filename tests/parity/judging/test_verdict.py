@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -121,6 +121,14 @@ def test_what_is_said_of_sizes(sizes: Sizes, outcome: str, words: str) -> None:
     result = ParityResult("m.onnx", "bert-ffn", Tolerances(), (), sizes=sizes)
     (check,) = (each for each in derived_checks(result) if each.name == "sizes")
     assert (check.verdict, check.words) == (outcome, words)
+
+
+def test_a_budget_holds_for_properties_that_are_not_exact() -> None:
+    off = PropertyMetrics("ort-cpu", "the batch does not matter", "y", ulps=99.0, relative_l2=0.01)
+    assert verdict.property_failure(off, Tolerances(relative_l2=0.02)) is None
+    assert "allowed 16" in str(verdict.property_failure(off, Tolerances(relative_l2=0.001)))
+    exact = replace(off, exact=True)
+    assert "bits should be the same" in str(verdict.property_failure(exact, Tolerances(relative_l2=0.02)))
 
 
 def test_operators_are_imprecise_in_a_runtime_with_their_kernels() -> None:
