@@ -36,7 +36,8 @@ exhaustive: $(VENV)/.installed ## The rest of the large families of which `make 
 corpus: $(VENV)/.installed ## Fuse real architectures and score them; CORPUS=--no-peers leaves the other optimisers out
 	$(BIN)/python scripts/fusion_corpus.py --jobs $(WORKERS) $(CORPUS)
 
-# A change of one operator, number or condition at a time; MUTATION='--only FOLDER --number N' draws from other folders.
+# A change of one operator, number or condition at a time; MUTATION='--only FOLDER --number N' draws from other folders;
+# --quick leaves slow tests out, which takes a few seconds for each.
 mutation: $(VENV)/.installed ## Change the rules, the judging and the checks, and list the changes that no test fails on
 	$(BIN)/python scripts/mutation.py --jobs $(WORKERS) $(MUTATION)
 

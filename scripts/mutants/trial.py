@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import re
 import shutil
-import signal
 import subprocess
-import sys
 import time
-import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from mutants import warm
 from mutants.draw import Mutant
+from mutants.traced import Order, Trace, Tracer
 
 ROOT = Path(__file__).parents[2]
 _USUAL = re.findall(r"^USUAL := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -27,85 +26,81 @@ _PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def outcomes(
-    mutants: Sequence[Mutant], tests: Mapping[str, Sequence[str]], folder: Path, jobs: int
-) -> Iterator[tuple[Mutant, str, float]]:
-    """Yield mutants in their order with killed, survived or timed out, and the seconds that it took.
+    mutants: Sequence[Mutant], tests: Mapping[str, Sequence[str]], folder: Path, jobs: int, quick: bool = False
+) -> Iterator[tuple[Mutant, str, int, float]]:
+    """Yield mutants in their order with killed, survived or timed out, how many tests it met, and the seconds.
 
     Args:
         mutants: The mutants.
-        tests: The test files of each file that is changed.
+        tests: The test files of each file that is changed; of their tests, those that run the line meet the mutant.
         folder: Where copies of the repository are made.
         jobs: How many mutants are tried at the same time.
+        quick: Whether slow tests are left out.
 
     Raises:
-        subprocess.CalledProcessError: If the tests fail without a mutant.
+        TestsFailedError: If the tests fail without a mutant.
     """
     copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
     for job in range(jobs):
-        copies.put(_copy(folder / str(job)))
-    took = _unchanged(folder / "0", sorted({each for files in tests.values() for each in files}))
+        copies.put(_copy(folder / str(job) / "repository"))
+    original = _copy(folder / "unchanged" / "repository")
+    trace = traced(original, list(tests), sorted({each for files in tests.values() for each in files}), quick)
 
-    def tried(mutant: Mutant) -> tuple[Mutant, str, float]:
+    def tried(mutant: Mutant) -> tuple[Mutant, str, int, float]:
         copy, started = copies.get(), time.monotonic()
-        # The tests named for the file come first, then the quick ones.
-        named = f"test_{Path(mutant.file).stem}"
-        files = sorted(tests[mutant.file], key=lambda each: (not Path(each).stem.startswith(named), took[each]))
+        chosen = trace.tests_of(original / mutant.file, mutant.line, tests[mutant.file])
         try:
-            outcome = _outcome(mutant, copy, files, _START + _PATIENCE * sum(took[each] for each in files))
+            seconds = _START + _PATIENCE * sum(each.seconds for each in chosen)
+            outcome = _outcome(mutant, copy, [each.id for each in chosen], seconds)
         finally:
             copies.put(copy)
-        return mutant, outcome, time.monotonic() - started
+        return mutant, outcome, len(chosen), time.monotonic() - started
 
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(tried, mutants)
 
 
-def _outcome(mutant: Mutant, copy: Path, files: Sequence[str], seconds: float) -> str:
-    if not files:
+class TestsFailedError(Exception):
+    """Tests fail without a mutant; the message is pytest's."""
+
+    __test__ = False  # for pytest
+
+
+def _outcome(mutant: Mutant, copy: Path, ids: Sequence[str], seconds: float) -> str:
+    if not ids:
         return "survived"
     path, code = copy / mutant.file, (copy / mutant.file).read_text()
+    files = dict.fromkeys(each.split("::")[0] for each in ids)
     try:
         _write(path, mutant.of(code))
-        status = _pytest(copy, "-x", *files, seconds=seconds).returncode
-    except subprocess.TimeoutExpired:
+        status = _pytest(copy, "-x", *files, plugin=partial(Order, ids), seconds=seconds)
+    except warm.TimedOutError:
         return "timed out"
     finally:
         _write(path, code)
     return "survived" if status in _PASSED else "killed"
 
 
-def _unchanged(copy: Path, files: Sequence[str]) -> dict[str, float]:
-    """Return the seconds of each test file without a mutant."""
-    took = dict.fromkeys(files, 0.0)
+def traced(copy: Path, changed: Sequence[str], files: Sequence[str], quick: bool = False) -> Trace:
+    """Run tests without a mutant."""
     if files:
-        done = _pytest(copy, "--junit-xml=times.xml", "-o", "junit_family=xunit1", *files)
-        if done.returncode not in _PASSED:
-            done.check_returncode()
-        for case in ET.parse(copy / "times.xml").getroot().iter("testcase"):
-            took[case.attrib["file"]] += float(case.attrib["time"])
-    return took
+        marks = ("-m", f"{_USUAL[0]} and not slow") if quick else ()
+        plugin = partial(Tracer, copy.parent, [copy / each for each in changed])
+        status = _pytest(copy, *marks, *files, plugin=plugin)
+        if status not in _PASSED:
+            raise TestsFailedError(_output(copy).read_text())
+    return Trace(copy.parent)
 
 
-def _pytest(copy: Path, *arguments: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Run tests in a copy; processes that they started end with them."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("COV_", "PYTEST_"))}
-    environment["PYTHONPATH"] = str(copy)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", *_USUAL, *arguments]
-    with subprocess.Popen(
-        command,
-        cwd=copy,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=seconds)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    return subprocess.CompletedProcess(command, process.returncode, output)
+def _pytest(copy: Path, *arguments: str, plugin: Callable[[], object], seconds: float | None = None) -> int:
+    """Run tests in a copy."""
+    base = f"--basetemp={copy.parent / 'temporary'}"
+    arguments = ("-q", "-p", "no:cacheprovider", base, "-m", *_USUAL, *arguments)
+    return warm.run(copy, arguments, plugin, _output(copy), seconds)
+
+
+def _output(copy: Path) -> Path:
+    return copy.parent / "output.txt"
 
 
 def _copy(to: Path) -> Path:

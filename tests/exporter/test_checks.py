@@ -9,11 +9,19 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.export import Dim
 
 from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.errors import ExportError
 from ffn_export.exporter.capture import capture
-from ffn_export.exporter.checks import TracedSizeError, check_inputs, check_opset, check_output_axes, check_valid
+from ffn_export.exporter.checks import (
+    TracedSizeError,
+    check_inputs,
+    check_opset,
+    check_output_axes,
+    check_ranges,
+    check_valid,
+)
 from ffn_export.exporter.source import from_module
 from tests.exporter.helpers import X, assert_same_function, exported, module_of, ops, refusal
 
@@ -82,15 +90,64 @@ def test_an_output_axis_that_lost_its_symbol() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("shapes", "words"),
     [
-        "g (float[n] x) => (float[n] y) { y = Reluu(x) }",
-        "g (float[n,4] x) => (float[n,4] y) { y = Concat<axis = 7>(x, x) }",
-        "g (float[n] x) => (float[n] y) { y = Relu(z) }",
+        (("seq,4", "seq,4"), None),
+        (("seq,4", None), None),  # of no known shape
+        ((None, "seq,4"), None),
+        (("2,4", "seq,4"), "axis 0 of output 'a' was specialised to 2 in the graph"),
+        (("seq,4", "seq,2"), None),  # both are fixed, and the checker compares them
+        (("4", "seq,4"), "output 'a' has rank 2, the graph gives it 1"),
+        (("seq,4", "seq,4,1"), "output 'b' has rank 2, the graph gives it 3"),
     ],
 )
-def test_a_graph_that_the_onnx_checker_rejects(text: str) -> None:
-    assert "the ONNX checker rejects the exported model: " in refusal(ExportError, check_valid, graph(text))
+def test_axes_of_outputs(shapes: tuple[str | None, ...], words: str | None) -> None:
+    module = module_of(lambda self, x: (x.relu(), None, x.neg()))
+    program = torch.export.export(module, (torch.zeros(3, 4),), dynamic_shapes=((Dim.AUTO, 4),))
+    outputs = ", ".join(f"float[{shape or ''}] {name}" for name, shape in zip("ab", shapes, strict=True))
+    model = graph(f"g (float[seq,4] x) => ({outputs}) {{ a = Relu(x) b = Neg(x) }}")
+    for value, shape in zip(model.graph.outputs, shapes, strict=True):
+        value.shape = value.shape if shape else None
+    if words is None:
+        check_output_axes(model, program)
+    else:
+        expected = TracedSizeError if "specialised" in words else ExportError
+        assert refusal(expected, check_output_axes, model, program) == words
+
+
+@pytest.mark.parametrize(
+    ("traced", "asked", "takes"),
+    [
+        (Dim.AUTO, "seq", None),  # torch records a lower bound of 2
+        (Dim("seq", min=3), "3<=seq", None),
+        (Dim("seq", min=3), "5<=seq", None),
+        (Dim("seq", min=3), "seq", "3<=seq"),
+        (Dim("seq", max=16), "seq<=16", None),
+        (Dim("seq", max=16), "seq", "seq<=16"),
+        (Dim("seq", min=3, max=16), "seq<=16", "3<=seq<=16"),
+    ],
+)
+def test_bounds_of_a_trace(traced: Any, asked: str, takes: str | None) -> None:
+    module = module_of(lambda self, x: x.relu())
+    program = torch.export.export(module, (torch.zeros(4, 4),), dynamic_shapes=({0: traced},))
+    specs = parse_inputs({"x": f"float32[{asked},4]"})
+    if takes is None:
+        check_ranges(program, specs)
+    else:
+        assert f"bounds axis 'seq': write {takes} for it" in refusal(TracedSizeError, check_ranges, program, specs)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("g (float[n] x) => (float[n] y) { y = Reluu(x) }", "No Op registered for Reluu"),
+        ("g (float[n,4] x) => (float[n,4] y) { y = Concat<axis = 7>(x, x) }", "[ShapeInferenceError] "),
+        ("g (float[n] x) => (float[n] y) { y = Relu(z) }", "Nodes in a graph must be topologically sorted"),
+    ],
+)
+def test_a_graph_that_the_onnx_checker_rejects(text: str, words: str) -> None:
+    message = refusal(ExportError, check_valid, graph(text))
+    assert message.startswith(f"the ONNX checker rejects the exported model: {words}")
 
 
 # --- what is for training only ------------------------------------------------------------------------

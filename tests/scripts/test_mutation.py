@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mutation
-from mutants import trial
+from mutants import trial, warm
 from mutants.draw import Mutant, drawn
 from mutants.tests_of import tests_of as found_tests
 
@@ -35,6 +35,55 @@ def test_larger():
     assert larger(2, 5) == 5
 """
 
+LIMITED = """MOST = 9
+
+
+def limited(a):
+    return min(
+        a,
+        MOST,
+    )
+
+
+def seven():
+    return 7
+"""
+TESTS = """import subprocess
+
+import pytest
+
+from ffn_export.pair import limited, seven
+
+
+@pytest.fixture(scope="module")
+def made():
+    return seven()
+
+
+@pytest.mark.integration
+def test_limited_slowly():
+    assert limited(10) == 9
+
+
+def test_process():
+    subprocess.run(["true"])
+
+
+def test_limited():
+    assert limited(5) == 5
+
+
+def test_made(made):
+    assert made
+
+
+def test_made_again(made):
+    assert made == 7
+"""
+OTHER = """def test_other():
+    import ffn_export.pair
+"""
+
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -45,6 +94,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (root / name).write_text(text)
     subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
     monkeypatch.chdir(tmp_path)
+    warm.CONTEXT.set_forkserver_preload(["pytest"])
     for module in (trial, mutation):
         monkeypatch.setattr(module, "ROOT", root)
     return root
@@ -83,6 +133,27 @@ def test_tests_are_those_of_the_path_and_those_that_import_the_module(repository
     (repository / "ffn_export" / "alone").mkdir()
     assert found_tests("ffn_export/alone/pair.py", repository) == []
     assert "tests/deep/test_by_helper.py" in found_tests(PAIR, repository)
+
+
+@pytest.mark.integration
+def test_a_mutant_meets_the_tests_that_run_its_statement(repository: Path) -> None:
+    files = ["tests/test_other.py", "tests/test_pair.py"]
+    for name, text in {PAIR: LIMITED, **dict(zip(files, (OTHER, TESTS), strict=True))}.items():
+        (repository / name).write_text(text)
+    trace = trial.traced(repository, [PAIR], files)
+
+    def met(line: str) -> list[str]:
+        runs = trace.tests_of(repository / PAIR, LIMITED.splitlines().index(line) + 1, files)
+        return [run.id.split("::test_")[1] for run in runs]
+
+    # Slow tests, and those with a process, come last.
+    assert met("    return min(") == met("        MOST,") == ["limited", "process", "limited_slowly"]
+    # What a shared fixture runs is run by all that take it.
+    assert met("    return 7") == ["made", "made_again", "process"]
+    # A constant concerns every test.
+    assert met("MOST = 9") == met("") == ["limited", "made", "made_again", "other", "process", "limited_slowly"]
+    trace = trial.traced(repository, [PAIR], files, quick=True)
+    assert met("    return min(") == ["limited", "process"]
 
 
 @pytest.mark.integration

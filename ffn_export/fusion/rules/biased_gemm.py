@@ -58,5 +58,5 @@ def _is_gating(node: ir.Node) -> bool:
 def _is_activated(value: ir.Value) -> bool:
     node = value.producer()
     if is_standard(node, "Pow") and node is not None and inputs_of(node):  # the square of a Relu
-        node = through(node.inputs[0]).producer() if node.inputs[0] is not None else None
+        node = through(inputs_of(node)[0]).producer()
     return node is not None and (node.domain, node.op_type) in _ACTIVATED

@@ -19,7 +19,7 @@ from ffn_export.fusion.activations import FUSED_GEMM
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
-from ffn_export.fusion.views import float_of, input_at, producer
+from ffn_export.fusion.views import float_of, input_at, inputs_of, producer
 
 
 class FusedGemm(Rule):
@@ -76,9 +76,9 @@ def _refused_bias(value: ir.Value, act: ir.Node) -> Refused | None:
     add = producer(value, "Add")
     if add is None or add.graph is not act.graph:
         return None
-    for bias, product in (add.inputs, tuple(reversed(add.inputs))) if len(add.inputs) == 2 else ():
-        if bias is None or product is None or producer(product, *linear.PRODUCTS) is None:
-            continue
-        if linear.read(product, act.graph) is not None and constants.is_constant(bias):
+    inputs = inputs_of(add)
+    for bias, product in (inputs, inputs[::-1]) if len(inputs) == 2 else ():
+        is_linear = producer(product, *linear.PRODUCTS) is not None and linear.read(product, act.graph) is not None
+        if is_linear and constants.is_constant(bias):
             return Refused(f"bias {bias.name!r} is not one number for each feature", (act, add))
     return None

@@ -22,7 +22,7 @@ from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.linear import RESHAPE_WITH_ZERO
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
-from ffn_export.fusion.shapes import are_alike, are_same_operand_axes, is_row_of
+from ffn_export.fusion.shapes import are_alike, are_same_operand_axes, is_row_of, last_size
 from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, producer, rank, readers
 
 _FLOAT32 = ir.DataType.FLOAT.value
@@ -98,7 +98,7 @@ class SkipLayerNorm(Rule):
             ),
             # The node would output the sum, and read a row that may be computed from it.
             "the norm's scale or bias is computed, and the sum is read elsewhere": not pair.keeps_sum
-            or not any(map(_is_computed, (input_at(node, 1), shift, pair.bias))),
+            or not any(map(_is_computed, (input_at(node, 1), shift))),
             f"reshaping to rows and back needs opset {RESHAPE_WITH_ZERO}": width in (2, 3)
             or opset >= RESHAPE_WITH_ZERO,
         }
@@ -192,8 +192,8 @@ def _biased(value: ir.Value, graph: object) -> tuple[ir.Node, ir.Value, ir.Value
         return None
     for data, bias in (inputs, inputs[::-1]):
         if constants.evaluate(bias) is not None and bias.dtype == data.dtype and are_alike(data, value):
-            width = data.shape[-1] if data.shape is not None and len(data.shape) else None
-            if isinstance(width, int) and rows.is_row(bias, rank(data)) and rows.covers(bias, [width]):
+            width = last_size(data)
+            if width is not None and rows.is_row(bias, rank(data)) and rows.covers(bias, [width]):
                 return add, data, bias
     return None
 

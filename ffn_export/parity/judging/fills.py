@@ -24,10 +24,8 @@ def fills(truth: Array) -> Array | None:
     size = np.where(np.isfinite(truth), np.abs(truth), 0.0)
     repeated: list[float] = []
     rest = size
-    while len(repeated) <= _MOST_VALUES:
+    while len(repeated) <= _MOST_VALUES:  # without computed values, 0 repeats until it is one too many
         largest = float(rest.max(initial=0.0))
-        if largest == 0.0:  # no computed values are left to set a scale
-            return None
         if np.count_nonzero(rest == largest) < 2:
             break
         repeated.append(largest)

@@ -69,7 +69,7 @@ def compare(
         actual=_deviation(have, computed, error, unit),
         baseline=_deviation(own, computed, own_error, unit),
         settled_ulps=float(settled_error.max(initial=0.0)) / unit,
-        settled_baseline_ulps=float(np.where(settled, own_error, 0.0).max(initial=0.0)) / unit,
+        settled_baseline_ulps=float(own_error.max(initial=0.0, where=settled)) / unit,
         settled_index=_index(settled_error),
         conditioning_ulps=conditioning / unit,
         unexpected=int(np.count_nonzero(unexpected)),
@@ -88,7 +88,7 @@ def _of_integers(name: str, actual: Array, oracle: Array, baseline: Array, condi
     is not made in float64, which holds only 53 bits of an integer.
     """
     have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
-    unit = unit_in_the_last_place(0.0, actual.dtype)
+    unit = 1.0 / UNITS_OF_AN_ELEMENT
     error, own_error = _error(have, truth), _error(own, truth)
     wrong, flipped = (actual != oracle) & (actual != baseline), baseline != oracle
     deviation, own_deviation = _deviation(have, truth, error, unit), _deviation(own, truth, own_error, unit)
@@ -110,9 +110,7 @@ def _scale(truth: Array) -> float:
 
 
 def unit_in_the_last_place(scale: float, dtype: np.dtype[np.generic]) -> float:
-    """Return the spacing of ``dtype`` at ``scale``; 1/1,024 for integers and booleans, which must be equal."""
-    if not _is_floating(dtype):
-        return 1.0 / UNITS_OF_AN_ELEMENT
+    """Return the spacing of a floating-point ``dtype`` at ``scale``."""
     number = np.asarray(scale).astype(dtype)
     with np.errstate(over="ignore"):
         unit = float(np.abs(np.spacing(number).astype(np.float64)))
@@ -133,7 +131,7 @@ def frontier(error: Array, size: Array) -> tuple[tuple[float, float], ...]:
     elements are the corners of the upper convex hull on its rising side, which are few (Andrew 1979, "Another
     efficient algorithm for convex hulls in two dimensions").
     """
-    sizes, errors = size.reshape(-1), error.reshape(-1)
+    sizes, errors = size.ravel(), error.ravel()
     candidates = np.isfinite(sizes) & (errors > 0)
     candidates[candidates] = _rises(sizes[candidates], errors[candidates])
     order = np.lexsort((-errors[candidates], sizes[candidates]))
@@ -150,10 +148,9 @@ def frontier(error: Array, size: Array) -> tuple[tuple[float, float], ...]:
 def _rises(sizes: Array, errors: Array) -> Array:
     """Whether an error exceeds those of all clearly smaller magnitudes. Few of millions do; only they can decide."""
     bins = np.minimum(sizes / (sizes.max(initial=0.0) or 1.0) * _BINS, _BINS - 1).astype(np.intp)
-    largest = np.zeros(_BINS)
-    np.maximum.at(largest, bins, errors)
-    before = np.concatenate([[0.0], np.maximum.accumulate(largest)[:-1]])
-    rises: Array = errors > before[bins]
+    largest = np.zeros(_BINS + 1)
+    np.maximum.at(largest, bins + 1, errors)
+    rises: Array = errors > np.maximum.accumulate(largest)[bins]
     return rises
 
 
@@ -184,9 +181,9 @@ def _settled(own_error: Array, unit: float) -> Array:
 
 def _deviation(actual: Array, truth: Array, error: Array, unit: float) -> Deviation:
     finite = np.isfinite(actual) & np.isfinite(truth)
-    have, want = np.where(finite, actual, 0.0).reshape(-1), np.where(finite, truth, 0.0).reshape(-1)
+    have, want = np.where(finite, actual, 0.0).ravel(), np.where(finite, truth, 0.0).ravel()
     largest = float(error.max(initial=0.0))
-    relative = _relative(_norm(error.reshape(-1)), _norm(want))
+    relative = _relative(_norm(error.ravel()), _norm(want))
     return Deviation(
         max_abs=largest,
         relative_l2=relative,

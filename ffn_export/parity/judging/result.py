@@ -307,5 +307,5 @@ def _hint(case: CaseResult, *, only_empty: bool) -> str:
         return f" ({case.hint})"
     if not only_empty:
         return ""
-    empty = [name for name, size in case.sizes.items() if size == 0]
+    empty = [name for name, size in case.sizes.items() if not size]
     return f" (no size but 0 fails: where no caller gives that, declare {' and '.join(f'{n}>=1' for n in empty)})"

@@ -160,11 +160,8 @@ def _in_order(work: Callable[[Item], Result], items: Sequence[Item], jobs: int) 
     if jobs == 1:
         yield from map(work, items)
         return
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        yield from pool.map(work, items)
-    finally:
-        pool.shutdown(cancel_futures=True)  # an interrupt waits only for the cases that are running
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(work, items)  # an interrupt cancels all cases but those that are running
 
 
 def _evaluated(

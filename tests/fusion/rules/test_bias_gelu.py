@@ -66,6 +66,18 @@ def test_a_sum_of_two_computed_values_is_no_bias() -> None:
     assert_refuses(model("s = Add(x, b) y = Gelu(s)", inputs=inputs, outputs="float[2,3,8] y"), None, "ort")
 
 
+def test_a_second_bias_is_not_lost() -> None:
+    of = model("s = Add(x, b) y = com.microsoft.FastGelu(s, b)", BIAS, domains=["com.microsoft"])
+    assert_refuses(of, None, "ort")
+
+
+def test_a_sum_outside_of_the_body() -> None:
+    branches = """y = If (k) <then_branch = p () => (float[2,8] a) { a = Gelu(s) },
+                                else_branch = e () => (float[2,8] q) { q = Neg(x) }>"""
+    of = model("s = Add(x, b) " + branches, BIAS, inputs="float[2,8] x, bool k", outputs="float[2,8] y")
+    assert_refuses(of, None, "ort", runs=False)
+
+
 def test_a_width_that_is_not_known_is_refused() -> None:
     of = model("s = Add(x, b) y = Gelu(s)", BIAS, inputs="float[n,w] x", outputs="float[n,w] y")
     assert_refuses(of, "not one number for each feature", "ort", runs=False)

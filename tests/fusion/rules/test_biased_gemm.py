@@ -73,6 +73,14 @@ def test_the_second_projection_of_a_gated_one(product: str, activation: str, wri
     assert_same_function(model(gated, W, inputs="float[n,8] x", outputs="float[n,8] y"), fused)
 
 
+def test_a_gated_one_without_an_activation() -> None:
+    gated = "m = MatMul(x, w) s = Add(m, b) k = MatMul(x, v) u = Add(k, c) g = Mul(s, u) y = MatMul(g, o)"
+    of = model(gated, W, inputs="float[n,8] x", outputs="float[n,8] y")
+    fused, report = fuse(of, "ort")
+    assert report.rules["biased-gemm"] >= 1
+    assert_same_function(of, fused)
+
+
 def test_packed() -> None:
     packed = """m = MatMul(x, p) s = Add(m, d) l, r = Split<axis = -1, num_outputs = 2>(s) a = Gelu(l) g = Mul(a, r)
                 y = MatMul(g, o)"""
@@ -99,6 +107,7 @@ def test_other_targets_keep_their_nodes(target: str) -> None:
         "m = MatMul(x, w) s = Add(m, t) a = Mish(s) y = MatMul(a, o)",  # another bias for each token
         "m = MatMul(x, z) s = Add(m, b) a = Mish(s) y = MatMul(a, o)",  # the weight is no constant
         "m = MatMul(x, w) s = Add(m, b) y = Mul(s, m)",
+        "m = MatMul(x, w) s = Add(m, b) n = Neg(s) g = Mul(s, n) y = MatMul(g, o)",  # nothing is activated
     ],
 )
 def test_what_is_none_stays(body: str) -> None:

@@ -77,6 +77,11 @@ def test_a_bias_that_is_no_row_is_refused() -> None:
     assert_refuses(of, "not one number for each feature", "ort")
 
 
+def test_a_sum_of_two_biases_is_no_bias_of_another_shape() -> None:
+    of = model("m = MatMul(x, w) s = Add(m, b) t = Add(s, b) y = Relu(t)", CONSTANTS, outputs=OUT)
+    assert_refuses(of, None, "ort")
+
+
 @pytest.mark.parametrize("b", ["float[1] b = {0.5}", "float b = {0.5}", "float[1,1,2] b = {0.5,-0.5}"])
 def test_a_bias_in_any_shape_that_holds_one_number_for_each_feature(b: str) -> None:
     constants = CONSTANTS.replace("float[2] b = {0.5,-0.5}", b)

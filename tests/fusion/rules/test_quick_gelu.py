@@ -80,6 +80,10 @@ def test_float16() -> None:
     assert_fuses(cast(model("y = Swish<alpha = 1.702>(x)"), ir.DataType.FLOAT16), ["QuickGelu"], "ort-cpu")
 
 
+def test_an_alpha_that_is_no_number_stays() -> None:
+    assert_refuses(model('y = Swish<alpha = "one">(x)'), None, "ort-cpu", runs=False)
+
+
 def test_not_for_portable() -> None:
     fused, _ = assert_fuses(model("y = Swish(x)"), ["Swish"])
     assert fused.opset_imports == {"": 24}

@@ -36,6 +36,7 @@ def test_sum_bias_and_norm_are_one_node(total: str, norm: str, written: str, tar
     fused, report = assert_fuses(model(f"{total} y = {norm}", CONSTANTS, inputs=XS), [written], target)
     assert report.count("residual_norm") == report.count("norm") == 1
     assert len(fused.graph[0].outputs) == 1
+    assert fused.graph[0].inputs[-1] is not None
 
 
 def test_an_absent_epsilon_is_onnxs_default_and_not_the_operators() -> None:
@@ -134,6 +135,7 @@ def test_an_empty_batch_of_rank_4() -> None:
     fused, _ = fuse(of, "ort")
     nothing = np.ones((0, 3, 2, 8), np.float32)
     assert_same_function(of, fused, {"x": nothing, "r": nothing})
+    assert fused.graph[-1].attributes.get_int("allowzero") == 1
 
 
 def test_before_opset_14_an_empty_batch_cannot_be_reshaped() -> None:
@@ -141,11 +143,14 @@ def test_before_opset_14_an_empty_batch_cannot_be_reshaped() -> None:
     body = "h = Softmax<axis = 1>(x) t = Add(h, r) y = LayerNormalization(t, g, b)"
     of = model(body, CONSTANTS, inputs=f"{shape} x, {shape} r", outputs=f"{shape} y", opset=12)
     assert_refuses(of, "reshaping to rows and back needs opset 14", "ort", runs=False)
+    matrix = model(body, CONSTANTS, inputs="float[2,8] x, float[2,8] r", outputs="float[2,8] y", opset=12)
+    assert operators(fuse(matrix, "ort")[0]) == ["Softmax", "SkipLayerNormalization"]
 
 
 def test_a_sum_of_two() -> None:
     of = model("t = Sum(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=XS)
-    assert_fuses(of, ["SkipLayerNormalization"], "ort")
+    fused, _ = assert_fuses(of, ["SkipLayerNormalization"], "ort")
+    assert list(fused.graph[0].inputs[:2]) == list(fused.graph.inputs)  # in their order
 
 
 @pytest.mark.parametrize("b", ["float[1,1,8] k = " + ROW, "float k = {2}", "float[1] k = {2}"])
@@ -178,6 +183,10 @@ def test_a_reshape_between_the_sum_and_the_norm_is_looked_through() -> None:
     fused, _ = fuse(goes_on, "ort")
     assert sorted(operators(fused)) == ["Neg", "Reshape", "Reshape", "SkipLayerNormalization"]
     assert_same_function(goes_on, fused)
+    body = "t = Add(x, r) f = Reshape(t, rows) h = Unsqueeze(f, first) y = LayerNormalization(h, g, b)"
+    twice = model(body, constants + ", int64[1] first = {0}", inputs=XS, outputs="float[1,n,8] y")
+    fused, _ = assert_fuses(twice, ["SkipLayerNormalization", "Reshape", "Unsqueeze"], "ort")
+    assert len(fused.graph[0].outputs) == 1
 
 
 def test_a_sum_outside_of_the_body() -> None:
@@ -188,6 +197,38 @@ def test_a_sum_outside_of_the_body() -> None:
     )
     fused, _ = fuse(of, "ort")
     assert operators(fused) == ["Add", "If"]
+    body = branches.replace("{ a =", "{ t = Add(s, r) a =")
+    of = model("s = Add(x, c) " + body, CONSTANTS, inputs="float[2,8] x, float[2,8] r, bool k", outputs="float[2,8] y")
+    fused, _ = fuse(of, "ort")
+    assert operators(fused) == ["Add", "If"]
+    assert "SkipLayerNormalization" in [node.op_type for node in fused.graph.all_nodes()]
+
+
+def test_a_bias_that_is_an_input_is_an_addend() -> None:
+    body = "s = Add(x, p) t = Add(s, r) y = RMSNormalization(t, g)"
+    assert_fuses(model(body, CONSTANTS, inputs=f"{XS}, float[8] p"), ["Add", "SkipSimplifiedLayerNormalization"], "ort")
+
+
+def test_a_computed_scale_and_a_sum_that_goes_on() -> None:
+    """The node would give the sum to what computes its own scale."""
+    inputs = f"{XS}, float[8] q"
+    computed = "t = Add(x, r) h = Neg(q) y = RMSNormalization(t, h)"
+    of = model(computed + " z = Neg(t)", CONSTANTS, inputs=inputs, outputs=BOTH)
+    assert_refuses(of, "the norm's scale or bias is computed, and the sum is read elsewhere", "ort")
+    fused, _ = fuse(model(computed, CONSTANTS, inputs=inputs), "ort")
+    assert sorted(operators(fused)) == ["Neg", "SkipSimplifiedLayerNormalization"]
+    of = model(computed.replace("Neg(q)", "Neg(g)") + " z = Neg(t)", CONSTANTS, inputs=XS, outputs=BOTH)
+    fused, _ = fuse(of, "ort")
+    assert "Add" not in operators(fused)
+    given = model("t = Add(x, r) y = RMSNormalization(t, q) z = Neg(t)", CONSTANTS, inputs=inputs, outputs=BOTH)
+    assert_fuses(given, ["SkipSimplifiedLayerNormalization", "Neg"], "ort")
+
+
+def test_addends_of_no_known_rank_are_refused() -> None:
+    of = model(
+        "t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs="float[] x, float[] r", outputs="float[] y"
+    )
+    assert_refuses(of, "the addends have shapes None and None", "ort", runs=False)
 
 
 def test_statistics_that_are_read_are_refused() -> None:
@@ -203,6 +244,8 @@ def test_statistics_that_are_read_are_refused() -> None:
 def test_a_bias_before_a_norm_is_no_residual() -> None:
     of = model("t = Add(x, c) y = LayerNormalization(t, g, b)", CONSTANTS)
     assert_refuses(of, None, "ort")
+    computed = model("n = Neg(c) t = Add(x, n) y = LayerNormalization(t, g, b)", CONSTANTS)
+    assert_refuses(computed, None, "ort")
 
 
 @pytest.mark.parametrize("target", ["portable", "ort-cpu"])
@@ -224,6 +267,13 @@ def test_an_addend_that_is_the_same_for_every_batch(total: str, positions: str) 
         model(f"{total} y = LayerNormalization(t, g, b)", CONSTANTS, inputs=inputs), ["SkipLayerNormalization"], "ort"
     )
     assert fused.graph[0].inputs[0] is fused.graph.inputs[0]
+
+
+def test_the_addend_with_more_axes_comes_first() -> None:
+    inputs, outputs = "float[seq,8] x, float[1,seq,8] r", "float[1,seq,8] y"
+    of = model("t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=inputs, outputs=outputs)
+    fused, _ = assert_fuses(of, ["SkipLayerNormalization"], "ort")
+    assert fused.graph[0].inputs[0] is fused.graph.inputs[1]
 
 
 @pytest.mark.parametrize("other", ["float[batch,1,8]", "float[1,1,8]", "float[1,other,8]", "float[seq,1]", "float[8]"])

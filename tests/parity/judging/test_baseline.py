@@ -51,6 +51,8 @@ def test_the_same_result_is_no_regression() -> None:
     found = compare(result(case(2.0)), result(case(2.0)))
     assert found.passed
     assert found.compared == 2  # a case and an initializer
+    two = result(case(2.0), case(2.0, name="batch=1 normal"))
+    assert compare(two, two).compared == 3
     assert found.notes == ()
 
 
@@ -120,6 +122,8 @@ def test_a_case_that_is_not_judged_now() -> None:
     assert lines(old, result(case(2.0))) == (
         "ort-cpu: 1 case of the baseline not judged now, the first is batch=0 normal",
     )
+    gone, failed = lines(result(*old.cases[::-1]), result(case(9.0)))
+    assert (gone[:16], failed[:24]) == ("ort-cpu: 1 case ", "ort-cpu, batch=3 normal:")
     skipped = replace(case(2.0, name="batch=0 normal"), outputs=(), skipped="refused")
     assert "is skipped now: refused" in lines(old, result(case(2.0), skipped))[0]
 
@@ -149,6 +153,11 @@ def test_weights_go_by_their_parameter() -> None:
     assert (
         "parameter 'linear1.weight': initializer 'w' is not parameter" in lines(old, result(case(2.0), weight=stale))[0]
     )
+    # A parameter in two initializers is wrong if one of them is.
+    for twice in ((WEIGHT, stale), (stale, WEIGHT)):
+        assert len(lines(old, replace(old, weights=twice))) == 1
+        assert lines(replace(old, weights=twice), old) == ()
+    assert lines(replace(old, weights=(stale,)), replace(old, weights=(stale,))) == ()
     # One that is gone does not end the comparison of the others.
     other = replace(WEIGHT, initializer="v", parameter="linear2.weight")
     both = replace(old, weights=(WEIGHT, other))
@@ -162,6 +171,9 @@ def test_interface_and_properties() -> None:
     old = replace(result(case(2.0)), properties=(holds,))
     assert "held and does not now" in lines(old, replace(old, properties=(replace(holds, ulps=99.0),)))[0]
     assert "tested in the baseline and is not now" in lines(old, replace(old, properties=()))[0]
+    assert lines(old, old) == ()
+    broken = replace(old, properties=(replace(holds, ulps=99.0),))
+    assert lines(broken, broken) == ()
     found = CheckResult.of("interface", "as the spec says", ("input 'x' is float16",))
     assert lines(old, replace(old, checks=(found,))) == ("interface: input 'x' is float16",)
     assert lines(replace(old, checks=(found,)), replace(old, checks=(found,))) == ()

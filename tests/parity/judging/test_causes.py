@@ -1,14 +1,21 @@
-"""Hints at why a case fails: a row that an input hides, which may be a mask that nobody declared."""
+"""Causes of a failed case: an empty tensor, or a row that an input hides, which may be a mask that nobody declared."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ffn_export.core.tensor_spec import TensorSpec
-from ffn_export.parity.judging.causes import _unseen
+from ffn_export.parity.cases.case import Case
+from ffn_export.parity.judging.causes import Causes, _unseen
+from ffn_export.parity.judging.evidence import Evaluated
 from ffn_export.parity.judging.measures import Deviation, OutputMetrics
 from ffn_export.parity.judging.result import CaseResult
+from ffn_export.parity.judging.runtime_quirks import EMPTY_TENSORS
+from ffn_export.parity.judging.tolerances import Tolerances
+from tests.runtimes.graphs import write
 
 SEES_NO_KEY = np.array([[1, 1], [0, 0]])
 
@@ -45,3 +52,24 @@ def test_a_row_of_a_mask_for_each_query_is_named_by_both_places() -> None:
     spec = TensorSpec.parse("m:bool[batch,seq,seq]")
     sees_no_key = np.array([[[True, True], [True, False]], [[True, True], [False, False]]])
     assert (_unseen(case, {"m": sees_no_key}, [spec]) or "").startswith("row [1, 1] of m sees no key: ")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "body", "truth", "is_right"),
+    [
+        ("ort-cpu", "y = Relu(x)", np.zeros((0, 4)), True),
+        ("ort-cpu", "y = Relu(x)", np.zeros((1, 4)), False),
+        ("ort-cpu", "y = Reshape(x, five)", np.zeros((0, 4)), False),  # the evaluator raises
+        ("reference", "y = Relu(x)", np.zeros((0, 4)), False),
+    ],
+)
+def test_the_evaluator_tells_whether_a_runtime_mishandles_what_is_empty(
+    tmp_path: Path, runtime: str, body: str, truth: np.ndarray[tuple[int, ...], np.dtype[np.float64]], is_right: bool
+) -> None:
+    artifact = write(tmp_path, "(float[n,4] x) => (float[n,4] y) <int64[1] five = {5}>", body)
+    failed = CaseResult(runtime, "batch=0", {"n": 0}, "normal", 0, error="the runtime failed")
+    skipped = CaseResult(runtime, "batch=0", {"n": 0}, "normal", 0, skipped="no kernel")
+    feeds = {"x": np.zeros((0, 4), np.float32)}
+    case = Evaluated(Case("batch=0", {"n": 0}, "normal", 0), feeds, {"y": truth}, {}, (failed, skipped))
+    named = Causes(artifact, Tolerances()).named(case, [TensorSpec.parse("x:float32[n,4]")])
+    assert [each.caveats for each in named] == [(EMPTY_TENSORS,) if is_right else (), ()]

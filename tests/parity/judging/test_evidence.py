@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx.numpy_helper
 import pytest
 
+from ffn_export.errors import UsageError
 from ffn_export.parity.cases.case import Case
-from ffn_export.parity.judging.evidence import Evaluated, FailingInputs
+from ffn_export.parity.judging.evidence import AllOutputs, Evaluated, FailingInputs
 from ffn_export.parity.judging.measures import Deviation, OutputMetrics
 from ffn_export.parity.judging.result import CaseResult
 from ffn_export.parity.judging.tolerances import Tolerances
@@ -52,3 +55,27 @@ def test_a_place_that_cannot_be_written_to_is_told_once(keeper: FailingInputs) -
     keeper.directory.unlink()
     assert keeper.keep(evaluated("case"))[0].saved is None
     assert not keeper.directory.exists()
+
+
+def test_a_skipped_case_has_not_failed(keeper: FailingInputs) -> None:
+    case = evaluated("case")
+    skipped = replace(case, results=(replace(case.results[0], skipped="refused"),))
+    assert keeper.keep(skipped) == skipped.results
+    assert not keeper.directory.exists()
+
+
+def test_every_array_of_a_case_is_written(tmp_path: Path) -> None:
+    half = X.astype(ml_dtypes.bfloat16)
+    case = replace(evaluated("case 1", ulps=0.0), outputs={"ort-cpu": {"y": X}, "reference": {"y": half}})
+    assert AllOutputs(tmp_path).keep(case) == case.results
+    found = {file.stem: dict(np.load(file)) for file in (tmp_path / "case-1").iterdir()}
+    assert {name: list(arrays) for name, arrays in found.items()} == {
+        **{"inputs": ["x"], "oracle": ["y"]},
+        **{"ort-cpu": ["y"], "reference": ["y"]},
+    }
+    np.testing.assert_array_equal(found["oracle"]["y"], 2 * X)
+    assert found["reference"]["y"].dtype == np.float32
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    with pytest.raises(UsageError, match=r"file cannot be written to: Not a directory$"):
+        AllOutputs(in_the_way).keep(case)

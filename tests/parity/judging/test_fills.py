@@ -19,7 +19,9 @@ def filled(*values: float) -> Array:
     return array
 
 
-@pytest.mark.parametrize("values", [(-1e9,), (1e4, -1e9), (float(np.finfo(np.float32).min), -np.inf)])
+@pytest.mark.parametrize(
+    "values", [(-1e9,), (1e4, -1e9), (float(np.finfo(np.float32).min), -np.inf), (-1e3, -1e4, -1e5, 1e6)]
+)
 def test_fills_are_found(values: tuple[float, ...]) -> None:
     found = fills(filled(*values))
     assert found is not None
@@ -35,6 +37,8 @@ def test_fills_are_found(values: tuple[float, ...]) -> None:
         np.full((4, 8), -1e9),
         filled(0.0),
         filled(10.0),
+        filled(64 * float(np.abs(COMPUTED[:, 1:]).max())),
+        filled(-1e3, -1e4, -1e5, 1e6, 1e7),
         np.where(np.arange(32).reshape(4, 8) == 3, 1e9, COMPUTED),
         np.empty((0, 8)),
         filled(-np.inf),
@@ -43,6 +47,14 @@ def test_fills_are_found(values: tuple[float, ...]) -> None:
 def test_what_is_none(truth: Array) -> None:
     """Of the size of the rest, all there is, or computed: a number that stands there once."""
     assert fills(truth) is None
+
+
+@pytest.mark.parametrize("computed", [np.clip(COMPUTED, -1, 1), COMPUTED / 1e12], ids=["clipped", "tiny"])
+def test_fills_beside_other_numbers(computed: Array) -> None:
+    """A number repeated by a clip is no fill, and a fill is large beside the rest only."""
+    found = fills(np.where(np.arange(8) == 0, 0.5 if computed.max() < 0.5 else -1e9, computed))
+    assert found is not None
+    np.testing.assert_array_equal(found[0], np.arange(8) == 0)
 
 
 def test_an_error_shows_beside_a_fill() -> None:

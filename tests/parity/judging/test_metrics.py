@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ffn_export.parity.judging.measures import Deviation, OutputMetrics
-from ffn_export.parity.judging.metrics import compare, unit_in_the_last_place
+from ffn_export.parity.judging.metrics import compare, frontier, unit_in_the_last_place
 from ffn_export.parity.judging.runtime_quirks import (
     DROPS_NAN,
     FLUSHES_DENORMALS,
@@ -101,6 +101,7 @@ def test_an_empty_output_passes() -> None:
     metrics = compare("y", empty, empty.astype(np.float64), empty)
     assert output_failure(metrics, Tolerances()) is None
     assert metrics.actual.worst_index == ()
+    assert (metrics.scale, metrics.settled_ulps, metrics.settled_baseline_ulps) == (0.0, 0.0, 0.0)
 
 
 def test_integers_must_be_equal() -> None:
@@ -153,12 +154,12 @@ def test_metrics_say_what_the_error_is_like() -> None:
     assert metrics.actual.cosine == pytest.approx(1.0)
     assert compare("y", -BASELINE, ORACLE, BASELINE).actual.cosine == pytest.approx(-1.0)
     assert metrics.baseline.snr_db == np.inf
+    actual, oracle = np.array([np.inf, 3.0, 4.05]), np.array([np.inf, 3.0, 4.0])
+    assert compare("y", actual, oracle, oracle).actual.relative_l2 == pytest.approx(0.01)
 
 
 def test_norms_neither_overflow_nor_vanish() -> None:
-    huge = np.array([1e300, -1e300])
-    tiny = np.array([1e-300, 1e-300])
-    for oracle in (huge, tiny):
+    for oracle in (np.array([1e300, -1e300]), np.array([1e-300, 1e-300])):
         assert compare("y", oracle * 0.99, oracle, oracle).actual.relative_l2 == pytest.approx(0.01)
         assert compare("y", oracle, oracle, oracle).actual.cosine == pytest.approx(1.0)
 
@@ -167,6 +168,7 @@ def test_an_error_where_the_oracle_is_zero_has_no_relative_size() -> None:
     zeros = np.zeros(3)
     metrics = compare("y", zeros + 1e-3, zeros, zeros)
     assert (metrics.actual.relative_l2, metrics.actual.snr_db, metrics.actual.cosine) == (np.inf, -np.inf, 0.0)
+    assert compare("y", np.zeros(4), np.ones(4), np.ones(4)).actual.cosine == 0.0
 
 
 def test_the_frontier_decides_every_classic_test() -> None:
@@ -181,6 +183,15 @@ def test_the_frontier_decides_every_classic_test() -> None:
             expected = float((error / (atol + rtol * size)).max())
             assert Closeness(atol, rtol).factor(points) == pytest.approx(expected)
     assert Closeness(0.0, 1e-3).factor(points) == pytest.approx(float((error / (1e-3 * size)).max()))
+
+
+def test_the_frontier_holds_the_corners_only() -> None:
+    """An element below the line between two others decides nothing, nor does one on it or with a smaller error."""
+    size = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert frontier(np.array([5.0, 5.2, 7.0, 9.0, 8.0]), size) == ((5.0, 1.0), (9.0, 4.0))
+    assert frontier(np.array([5.0, 9.0, 9.0, 11.0, 10.0]), size) == ((5.0, 1.0), (9.0, 2.0), (11.0, 4.0))
+    assert frontier(np.array([5.0, 9.0, 8.9]), np.array([1.0, 2.0, 2.0001])) == ((5.0, 1.0), (9.0, 2.0))
+    assert frontier(np.zeros(2), np.ones(2)) == ()
 
 
 def test_a_classic_tolerance_takes_the_place_of_the_bound() -> None:
@@ -269,10 +280,14 @@ def test_caveats_are_of_a_runtime_and_of_values() -> None:
         ("y = CumSum(x, one)", {SUMS_IN_ORDER}),
         ("y = ReduceMax<keepdims = 1>(x)", {DROPS_NAN}),
         ("y = Relu(x)", set()),
+        ("y = com.microsoft.MatMulNBits<K = 8, N = 8, block_size = 16, accuracy_level = 4>(x, q, s)", {DROPS_NAN}),
+        ("y = com.microsoft.MatMulNBits<K = 8, N = 8, block_size = 16, accuracy_level = 1>(x, q, s)", set()),
+        ("y = com.microsoft.MatMulNBits<K = 8, N = 8, block_size = 16>(x, q, s)", set()),
     ],
 )
 def test_caveats_of_operators(body: str, expected: set[str]) -> None:
-    of = model(body, "int64 one = {1}", outputs="float[] y")
+    constants = f"int64 one = {{1}}, uint8[8,1,8] q = {{{'0,' * 63}0}}, float[8] s = {{1,1,1,1,1,1,1,1}}"
+    of = model(body, constants, outputs="float[] y", domains=["com.microsoft"])
     assert set(of_operators(of.graph)) == expected
 
 

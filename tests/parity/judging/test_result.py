@@ -1,12 +1,17 @@
-"""What a result says of cases that were not compared."""
+"""What a result says of cases that were not compared, or whose errors are explained."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
+
 import pytest
 
-from ffn_export.parity.judging.measures import Deviation, OutputMetrics
+from ffn_export.parity.judging.measures import Deviation, OutputMetrics, UntracedConstant
 from ffn_export.parity.judging.result import CaseResult, ParityResult
-from ffn_export.parity.judging.tolerances import Tolerances, explained_ulps
+from ffn_export.parity.judging.runtime_quirks import EMPTY_TENSORS, MEANING, ORDERS_NAN, SUMS_IN_ORDER
+from ffn_export.parity.judging.tolerances import Closeness, Tolerances, explained_ulps
 
 
 def case(elements: int = 1, skipped: str | None = None) -> CaseResult:
@@ -33,3 +38,69 @@ def test_more_cases_skipped_than_compared_is_a_warning() -> None:
 
 def test_conditioning_explains_a_multiple_of_itself() -> None:
     assert explained_ulps(3.0, Tolerances()) == 3.0 * Tolerances().explained_factor
+
+
+def test_why_nothing_was_judged() -> None:
+    assert result().nothing_judged == "no runtime could judge the model (none was asked)"
+    unavailable = replace(result(), unavailable={"ort-cpu": "no kernel", "ort-cuda": "no GPU"})
+    assert unavailable.failures == ("no runtime could judge the model (ort-cpu: no kernel; ort-cuda: no GPU)",)
+    assert result(case(skipped="refused")).nothing_judged == "all 1 cases were skipped: refused"
+    assert "as batch=3: refused: give inputs" in str(result(case(0), case(skipped="refused")).nothing_judged)
+    assert (result(case()).nothing_judged, result(case()).judged) == (None, ("ort-cpu",))
+
+
+def off(ulps: float, **outcome: object) -> CaseResult:
+    """A case that is off by that, with a relative error of a hundredth."""
+    output = OutputMetrics("y", "float32", 1.0, Deviation(ulps * 1e-6, 0.01, ulps), elements=1, settled_ulps=ulps)
+    return replace(case(), outputs=(output,), **outcome)  # type: ignore[arg-type]
+
+
+def test_foreign_weights_explain_a_failure_and_are_a_warning_without_one() -> None:
+    foreign = {"untraced": (UntracedConstant("w", "f[6,9]"),), "unheld": (UntracedConstant("p", "f[9,6]"),)}
+    passed, failed = (replace(result(off(ulps)), **foreign) for ulps in (1.0, 99.0))  # type: ignore[arg-type]
+    assert (passed.failures, [line[:22] for line in passed.warnings]) == ((), ["'w' f[6,9] matches no "])
+    assert ([line[:22] for line in failed.failures], failed.warnings) == (
+        ["'w' f[6,9] matches no ", "ort-cpu, batch=3: y: e"],
+        (),
+    )
+
+
+def test_a_warning_tells_the_error_and_its_reason() -> None:
+    explained = off(16.0, caveats=(SUMS_IN_ORDER,))
+    assert (explained.status(Tolerances()), off(16.0).status(Tolerances())) == ("warned", "failed")
+    assert str(explained.warning(Tolerances())).endswith(
+        f": 2.00 times what is allowed; ort-cpu {MEANING[SUMS_IN_ORDER]}"
+    )
+    assert off(4.0, caveats=(SUMS_IN_ORDER,)).status(Tolerances()) == "passed"
+    # A NaN elsewhere is explained without a factor.
+    moved = off(4.0, caveats=(ORDERS_NAN,))
+    moved = replace(moved, outputs=(replace(moved.outputs[0], unexpected=1, unexpected_index=(0,)),))
+    assert str(moved.warning(Tolerances())).endswith(f"first at [0]; ort-cpu {MEANING[ORDERS_NAN]}")
+
+
+def test_a_budget_is_for_ordinary_values() -> None:
+    budget = Tolerances(relative_l2=0.001)
+    assert (off(99.0).status(budget), off(99.0, values="large").status(budget)) == ("failed", "warned")
+    warning = str(off(99.0, values="large").warning(budget))
+    assert warning.endswith("10.00 times what is allowed; large values are extreme, and a budget is for ordinary ones")
+    assert off(99.0, values="large").status(Tolerances()) == "failed"
+
+
+def test_outputs_of_zeros_do_not_tell_whether_zeros_would_pass() -> None:
+    zeros, ones = (replace(case(), outputs=(OutputMetrics("y", "float32", scale),)) for scale in (0.0, 1.0))
+    tolerances = Tolerances(closeness={"*": Closeness(atol=1e-3)})
+    assert replace(result(zeros, zeros, ones), tolerances=tolerances).allowance == ""
+
+
+def test_an_error_is_explained_by_empty_tensors_only() -> None:
+    raised = replace(case(), outputs=(), error="the runtime failed")
+    assert (raised.status(Tolerances()), raised.failure(Tolerances())) == ("failed", "the runtime failed")
+    assert replace(raised, caveats=(EMPTY_TENSORS,)).status(Tolerances()) == "warned"
+    assert replace(raised, skipped="refused").status(Tolerances()) == "skipped"
+    assert off(99.0, caveats=(EMPTY_TENSORS,)).failure(Tolerances()) is None
+
+
+def test_a_result_and_its_report_load_no_large_library() -> None:
+    code = "import sys, ffn_export.reports.markdown, ffn_export.parity.judging.result; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"torch", "onnx", "onnx_ir", "onnxruntime"} & set(loaded) == set()

@@ -18,8 +18,10 @@ from ffn_export.exporter.source import Source, from_module
 from ffn_export.latency.measure import measure
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
+from ffn_export.parity.judging.select_runtimes import load
 from ffn_export.parity.reference.references import OnnxReference, TorchReference
 from ffn_export.runtimes.base import Artifact
+from ffn_export.runtimes.one_run import LoadedForEachRun
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.registry import RUNTIMES
 from tests.runtimes.graphs import write
@@ -91,9 +93,16 @@ def test_a_model_that_a_named_runtime_refuses_has_failed(layer: Source, path: Pa
     result = run_cases(path, TorchReference(layer, 1), runtimes=["ort-cpu"], cases=[])
     assert not result.passed
     assert "NoSuchOperator" in " ".join(result.failures)
+    assert result.notes == ()
     unnamed = run_cases(path, TorchReference(layer, 1), cases=[])
     assert set(unnamed.unavailable) == {"ort-cpu", "ort-cuda", "reference"}
     assert "no runtime could judge" in unnamed.failures[0]
+
+
+@pytest.mark.parametrize("for_each_run", [True, False])
+def test_a_file_is_loaded_once_or_for_each_run(layer: Source, path: Path, for_each_run: bool) -> None:
+    loaded, _, _ = load(Artifact(path, layer), ["reference"], 1, for_each_run=for_each_run)
+    assert isinstance(loaded["reference"], LoadedForEachRun) == for_each_run
 
 
 def test_an_unknown_name_is_bad_usage_and_no_failed_case(layer: Source, path: Path) -> None:

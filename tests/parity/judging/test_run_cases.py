@@ -1,0 +1,106 @@
+"""A whole verification of a small graph: its cases, their order, and their measurements."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from ffn_export.core.types import Array
+from ffn_export.errors import RuntimeUnavailableError, UsageError
+from ffn_export.parity.cases.case import Case
+from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.run_cases import _in_order, run_cases
+from ffn_export.parity.judging.tolerances import Closeness, Tolerances
+from ffn_export.parity.reference.references import OnnxReference
+from ffn_export.runtimes.reference import EvaluatorRunner
+from tests.runtimes.graphs import write
+
+CASES = [Case(values, {"n": 3}, values, 0) for values in ("normal", "offset")]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A norm, whose rows may be ill-conditioned."""
+    body = "y = LayerNormalization(x, g)"
+    artifact = write(tmp_path, "(float[n,4] x) => (float[n,4] y) <float[4] g = {1,1,1,1}>", body)
+    assert artifact.model_path is not None
+    return artifact.model_path
+
+
+def verified(path: Path, **options: object) -> ParityResult:
+    return run_cases(path, OnnxReference(path, 1), runtimes=["ort-cpu"], cases=CASES, **options)  # type: ignore[arg-type]
+
+
+def test_conditioning_is_measured_where_rows_are_ill_conditioned(path: Path) -> None:
+    said: list[str] = []
+    result = verified(path, progress=said.append)
+    normal, offset = (case.outputs[0].conditioning_ulps for case in result.cases)
+    assert (normal, offset > 1) == (0.0, True)
+    assert (result.judged, result.passed, result.tolerances) == (("ort-cpu",), True, Tolerances())
+    assert result.notes == ()
+    assert said == ["verifying normal (1 of 2)", "verifying offset (2 of 2)", "verifying properties"]
+
+
+def test_properties_are_asked_on_a_case_that_can_be_compared(path: Path) -> None:
+    assert "the same inputs give the same bits" in {each.property for each in verified(path).properties}
+    refused = run_cases(path, OnnxReference(path, 1), runtimes=["ort-cpu"], cases=[])
+    assert refused.properties == ()
+
+
+def test_tolerances_are_of_outputs_that_there_are(path: Path) -> None:
+    declared = Tolerances(closeness={"y": Closeness(1.0), "*": Closeness(2.0)})
+    assert verified(path, tolerances=declared).tolerances == declared
+    with pytest.raises(UsageError, match="no output is called 'z'; they are y"):
+        verified(path, tolerances=Tolerances(closeness={"z": Closeness(1.0)}))
+
+
+def test_a_runtime_that_raises_leaves_the_others_to_judge(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(self: EvaluatorRunner, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        raise RuntimeUnavailableError("no kernel for this size") if len(feeds["x"]) == 3 else ValueError("it broke")
+
+    monkeypatch.setattr(EvaluatorRunner, "run", run)
+    cases = [Case(str(size), {"n": size}, "normal", 0) for size in (3, 4)]
+    result = run_cases(path, OnnxReference(path, 1), runtimes=["reference", "ort-cpu"], cases=cases)
+    assert [(each.runtime, each.skipped, each.error, len(each.outputs)) for each in result.cases] == [
+        ("reference", "no kernel for this size", None, 0),
+        ("ort-cpu", None, None, 1),
+        ("reference", None, "the runtime failed: ValueError: it broke", 0),
+        ("ort-cpu", None, None, 1),
+    ]
+
+
+def test_the_threads_of_torch_are_as_before(path: Path) -> None:
+    class Threaded(OnnxReference):
+        def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
+            torch.set_num_threads(before + 1)
+            return super().evaluate(feeds)
+
+    before = torch.get_num_threads()
+    run_cases(path, Threaded(path, 1), runtimes=["ort-cpu"], cases=CASES)
+    assert torch.get_num_threads() == before
+
+
+def test_one_job_needs_no_other_thread() -> None:
+    here = threading.get_ident()
+    assert set(_in_order(lambda _: threading.get_ident(), range(3), jobs=1)) == {here}
+    assert here not in set(_in_order(lambda _: threading.get_ident(), range(3), jobs=2))
+
+
+def test_results_are_in_order_and_a_failure_ends_the_work() -> None:
+    begun: list[int] = []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        time.sleep(0.01 if item else 0.02)
+        return 1 // (item - 3)
+
+    results = _in_order(work, range(30), jobs=2)
+    assert [next(results) for _ in range(3)] == [-1, -1, -1]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    assert len(begun) < 30
