@@ -60,7 +60,7 @@ def made():
     return seven()
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_limited_slowly():
     assert limited(10) == 9
 
