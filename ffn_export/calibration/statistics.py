@@ -22,10 +22,11 @@ _KEPT = 128
 
 
 def drawn_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> dict[str, Array]:
-    """Return inputs of some hundred tokens, on which channels are measured where there are no samples."""
+    """Return inputs of some hundred tokens without padding, on which channels are measured without samples."""
     dims = list(merge_dims(specs).values())
     wanted = {dim.name: _DRAWN[min(place, 1)] for place, dim in enumerate(dims)}
-    return draw_all(specs, fit_sizes(dims, wanted), seed)
+    drawn = draw_all(specs, fit_sizes(dims, wanted), seed)
+    return drawn | {spec.name: np.ones_like(drawn[spec.name]) for spec in specs if spec.is_mask}
 
 
 def batches(samples: Mapping[str, Array]) -> Iterator[dict[str, Array]]:

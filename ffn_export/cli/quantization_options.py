@@ -29,7 +29,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS: tuple[Callable[[Command], Command], ...] = (
     click.option("--bits", type=click.Choice(BITS), metavar="8|4", help="Bits of a stored weight of a feed-forward."),
     click.option(
-        "--int8", is_flag=True, help="Compute products in 8-bit integers: activations too, with a scale for each row."
+        "--int8",
+        is_flag=True,
+        help="Compute products in 8-bit integers: activations too, with scales for rows that differ.",
     ),
     click.option(
         "--static",

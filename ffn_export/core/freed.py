@@ -6,7 +6,9 @@ import ctypes
 import gc
 import mmap
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -14,6 +16,8 @@ from ffn_export.core.types import Array
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _LARGE = 2**18
+_MUCH = 2**24  # bytes of arrays whose pages are given back during a run
+_EVERY = 0.02  # seconds
 
 
 def at_once() -> None:
@@ -43,6 +47,35 @@ def pages(arrays: Iterable[Array]) -> None:
         # A mapping that is copied on writing would lose what was written.
         if isinstance(array, np.memmap) and array.mode == "r":
             array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+
+@contextmanager
+def pages_during(arrays: Sequence[Array]) -> Iterator[None]:
+    """Give the pages of arrays back after a run that reads them, and meanwhile if they are large.
+
+    A run needs the weights of one layer at a time. Its pages are in the cache of the system, and cheap to map again.
+    """
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_EVERY):
+            pages(arrays)
+
+    is_much = hasattr(mmap, "MADV_DONTNEED") and sum(map(_mapped, arrays)) > _MUCH
+    watcher = threading.Thread(target=watch, daemon=True) if is_much else None
+    if watcher is not None:
+        watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if watcher is not None:
+            watcher.join()
+        pages(arrays)
+
+
+def _mapped(array: Array) -> int:
+    return array.nbytes if isinstance(array, np.memmap) else 0
 
 
 def _allocator(name: str, *arguments: int) -> None:

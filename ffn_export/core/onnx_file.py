@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
@@ -9,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx_ir import external_data
@@ -218,7 +220,18 @@ def read_weights_in(model: ir.Model, directory: Path) -> None:
     for value in _initializers(model):
         tensor = value.const_value
         if isinstance(tensor, ir.ExternalTensor) and Path(tensor.path).is_relative_to(directory):
-            (value.const_value,) = convert_tensors_from_external([tensor])
+            value.const_value = _read_without_mapping(tensor)
+
+
+def _read_without_mapping(tensor: ir.ExternalTensor) -> ir.TensorProtocol:
+    """Read a tensor into memory; a mapping of it would take the same memory once more."""
+    if tensor.dtype.bitwidth < 8:  # several numbers share a byte
+        (packed,) = convert_tensors_from_external([tensor])
+        tensor.release()
+        return packed
+    shape = tensor.shape.numpy()
+    array = np.fromfile(tensor.path, tensor.dtype.numpy(), math.prod(shape), offset=tensor.offset or 0)
+    return ir.Tensor(array.reshape(shape), dtype=tensor.dtype, name=tensor.name)
 
 
 @contextmanager

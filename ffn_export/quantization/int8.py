@@ -1,7 +1,7 @@
 """Rewrite matrix products in 8-bit integers.
 
-The rows of activations have a scale each, which is measured when the model runs, or one scale that is calibrated on
-samples. Products that read one input share its 8-bit numbers.
+The rows of activations have a scale each, or one that all share, which is measured when the model runs, or one scale
+that is calibrated on samples. Products that read one input share its 8-bit numbers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from ffn_export.fusion.builder import Builder, Names
 from ffn_export.quantization import safe_integers, smoothing
 from ffn_export.quantization.engines import Engine
 from ffn_export.quantization.fixed_scales import LEAST_OPSET, Calibrate, FixedRange, FixedRows
+from ffn_export.quantization.groups import Group, groups, operator
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
-from ffn_export.quantization.ranges_by_error import choose, follows_norm
+from ffn_export.quantization.ranges_by_error import are_worth_time, choose, follows_norm
 from ffn_export.quantization.result import QuantizedWeight
-from ffn_export.quantization.row_scales import FLOORED, RANGES, SYMMETRIC, QuantizedRows, Range
+from ffn_export.quantization.row_scales import FLOORED, QuantizedRows, Range
 from ffn_export.quantization.smoothing import Channels
+from ffn_export.quantization.whole_input import WHOLE, QuantizedInput, WholeInput, bias_after
 
-_UNMEASURED = "not smoothed: not measured on samples or drawn inputs"
 _SHARED = "not smoothed: other products read its matrix"
 _UNSEEN = "not smoothed: no input has finite numbers here"
 _NO_GAIN = "not smoothed: no lower error that is worth a Mul"
@@ -44,44 +45,6 @@ class Known:
 
     channels: Mapping[str, Channels] = field(default_factory=dict)
     calibrate: Calibrate | None = None
-
-
-@dataclass
-class Group:
-    """Products that read one input.
-
-    Attributes:
-        x: The input.
-        products: The products, in the order of the graph.
-        source: The input after smoothing.
-        held: Range of its rows with a scale each, or of all its numbers.
-        factors: Factors that its channels are divided by; None without smoothing.
-        smoothing: Where the input is smoothed, or why it is not.
-    """
-
-    x: ir.Value
-    products: list[Product]
-    source: ir.Value
-    held: Range | FixedRange
-    factors: Array | None = None
-    smoothing: str = _UNMEASURED
-
-
-def groups(products: Sequence[Product]) -> list[Group]:
-    """Group products, which are in the order of the graph, by their input."""
-    found: dict[tuple[ir.Value, object], Group] = {}
-    for each in products:
-        x = each.node.inputs[0]
-        assert x is not None
-        held = RANGES.get(_operator(x), SYMMETRIC)
-        found.setdefault((x, each.node.graph), Group(x, [], x, held)).products.append(each)
-    return list(found.values())
-
-
-def _operator(value: ir.Value) -> str:
-    """Return the operator that writes a value."""
-    node = value.producer()
-    return "" if node is None else node.op_type
 
 
 def rewrite(
@@ -110,6 +73,8 @@ def rewrite(
             group.smoothing = _UNSEEN
         if channels is not None:
             _fit(group, _ranges(group, channels, engine), channels, divider, alone, names)
+            if engine is None and follows_norm(group.x):
+                _share_scale(group, channels, divider)
     outputs = {} if engine is None else _calibrate(grouped, known, divider, engine)
     group_of = {each.node: group for group in grouped for each in group.products}
     form = _Form(
@@ -135,16 +100,16 @@ class _Form:
     """
 
     group_of: Mapping[ir.Node, Group]
-    rows: Mapping[int, QuantizedRows | FixedRows]
+    rows: Mapping[int, QuantizedRows | FixedRows | QuantizedInput]
     outputs: Mapping[ir.Node, FixedRange]
     per_tensor: bool
 
 
-def _ranges(group: Group, channels: Channels, engine: Engine | None) -> list[Range | FixedRange]:
+def _ranges(group: Group, channels: Channels, engine: Engine | None) -> list[Range | FixedRange | WholeInput]:
     """Return the ranges that an input can have, the fastest last."""
     if engine is not None:
         return [FixedRange.of(channels, engine)]
-    floored = FLOORED.get(_operator(group.x))
+    floored = FLOORED.get(operator(group.x))
     return [group.held, *([floored] if floored is not None and follows_norm(group.x) else [])]
 
 
@@ -163,7 +128,7 @@ def _calibrate(
 
 def _fit(
     group: Group,
-    ranges: Sequence[Range | FixedRange],
+    ranges: Sequence[Range | FixedRange | WholeInput],
     channels: Channels,
     divider: smoothing.Divider,
     alone: set[ir.Node],
@@ -194,7 +159,15 @@ def _fit(
         insert(op, nodes[0], names)
 
 
-def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows | FixedRows:
+def _share_scale(group: Group, channels: Channels, divider: smoothing.Divider) -> None:
+    """Give all rows one scale if theirs lower the error too little for the time that they take."""
+    rows = channels.rows if group.factors is None else channels.rows / group.factors
+    matrices = [_matrix(each, group.factors, divider.columns.get(each.node)) for each in group.products]
+    if not are_worth_time(rows, matrices, group.held):
+        group.held = WHOLE
+
+
+def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows | FixedRows | QuantizedInput:
     """Write the 8-bit numbers of a group's input before its first product."""
     op = Builder()
     found = group.held.quantize(op, group.source, model.opset_imports.get("", 18))
@@ -255,15 +228,22 @@ def _quantize(
 def _become(each: Product, form: _Form, stored: Sequence[ir.Value], names: Names) -> None:
     """Replace a product by its 8-bit form; the last node of the form takes over its output's name."""
     op = Builder()
-    node = each.node
-    result = form.rows[id(form.group_of[node])].product(op, *stored)
+    node, replaced = each.node, [each.node]
+    rows = form.rows[id(form.group_of[node])]
+    added = node.inputs[2] if len(node.inputs) > 2 else None
+    if isinstance(rows, QuantizedInput):
+        bias, after = (added, None) if each.bias is not None else bias_after(node, stored[1])
+        result = rows.product(op, stored[0], stored[1], bias)
+        added = None if each.bias is not None else added
+        replaced = [node] if after is None else [after, node]
+    else:
+        result = rows.product(op, *stored)
     if node in form.outputs:
         result = form.outputs[node].quantize(op, result, LEAST_OPSET).value
-    added = node.inputs[2] if len(node.inputs) > 2 else None
     if added is not None:
         result = op.Add(result, added)
     insert(op, node, names)
-    before = node.outputs[0]
+    before = replaced[0].outputs[0]
     result.type, result.shape, result.doc_string = before.type, before.shape, before.doc_string
     result.metadata_props.update(before.metadata_props)
     last = result.producer()
@@ -272,7 +252,7 @@ def _become(each: Product, form: _Form, stored: Sequence[ir.Value], names: Names
     ir.convenience.replace_all_uses_with(before, result, replace_graph_outputs=True)
     graph = node.graph
     assert graph is not None
-    graph.remove(node, safe=True)
+    graph.remove(replaced, safe=True)
     result.name = before.name
 
 

@@ -41,7 +41,8 @@ class QuantizationOptions:
             too, block by block.
         all_products: Quantise every product with a constant matrix, not only those of feed-forwards.
         int8: Compute products in 8-bit integers: weights with a scale for each column, activations with a scale for
-            each row. ``bits``, ``block`` and ``accuracy_level`` keep their defaults.
+            each row, or for all rows where that is about as accurate. ``bits``, ``block`` and ``accuracy_level`` keep
+            their defaults.
         static: Engine that activations get one scale for, calibrated on samples: ``openvino``, ``tensorrt``, ``qnn``
             or ``coreml``. It implies ``int8``.
         calibration: How the range of a static activation is found: ``minmax``, ``percentile`` or ``entropy``.

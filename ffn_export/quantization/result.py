@@ -100,7 +100,7 @@ class QuantizationReport(PlainData, Shown):
             here = "" if self.static == "openvino" else " (its documented limits; not run here)"
             return f"8-bit integers, one scale for each input, for {self.static}{here}"
         if self.int8:
-            return "8-bit integers, a scale for each row of an input and each column of a matrix"
+            return "8-bit integers, a scale for each column of a matrix, and for each row of an input where it pays"
         return f"{self.bits} bits in blocks of {self.block}, accuracy level {self.accuracy_level}"
 
     @property

@@ -82,13 +82,11 @@ class OrtRunner:
             raise RuntimeUnavailableError(f"onnxruntime's {named} may end the whole process on an empty input")
         seconds = allowed_seconds(self.session.bytes_on_disk) if self._ends else None
         try:
-            with ended_after(seconds) as options:
+            with freed.pages_during(self.session.weights), ended_after(seconds) as options:
                 results = self._prepare_on_host(feeds, options)()
         except DidNotEndError as error:
             self._ended = str(error)
             raise
-        finally:
-            freed.pages(self.session.weights)
         arrays = map(to_array, results) if self._bfloat16 else map(np.asarray, results)
         return dict(zip(self._outputs, arrays, strict=True))
 

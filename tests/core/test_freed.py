@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,21 @@ def test_pages_go_back_and_are_read_again(tmp_path: Path) -> None:
     freed.pages([array, np.ones(3)])
     assert mapped_kib(path) == 0
     assert float(array.sum(dtype=np.float64)) == total
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts memory as Linux does")
+def test_pages_of_large_arrays_go_back_during_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    np.zeros(2**23, np.float32).tofile(path)
+    array = np.memmap(path, np.float32, "r")
+    with freed.pages_during([array]):
+        array.sum()
+        deadline = time.monotonic() + 10
+        while mapped_kib(path) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert mapped_kib(path) == 0
+        array.sum()
+    assert mapped_kib(path) == 0
 
 
 def test_what_was_written_stays(tmp_path: Path) -> None:

@@ -386,6 +386,27 @@ def test_weights_of_integer_products_are_compared_by_channel(smoothed: bool) -> 
     assert [each.differing for each in compare_weights(model, module) if each.differing] == [64]
 
 
+def test_weights_of_a_smoothed_input_with_one_scale_are_compared() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.up, self.down = nn.LayerNorm(64), nn.Linear(64, 128), nn.Linear(128, 64)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            normed = self.norm(x)  # read twice, so the norm cannot divide it
+            return torch.add(normed, self.down(torch.relu(self.up(normed))))
+
+    torch.manual_seed(0)
+    module = Block().eval()
+    nn.init.normal_(module.norm.weight, std=4.0)
+    x = np.random.default_rng(0).standard_normal((50, 64)).astype(np.float32)
+    model, _ = quantize_by_samples(fx.export(module, {"x": "float32[n,64]"}), QuantizationOptions(int8=True), {"x": x})
+    operators = [node.op_type for node in model.graph]
+    assert operators[:4] == ["LayerNormalization", "Mul", "DynamicQuantizeLinear", "MatMulIntegerToFloat"]
+    found = {each.parameter: each.differing for each in compare_weights(model, module)}
+    assert found == dict.fromkeys(("norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight", "down.bias"), 0)
+
+
 TABLE = np.random.default_rng(0).standard_normal((130, 16)).astype(np.float32)
 
 

@@ -88,7 +88,10 @@ def _of_integers(node: ir.Node, arrays: Mapping[ir.Value, Array]) -> Iterator[tu
         return
     matrix = arrays[numbers].astype(np.float32) * arrays[scales]
     value = input_at(node, 0)
-    for operator in ("QuantizeLinear", "Div"):
+    whole = producer(value, "DynamicQuantizeLinear")
+    if whole is not None:
+        value = input_at(whole, 0)
+    for operator in ("QuantizeLinear", "Div") if whole is None else ():
         before = producer(value, operator)
         value = None if before is None else input_at(before, 0)
     smoothed = producer(value, "Mul")

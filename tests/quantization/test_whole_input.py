@@ -1,0 +1,73 @@
+"""One scale for all rows of an input, where scales of their own are not worth their time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from ffn_export.calibration.calibrated import quantize_by_samples
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.whole_input import row_scale_cost
+from tests.quantization.test_quantize import graph, operators, relative, run
+
+ALL = QuantizationOptions(int8=True, all_products=True)
+X = np.random.default_rng(0).standard_normal((4, 32, 40)).astype(np.float32)
+NORM = "one = Constant <value = float[40] {" + ", ".join(["1"] * 40) + "}> () n = LayerNormalization (x, one, c) "
+
+
+def quantized(body: str, x: np.ndarray[Any, Any] = X) -> ir.Model:
+    return quantize_by_samples(graph(NORM + body), ALL, {"x": x})[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        ("m = MatMul(n, w) y = Add(m, b)", []),
+        ("m = MatMul(n, w) y = Add(b, m)", []),
+        ("m = MatMul(n, w) a = Add(m, b) y = Relu(a)", ["Relu"]),
+        ("m = MatMul(n, w) a = Add(m, b) y = Mul(a, m)", ["Add", "Mul"]),  # the product is read without the bias, too
+        ("m = MatMul(n, w) k = Tanh(m) y = Add(m, k)", ["Tanh", "Add"]),
+        ("m = MatMul(n, w) y = Add(m, c1)", ["Add"]),  # as wide as the result, and not one number for each column
+    ],
+)
+def test_the_product_adds_a_bias_that_follows_it(body: str, after: list[str]) -> None:
+    scalar = "c1 = Constant <value = float {0.5}> () "
+    made = quantized(scalar + body)
+    assert operators(made)[-2 - len(after) :] == ["DynamicQuantizeLinear", "MatMulIntegerToFloat", *after]
+    assert relative(run(made, X), run(graph(NORM + scalar + body), X)) < 0.02
+
+
+def test_products_of_one_input_share_its_numbers() -> None:
+    made = quantized("m = MatMul(n, w) k = MatMul(n, table) a = Add(m, b) y = Add(a, k)")
+    assert operators(made).count("DynamicQuantizeLinear") == 1
+    assert operators(made)[-3:] == ["MatMulIntegerToFloat", "MatMulIntegerToFloat", "Add"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = MatMul(x, w)",  # any size, without a norm
+        "m = MatMul(n, w) k = Mul(m, m) l = Mul(k, k) y = MatMul(l, v)",  # sizes to the fourth power
+        "m = MatMul(n, w) r = Transpose <perm = [0, 2, 1]> (m) s = MatMul(m, r) p = Softmax(s) a = MatMul(p, m)"
+        " y = MatMul(a, v)",  # means over as many rows as are seen
+    ],
+)
+def test_rows_of_other_sizes_keep_their_scales(body: str) -> None:
+    assert operators(quantized(body))[-2:] == ["MatMulIntegerToFloat", "Mul"]
+
+
+def test_an_empty_input() -> None:
+    made = quantized("m = MatMul(n, w) y = Add(m, b)")
+    assert run(made, X[:0]).shape == (0, 32, 48)
+
+
+def test_scales_of_rows_cost_little_where_products_are_large() -> None:
+    def cost(d_in: int, *widths: int) -> float:
+        return row_scale_cost([np.zeros((d_in, d_out), np.float32) for d_out in widths])
+
+    assert cost(768, 768) > cost(768, 3072) > cost(3072, 3072)
+    assert cost(768, 768, 768, 768) < cost(768, 768)
+    assert cost(8, 8) < 1
