@@ -20,12 +20,12 @@ help: ## List the targets
 demo: $(VENV)/.installed ## Build the bundle of the preset bert-ffn
 	$(BIN)/ffn-export build bert-ffn
 
-# Coverage is that of the quick tests: the slow ones are not traced.
+# Coverage is that of the quick tests: the slow ones are not traced, but for some that no quick one stands for.
 test: lint ## Lint, then the tests of each part, with coverage
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(USUAL)" --cov --cov-report=term:skip-covered --cov-fail-under=90
 
-# What `make test` leaves to CI: their time goes to other programs, or to processes that start anew.
-integration: $(VENV)/.installed ## Test clusters, services, browsers, compilers, and the commands in the documents
+# What `make test` leaves to CI: their time goes to other programs and libraries, or to processes that start anew.
+integration: $(VENV)/.installed ## Test clusters, services, browsers, compilers, models of transformers, the commands in documents
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "integration and not exhaustive"
 
 # What `make test` runs a part of: all graphs at the edges of what rules take, every fault in every module, more seeds.

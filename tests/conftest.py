@@ -53,9 +53,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Trace what the quick tests cover: tracing makes slow ones up to twice as slow and adds little."""
+    """Trace what the quick tests cover: tracing makes slow ones up to twice as slow, and most add little."""
     for item in items:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") and not item.get_closest_marker("traced"):
             item.add_marker("no_cover")
 
 

@@ -29,6 +29,7 @@ def test_make_lists_every_target_with_a_line(arguments: list[str], tmp_path: Pat
     assert list(tmp_path.iterdir()) == [tmp_path / "Makefile"], "listing the targets made something"
 
 
+@pytest.mark.slow
 def test_the_workflow_follows_the_schema_and_runs_what_ci_runs() -> None:
     file = ROOT / ".github" / "workflows" / "ci.yml"
     assert problems(file, "vendor.github-workflows") == ""

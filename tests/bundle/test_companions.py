@@ -35,7 +35,7 @@ def bundle(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fx.build(f"hf:{directory}", directory=tmp_path_factory.mktemp("exported"), fast=True).directory
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_bundle_holds_what_a_caller_needs(bundle: Path, directory: Path) -> None:
     manifest = read_manifest(bundle)
     shipped = ["config.json", "tokenizer_config.json", "vocab.txt"]
@@ -50,13 +50,13 @@ def test_a_bundle_holds_what_a_caller_needs(bundle: Path, directory: Path) -> No
     assert not (bundle / "training_args.bin").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_bundle_knows_its_source_and_its_task(bundle: Path) -> None:
     assert fx.verify(bundle, runtimes=["ort-cpu"], trust=True, fast=True).passed
     assert fx.bench(bundle, sizes=[{"batch": 1, "seq": 4}], runtimes=["ort-cpu"], trust=True).baseline == "torch"
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_changed_tokenizer_is_found(bundle: Path, tmp_path: Path) -> None:
     changed = tmp_path / "changed"
     changed.mkdir()
@@ -68,7 +68,7 @@ def test_a_changed_tokenizer_is_found(bundle: Path, tmp_path: Path) -> None:
     assert "vocab.txt is not the file that was verified" in refusal(IntegrityError, fx.verify, changed)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_same_directory_gives_the_same_bytes(
     exported_anew: None, bundle: Path, directory: Path, tmp_path: Path
 ) -> None:

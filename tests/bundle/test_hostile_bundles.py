@@ -94,6 +94,7 @@ def model_that_names(data: str, *listed: str) -> Change:
     return change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

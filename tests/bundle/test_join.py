@@ -25,7 +25,7 @@ from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
 from tests.bundle.processors import OTHER, THIRD, on_another_processor
 from tests.bundle.test_hostile_bundles import rehash
 
-pytestmark = pytest.mark.slow  # bundles are built
+pytestmark = [pytest.mark.slow, pytest.mark.traced]  # bundles are built
 
 INPUTS = {"x": "float32[batch,seq,64]"}
 X = {"x": np.ones((2, 3, 64), np.float32)}

@@ -234,6 +234,7 @@ for turn in range(60):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchanges", [True, False])
 def test_processes_that_publish_into_one_place_leave_the_bundle_of_one_of_them(tmp_path: Path, exchanges: bool) -> None:
     command = [sys.executable, "-c", _PUBLISH_OFTEN, str(tmp_path / "enc")]

@@ -115,6 +115,7 @@ def test_by_the_command_line(tmp_path: Path, capfd: Capture) -> None:
     assert "nothing to quantize: there is no feed-forward" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_manifest_that_does_not_speak_of_it_is_read(built: fx.Build, tmp_path: Path) -> None:
     data = json.loads((built.directory / MANIFEST).read_text())
     del data["quantization"]

@@ -43,6 +43,7 @@ def test_they_have_some_hundred_tokens_within_the_bounds_of_the_axes() -> None:
     assert (ids.shape, mask.shape) == ((8, 12), (1, 12))
 
 
+@pytest.mark.slow
 def test_other_inputs_are_twice_as_precise_with_them(model: ir.Model) -> None:
     plain, unmeasured = quantize_by_samples(model, INT8, None)
     smooth, report = quantize_by_samples(model, INT8, None, 1, drawn((8, 32, 64)))

@@ -60,6 +60,7 @@ def output(model: ir.Model, x: Array, provider: Provider) -> Array:
     return next(iter(load_in_place(model, 1, provider).run(feeds(model, x)).values()))
 
 
+@pytest.mark.slow
 def test_large_channels_get_large_factors_behind_the_norm_and_in_the_hidden_layer() -> None:
     model = in_nodes(large_channels())
     made = smoothed(model, feeds(model), 1)
@@ -72,6 +73,7 @@ def test_large_channels_get_large_factors_behind_the_norm_and_in_the_hidden_laye
     np.testing.assert_array_equal(output(made, X, CPU), output(model, X, CPU))
 
 
+@pytest.mark.slow
 def test_parts_of_one_input_share_its_factors() -> None:
     class Parts(torch.nn.Module):
         def __init__(self) -> None:
@@ -95,6 +97,7 @@ def test_parts_of_one_input_share_its_factors() -> None:
     assert sorted(np.argsort(found)[-2:]) == LARGE
 
 
+@pytest.mark.slow
 def test_even_channels_get_none() -> None:
     torch.manual_seed(0)
     model = in_nodes(torch.nn.Sequential(torch.nn.Linear(64, 96), torch.nn.GELU(), torch.nn.Linear(96, 64)))

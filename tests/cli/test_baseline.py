@@ -99,6 +99,7 @@ def test_a_timing_of_another_machine_is_no_gate_that_passes(
     assert "timed with another processor" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_baseline_that_is_none_is_bad_input(bundle: Path, tmp_path: Path, capfd: Capture) -> None:
     assert run(["verify", str(bundle), "--baseline", str(tmp_path / "none.json")]) == 2
     assert run(["bench", str(bundle), "--baseline", str(bundle / "parity.json")]) == 2

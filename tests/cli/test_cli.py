@@ -51,6 +51,7 @@ def factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return write
 
 
+@pytest.mark.slow
 def test_the_package_is_the_command_too() -> None:
     listed = subprocess.run([sys.executable, "-m", "ffn_export", "list"], capture_output=True, text=True, check=True)
     assert all(name in listed.stdout for name in PRESETS)

@@ -23,7 +23,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return models.save("BertForMaskedLM", tmp_path_factory.mktemp("hub") / "tiny-bert")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_export_verify_and_bench_need_no_input(directory: Path, tmp_path: Path, capfd: Capture) -> None:
     model, report, times = (str(tmp_path / name) for name in ("m.onnx", "parity.json", "times.json"))
     spec = f"hf:{directory}"
@@ -39,7 +39,7 @@ def test_export_verify_and_bench_need_no_input(directory: Path, tmp_path: Path, 
     assert "the runtime has no such output" in capfd.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_build_writes_a_bundle_of_the_directorys_name(directory: Path, tmp_path: Path, capfd: Capture) -> None:
     assert run(["build", f"hf:{directory}", "-o", str(tmp_path), "--runtime", "ort-cpu", "--quiet"]) == 0
     assert capfd.readouterr().err == ""  # not a word of transformers' either
@@ -47,7 +47,7 @@ def test_build_writes_a_bundle_of_the_directorys_name(directory: Path, tmp_path:
     assert run(["verify", str(tmp_path / "tiny-bert"), "--runtime", "ort-cpu", "--fast"]) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -66,6 +66,7 @@ def test_what_cannot_be_is_one_line_and_status_2(
     assert words in lines[0]
 
 
+@pytest.mark.integration
 def test_without_transformers_it_says_what_to_install(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:

@@ -87,6 +87,7 @@ def test_the_command_line_imports_on_trust_alone_and_says_what(bundle: Callable[
     assert Path("ran").exists()
 
 
+@pytest.mark.slow
 def test_a_preset_needs_no_trust(bundle: Callable[..., Path]) -> None:
     assert fx.verify(bundle(), runtimes=["ort-cpu"]).against == "d2l-ffn"
 

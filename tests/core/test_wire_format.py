@@ -49,6 +49,7 @@ def test_wherever_a_tensor_stands(place: Place, file: Path) -> None:
     assert sorted(found, key=repr) == sorted(external_protos.external_tensors(proto), key=repr)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_damaged_files_are_refused_or_read_alike(file: Path) -> None:
     """No damage makes a file name something that is found by onnx and not here."""

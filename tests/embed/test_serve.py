@@ -225,6 +225,7 @@ def test_lengths_are_padded_where_a_bundle_has_a_mask_only(tools: Any) -> None:
     assert fixed.groups([{"x": np.ones(4)}] * 2) == [[0], [1]]
 
 
+@pytest.mark.integration
 def test_without_a_bundle_it_is_one_line(tools: Any, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "serve_bundle.py", str(tmp_path)], cwd=SERVE, capture_output=True, text=True, check=False

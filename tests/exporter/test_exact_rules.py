@@ -16,6 +16,7 @@ from ffn_export.exporter.source import from_module
 from tests.exporter.helpers import X, module_of, ops, run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1e-8, 1e-12, 1e-30])
 def test_the_epsilon_of_a_norm_is_kept(epsilon: float) -> None:
     module = module_of(lambda self, x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon))
@@ -38,11 +39,13 @@ def test_a_number_near_another_is_kept(forward: Callable[..., Any], operator: st
     np.testing.assert_array_equal(y, np.full((1, 1, 4), -1e-9 if factor is None else factor, np.float32))
 
 
+@pytest.mark.slow
 def test_what_does_nothing_is_taken_away() -> None:
     model = export_source(from_module(module_of(lambda self, x: self.linear(x * 1 + 0) / 1, linear=nn.Linear(4, 4)), X))
     assert ops(model) == ["MatMul", "Add"]
 
 
+@pytest.mark.slow
 def test_two_pairs_of_bounds_of_one_input_and_a_value_called_as_a_bound() -> None:
     """onnxscript's rules for them give two initializers one name, and the graph reads one that is not there."""
     bounds = {name: nn.Buffer(torch.tensor(value)) for name, value in zip("abcd", (-1.0, 1.0, -2.0, 2.0), strict=True)}

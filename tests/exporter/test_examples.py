@@ -63,6 +63,7 @@ NONE = torch.zeros(1, 5, dtype=torch.bool)
 LONG = torch.long
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "examples", "found"),
     [
@@ -110,6 +111,7 @@ def test_the_model_says_what_was_found() -> None:
     assert str(model.doc_string).endswith("Inputs: x:float32[batch,seq,8] padding:bool[batch,seq]{0..1}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_module_is_exported_in_its_own_dtype(dtype: torch.dtype) -> None:
     module = Masked().to(dtype)

@@ -40,6 +40,7 @@ def test_every_axis_asked_for_is_symbolic_under_its_name(rank: int) -> None:
         assert_same_function(source, model, {name: first + i for i, name in enumerate(axes)})
 
 
+@pytest.mark.slow
 def test_axes_that_are_computed_from_others_are_written_in_their_names() -> None:
     model = exported(module_of(lambda self, x: (torch.cat([x, x], 1), x.flatten(0, 1))), X)
     assert shapes(model.graph.outputs) == {"output_0": "[batch,2*seq,4]", "output_1": "[seq*batch,4]"}
@@ -93,6 +94,7 @@ def test_an_opset_that_cannot_be_had_for_this_module(capfd: pytest.CaptureFixtur
 # --- training mode ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_module_in_training_is_exported_in_evaluation_and_put_back() -> None:
     module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4))
     module.train()
@@ -171,6 +173,7 @@ def test_integer_and_boolean_inputs(dtype: str) -> None:
     assert_same_function(source, export_source(source), {"n": 3, "m": 5})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 1e-2), ("float64", 1e-12)])
 def test_modules_of_other_precision(dtype: str, tolerance: float) -> None:
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)).to(getattr(torch, dtype))
@@ -258,6 +261,7 @@ def test_a_tied_weight_is_in_the_file_once() -> None:
     assert_same_function(source, model, {"n": 5})
 
 
+@pytest.mark.slow
 def test_a_layer_called_twice_is_in_the_file_once() -> None:
     module = module_of(lambda self, x: self.layer(F.relu(self.layer(x))), layer=nn.Linear(64, 64))
     source = from_module(module, {"x": "float32[n,m,64]"})
@@ -292,10 +296,12 @@ def test_outputs_are_called_as_asked_whatever_torch_calls_its_nodes() -> None:
     assert fx.verify(model, module, inputs=inputs, runtimes=["ort-cpu"]).passed
 
 
+@pytest.mark.slow
 def test_the_graph_has_the_name_that_a_caller_gives() -> None:
     assert fx.export("d2l-ffn", name="my-block").graph.name == "my-block"
 
 
+@pytest.mark.slow
 def test_samples_may_be_tensors() -> None:
     samples = {"x": torch.ones(2, 3, 4, requires_grad=True)}
     assert shapes(fx.export(nn.Linear(4, 4), {"x": "float32[batch,seq,4]"}, samples=samples).graph.inputs) == {

@@ -18,6 +18,7 @@ def test_lazy_layers_with_buffers_become_what_they_are_to_be() -> None:
     assert not any(map(is_lazy, module.buffers()))
 
 
+@pytest.mark.slow
 def test_a_refused_module_keeps_its_buffers() -> None:
     class Counts(nn.Module):
         def __init__(self) -> None:

@@ -163,6 +163,7 @@ def test_mixed_convolutions_add_their_bias_to_the_channels() -> None:
     assert result.passed, result.failures[:3]
 
 
+@pytest.mark.slow
 def test_the_statistics_of_an_rms_norm_stay_in_float32() -> None:
     model = fx.export("t5-ffn", dtype="float16")
     assert {str(n.outputs[0].dtype) for n in model.graph if n.op_type in ("ReduceMean", "Sqrt", "Reciprocal")} == {

@@ -63,6 +63,7 @@ def test_a_layer_that_forward_converts_is_named() -> None:
     assert "forward converts a Linear with .to(...)" in refused(module)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forward", "bound", "sizes"),
     [
@@ -111,6 +112,7 @@ def test_a_branch_is_refused_in_a_module_with_pointwise_convolutions_too() -> No
     assert "holds only where (seq % 2) != 0" in refused(module, {"x": "float32[batch,4,seq]"})
 
 
+@pytest.mark.slow
 def test_sizes_that_the_module_itself_refuses_do_not_stop_an_export() -> None:
     source = from_module(module_of(lambda self, x: x.view(x.shape[0] // 2, 2, -1)), X)
     assert_same_function(source, export_source(source), {"batch": 4, "seq": 1}, {"batch": 2, "seq": 5})

@@ -261,6 +261,7 @@ def test_a_program_brings_its_inputs_and_bounds(dynamic: str) -> None:
     assert (first.minimum, first.maximum, second.minimum, second.maximum) == (0, None, 0, 64)
 
 
+@pytest.mark.slow
 def test_a_program_takes_the_users_names(dynamic: str) -> None:
     source = program(dynamic, ["hidden:float32[batch,seq<=64,4]"])
     model = export_source(source)
@@ -286,11 +287,13 @@ def test_a_program_is_not_what_was_asked_for(dynamic: str, inputs: Any, words: s
     assert words in refusal(UsageError, program, dynamic, inputs)
 
 
+@pytest.mark.slow
 def test_a_program_is_bounded_where_it_was_made_so(dynamic: str) -> None:
     source = program(dynamic, ["x:float32[batch,seq,4]"])
     assert "bounds axis 'seq': write seq<=64 for it" in refusal(ExportError, export_source, source)
 
 
+@pytest.mark.slow
 def test_static_axes_of_a_program_are_not_dynamic(tmp_path: Path) -> None:
     path = saved(tmp_path / "static.pt2", nn.Linear(4, 4), (torch.zeros(2, 4),))
     message = refusal(UsageError, program, path, ["x:float32[batch,4]"])
@@ -299,6 +302,7 @@ def test_static_axes_of_a_program_are_not_dynamic(tmp_path: Path) -> None:
     assert shapes(export_source(program(path)).graph.outputs) == {"y": "[2,4]"}
 
 
+@pytest.mark.slow
 def test_inputs_of_a_program_by_keyword_in_lists_and_constant(tmp_path: Path) -> None:
     def forward(self: Any, x: Any, mask: Any = None, *, pair: Any, times: int = 1) -> Any:
         assert mask is None

@@ -111,6 +111,7 @@ def test_weights_in_8_bits_are_called_that(options: QuantizationOptions, tmp_pat
     assert parts["quantized product"].bytes >= report.bytes_after
 
 
+@pytest.mark.slow
 def test_a_graph_in_the_wrong_order_is_inspected(exported: Callable[..., Path]) -> None:
     path = exported("d2l-ffn")
     proto = onnx.load(path)

@@ -49,6 +49,7 @@ def test_a_slower_competitor_is_seen() -> None:
     assert np.median(runs["slow"].seconds) > 2 * np.median(runs["fast"].seconds)
 
 
+@pytest.mark.slow
 def test_nobody_is_timed_while_threads_of_another_spin(monkeypatch: pytest.MonkeyPatch) -> None:
     """As those of ONNX Runtime do after a run, for a time that differs from processor to processor."""
     monkeypatch.setattr(interleaving, "_LOOK", _LOOK)  # the other tests look for less time

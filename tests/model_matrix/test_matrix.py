@@ -99,7 +99,6 @@ def test_a_lost_process_costs_the_cell_that_it_died_of(here: type[Here], tmp_pat
     assert [line["key"] for line in lines(tmp_path) if line["verdict"] == "failed"] == ["", ""], "tried again next time"
 
 
-@pytest.mark.slow
 def test_each_action_on_sources_files_and_bundles(here: type[Here], tmp_path: Path) -> None:
     fx.save(fx.export("d2l-ffn"), tmp_path / "m.onnx")
     built = fx.build("d2l-ffn", directory=tmp_path, fast=True).directory

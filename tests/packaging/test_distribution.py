@@ -31,6 +31,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
         assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
 
 
+@pytest.mark.integration
 def test_it_says_what_it_is(metadata: Message) -> None:
     assert metadata["License-Expression"] == PROJECT["license"]
     assert metadata["Summary"] == PROJECT["description"]

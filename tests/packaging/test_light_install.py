@@ -105,6 +105,7 @@ def test_it_loads_and_runs_as_here(light: Call, built: Path, tmp_path: Path) -> 
         assert found == {"dtype": expected.dtype.name, "output": expected.astype(float).ravel().tolist()}
 
 
+@pytest.mark.integration
 def test_it_refuses_what_is_refused_here(light: Call, built: Path, tmp_path: Path) -> None:
     changes: dict[str, Change] = {
         **{f"pipe-{name}": pipe_in_place_of(name) for name in ("manifest.json", "model.onnx")},

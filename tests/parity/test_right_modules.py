@@ -168,6 +168,7 @@ def test_faults_that_need_the_right_inputs_or_scale(
     assert not verified(made(kind, right), inputs, made(kind, wrong)).passed
 
 
+@pytest.mark.slow
 def test_a_module_that_refuses_most_sizes_is_warned_of() -> None:
     def at_one_size(self: Any, x: Tensor) -> Any:
         if not torch.compiler.is_compiling() and x.shape[1] not in (1, 3):

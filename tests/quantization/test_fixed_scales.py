@@ -32,6 +32,7 @@ def array(value: ir.Value | None) -> Any:
     return value.const_value.numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_limits_of_each_engine(engine: str) -> None:
     quantized, report = quantize_by_samples(graph(GATED), static(engine), {"x": X})
@@ -58,6 +59,7 @@ def test_the_limits_of_each_engine(engine: str) -> None:
             assert ("QuantizeLinear" in [user.op_type for user, _ in node.outputs[0].uses()]) == limits.outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
 def test_it_is_close_on_the_samples(engine: str, calibration: str) -> None:

@@ -91,6 +91,7 @@ def site() -> SiteGraph:
     return SiteGraph(("norm:0", "norm:1"), before, after)
 
 
+@pytest.mark.slow
 def test_page_holds_every_result(
     failed: ParityResult, latency: LatencyResult, fusion: FusionReport, site: SiteGraph
 ) -> None:
@@ -126,6 +127,7 @@ def test_page_holds_every_result(
     assert "ffn-export verify bert-ffn.onnx --against bert-ffn --runtime ort-cpu --runtime openvino --threads 8" in said
 
 
+@pytest.mark.slow
 def test_times_with_copies_are_shown_apart(
     passed: ParityResult, latency: LatencyResult, gpu_latency: LatencyResult
 ) -> None:
@@ -220,6 +222,7 @@ def test_nothing_is_fetched_and_no_identifier_is_used_twice(
     assert not re.search(r"url\((?!#)", text)
 
 
+@pytest.mark.slow
 def test_same_results_give_the_same_bytes(
     failed: ParityResult, latency: LatencyResult, fusion: FusionReport, site: SiteGraph, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from rich.console import Console, RenderableType
 
 from ffn_export.fusion.report import FusionReport
@@ -147,6 +148,7 @@ def test_sites_that_are_alike_share_a_row(fusion: FusionReport) -> None:
     assert listed[-2:] == ["faster apart here: 9 ns", "norm 12"]
 
 
+@pytest.mark.slow
 def test_a_thousand_sites_are_shown_and_the_others_counted(fusion: FusionReport) -> None:
     sites = tuple(replace(fusion.sites[0], id=f"feed_forward:{number}") for number in range(1002))
     lines = printed(fusion_table(replace(fusion, sites=sites), verbose=True))

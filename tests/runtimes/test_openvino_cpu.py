@@ -71,6 +71,7 @@ def test_bfloat16_is_there_where_the_processor_has_it(ffn: Artifact) -> None:
         assert "this processor has no bfloat16" in str(reason)
 
 
+@pytest.mark.slow
 def test_what_bfloat16_costs_is_no_pass(
     ffn: Artifact, source: Callable[[str], Source], monkeypatch: pytest.MonkeyPatch
 ) -> None:

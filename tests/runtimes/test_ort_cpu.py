@@ -25,6 +25,7 @@ def bert(tmp_path: Path, fused_file: Callable[..., Path]) -> tuple[Path, dict[st
     return fused_file("bert-ffn"), {"x": np.ones((1, 2, 768), np.float32)}
 
 
+@pytest.mark.slow
 def test_session_options_stop_refusing_at_every_level(tmp_path: Path, fused_file: Callable[..., Path]) -> None:
     path, feeds = bert(tmp_path, fused_file)
     written = ["MatMul", "Add", "Gelu", "MatMul", "Add", "Add", "LayerNormalization"]

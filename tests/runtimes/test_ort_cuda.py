@@ -114,6 +114,7 @@ def test_without_a_gpu_the_reason_is_one_line_and_nothing_else_is_written(
         OrtCuda().load(model, 1)
 
 
+@pytest.mark.slow
 @in_wheel
 @pytest.mark.usefixtures("no_gpu")
 def test_asked_for_by_name_it_is_an_error_and_else_a_note(
@@ -255,6 +256,7 @@ def test_cuda_sessions_may_neither_fall_back_nor_compute_in_less_than_they_are_g
     assert CUDA.strict.options["enable_skip_layer_norm_strict_mode"] == "1"
 
 
+@pytest.mark.slow
 @in_wheel
 def test_the_provider_knows_every_option_that_it_is_given() -> None:
     library = Path(onnxruntime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"

@@ -89,6 +89,7 @@ def test_a_bundle_that_it_verified_is_loaded_on_it(tmp_path: Path) -> None:
     assert session.run({"x": x})["y"].shape == (1, 2, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_package")
 def test_no_other_provider_takes_its_place(tmp_path: Path) -> None:
     built = fx.build("d2l-ffn", directory=tmp_path / "built", target="ort-native", fast=True)

@@ -71,6 +71,7 @@ def test_code_that_ran_as_it_is_proves_nothing(source: Callable[[str], Source]) 
         runner.run({"x": np.ones((1, 2, 4), np.float32)})
 
 
+@pytest.mark.slow
 def test_what_inductor_cannot_compile_is_unavailable(
     source: Callable[[str], Source], monkeypatch: pytest.MonkeyPatch
 ) -> None:

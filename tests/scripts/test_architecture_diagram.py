@@ -23,6 +23,7 @@ def test_the_diagram_in_the_page_is_what_the_command_prints(capsys: pytest.Captu
     assert diagram.main(["--check"]) == 0
 
 
+@pytest.mark.slow
 def test_another_diagram_is_refused_and_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- diagram:begin -->\nold\n<!-- diagram:end -->\nafter\n")

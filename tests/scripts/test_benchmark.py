@@ -162,6 +162,7 @@ def test_without_pytorch_nothing_is_known_to_be_right(tmp_path: Path, monkeypatc
     assert {cell.refused[name] for name in ("ort", OURS)} == {"there is no output of PyTorch's to compare with"}
 
 
+@pytest.mark.slow
 def test_what_is_made_halfway_is_made_again(tmp_path: Path) -> None:
     subject = block_subject("bert-ffn", (32, 64), (4,), tmp_path)
 

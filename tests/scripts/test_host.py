@@ -24,12 +24,14 @@ class Busy(PatientHost):
         return self._shares.pop(0)
 
 
+@pytest.mark.slow
 def test_where_nobody_counts_nothing_is_waited_for(tmp_path: Path) -> None:
     host = PatientHost(patience=1.0, stat=tmp_path / "missing")
     host.wait()
     assert host.patience == 1.0
 
 
+@pytest.mark.slow
 def test_a_busy_host_is_waited_for_as_long_as_patience_lasts() -> None:
     said: list[str] = []
     host = Busy(0.5, 0.5)

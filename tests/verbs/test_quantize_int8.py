@@ -34,6 +34,7 @@ def quantized(path: Path) -> fx.Quantized:
     return fx.quantize(path, INT8, samples={"x": X})
 
 
+@pytest.mark.slow
 def test_it_is_smoothed_and_judged_on_the_samples(quantized: fx.Quantized) -> None:
     assert quantized.passed
     assert quantized.report.error is not None

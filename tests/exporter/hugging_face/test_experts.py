@@ -41,7 +41,7 @@ class Block(nn.Module):
         return result[0] if isinstance(result, tuple) else result
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "implementation"),
     [

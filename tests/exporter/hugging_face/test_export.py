@@ -37,7 +37,7 @@ def exported(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Exported
     return cache(write)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("name", "outputs"),
     [
@@ -86,7 +86,7 @@ def test_a_model_passes_parity_by_its_spec_alone(
     assert all("itself refuses these inputs" in str(case.skipped) for case in refused)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "name",
     [
@@ -117,7 +117,7 @@ def test_padding_changes_nothing_of_what_is_there(exported: Exported, name: str)
         np.testing.assert_allclose(output(3, 0), output(0, 0), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_graph_gives_what_the_librarys_own_attention_gives(saved: Saved, exported: Exported) -> None:
     """It is exported with eager attention; a user of transformers runs the fused one."""
     with silent():
@@ -131,7 +131,7 @@ def test_the_graph_gives_what_the_librarys_own_attention_gives(saved: Saved, exp
     np.testing.assert_allclose(actual[there], expected[there], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_own_inputs_and_task_reach_the_graph(saved: Saved) -> None:
     inputs = ["input_ids:int64[2,seq<=8]", "attention_mask:int64[2,seq]{mask}"]
     model = fx.export(f"hf:{saved('BertForMaskedLM')}", inputs, task="feature-extraction")
@@ -143,7 +143,7 @@ def test_own_inputs_and_task_reach_the_graph(saved: Saved) -> None:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.exhaustive  # bundles of one directory are compared byte for byte in every run
 def test_the_same_directory_gives_the_same_graph(exported_anew: None, saved: Saved) -> None:
     first, second = (fx.export(f"hf:{saved('BertModel')}") for _ in range(2))
@@ -151,7 +151,7 @@ def test_the_same_directory_gives_the_same_graph(exported_anew: None, saved: Sav
     assert len(set(as_bytes)) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("dtype", ["float16", pytest.param("mixed", marks=pytest.mark.exhaustive)])
 def test_a_model_can_be_had_in_half_precision(saved: Saved, dtype: str) -> None:
     spec = f"hf:{saved('BertModel')}"
@@ -159,7 +159,7 @@ def test_a_model_can_be_had_in_half_precision(saved: Saved, dtype: str) -> None:
     assert result.passed, result.failures
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_half_model_is_the_one_that_the_library_loads(saved: Saved, dtype: str) -> None:
     """It keeps what the model computes with in float32: rotary frequencies, and in float16 T5's last product."""
@@ -185,7 +185,7 @@ def test_a_model_of_the_library_in_memory_keeps_its_rotary_frequencies(saved: Sa
     assert source.module.get_parameter("lm_head.weight").dtype is torch.bfloat16
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_mixed_reaches_the_linear_layers_of_gpt2(saved: Saved) -> None:
     spec = f"hf:{saved('GPT2LMHeadModel')}"
     model = fx.export(spec, dtype="mixed")

@@ -15,7 +15,7 @@ from tests.exporter.hugging_face.models import edit_config
 pytestmark = pytest.mark.usefixtures("shell_words")
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("name", "inputs"),
     [

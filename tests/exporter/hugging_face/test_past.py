@@ -69,7 +69,7 @@ def generate(path: Path, ids: np.ndarray, mask: np.ndarray, steps: int = STEPS) 
     return np.stack(logits, axis=1)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES)
 def test_it_generates_the_tokens_of_pytorchs_cache(saved: Saved, fused: Fused, name: str) -> None:
     tokens, expected = generate_in_torch(saved(name))
@@ -79,7 +79,7 @@ def test_it_generates_the_tokens_of_pytorchs_cache(saved: Saved, fused: Fused, n
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "name", [*FAMILIES[:1], *(pytest.param(n, marks=pytest.mark.exhaustive) for n in FAMILIES[1:])]
 )
@@ -93,7 +93,7 @@ def test_the_oracle_passes_it_at_all_sizes(saved: Saved, fused: Fused, name: str
     assert all(0 in (case.sizes["batch"], case.sizes["seq"]) for case in result.cases if case.skipped is not None)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_as_many_sites_are_fused_as_without_a_cache(saved: Saved, fused: Fused) -> None:
     _, report = fused("LlamaForCausalLM")
     _, without = fx.fuse(fx.export(f"hf:{saved('LlamaForCausalLM')}"))
@@ -102,7 +102,7 @@ def test_as_many_sites_are_fused_as_without_a_cache(saved: Saved, fused: Fused) 
     assert statuses[0]["feed_forward", "rewritten"] == 2
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_names_axes_and_order_are_those_of_optimum(fused: Fused) -> None:
     graph = onnx_file.load(fused("LlamaForCausalLM")[0]).graph
     assert {str(value.name): str(value.shape) for value in graph.inputs} == {
@@ -151,7 +151,7 @@ def test_a_cache_for_an_encoder_is_refused(tmp_path: Path) -> None:
     assert words in refusal(UsageError, resolve, spec, task=TASK)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_bundle_takes_steps_and_refuses_a_mask_of_the_new_tokens_alone(saved: Saved, tmp_path: Path) -> None:
     built = fx.build(f"hf:{saved('LlamaForCausalLM')}", task=TASK, directory=tmp_path, fast=True)
     assert fx.verify(built.directory, runtimes=["ort-cpu"], fast=True).passed

@@ -52,7 +52,7 @@ def test_what_is_missing_is_named(tokenizer: Path, tmp_path: Path) -> None:
         Texts(lines, tokenizer).read({"pixels": "float32"}, None)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_directory_is_built_by_texts(tokenizer: Path, tmp_path: Path) -> None:
     config = transformers.BertConfig(
         vocab_size=len(WORDS), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32

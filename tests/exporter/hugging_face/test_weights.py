@@ -31,7 +31,7 @@ def test_the_weights_are_those_of_the_file_in_float32(copied: Saved) -> None:
         torch.testing.assert_close(parameter.data, half[name].float(), rtol=0, atol=0)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_bin_weights_are_read(saved: Saved, copied: Saved) -> None:
     directory = copied("BertForMaskedLM")
     as_bin(directory)

@@ -35,6 +35,7 @@ def gelu(constants: str = CONSTANTS, cube: str = "Pow") -> ir.Model:
     return model(body(write("x*half first", cube)), constants, opset=20)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("cube", ["Pow", "Mul"])
 @pytest.mark.parametrize("association", ASSOCIATIONS)

@@ -21,7 +21,7 @@ from tests.fusion.functions.nodes import at_level, nodes
 from tests.fusion.graphs import Array, assert_interface_kept, operators, run
 from tests.native.provider import NAME, PROBLEM, needs_kernel, needs_provider, relative_l2, session_with
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.integration
 
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 99}
 IDS, MASK = "int64[batch>=1,seq<=64]{0..98}", "int64[batch>=1,seq<=64]{mask}"

@@ -64,6 +64,7 @@ def test_in_a_feed_forward(plant: planted.Plant, add_norm: Subject, search: Sear
     assert misnamed(add_norm.model, add_norm, search, which) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["ort", "ort-cpu"])
 def test_in_a_fused_feed_forward(target: str, add_norm: Subject, search: Search) -> None:
     fused, _ = fuse(add_norm.model, target)

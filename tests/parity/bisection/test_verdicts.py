@@ -117,6 +117,7 @@ def test_the_first_value_that_is_not_finite_is_named(block: Subject, search: Sea
     assert found.part.own.index[-1] == 5
 
 
+@pytest.mark.slow
 def test_integers_say_where_they_first_differ(block: Subject, search: Search) -> None:
     model = block.model.clone()
     planted.other_operator(model, node(model, "node_argmax"))

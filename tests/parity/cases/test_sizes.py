@@ -10,6 +10,8 @@ from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.parity.cases.sizes.plan import Plan, asked, plan
 from tests.fusion.graphs import model
 
+pytestmark = pytest.mark.traced
+
 SPECS = parse_inputs({"x": "float32[batch,seq<=8192,4]"})
 CONSTANTS = """
     float one = {1}, float factor = {1.001}, int64[1] zero = {0}, int64[1] first = {1}, int64[1] three = {3},

@@ -79,6 +79,7 @@ def test_the_plain_form_keeps_the_bound(make: Callable[[], nn.Module], tmp_path:
     assert result.warnings == ()
 
 
+@pytest.mark.slow
 def test_the_skip_operator_is_warned_with_its_factor(tmp_path: Path) -> None:
     source, path = add_norms.fused(add_norms.layer_norm, "ort", tmp_path)
     result = on(path, source, "offset")
@@ -92,6 +93,7 @@ def test_the_skip_operator_is_warned_with_its_factor(tmp_path: Path) -> None:
     assert SKIP in warning
 
 
+@pytest.mark.slow
 def test_the_evaluators_own_formula_needs_no_excuse(tmp_path: Path) -> None:
     source, path = add_norms.fused(add_norms.layer_norm, "ort", tmp_path)
     assert imprecise_operators(onnx_file.load(path), "reference") == ()
@@ -125,6 +127,7 @@ def _without_feed_forward(module: nn.Module) -> nn.Module:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["ort", "ort-cpu"])
 def test_a_wrong_epsilon_fails_on_tiny_rows(target: str, tmp_path: Path) -> None:
     source, path = add_norms.fused(add_norms.layer_norm, target, tmp_path)

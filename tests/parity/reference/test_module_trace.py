@@ -53,6 +53,7 @@ def scale_one_weight(model: ir.Model) -> None:
     value.const_value = ir.tensor(array, name=value.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forward", FORWARDS)
 def test_a_module_that_rounds_its_weights_passes(forward: Callable[..., Any]) -> None:
     torch.manual_seed(0)
@@ -60,6 +61,7 @@ def test_a_module_that_rounds_its_weights_passes(forward: Callable[..., Any]) ->
     assert result.passed, result.failures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forward", FORWARDS)
 def test_a_wrong_weight_of_it_fails(forward: Callable[..., Any]) -> None:
     torch.manual_seed(0)
@@ -88,6 +90,7 @@ def test_only_what_is_made_of_weights_alone() -> None:
     assert torch.equal(watched.weights["mul(linear.weight)"], module.get_parameter("linear.weight") * 2)
 
 
+@pytest.mark.slow
 def test_a_module_that_is_its_own_inference_mode_is_seen_with_its_defaults() -> None:
     """There no operator is told what it takes by default, such as the epsilon of a norm."""
     module = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16)).eval()

@@ -39,6 +39,7 @@ def test_oracle_is_the_numpy_twin_to_1e_12(preset: str) -> None:
     assert np.abs(y - expected).max() <= 1e-12 * np.abs(expected).max()
 
 
+@pytest.mark.slow
 def test_a_module_in_training_mode_is_judged_as_it_is_exported() -> None:
     """A dropout in the oracle would allow the model as much as it takes away."""
     torch.manual_seed(0)

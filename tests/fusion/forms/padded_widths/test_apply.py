@@ -82,6 +82,7 @@ def test_an_input_is_padded_once_and_before_the_first_product(body: str) -> None
     assert [(s.d_model, s.d_ff) for s in report.sites] == [WIDE_INPUT]
 
 
+@pytest.mark.slow
 def test_both_widths_and_an_old_opset() -> None:
     for opset in (13, 20):
         fused, report = padded(made(PLAIN.replace("Gelu", "Relu"), BOTH, opset=opset))
@@ -91,6 +92,7 @@ def test_both_widths_and_an_old_opset() -> None:
         assert report.rules == {PADDED: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widths", [(8, 1000), (8, 512), (8, 1040), (768, 2560)])
 def test_widths_that_spread_over_the_sets_are_left(widths: tuple[int, int]) -> None:
     fused, report = padded(made(PLAIN, widths))
@@ -158,6 +160,7 @@ def test_layers_that_share_their_weights_share_the_padded_ones() -> None:
     assert report.rules == {PADDED: 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widths", [BOTH, WIDE_INPUT])
 def test_a_chain_of_three_products_is_two_feed_forwards(widths: tuple[int, int], tmp_path: Path) -> None:
     """The second one is the second of the first feed-forward and the first of the second."""
@@ -190,6 +193,7 @@ def test_half_precision_is_left() -> None:
     assert report.rules == {}
 
 
+@pytest.mark.slow
 def test_in_row_chunks() -> None:
     fused, report = padded(made(PLAIN, BOTH), [PADDED, ROW_CHUNKS.name])
     body = next(node for node in fused.graph if node.op_type == "Loop").attributes["body"].as_graph()
@@ -197,12 +201,14 @@ def test_in_row_chunks() -> None:
     assert [(site.kind, site.d_ff) for site in report.sites] == [("feed_forward", 1024)]
 
 
+@pytest.mark.slow
 def test_in_row_chunks_a_split_by_sizes_is_one_by_number() -> None:
     fused, _ = padded(made(NAMED_HALVES, BOTH), [PADDED, ROW_CHUNKS.name])
     body = next(node for node in fused.graph if node.op_type == "Loop").attributes["body"].as_graph()
     assert [node.attributes["num_outputs"].value for node in body if node.op_type == "Split"] == [2]
 
 
+@pytest.mark.slow
 def test_the_model_that_is_given_keeps_its_weights_and_shapes() -> None:
     of = made(PLAIN, BOTH)
     before = ir.to_proto(of).SerializeToString()

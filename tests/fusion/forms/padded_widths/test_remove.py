@@ -123,6 +123,7 @@ def test_sizes_of_the_padding_in_a_constant_node() -> None:
     assert_same_function(of, fused)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [PLAIN, GATED, PACKED, NAMED_HALVES])
 def test_functions_are_written_out_before(body: str, tmp_path: Path) -> None:
     of = made(body, BOTH)
@@ -134,6 +135,7 @@ def test_functions_are_written_out_before(body: str, tmp_path: Path) -> None:
     assert_same_function(of, again)
 
 
+@pytest.mark.slow
 def test_quantising_takes_it_back(tmp_path: Path) -> None:
     of = made(PLAIN, BOTH)
     fused = stored(fuse(of, "ort-cpu", forms=FORMS)[0], tmp_path / "padded.onnx")

@@ -17,6 +17,8 @@ from ffn_export.parity.cases.case import given, sweep
 from ffn_export.parity.cases.thresholds.aimed import Aimed, aimed
 from ffn_export.parity.reference.references import TorchReference
 
+pytestmark = pytest.mark.traced
+
 ROWS = {"x": "float32[batch,seq,16]"}
 IDS = {"ids": "int64[batch,seq]{0..5000}"}
 
