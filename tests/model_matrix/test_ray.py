@@ -90,7 +90,8 @@ def test_a_cluster_gives_what_one_process_gives(cluster: Any, here: None, folder
         assert one["files"]["model.onnx"] == other["files"]["model.onnx"]
     crashed = [cell for cell in result.cells if cell.model == "crash"]
     assert [cell.verdict for cell in crashed] == ["failed"]
-    assert crashed[0].message.startswith("3 times: its worker ended: a library crashed")
+    # Its last try may have been on the node that was killed.
+    assert crashed[0].message.startswith(("3 times: its worker ended: a library crashed", "3 times: its node was lost"))
     assert len(set(Path("crashes").read_text().split())) == 3, "three workers"
     told: list[str] = []
     assert fx.matrix(sound, "cluster", jobs=1, progress=told.append).passed
