@@ -31,17 +31,18 @@ smoothed by samples. Both are for ONNX Runtime's CPU provider; `native` needs th
 all-MiniLM-L6-v2 has real weights: the errors of the others are of random weights, which have no outliers, so smoothing
 gains little there.
 
-Scales of rows cost time where products are small. {slower}
+Ours gives the rows of an input one scale where scales of their own gain too little error for their time. {slower}
 
 `ORTQuantizer` has the settings of Optimum's with `AutoQuantizationConfig.avx512_vnni`, passed to `quantize_dynamic`:
 `MatMulConstBOnly` is off, so it also quantises the products of attention.
 
 ## Masks of sdpa
 
-These exports have eager attention, which `hf:` takes. A module of yours that is exported with PyTorch's SDPA has
-`Where(IsNaN(weights), 0, weights)` behind each Softmax, for rows that see no key. At long sequences these nodes take
-time, and they stay: whether a row sees a key depends on the mask, which is an input. Export with
-`attn_implementation="eager"` where you can."""
+These exports have eager attention, which `hf:` takes. A module of yours that is exported with PyTorch's SDPA and a
+boolean mask has `Where(IsNaN(weights), 0, weights)` behind each Softmax, for rows that see no key. At long sequences
+these nodes take time, and they stay: whether a row sees a key depends on the mask, which is an input, and scores that
+overflow make NaN too. A mask of floats, or none, has no such nodes; nor has an export with
+`attn_implementation="eager"`."""
 _METHOD = (
     "The contenders took turns in one process, each run twice and timed the second time; on one thread that is "
     "processor time, to which waiting for a busy processor adds nothing. The ratio is that of the medians, to ONNX "
