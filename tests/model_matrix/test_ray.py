@@ -71,9 +71,11 @@ def test_a_cluster_gives_what_one_process_gives(cluster: Any, here: None, folder
         "model": [*map(model, range(3)), special("crash", targets=["portable"])],
     }
     killed: list[str] = []
+    crashes = Path("crashes")
 
     def kill(line: str) -> None:
-        if not killed:
+        # After the model that crashes has had its three tries: one on this node would be lost with it.
+        if not killed and crashes.exists() and len(crashes.read_text().split()) == 3:
             killed.append(line)
             nodes.remove_node(last, allow_graceful=False)
 
@@ -90,9 +92,8 @@ def test_a_cluster_gives_what_one_process_gives(cluster: Any, here: None, folder
         assert one["files"]["model.onnx"] == other["files"]["model.onnx"]
     crashed = [cell for cell in result.cells if cell.model == "crash"]
     assert [cell.verdict for cell in crashed] == ["failed"]
-    # Its last try may have been on the node that was killed.
-    assert crashed[0].message.startswith(("3 times: its worker ended: a library crashed", "3 times: its node was lost"))
-    assert len(set(Path("crashes").read_text().split())) == 3, "three workers"
+    assert crashed[0].message.startswith("3 times: its worker ended: a library crashed")
+    assert len(set(crashes.read_text().split())) == 3, "three workers"
     told: list[str] = []
     assert fx.matrix(sound, "cluster", jobs=1, progress=told.append).passed
     assert told == ["6 of 6 cells are done and unchanged"], "a cell that was done there is done here"
