@@ -231,7 +231,13 @@ def _read_without_mapping(tensor: ir.ExternalTensor) -> ir.TensorProtocol:
         return packed
     shape = tensor.shape.numpy()
     array = np.fromfile(tensor.path, tensor.dtype.numpy(), math.prod(shape), offset=tensor.offset or 0)
-    return ir.Tensor(array.reshape(shape), dtype=tensor.dtype, name=tensor.name)
+    return ir.Tensor(
+        array.reshape(shape),
+        dtype=tensor.dtype,
+        name=tensor.name,
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props),
+    )
 
 
 @contextmanager

@@ -20,6 +20,11 @@ from ffn_export.fusion.views import is_standard, readers
 from ffn_export.quantization.row_scales import DOMAIN
 from ffn_export.quantization.smoothing import Channels
 
+# Fitted to times of ONNX Runtime 1.31 on an Intel Xeon with VNNI, one thread, 128 rows, products of 384 to 32,000
+# columns, which take 1.2 to 1.6 times as long with scales of rows. A row's scale takes a pass over each output, and the
+# bias another one; its divisor takes three passes over the input.
+_PER_COLUMN, _PER_CHANNEL, _MOST = 200.0, 115.0, 0.6
+
 
 @dataclass(frozen=True)
 class WholeInput:
@@ -40,6 +45,9 @@ class WholeInput:
     def quantize(self, op: Builder, x: ir.Value, opset: int) -> QuantizedInput:
         """Write the node that quantises a value."""
         return QuantizedInput(*op.DynamicQuantizeLinear(x, _outputs=3))
+
+
+WHOLE = WholeInput()
 
 
 def row_scale_cost(matrices: Sequence[Array]) -> float:
@@ -67,13 +75,6 @@ class QuantizedInput:
         inputs = (self.numbers, numbers, self.scale, scales, self.zero_point, *([] if bias is None else [None, bias]))
         result: ir.Value = getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN)
         return result
-
-
-# Fitted to times of ONNX Runtime 1.31 on an Intel Xeon with VNNI, one thread, 128 rows, products of 384 to 32,000
-# columns, which take 1.2 to 1.6 times as long with scales of rows. A row's scale takes a pass over each output, and the
-# bias another one; its divisor takes three passes over the input.
-_PER_COLUMN, _PER_CHANNEL, _MOST = 200.0, 115.0, 0.6
-WHOLE = WholeInput()
 
 
 def bias_after(node: ir.Node, scales: ir.Value) -> tuple[ir.Value | None, ir.Node | None]:
