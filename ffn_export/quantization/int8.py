@@ -21,7 +21,7 @@ from ffn_export.quantization.fixed_scales import LEAST_OPSET, Calibrate, FixedRa
 from ffn_export.quantization.groups import Group, groups, operator
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
-from ffn_export.quantization.ranges_by_error import are_worth_time, choose, follows_norm
+from ffn_export.quantization.ranges_by_error import are_worth_time, choose, follows_norm, takes_floats
 from ffn_export.quantization.result import QuantizedWeight
 from ffn_export.quantization.row_scales import FLOORED, QuantizedRows, Range
 from ffn_export.quantization.smoothing import Channels
@@ -67,13 +67,14 @@ def rewrite(
         of_matrix[each.weight, each.turned].append(each)
     alone = {found[0].node for found in of_matrix.values() if len(found) == 1 and len(found[0].weight.uses()) == 1}
     divider = smoothing.Divider(alone)
+    may_share = engine is None and not takes_floats(model)
     for group in grouped:
         channels = statistics.get(str(group.x.name))
         if statistics and channels is None:
             group.smoothing = _UNSEEN
         if channels is not None:
             _fit(group, _ranges(group, channels, engine), channels, divider, alone, names)
-            if engine is None and follows_norm(group.x):
+            if may_share and follows_norm(group.x):
                 _share_scale(group, channels, divider)
     outputs = {} if engine is None else _calibrate(grouped, known, divider, engine)
     group_of = {each.node: group for group in grouped for each in group.products}

@@ -20,9 +20,8 @@ from ffn_export.fusion.views import is_standard, readers
 from ffn_export.quantization.row_scales import DOMAIN
 from ffn_export.quantization.smoothing import Channels
 
-# Fitted to times of ONNX Runtime 1.31 on an Intel Xeon with VNNI, one thread, 128 rows, products of 384 to 32,000
-# columns, which take 1.2 to 1.6 times as long with scales of rows. A row's scale takes a pass over each output, and the
-# bias another one; its divisor takes three passes over the input.
+# Fitted by `python scripts/row_scale_cost.py` with ONNX Runtime 1.31 on an Intel Xeon with VNNI. A row's scale takes a
+# pass over each output, and the bias another one; its divisor takes three passes over the input.
 _PER_COLUMN, _PER_CHANNEL, _MOST = 200.0, 115.0, 0.6
 
 

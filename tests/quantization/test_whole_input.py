@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -14,12 +12,20 @@ from ffn_export.quantization.whole_input import row_scale_cost
 from tests.quantization.test_quantize import graph, operators, relative, run
 
 ALL = QuantizationOptions(int8=True, all_products=True)
-X = np.random.default_rng(0).standard_normal((4, 32, 40)).astype(np.float32)
-NORM = "one = Constant <value = float[40] {" + ", ".join(["1"] * 40) + "}> () n = LayerNormalization (x, one, c) "
+X = np.rint(1000 * np.random.default_rng(0).standard_normal((4, 32, 40))).astype(np.int64)
+NORM = "f = Cast <to = 1> (x) one = Constant <value = float[40] {" + ", ".join(["1"] * 40) + "}> () "
+NORM += "n = LayerNormalization (f, one, c) "
 
 
-def quantized(body: str, x: np.ndarray[Any, Any] = X) -> ir.Model:
-    return quantize_by_samples(graph(NORM + body), ALL, {"x": x})[0]
+def of_integers(body: str) -> ir.Model:
+    """A model of integers whose norm writes ``n``."""
+    model = graph(NORM + body)
+    model.graph.inputs[0].dtype = ir.DataType.INT64
+    return model
+
+
+def quantized(body: str) -> ir.Model:
+    return quantize_by_samples(of_integers(body), ALL, {"x": X})[0]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +43,7 @@ def test_the_product_adds_a_bias_that_follows_it(body: str, after: list[str]) ->
     scalar = "c1 = Constant <value = float {0.5}> () "
     made = quantized(scalar + body)
     assert operators(made)[-2 - len(after) :] == ["DynamicQuantizeLinear", "MatMulIntegerToFloat", *after]
-    assert relative(run(made, X), run(graph(NORM + scalar + body), X)) < 0.02
+    assert relative(run(made, X), run(of_integers(scalar + body), X)) < 0.02
 
 
 def test_products_of_one_input_share_its_numbers() -> None:
@@ -49,7 +55,7 @@ def test_products_of_one_input_share_its_numbers() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "y = MatMul(x, w)",  # any size, without a norm
+        "y = MatMul(f, w)",  # any size, without a norm
         "m = MatMul(n, w) k = Mul(m, m) l = Mul(k, k) y = MatMul(l, v)",  # sizes to the fourth power
         "m = MatMul(n, w) r = Transpose <perm = [0, 2, 1]> (m) s = MatMul(m, r) p = Softmax(s) a = MatMul(p, m)"
         " y = MatMul(a, v)",  # means over as many rows as are seen
@@ -71,3 +77,18 @@ def test_scales_of_rows_cost_little_where_products_are_large() -> None:
     assert cost(768, 768) > cost(768, 3072) > cost(3072, 3072)
     assert cost(768, 768, 768, 768) < cost(768, 768)
     assert cost(8, 8) < 1
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("place", [0, 3, 31])
+def test_in_a_model_of_floats_nan_stays_in_its_row(bad: float, place: int) -> None:
+    """Which needs scales of rows: one that all rows share is NaN, or is not, by where the NaN stands."""
+    x = X.astype(np.float32)
+    made = quantize_by_samples(graph("n = LayerNormalization (x, c, c) m = MatMul(n, w) y = Add(m, b)"), ALL, {"x": x})[
+        0
+    ]
+    wanted = run(made, x)
+    x[:, place, -1] = bad
+    y = run(made, x)
+    assert np.isnan(y[:, place]).all()
+    np.testing.assert_array_equal(np.delete(y, place, 1), np.delete(wanted, place, 1))

@@ -12,6 +12,7 @@ import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ffn_export as fx
@@ -205,3 +206,23 @@ def test_what_is_right_raises_no_alarm(tmp_path: Path) -> None:
     assert counts["passed"] + counts.get("warned", 0) == 2 * 21
     assert "failed" not in counts
     assert counts["asked"] == 2 * 9
+
+
+@pytest.mark.slow
+def test_the_cost_of_row_scales_is_measured_and_fitted() -> None:
+    done = script("row_scale_cost", "--seconds", "0.01")
+    *costs, fit = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert [line.split(":")[0] for line in costs[:2]] == ["384 x 1152", "384 x 1536"]
+    d_in, d_out = np.array([line.split(":")[0].split(" x ") for line in costs], float).T
+    per_column, per_channel = (float(part.split()[-1]) for part in fit.split(","))
+    residual = np.array([float(line.split()[-1]) for line in costs]) - (per_column / d_in + per_channel / d_out)
+    # The fit is stationary: no change of a constant lowers the squared error. Printed costs are rounded to 0.01.
+    assert abs(residual @ (1 / d_in)) < 1e-4
+    assert abs(residual @ (1 / d_out)) < 1e-4
+
+
+def test_the_cost_of_row_scales_wants_seconds() -> None:
+    done = script("row_scale_cost", "--seconds", "-1")
+    assert done.returncode == 2
+    assert "-1" in done.stderr

@@ -42,6 +42,15 @@ def test_it_is_smoothed_and_judged_on_the_samples(quantized: fx.Quantized) -> No
     assert [weight.shape for weight in quantized.report.weights] == [(64, 128), (128, 64)]
 
 
+@pytest.mark.slow
+def test_behind_a_norm_it_is_right_for_nan_and_infinity_too() -> None:
+    module = torch.nn.Sequential(
+        torch.nn.LayerNorm(32), torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 32)
+    )
+    exported = fx.export(module.eval(), {"x": "float32[batch,seq,32]"})
+    assert fx.quantize(exported, INT8, samples={"x": X[..., :32]}).passed
+
+
 @pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_ALL"])
 def test_the_integer_kernel_runs_at_every_level(quantized: fx.Quantized, tmp_path: Path, level: str) -> None:
     onnx_file.save(quantized.model, tmp_path / "q.onnx")
