@@ -25,6 +25,7 @@ const AttentionKernels* choose_attention(Precision precision, const InstructionS
   if (!choose(precision, sets)) return nullptr;
   if (precision != Precision::kFloat32 && (sets.amx || sets.fast_bf16))
     return sets.amx ? &kAttentionBfloat16Amx : &kAttentionBfloat16Avx512;
+  if (precision == Precision::kInt8) return &kAttentionInt16Avx512;
   return sets.avx512 ? &kAttentionFloat32Avx512 : &kAttentionFloat32Avx2;
 #else
   (void)precision, (void)sets;

@@ -1,8 +1,8 @@
 // What a set of kernels offers: a few functions, compiled for one precision and one instruction set.
 //
 // All kernels compute one product of a block of tokens with packed weights, and differ in what a 32-bit *unit* of both
-// operands holds: one float32, two bfloat16, or four 8-bit integers. Beside two bfloat16 of weights, a row may have two
-// float32.
+// operands holds: one float32, two bfloat16, or four 8-bit integers; in attention also two 16-bit integers. Beside two
+// bfloat16 of weights, a row may have two float32.
 //
 //                      units of K                          panels of columns
 //              +-----------------------+               +------+------+------+
@@ -114,6 +114,6 @@ struct AttentionKernels {
 };
 
 extern const AttentionKernels kAttentionFloat32Avx2, kAttentionFloat32Avx512, kAttentionBfloat16Avx512,
-    kAttentionBfloat16Amx;
+    kAttentionBfloat16Amx, kAttentionInt16Avx512;
 
 }  // namespace ffn

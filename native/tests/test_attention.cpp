@@ -100,7 +100,8 @@ void compare(const Path& path, const Case& each) {
 }
 
 void shapes(const Path& path) {
-  for (int width : {1, 2, 3, 7, 8, 16, 17, 24, 32, 33, 40, 64, 80, 128, 130}) compare(path, {1, 2, 2, 9, 21, width});
+  for (int width : {1, 2, 3, 7, 8, 16, 17, 24, 32, 33, 40, 64, 80, 128, 130})
+    for (int queries : {9, 30}) compare(path, {1, 2, 2, queries, 21, width});
   for (int length : {1, 2, 3, 5, 8, 13, 14, 15, 16, 17, 31, 33, 57, 65, 128, 130})
     for (bool causal : {false, true}) compare(path, {1, 3, 3, length, length, 16, causal});
   compare(path, {3, 2, 2, 5, 11, 8});
@@ -113,10 +114,11 @@ void shapes(const Path& path) {
 void long_rows(const Path& path) {
   compare(path, {1, 1, 1, 7, 513, 16});
   compare(path, {1, 1, 1, 3, 1700, 8});
+  compare(path, {1, 1, 1, 29, 1700, 8});
   compare(path, {1, 1, 1, 1100, 1100, 8, true});
   compare(path, {1, 4, 1, 300, 300, 8, true});
   for (float step : {0.02f, -0.02f}) {  // the largest score is in the last block, or in the first
-    Case rising(1, 1, 1, 20, 1600, 8);
+    Case rising(1, 1, 1, 30, 1600, 8);
     rising.give_bias(false, false, false, true);
     for (int i = 0; i < 1600; i++) rising.bias->data()[i] = step * static_cast<float>(i);
     compare(path, rising);
@@ -125,7 +127,7 @@ void long_rows(const Path& path) {
 
 void biases(const Path& path) {
   for (int axes = 0; axes < 16; axes++) {
-    Case each(2, 4, 2, 6, 21, 16);
+    Case each(2, 4, 2, 16, 21, 16);
     each.give_bias(axes & 1, axes & 2, axes & 4, axes & 8);
     compare(path, each);
   }
@@ -134,7 +136,7 @@ void biases(const Path& path) {
 // Keys that a mask of -inf hides have no weight at all, also where whole blocks are hidden.
 void masks(const Path& path) {
   for (int hidden : {1, 20, 512, 1000, 1090}) {
-    Case each(1, 2, 2, 5, 1100, 8);
+    Case each(1, 2, 2, 30, 1100, 8);
     each.give_bias(false, false, false, true);
     for (int i = 0; i < hidden; i++) {
       each.bias->data()[i] = -kInfinity;
@@ -142,21 +144,47 @@ void masks(const Path& path) {
     }
     compare(path, each);
   }
-  Case all(1, 2, 2, 5, 600, 8);
-  all.give_bias(false, false, true, true);
-  for (int i = 0; i < 600; i++) all.bias->data()[2 * 600 + i] = -kInfinity;
-  ffn::attend(*path.kernels, all.a, OneThread());
-  for (int i = 0; i < 5 * 16; i++)
-    check((i / 16 == 2) == std::isnan(all.a.to[i]), "a row without a key is no number, and no other");
+  for (int queries : {5, 30}) {
+    Case all(1, 2, 2, queries, 600, 8);
+    all.give_bias(false, false, true, true);
+    for (int i = 0; i < 600; i++) all.bias->data()[2 * 600 + i] = -kInfinity;
+    ffn::attend(*path.kernels, all.a, OneThread());
+    for (int i = 0; i < queries * 16; i++)
+      check((i / 16 == 2) == std::isnan(all.a.to[i]), "a row without a key is no number, and no other");
+    // A mask of the lowest number hides nothing where it hides all.
+    for (int i = 0; i < 600; i++) all.bias->data()[2 * 600 + i] = std::numeric_limits<float>::lowest();
+    compare(path, all);
+  }
+}
+
+// A large key or value costs the others no digits, and a large weight costs none of those in other blocks of keys.
+void large(const Path& path) {
+  for (float size : {1e3f, 1e9f, 1e20f}) {
+    for (int which : {0, 1}) {
+      Case each(1, 2, 2, 30, 300, 8);
+      each.give_bias(false, false, false, true);
+      for (int c = 0; c < 16; c++) (which ? each.k : each.v)->data()[7 * 16 + c] *= size;
+      each.bias->data()[7] = -kInfinity;
+      compare(path, each);
+    }
+  }
+  Case one(1, 1, 1, 30, 5120, 8);
+  one.give_bias(false, false, false, true);
+  std::fill_n(one.bias->data(), 5120, 0.0f);
+  one.bias->data()[0] = 14;
+  std::fill_n(one.q->data(), 30 * 8, 0.0f);
+  for (int i = 0; i < 5120 * 8; i++) one.v->data()[i] = i < 8 ? 0 : std::fabs(one.v->data()[i]);
+  compare({path.kernels, path.bound < 1e-3 ? path.bound : 0.11}, one);  // the tenth of its block is lost
 }
 
 // What is no number spreads as it does by softmax and a product.
 void no_numbers(const Path& path) {
   for (float bad : {kNan, kInfinity}) {
     for (bool causal : {false, true}) {
-      for (int place : {0, 3, 8}) {
+      for (int place : {0, 3, 8, 9 + 3}) {
         for (int which : {0, 1, 2}) {
-          Case each(1, 1, 1, 9, 9, 8, causal);
+          const int length = place < 9 ? 9 : 40;
+          Case each(1, 1, 1, length, length, 8, causal);
           (which == 0 ? each.q : which == 1 ? each.k : each.v)->data()[place * 8 + 2] = bad;
           ffn::attend(*path.kernels, each.a, OneThread());
           const Values y = wanted(each.a);
@@ -207,7 +235,8 @@ int main() {
   } const paths[] = {{&ffn::kAttentionFloat32Avx2, sets.avx2, 1e-6},
                      {&ffn::kAttentionFloat32Avx512, sets.avx512, 1e-6},
                      {&ffn::kAttentionBfloat16Avx512, sets.bf16, 1.2e-2},
-                     {&ffn::kAttentionBfloat16Amx, sets.amx, 1.2e-2}};
+                     {&ffn::kAttentionBfloat16Amx, sets.amx, 1.2e-2},
+                     {&ffn::kAttentionInt16Avx512, sets.vnni, 1.2e-2}};
   for (const auto& each : paths) {
     if (!each.runs) {
       std::printf("not run here: %s\n", each.kernels->name);
@@ -218,6 +247,7 @@ int main() {
     long_rows(path);
     biases(path);
     masks(path);
+    large(path);
     no_numbers(path);
     order_and_threads(path);
     nothing(path);
@@ -226,7 +256,7 @@ int main() {
             ffn::choose_attention(Precision::kBfloat16, ffn::instruction_sets("avx2")) == &ffn::kAttentionFloat32Avx2,
         "attention is in float32 where bfloat16 has no instructions");
   const auto integers = ffn::choose_attention(Precision::kInt8, ffn::instruction_sets("avx512,vnni"));
-  check(!sets.vnni || integers == &ffn::kAttentionFloat32Avx512, "attention of 8-bit integers without bfloat16");
+  check(!sets.vnni || integers == &ffn::kAttentionInt16Avx512, "attention of 8-bit integers without fast bfloat16");
 #endif
   return report();
 }

@@ -79,6 +79,7 @@ inline int rounded(float x) {  // out of range, and of NaN: the smallest integer
 // ---- AVX-512 F, BW, DQ and VL --------------------------------------------------------------------------------------
 
 #define _MM_FROUND_TO_NEAREST_INT 0
+#define _MM_FROUND_TO_NEG_INF 1
 #define _MM_FROUND_NO_EXC 8
 #define _CMP_GT_OQ 30
 
@@ -128,6 +129,14 @@ inline __m512 _mm512_roundscale_ps(__m512 a, int) {
   for (int i = 0; i < 16; i++) a[i] = std::nearbyint(a[i]);
   return a;
 }
+inline __m512 _mm512_reduce_ps(__m512 a, int) {  // of finite numbers, downwards
+  for (int i = 0; i < 16; i++) a[i] -= std::floor(a[i]);
+  return a;
+}
+inline __m512 _mm512_scalef_ps(__m512 a, __m512 b) {  // of a second operand that is NaN or an int holds
+  for (int i = 0; i < 16; i++) a[i] = std::isnan(b[i]) ? b[i] : std::ldexp(a[i], static_cast<int>(std::floor(b[i])));
+  return a;
+}
 inline __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int) {
   __mmask16 mask = 0;
   for (int i = 0; i < 16; i++) mask = static_cast<__mmask16>(mask | (a[i] > b[i]) << i);
@@ -162,6 +171,11 @@ inline __m512i _mm512_slli_epi32(__m512i a, unsigned count) { return (__m512i)(e
 inline __m512i _mm512_max_epi32(__m512i a, __m512i b) {
   return (__m512i)(emulated::ints(a) > emulated::ints(b) ? emulated::ints(a) : emulated::ints(b));
 }
+inline int _mm512_reduce_max_epi32(__m512i a) {
+  int most = emulated::ints(a)[0];
+  for (int i = 1; i < 16; i++) most = emulated::ints(a)[i] > most ? emulated::ints(a)[i] : most;
+  return most;
+}
 inline __m512i _mm512_cvtps_epi32(__m512 a) {
   emulated::Ints r{};
   for (int i = 0; i < 16; i++) r[i] = emulated::rounded(a[i]);
@@ -172,6 +186,11 @@ inline __m512i _mm512_cvtepu16_epi32(__m256i a) {
   emulated::Ints r{};
   for (int i = 0; i < 16; i++) r[i] = emulated::part<uint16_t>(a, i);
   return (__m512i)r;
+}
+inline __m256i _mm512_cvtepi32_epi16(__m512i a) {
+  __m256i r{};
+  for (int i = 0; i < 16; i++) emulated::set(r, i, static_cast<uint16_t>(emulated::bits(a)[i]));
+  return r;
 }
 inline __m128i _mm512_cvtusepi32_epi8(__m512i a) {
   __m128i r{};
@@ -219,6 +238,12 @@ inline __m512 _mm512_dpbf16_ps(__m512 sum, __m512bh a, __m512bh b) {
       sum[i] = emulated::plus_product(sum[i], emulated::part<uint16_t>(a, 2 * i + j),
                                       emulated::part<uint16_t>(b, 2 * i + j));
   return sum;
+}
+inline __m512i _mm512_dpwssd_epi32(__m512i sum, __m512i a, __m512i b) {
+  emulated::Unsigned r = emulated::bits(sum);
+  for (int i = 0; i < 32; i++)
+    r[i / 2] += static_cast<unsigned>(emulated::part<int16_t>(a, i) * emulated::part<int16_t>(b, i));
+  return (__m512i)r;
 }
 inline __m512i _mm512_dpbusd_epi32(__m512i sum, __m512i a, __m512i b) {
   emulated::Ints r = emulated::ints(sum);
