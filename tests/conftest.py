@@ -43,12 +43,7 @@ settings.register_profile(
 # What production turns into a refusal is raised, here and in the processes that tests start.
 os.environ[strict.VARIABLE] = "1"
 
-# Each worker of pytest-xdist keeps to one processor: its threads would wait for those of the others.
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
-if _WORKER and hasattr(os, "sched_setaffinity"):
-    processors = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {processors[int(_WORKER) % len(processors)]})
-
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
@@ -87,6 +82,27 @@ def costs_of_one_processor() -> Iterator[None]:
     measured = partial(costs, key=("avx512", "GenuineIntel", "6"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ffn_export.fusion.forms.choice.costs", measured)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def registered_briefly() -> Iterator[None]:
+    """Each export registers 10,000 kernels in Python; half of that time went to the annotations of a local function."""
+    original = torch._ops.OperatorBase.py_impl
+
+    def py_impl(operator: Any, key: Any) -> Callable[..., Any]:
+        if type(key) is not torch._C.DispatchKey or key == torch._C.DispatchKey.Python or key in operator.py_kernels:
+            return original(operator, key)
+
+        def register(kernel):  # type: ignore[no-untyped-def]
+            operator.py_kernels[key] = kernel
+            operator._dispatch_cache.clear()
+            return kernel
+
+        return register
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch._ops.OperatorBase, "py_impl", py_impl)
         yield
 
 
