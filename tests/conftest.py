@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections.abc import Callable, Iterator
-from functools import cache, partial, wraps
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from tests.exports import remembered
 from tests.fusion.graphs import whole
 from tests.model_matrix.here import Here
 from tests.tuning.planted import Clock
+from tests.untraced import untraced
 
 # Property tests: the same examples in every usual run, 2,000 others each night (`make nightly`).
 _SLOW_MACHINES = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -149,33 +149,24 @@ def matrix_in_this_process() -> Iterator[None]:
         yield
 
 
+# What takes long and calls no code of this package, but for modules that are traced for an export.
+_UNTRACED: dict[Any, tuple[str, ...]] = {
+    torch.export: ("export",),
+    torch.export.ExportedProgram: ("run_decompositions",),
+    torch.onnx: ("export",),
+    ir: ("from_proto",),
+    ir.Model: ("clone",),
+}
+
+
 @pytest.fixture(autouse=True, scope="session")
-def torch_untraced() -> Iterator[None]:
-    """Trace the coverage of this package, not each call within torch's export: that took most of the tracer's time."""
-    program = torch.export.ExportedProgram
+def libraries_untraced() -> Iterator[None]:
+    """Trace the coverage of this package, not each call within libraries: that took most of the tracer's time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.export, "export", _untraced(torch.export.export))
-        patch.setattr(torch.onnx, "export", _untraced(torch.onnx.export))
-        patch.setattr(program, "run_decompositions", _untraced(program.run_decompositions))
+        for owner, names in _UNTRACED.items():
+            for name in names:
+                patch.setattr(owner, name, untraced(getattr(owner, name)))
         yield
-
-
-def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        tracer = sys.gettrace()
-        sys.settrace(None)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            sys.settrace(tracer)
-            _woken()
-
-    return call
-
-
-def _woken() -> None:
-    """Let the tracer, which is in C, see a call: only then does it follow returns again."""
 
 
 @pytest.fixture(autouse=True, scope="session")
