@@ -118,7 +118,7 @@ def parsed_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def exported_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A module of a library is exported once in a run: hundreds of tests begin with the same presets."""
+    """A module is exported once in a run: hundreds of tests begin with the same presets."""
     own = tmp_path_factory.getbasetemp()
     shared = (own.parent if _WORKER else own) / "exports"
     shared.mkdir(exist_ok=True)

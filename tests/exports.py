@@ -1,4 +1,4 @@
-"""Exports of library modules, made once in a run: the same module in the same state gives the same graph."""
+"""Exports made once in a run: the same module in the same state gives the same graph."""
 
 from __future__ import annotations
 
