@@ -87,7 +87,7 @@ docs: $(VENV)/.installed ## Build the documentation site into site/; a broken li
 lint: $(VENV)/.installed ## ruff, mypy and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(WORKERS)
 	$(BIN)/lint-imports
 
 install: $(VENV)/.installed ## Make .venv and install the package with its development tools

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections.abc import Callable, Iterator
-from functools import cache, partial, wraps
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from tests.exports import remembered
 from tests.fusion.graphs import whole
 from tests.model_matrix.here import Here
 from tests.tuning.planted import Clock
+from tests.untraced import untraced
 
 # Property tests: the same examples in every usual run, 2,000 others each night (`make nightly`).
 _SLOW_MACHINES = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -43,12 +43,7 @@ settings.register_profile(
 # What production turns into a refusal is raised, here and in the processes that tests start.
 os.environ[strict.VARIABLE] = "1"
 
-# Each worker of pytest-xdist keeps to one processor: its threads would wait for those of the others.
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
-if _WORKER and hasattr(os, "sched_setaffinity"):
-    processors = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {processors[int(_WORKER) % len(processors)]})
-
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
@@ -91,6 +86,27 @@ def costs_of_one_processor() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def registered_briefly() -> Iterator[None]:
+    """Each export registers 10,000 kernels in Python; half of that time went to the annotations of a local function."""
+    original = torch._ops.OperatorBase.py_impl
+
+    def py_impl(operator: Any, key: Any) -> Callable[..., Any]:
+        if type(key) is not torch._C.DispatchKey or key == torch._C.DispatchKey.Python or key in operator.py_kernels:
+            return original(operator, key)
+
+        def register(kernel):  # type: ignore[no-untyped-def]
+            operator.py_kernels[key] = kernel
+            operator._dispatch_cache.clear()
+            return kernel
+
+        return register
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch._ops.OperatorBase, "py_impl", py_impl)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def parsed_once() -> Iterator[None]:
     """Each of torch's exports parses its whole operator library, and lists it twice; here once is enough."""
     original, listed = _registration.ONNXRegistry.from_torchlib, "_collect_all_valid_cia_ops_for_namespace"
@@ -102,7 +118,7 @@ def parsed_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def exported_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A module of a library is exported once in a run: hundreds of tests begin with the same presets."""
+    """A module is exported once in a run: hundreds of tests begin with the same presets."""
     own = tmp_path_factory.getbasetemp()
     shared = (own.parent if _WORKER else own) / "exports"
     shared.mkdir(exist_ok=True)
@@ -133,33 +149,24 @@ def matrix_in_this_process() -> Iterator[None]:
         yield
 
 
+# What takes long and calls no code of this package, but for modules that are traced for an export.
+_UNTRACED: dict[Any, tuple[str, ...]] = {
+    torch.export: ("export",),
+    torch.export.ExportedProgram: ("run_decompositions",),
+    torch.onnx: ("export",),
+    ir: ("from_proto",),
+    ir.Model: ("clone",),
+}
+
+
 @pytest.fixture(autouse=True, scope="session")
-def torch_untraced() -> Iterator[None]:
-    """Trace the coverage of this package, not each call within torch's export: that took most of the tracer's time."""
-    program = torch.export.ExportedProgram
+def libraries_untraced() -> Iterator[None]:
+    """Trace the coverage of this package, not each call within libraries: that took most of the tracer's time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.export, "export", _untraced(torch.export.export))
-        patch.setattr(torch.onnx, "export", _untraced(torch.onnx.export))
-        patch.setattr(program, "run_decompositions", _untraced(program.run_decompositions))
+        for owner, names in _UNTRACED.items():
+            for name in names:
+                patch.setattr(owner, name, untraced(getattr(owner, name)))
         yield
-
-
-def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        tracer = sys.gettrace()
-        sys.settrace(None)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            sys.settrace(tracer)
-            _woken()
-
-    return call
-
-
-def _woken() -> None:
-    """Let the tracer, which is in C, see a call: only then does it follow returns again."""
 
 
 @pytest.fixture(autouse=True, scope="session")

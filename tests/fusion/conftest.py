@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import onnx_ir as ir
 import pytest
@@ -12,6 +13,7 @@ from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import resolve
 from ffn_export.modules.presets import PRESETS
 from tests.families import USUAL
+from tests.fusion.graphs import Array, feeds, run
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,11 @@ class Exported:
     preset: str
     opset: int
     model: ir.Model
+
+    @cached_property
+    def results(self) -> list[Array]:
+        """What it gives, run once for the graphs of all targets."""
+        return run(self.model, feeds(self.model))
 
 
 # Of the same structure as a narrower one.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from matplotlib.figure import Figure
 
 from ffn_export.fusion.report import FusionReport, Site
 from ffn_export.latency.result import Ceilings, LatencyResult, Measurement, Ratio, Timing, Work
@@ -15,6 +16,7 @@ from ffn_export.parity.judging.measures import Deviation, OutputMetrics, WeightM
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes.environment import Environment
+from tests.untraced import untraced
 
 ENVIRONMENT = Environment(
     {"python": "3.11.9", "torch": "2.11.0", "onnxruntime": "1.23.2"},
@@ -25,6 +27,14 @@ ENVIRONMENT = Environment(
 
 MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def drawn_untraced() -> Iterator[None]:
+    """Trace what draws charts, and not how matplotlib writes them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", untraced(Figure.savefig))
+        yield
 
 
 @pytest.fixture

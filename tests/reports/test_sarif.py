@@ -67,11 +67,13 @@ REQUIRED = {
         },
     },
 }
+jsonschema.Draft202012Validator.check_schema(REQUIRED)
+VALIDATOR = jsonschema.Draft202012Validator(REQUIRED)
 
 
 def sarif(result: ParityResult, path: Path | None = None) -> dict[str, Any]:
     document = json.loads(verification_sarif(Verification(result, path=path)))
-    jsonschema.validate(document, REQUIRED)
+    VALIDATOR.validate(document)
     (run_,) = document["runs"]
     assert {rule["id"] for rule in run_["tool"]["driver"]["rules"]} == {each["ruleId"] for each in run_["results"]}
     return dict(run_)
@@ -122,5 +124,5 @@ def test_as_options(failed: ParityResult, tmp_path: Path, capsys: pytest.Capture
     stored, file = tmp_path / "parity.json", tmp_path / "parity.sarif"
     stored.write_text(json.dumps(failed.to_dict()))
     assert run(["verify", "--rejudge", str(stored), "--sarif", str(file), "--github", "-", "--quiet"]) == 1
-    jsonschema.validate(json.loads(file.read_text()), REQUIRED)
+    VALIDATOR.validate(json.loads(file.read_text()))
     assert all(line.startswith("::error file=bert-ffn.onnx,") for line in capsys.readouterr().out.splitlines())

@@ -124,6 +124,7 @@ def test_over_the_budget_nothing_is_written(path: Path, tmp_path: Path, capfd: C
 
 
 @pytest.mark.slow
+@pytest.mark.traced
 def test_what_is_written_is_verified_like_any_other(path: Path, tmp_path: Path, capfd: Capture) -> None:
     out, samples = tmp_path / "q.onnx", tmp_path / "x.npz"
     np.savez(samples, x=np.random.default_rng(3).standard_normal((2, 9, 64)).astype(np.float32))

@@ -74,6 +74,7 @@ def clipped(edit: Editor, x: ir.Value) -> ir.Value:
 
 
 @pytest.mark.slow
+@pytest.mark.traced
 @pytest.mark.parametrize(("change", "name"), [(scaled, "wrong_short"), (summed, "wrong_sum"), (clipped, "wrong_clip")])
 def test_the_node_is_named(change: Change, name: str) -> None:
     assert named(hidden(change)) == name

@@ -73,6 +73,7 @@ def test_a_directory_of_somebody_else_is_left(part: Callable[..., Reduced], tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.traced
 def test_by_the_command_line(add_norm: Subject, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     onnx_file.save(add_norm.model, tmp_path / "right.onnx")
     wrong = add_norm.model.clone()

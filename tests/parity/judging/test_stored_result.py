@@ -40,7 +40,7 @@ def stored() -> Any:
     return json.loads(STORED.read_text())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def validator() -> Any:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     return jsonschema.Draft202012Validator(SCHEMA)

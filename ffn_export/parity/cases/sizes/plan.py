@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import onnx_ir as ir
 
@@ -50,7 +49,7 @@ class Plan:
 def plan(model: ir.Model, specs: Sequence[TensorSpec], example: Mapping[str, int], seed: int) -> Plan:
     """Return the cases of a sweep over a model's inputs."""
     core = sweep(specs, example, seed)
-    work = partial(Work.of(model).of_case, specs)
+    work = Work.of(model).of_sizes(specs)
     dims = list(merge_dims(specs).values())
     spent = sum(work(case.sizes) for case in core)
     seen = {size_label(case.sizes) for case in core}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -35,9 +35,17 @@ class Work:
         attends = any(node.op_type in _MIXES for node in nodes)
         return cls(parameters, 2 * math.isqrt(parameters) if attends else 0)
 
+    def of_sizes(self, specs: Sequence[TensorSpec]) -> Callable[[Mapping[str, int]], int]:
+        """Return a function of sizes that gives the work: a plan asks for it at thousands of sizes."""
+        axes = [[dim.name for dim in spec.symbolic.values()] for spec in token_inputs(specs)]
+
+        def work(sizes: Mapping[str, int]) -> int:
+            tokens = max((math.prod([sizes[name] for name in names]) for names in axes), default=1)
+            longest = max(sizes.values(), default=1)
+            return _OVERHEAD + tokens * (self.parameters + longest * self.width)
+
+        return work
+
     def of_case(self, specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
         """Return the work at these sizes."""
-        shapes = ([sizes[dim.name] for dim in spec.symbolic.values()] for spec in token_inputs(specs))
-        tokens = max(map(math.prod, shapes), default=1)
-        longest = max(sizes.values(), default=1)
-        return _OVERHEAD + tokens * (self.parameters + longest * self.width)
+        return self.of_sizes(specs)(sizes)
