@@ -32,6 +32,7 @@ def test_without_the_options_python_runs_others(bundle: Callable[[str], Path], t
     assert executed_in_python(with_options(bundle("plain"), tmp_path / "copy", NO_ENTRIES)) == REFUSED
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_runs_the_nodes_that_were_measured(
     program: Program, bundle: Callable[[str], Path], tmp_path: Path, name: str
@@ -39,6 +40,7 @@ def test_an_example_runs_the_nodes_that_were_measured(
     assert program.executed(bundle(name), tmp_path) == executed_in_python(bundle(name))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("name", "operator"), list(zip(FORMS, ("Loop", "MatMulNBits"), strict=True)))
 def test_an_example_runs_what_tuning_may_choose(
     program: Program, bundle: Callable[[str], Path], tmp_path: Path, name: str, operator: str
@@ -48,6 +50,7 @@ def test_an_example_runs_what_tuning_may_choose(
     assert operator in executed
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("entries", "operators"), [(STOP_REFUSING, MEASURED), ({}, REFUSED)], ids=["given", "none"])
 def test_an_example_applies_the_config_entries(
     program: Program, bundle: Callable[[str], Path], tmp_path: Path, entries: dict[str, str], operators: list[str]
@@ -57,6 +60,7 @@ def test_an_example_applies_the_config_entries(
     assert program.executed(changed, tmp_path) == operators
 
 
+@pytest.mark.integration
 def test_an_example_applies_the_level(program: Program, bundle: Callable[[str], Path], tmp_path: Path) -> None:
     """Each level makes something else of this model; the highest is that of the test above."""
     model = with_identity(bundle("plain"), tmp_path / "model")
