@@ -25,10 +25,6 @@ _ACTIVATIONS = RANGES.keys() - {"Softmax"}
 _FOLLOWING = frozenset({*sites.PRODUCTS, "Add", "Mul", *_ACTIVATIONS})
 # The lowest number of each row is read if that makes the error this many times smaller.
 _WORTH_LOWEST = 1.1
-# Scales of rows that take a share of the time of the products are kept if, without them, the squared error is larger by
-# so many times that share. On four whole models, 1.5 leaves all-MiniLM-L6-v2 less than half the error that
-# quantize_dynamic adds, and is faster than 1.
-_WORTH_TIME = 0.75
 
 
 def follows_norm(value: ir.Value) -> bool:
@@ -77,6 +73,6 @@ def choose(rows: Array, matrices: Sequence[Array], ranges: Sequence[Held]) -> tu
 
 
 def are_worth_time(rows: Array, matrices: Sequence[Array], held: Range | FixedRange | WholeInput) -> bool:
-    """Whether a scale for each row lowers the error of products, beside one scale, as much as its time is worth."""
+    """Whether scales of rows are worth their time: one scale adds a larger share of squared error than it saves."""
     (_, error), (_, of_one) = (choose(rows, matrices, [each]) for each in (held, WHOLE))
-    return of_one > (1 + _WORTH_TIME * row_scale_cost(matrices)) * error
+    return of_one > (1 + row_scale_cost(matrices)) * error
