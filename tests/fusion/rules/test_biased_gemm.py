@@ -81,6 +81,15 @@ def test_a_gated_one_without_an_activation() -> None:
     assert_same_function(of, fused)
 
 
+def test_a_gated_one_with_a_factor_for_all_rows() -> None:
+    """Its product of a vector stays; the other factor is still fused."""
+    gated = "m = MatMul(r, w) s = Add(m, b) k = MatMul(x, v) u = Add(k, c) g = Mul(s, u) y = MatMul(g, o)"
+    of = model(gated, W, inputs="float[8] r, float[n,8] x", outputs="float[n,8] y")
+    fused, _ = fuse(of, "ort")
+    assert operators(fused) == ["MatMul", "Add", "Gemm", "Mul", "MatMul"]
+    assert_same_function(of, fused)
+
+
 def test_packed() -> None:
     packed = """m = MatMul(x, p) s = Add(m, d) l, r = Split<axis = -1, num_outputs = 2>(s) a = Gelu(l) g = Mul(a, r)
                 y = MatMul(g, o)"""
