@@ -12,7 +12,6 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -64,7 +63,7 @@ def _call(d_in: int, d_out: int, held: Range | WholeInput) -> Call:
     )
     model = ir.to_proto(ir.Model(graph, ir_version=10)).SerializeToString()
     feeds = {"x": drawn.standard_normal((_ROWS, d_in), np.float32)}
-    return partial(bound, session(model, 1, None, SessionSettings()))(feeds)[0]
+    return bound(session(model, 1, None, SessionSettings()), feeds)[0]
 
 
 if __name__ == "__main__":

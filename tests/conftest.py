@@ -94,7 +94,7 @@ def registered_briefly() -> Iterator[None]:
         if type(key) is not torch._C.DispatchKey or key == torch._C.DispatchKey.Python or key in operator.py_kernels:
             return original(operator, key)
 
-        def register(kernel):  # type: ignore[no-untyped-def]
+        def register(kernel: Callable[..., Any]) -> Callable[..., Any]:
             operator.py_kernels[key] = kernel
             operator._dispatch_cache.clear()
             return kernel
