@@ -1,4 +1,4 @@
-"""Quantise a model by the user's samples, or smooth it by drawn inputs."""
+"""Quantise a model by the user's samples and by drawn inputs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping
 import onnx_ir as ir
 
 from ffn_export.calibration.ranges import ranges
-from ffn_export.calibration.statistics import statistics
+from ffn_export.calibration.statistics import joined, statistics
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 from ffn_export.quantization.int8 import Known
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import groups_of, quantize_some
+from ffn_export.quantization.ranges_by_error import takes_floats
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.quantization.smoothing import FEWEST, Channels
 
@@ -32,8 +33,8 @@ def known(
         options: Quantisation options.
         samples: Real inputs; None without any.
         threads: Intra-op threads.
-        drawn: Inputs that are measured where there are no samples: large channels follow from weights and norms, and
-            show on any inputs.
+        drawn: Drawn inputs, which are measured where there are no samples, and beside samples that are integers: large
+            channels follow from weights and norms, and a few samples show only some of them.
 
     Raises:
         UsageError: If fixed scales are asked for without samples.
@@ -46,6 +47,9 @@ def known(
     if samples is None:
         return Known() if drawn is None else Known(_on_drawn(model, names, drawn, threads))
     given, found = samples, statistics(model, names, samples, threads)
+    # Drawn integers are rows of embeddings, as samples are. Drawn floats may be of another size than samples.
+    if drawn is not None and options.static is None and not takes_floats(model):
+        found = joined(found, _on_drawn(model, names, drawn, threads))
     return Known(found, lambda asked: ranges(model, options.calibration, asked, given, threads))
 
 
@@ -65,7 +69,7 @@ def quantize_by_samples(
     threads: int = 1,
     drawn: Mapping[str, Array] | None = None,
 ) -> tuple[ir.Model, QuantizationReport]:
-    """Quantise a model; 8-bit activations are smoothed by the samples, or else by drawn inputs.
+    """Quantise a model; 8-bit activations are smoothed by samples and drawn inputs, as :func:`known` has it.
 
     Raises:
         UsageError: If no product can be quantised; the message has the reasons.

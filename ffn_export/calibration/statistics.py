@@ -69,6 +69,11 @@ def statistics(
     return {name: sums.channels() for name, sums in found.items()}
 
 
+def joined(first: Mapping[str, Channels], second: Mapping[str, Channels]) -> dict[str, Channels]:
+    """Return the statistics of the values of the first, joined with those of the second."""
+    return {name: each.joined(second[name]) if name in second else each for name, each in first.items()}
+
+
 def watched(
     model: ir.Model, names: Collection[str], samples: Mapping[str, Array], threads: int = 1
 ) -> Iterator[tuple[str, Array, int]]:

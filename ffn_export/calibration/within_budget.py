@@ -69,7 +69,7 @@ def fit(
         samples: Input name -> array: real inputs; without them, all products are quantised and nothing is judged.
         budget: What the result may cost.
         threads: Intra-op threads.
-        drawn: Inputs that activations are smoothed by where there are no samples.
+        drawn: Drawn inputs that activations are smoothed by, too.
         always_measure: Whether to measure sensitivities even if all products fit.
         progress: Called with a line for each step.
 
@@ -79,7 +79,7 @@ def fit(
     if samples is None:
         return Fitted(*quantize_some(model, options, known(model, options, None, threads, drawn)))
     given = samples
-    seen = known(model, options, given, threads)
+    seen = known(model, options, given, threads, drawn)
     before = _outputs(model, given, threads)
 
     def judged(made: tuple[ir.Model, QuantizationReport]) -> tuple[Fitted, bool]:

@@ -62,6 +62,15 @@ class Channels:
         largest: Array = np.maximum(self.highest, -self.lowest)
         return largest
 
+    def joined(self, other: Channels) -> Channels:
+        """Return the extremes and rows of both, and the mean squares of the first."""
+        return Channels(
+            np.minimum(self.lowest, other.lowest),
+            np.maximum(self.highest, other.highest),
+            self.squares,
+            np.concatenate([self.rows, other.rows]),
+        )
+
 
 class Divider:
     """Divides the channels of values by factors.

@@ -63,7 +63,10 @@ class Quantized(Shown):
         error = self.report.error
         if self.measured is None and error is not None and not error <= self.budget:
             return f"relative L2 error {error:.3g} on the samples, the declared budget is {self.budget:g}"
-        return None if self.parity.passed else self.parity.failures[0]
+        if self.parity.passed:
+            return None
+        found = self.parity.failures[0]
+        return f"{found} ({DRAWN})" if DRAWN in self.parity.notes else found
 
     @property
     def passed(self) -> bool:
@@ -140,7 +143,7 @@ def quantize(
             given,
             bounds,
             threads,
-            drawn=drawn_inputs(inputs, seed) if given is None and options.int8 else None,
+            drawn=drawn_inputs(inputs, seed) if options.int8 else None,
             always_measure=sensitivity,
             progress=progress,
         )

@@ -1,4 +1,4 @@
-"""Without samples, 8-bit activations are smoothed on drawn inputs."""
+"""8-bit activations are smoothed on drawn inputs without samples, and beside samples that are integers."""
 
 from __future__ import annotations
 
@@ -55,12 +55,41 @@ def test_other_inputs_are_twice_as_precise_with_them(model: ir.Model) -> None:
     assert of_smooth < of_plain / 2
 
 
-def test_samples_take_their_place(model: ir.Model) -> None:
+def test_samples_of_floats_take_their_place(model: ir.Model) -> None:
     by_samples = known(model, INT8, drawn((4, 9, 64), seed=1), 1).channels
     both = known(model, INT8, drawn((4, 9, 64), seed=1), 1, drawn((8, 32, 64))).channels
     assert by_samples.keys() == both.keys()
     for name, channels in by_samples.items():
         np.testing.assert_array_equal(channels.largest, both[name].largest)
+
+
+class _Embedded(torch.nn.Module):
+    """A norm and a product behind a table whose later rows have large channels of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.norm, self.up = torch.nn.Embedding(32, 64), torch.nn.LayerNorm(64), torch.nn.Linear(64, 96)
+        with torch.no_grad():
+            self.table.weight[16:, LARGE] = 100
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(self.up(self.norm(self.table(ids))))
+
+
+@pytest.mark.slow
+def test_samples_of_integers_are_joined_by_them() -> None:
+    torch.manual_seed(0)
+    model = fx.fuse(fx.export(_Embedded().eval(), {"ids": "int64[batch,seq]"}))[0]
+    every, few = np.arange(32).repeat(8).reshape(8, 32), np.arange(16).repeat(4).reshape(4, 16)
+    options = QuantizationOptions(int8=True, all_products=True)
+    alone = known(model, options, {"ids": few}, 1).channels
+    joined = known(model, options, {"ids": few}, 1, {"ids": every}).channels
+    assert alone.keys() == joined.keys()
+    for name, channels in alone.items():
+        assert (channels.largest[LARGE] < 5).all()
+        assert (joined[name].largest[LARGE] > 5).all()
+        np.testing.assert_array_equal(channels.squares, joined[name].squares)
+        assert len(joined[name].rows) > len(channels.rows)
 
 
 def test_few_rows_tell_too_little(model: ir.Model) -> None:

@@ -43,6 +43,13 @@ def test_it_is_smoothed_and_judged_on_the_samples(quantized: fx.Quantized) -> No
 
 
 @pytest.mark.slow
+def test_without_samples_a_failure_says_what_is_missing(path: Path) -> None:
+    found = fx.quantize(path, INT8, budget=1e-4, runtimes=["ort-cpu"])
+    assert found.failure is not None
+    assert found.failure.endswith("(judged on drawn inputs, which are no real activations: give samples of your own)")
+
+
+@pytest.mark.slow
 def test_behind_a_norm_it_is_right_for_nan_and_infinity_too() -> None:
     module = torch.nn.Sequential(
         torch.nn.LayerNorm(32), torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 32)
