@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,7 +27,6 @@ from ffn_export.runtimes.registry import get_runtimes
 from ffn_export.tuning.options import TuneOptions
 
 Action = Literal["build", "verify", "bench", "tune"]
-ACTIONS: tuple[Action, ...] = get_args(Action)
 TIMED: tuple[Action, ...] = ("bench", "tune")
 """Actions that need the processors for themselves."""
 

@@ -19,7 +19,6 @@ from ffn_export.fusion.region import HALVES, LAYOUT
 from ffn_export.fusion.sites import QUANTIZED, FoundSite
 from ffn_export.fusion.views import input_at, is_standard, rank, readers
 
-INPUTS = ("x", "w1", "b1", "w2", "b2", "w3", "b3")
 _SHAPES = ("Shape", "Concat", "Gather", "Size", "Constant")
 _LARGEST_BAKED = 64
 

@@ -128,11 +128,6 @@ def fingerprint(array: NDArray[Any]) -> str:
     return hashlib.sha256(flat.tobytes()).hexdigest()[:12]
 
 
-def other_inputs(node: ir.Node, value: ir.Value) -> list[ir.Value]:
-    """Return the inputs of a node besides one."""
-    return [given for given in node.inputs if given is not None and given is not value]
-
-
 def last_axis_only(node: ir.Node, axes: list[int] | None, source: ir.Value | None) -> bool:
     """Say whether axes are the last one alone."""
     if axes is None or len(axes) != 1:
