@@ -94,7 +94,10 @@ def parse(text: str) -> Metric:
 
 def cosine(before: Outputs, after: Outputs) -> float:
     """Mean cosine of the rows of an output before and after; the least over the outputs."""
-    return min(_mean_cosine(array, after[name]) for name, array in before.items() if array.dtype.kind == "f")
+    found = [_mean_cosine(array, after[name]) for name, array in before.items() if array.dtype.kind == "f"]
+    if not found:
+        raise UsageError("cosine is of outputs of floats, which the model lacks: take top1 or FILE.py:function")
+    return min(found)
 
 
 def top1(before: Outputs, after: Outputs) -> float:
@@ -109,9 +112,12 @@ def top1(before: Outputs, after: Outputs) -> float:
 def _mean_cosine(before: Array, after: Array) -> float:
     width = before.shape[-1] if before.ndim else 1
     one, other = (array.reshape(-1, width).astype(np.float64) for array in (before, after))
+    masked = np.isinf(one) & (one == other)  # such as logits that a mask takes out
+    one[masked] = other[masked] = 0.0
     sizes = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
     there = sizes != 0  # NaN is there, and its mean fails every bound
-    return float(np.mean((one * other).sum(axis=1)[there] / sizes[there])) if there.any() else 1.0
+    with np.errstate(invalid="ignore"):
+        return float(np.mean((one * other).sum(axis=1)[there] / sizes[there])) if there.any() else 1.0
 
 
 _KNOWN: Mapping[str, Callable[[Outputs, Outputs], float]] = {"cosine": cosine, "top1": top1}

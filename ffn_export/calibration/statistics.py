@@ -38,7 +38,7 @@ def batches(samples: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
     if len(sizes) != 1:
         yield dict(samples)
         return
-    for start in range(0, sizes.pop(), _ROWS):
+    for start in range(0, max(sizes.pop(), 1), _ROWS):
         yield _without_padding({name: array[start : start + _ROWS] for name, array in samples.items()})
 
 
@@ -78,6 +78,8 @@ def watched(
     model: ir.Model, names: Collection[str], samples: Mapping[str, Array], threads: int = 1
 ) -> Iterator[tuple[str, Array, int]]:
     """Run the samples, and yield the finite rows of each value by its name, beside the number of batches."""
+    if not names:
+        return
     shown = sorted_copy(model)
     assert shown is not None
     present = {str(value.name) for value in shown.graph.outputs}

@@ -13,9 +13,13 @@ from ffn_export.calibration.calibrated import known
 from ffn_export.calibration.metrics import Measured, Metric, judge
 from ffn_export.calibration.sensitivity import sensitivities
 from ffn_export.calibration.statistics import batches, real_rows
+from ffn_export.core.one_line import first_line
+from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array, Progress, silent
+from ffn_export.errors import FfnExportError, UsageError
+from ffn_export.parity.judging.metrics import relative_l2
 from ffn_export.quantization.options import QuantizationOptions
-from ffn_export.quantization.quantize import quantize, quantize_some
+from ffn_export.quantization.quantize import groups_of, quantize, quantize_some
 from ffn_export.quantization.result import QuantizationReport, Sensitivity
 from ffn_export.runtimes.in_place import load_in_place
 
@@ -74,13 +78,15 @@ def fit(
         progress: Called with a line for each step.
 
     Raises:
-        UsageError: If no product can be quantised.
+        UsageError: If no product can be quantised, or the model refuses the samples or gives no numbers for them.
     """
     if samples is None:
         return Fitted(*quantize_some(model, options, known(model, options, None, threads, drawn)))
     given = samples
+    if not groups_of(model, options):
+        return Fitted(*quantize_some(model, options, known(model, options, given, threads)))  # raises, and tells why
+    before = _original_outputs(model, given, threads)
     seen = known(model, options, given, threads, drawn)
-    before = _outputs(model, given, threads)
 
     def judged(made: tuple[ir.Model, QuantizationReport]) -> tuple[Fitted, bool]:
         after = _outputs(made[0], given, threads)
@@ -129,18 +135,39 @@ def longest_beginning(count: int, attempt: Callable[[int], Result | None]) -> tu
 
 
 def relative_error(before: Mapping[str, Array], after: Mapping[str, Array]) -> float:
-    """Return the largest relative L2 error of a floating-point output."""
-    errors = []
-    for name, array in before.items():
-        if array.dtype.kind == "f":
-            truth = array.astype(np.float64)
-            size = float(np.linalg.norm(truth))
-            errors.append(float(np.linalg.norm(after[name] - truth)) / size if size else 0.0)
+    """Return the largest relative L2 error of a floating-point output over its finite numbers.
+
+    It is infinite if an output is not NaN or infinite where the original is.
+    """
+    errors = [_error(array, after[name]) for name, array in before.items() if array.dtype.kind == "f"]
     return max(errors, default=0.0)
+
+
+def _error(before: Array, after: Array) -> float:
+    finite = np.isfinite(before)
+    alike = np.array_equal(before[~finite], after[~finite], equal_nan=True) and np.isfinite(after[finite]).all()
+    if not alike:
+        return np.inf
+    truth = before[finite]
+    return relative_l2(after[finite], truth) if truth.any() else 0.0
 
 
 def _products(ranked: list[Sensitivity]) -> list[str]:
     return [name for each in ranked for name in each.products]
+
+
+def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dict[str, Array]:
+    try:
+        found = _outputs(model, samples, threads)
+    except FfnExportError:
+        raise
+    except Exception as error:  # onnxruntime's own exceptions derive from Exception alone
+        expose_own(error)
+        raise UsageError(f"the model refuses the samples: {first_line(error)}") from error
+    floats = [array for array in found.values() if array.dtype.kind == "f"]
+    if floats and not any(np.isfinite(array).any() for array in floats):
+        raise UsageError("no output has a finite number on the samples, so nothing can be judged: give other samples")
+    return found
 
 
 def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dict[str, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,8 @@ class Quantized(Shown):
         if self.measured is not None and not self.measured.passed:
             return self.measured.words
         error = self.report.error
+        if self.measured is None and error is not None and math.isinf(error):
+            return "an output on the samples is not NaN or infinite where that of the original is"
         if self.measured is None and error is not None and not error <= self.budget:
             return f"relative L2 error {error:.3g} on the samples, the declared budget is {self.budget:g}"
         if self.parity.passed:

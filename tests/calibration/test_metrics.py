@@ -23,6 +23,14 @@ def test_built_in() -> None:
     assert not judge(parse("cosine=0.1"), BEFORE, broken).passed
 
 
+def test_cosine_is_of_the_numbers_that_a_mask_leaves() -> None:
+    before = {"y": np.array([[1.0, -np.inf], [2.0, -np.inf]], np.float32)}
+    assert judge(parse("cosine=0.999"), before, before).value == 1.0
+    assert not judge(parse("cosine=0.1"), before, {"y": np.ones((2, 2), np.float32)}).passed
+    with pytest.raises(UsageError, match="cosine is of outputs of floats"):
+        judge(parse("cosine=0.9"), {"y": np.ones(2, bool)}, {"y": np.ones(2, bool)})
+
+
 def test_a_function_of_the_user(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(

@@ -7,7 +7,9 @@ import pytest
 
 from ffn_export.calibration.metrics import parse
 from ffn_export.calibration.statistics import batches, real_rows, statistics
-from ffn_export.calibration.within_budget import Budget, fit
+from ffn_export.calibration.within_budget import Budget, fit, relative_error
+from ffn_export.core.types import Array
+from ffn_export.errors import UsageError
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize
 from ffn_export.reports.sensitivity_plot import sensitivity_plot
@@ -94,3 +96,37 @@ def test_padding_is_left_out() -> None:
 def test_without_statistics_nothing_is_smoothed() -> None:
     _, report = quantize(graph(BODY), ALL)
     assert {weight.smoothing for weight in report.weights} == {"not smoothed: not measured on samples or drawn inputs"}
+
+
+@pytest.mark.parametrize(
+    ("after", "error"),
+    [
+        ([-np.inf, np.nan, 3.0, 4.0], 0.0),
+        ([-np.inf, np.nan, 3.0, 4.5], 0.1),
+        ([-np.inf, np.nan, 3.0, np.nan], np.inf),
+        ([0.0, np.nan, 3.0, 4.0], np.inf),
+        ([np.inf, np.nan, 3.0, 4.0], np.inf),
+    ],
+)
+def test_numbers_are_judged_beside_masked_ones(after: list[float], error: float) -> None:
+    before = np.array([-np.inf, np.nan, 3.0, 4.0], np.float32)
+    same = {"first": np.ones(2, np.float32)}
+    assert relative_error({**same, "y": before}, {**same, "y": np.array(after, np.float32)}) == pytest.approx(error)
+
+
+@pytest.mark.parametrize("samples", [SAMPLES["x"][:0], np.full((2, 3, 40), np.nan, np.float32)])
+@pytest.mark.parametrize("options", [ALL, QuantizationOptions(static="openvino"), QuantizationOptions()])
+def test_samples_that_show_nothing(samples: Array, options: QuantizationOptions) -> None:
+    with pytest.raises(UsageError, match="no output has a finite number on the samples"):
+        fit(graph(BODY), options, {"x": samples}, Budget(0.05))
+
+
+def test_samples_that_the_model_refuses() -> None:
+    with pytest.raises(UsageError, match="the model refuses the samples"):
+        fit(graph(BODY), ALL, {"x": SAMPLES["x"][..., :7]}, Budget(0.05))
+
+
+@pytest.mark.parametrize("options", [ALL, QuantizationOptions(static="openvino")])
+def test_a_model_without_products_beside_samples(options: QuantizationOptions) -> None:
+    with pytest.raises(UsageError, match="nothing to quantize"):
+        fit(graph("y = Relu(x)"), options, SAMPLES, Budget(0.05))
