@@ -89,7 +89,7 @@ def fit(
     seen = known(model, options, given, threads, drawn)
 
     def judged(made: tuple[ir.Model, QuantizationReport]) -> tuple[Fitted, bool]:
-        after = _outputs(made[0], given, threads)
+        after = _outputs(made[0], given, threads, packed=not options.int8)
         error = relative_error(before, after)
         measured = None if budget.metric is None else judge(budget.metric, before, after)
         fits = error <= budget.relative_l2 if measured is None else measured.passed
@@ -170,9 +170,9 @@ def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: in
     return found
 
 
-def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dict[str, Array]:
+def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int, *, packed: bool = False) -> dict[str, Array]:
     """Return the rows of the outputs on the samples, which run a few at a time, without padding."""
-    runner = load_in_place(model, threads)
+    runner = load_in_place(model, threads, packed=packed)
     found = [{name: real_rows(feeds, array) for name, array in runner.run(feeds).items()} for feeds in batches(samples)]
     return {name: _joined([each[name] for each in found]) for name in found[0]}
 

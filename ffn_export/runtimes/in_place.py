@@ -10,10 +10,12 @@ import onnx_ir as ir
 from ffn_export.core import freed
 from ffn_export.runtimes.model_files import ModelFiles
 from ffn_export.runtimes.ort_session import CPU, OrtRunner, Provider, make_session
-from ffn_export.runtimes.session_options import UNPACKED
+from ffn_export.runtimes.session_options import NO_OPTIMIZER, UNPACKED
 
 
-def load_in_place(model: ir.Model, threads: int, provider: Provider = CPU, *, ends: bool = False) -> OrtRunner:
+def load_in_place(
+    model: ir.Model, threads: int, provider: Provider = CPU, *, ends: bool = False, packed: bool = False
+) -> OrtRunner:
     """Load a model in ONNX Runtime, whose session holds no copy of the weights.
 
     Args:
@@ -21,6 +23,8 @@ def load_in_place(model: ir.Model, threads: int, provider: Provider = CPU, *, en
         threads: Intra-op threads.
         provider: The execution provider.
         ends: Whether to end a run that exceeds the CPU time for the size of its model.
+        packed: Whether to copy weights for the kernels after all. ``MatMulNBits`` computes in float32 without this,
+            whatever its accuracy level.
 
     Raises:
         RuntimeUnavailableError: If the provider lacks a kernel for an operator of the model in its dtype.
@@ -29,4 +33,5 @@ def load_in_place(model: ir.Model, threads: int, provider: Provider = CPU, *, en
     freed.now()
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         path, weights = ModelFiles(Path(scratch)).write_without_weights(model.clone())
-        return OrtRunner(make_session(path, UNPACKED, threads, weights=weights, provider=provider), ends=ends)
+        settings = NO_OPTIMIZER if packed else UNPACKED
+        return OrtRunner(make_session(path, settings, threads, weights=weights, provider=provider), ends=ends)

@@ -130,3 +130,12 @@ def test_samples_that_the_model_refuses() -> None:
 def test_a_model_without_products_beside_samples(options: QuantizationOptions) -> None:
     with pytest.raises(UsageError, match="nothing to quantize"):
         fit(graph("y = Relu(x)"), options, SAMPLES, Budget(0.05))
+
+
+def test_the_error_of_weights_in_few_bits_is_that_of_their_kernel() -> None:
+    at_level_0, at_level_4 = (
+        fit(graph(BODY), QuantizationOptions(accuracy_level=n), SAMPLES, Budget(1)) for n in (0, 4)
+    )
+    assert at_level_0.report.error is not None
+    assert at_level_4.report.error is not None
+    assert at_level_4.report.error > 1.2 * at_level_0.report.error  # its inputs are rounded, too
