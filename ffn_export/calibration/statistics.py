@@ -117,4 +117,6 @@ class _Sums:
 
     def channels(self) -> Channels:
         """Return the statistics."""
-        return Channels(self._lowest, self._highest, self._squares / self._count, np.concatenate(self._kept))
+        return Channels(
+            self._lowest, self._highest, self._squares / self._count, np.concatenate(self._kept), self._count
+        )

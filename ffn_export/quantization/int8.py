@@ -32,6 +32,9 @@ _UNSEEN = "not smoothed: no input has finite numbers here"
 _NO_GAIN = "not smoothed: no lower error that is worth a Mul"
 # A Mul is written for smoothing alone if it makes the error of the products this many times smaller.
 _WORTH_MUL = 1.25
+# A fixed range cuts what is beyond it. Extremes of a few rows, made alike, are exceeded in every channel by others: the
+# channels are then made alike in their mean squares, and only if that makes the error this many times smaller.
+_WORTH_FEW = 1.5
 
 
 @dataclass
@@ -119,11 +122,14 @@ def _calibrate(
 ) -> dict[ir.Node, FixedRange]:
     """Give all groups their ranges on the samples, and return those of the outputs that are in 8 bits."""
     assert known.calibrate is not None
-    nodes = [each.node for group in grouped for each in group.products] if engine.outputs else []
-    asked = {str(node.outputs[0].name): divider.columns.get(node) for node in nodes}
-    found = known.calibrate(asked | {str(group.x.name): group.factors for group in grouped})
+    found = known.calibrate({str(group.x.name): group.factors for group in grouped})
     for group in grouped:
         group.held = FixedRange(*found[str(group.x.name)], engine.symmetric)
+    if not engine.outputs:
+        return {}
+    nodes = [each.node for group in grouped for each in group.products]
+    # Asked for apart: an output may be the input of another product, which is smoothed.
+    found = known.calibrate({str(node.outputs[0].name): divider.columns.get(node) for node in nodes})
     return {node: FixedRange(*found[str(node.outputs[0].name)], engine.symmetric) for node in nodes}
 
 
@@ -142,9 +148,11 @@ def _fit(
     if not alone.issuperset(nodes):
         group.smoothing = _SHARED
         return
-    least, factors = error, None
+    few = isinstance(group.held, FixedRange) and channels.count < smoothing.MANY
+    sizes = np.sqrt(channels.squares) if few else channels.largest
+    least, factors = error / (_WORTH_FEW**2 if few else 1), None
     for alpha in smoothing.ALPHAS:
-        tried = smoothing.factors(channels.largest, matrices, alpha)
+        tried = smoothing.factors(sizes, matrices, alpha)
         held = group.held.smoothed(channels, tried)
         _, smoothed = choose(channels.rows / tried, [matrix * tried[:, None] for matrix in matrices], [held])
         if smoothed < least:

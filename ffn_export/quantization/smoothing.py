@@ -22,6 +22,7 @@ ALPHAS = (0.5, 0.6, 0.7, 0.8)
 _SMALLEST = 1e-5
 _LEAST = 0.5  # of the median: a channel that was small on a few rows may be larger on others
 FEWEST = 32  # rows: fewer tell little of the channels
+MANY = 1024  # rows: fewer tell little of the extremes of the channels
 IN_NORM, IN_PRODUCT, OF_ITS_OWN = "in the norm before", "in the product before", "by a Mul of its own"
 
 
@@ -49,12 +50,14 @@ class Channels:
         highest: Highest number.
         squares: Mean square.
         rows: Some of the rows, ``[rows, channels]``.
+        count: Number of all rows.
     """
 
     lowest: Array
     highest: Array
     squares: Array
     rows: Array
+    count: int
 
     @property
     def largest(self) -> Array:
@@ -63,12 +66,13 @@ class Channels:
         return largest
 
     def joined(self, other: Channels) -> Channels:
-        """Return the extremes and rows of both, and the mean squares of the first."""
+        """Return the extremes and rows of both, and the mean squares and the count of the first."""
         return Channels(
             np.minimum(self.lowest, other.lowest),
             np.maximum(self.highest, other.highest),
             self.squares,
             np.concatenate([self.rows, other.rows]),
+            self.count,
         )
 
 

@@ -76,6 +76,22 @@ def test_smoothing_moves_the_spread_into_the_weights() -> None:
     assert relative(run(quantized, UNEVEN), run(model, UNEVEN)) < 0.03
 
 
+def test_few_rows_do_not_fill_the_range_of_others() -> None:
+    few, others = np.split(np.random.default_rng(5).standard_normal((2, 100, 40)).astype(np.float32), 2)
+    model = graph("m = MatMul(x, w) h = Relu(m) y = MatMul(h, v)")
+    quantized, _ = quantize_by_samples(model, static(), {"x": few})
+    assert relative(run(quantized, others), run(model, others)) < 0.02  # 0.04 by the extremes of each channel
+
+
+def test_a_product_of_a_product_has_two_ranges() -> None:
+    model = graph("m = MatMul(x, w) y = MatMul(m, v)")
+    matrix = array(model.graph.initializers["w"]) * np.where(np.arange(48) < 2, 60, 1).astype(np.float32)
+    model.graph.initializers["w"].const_value = ir.tensor(matrix, name="w")
+    quantized, report = quantize_by_samples(model, static("qnn"), {"x": X})
+    assert report.weights[1].smoothing == "by a Mul of its own"
+    assert relative(run(quantized, X), run(model, X)) < 0.1
+
+
 def test_products_share_an_input_and_a_matrix() -> None:
     quantized, report = quantize_by_samples(
         graph("m = MatMul(x, w) n = MatMul(x, table) s = Add(m, n) k = MatMul(s, v) l = MatMul(k, w) y = MatMul(l, v)"),
