@@ -104,6 +104,7 @@ class _Sums:
         self._lowest = np.full(width, np.inf, np.float32)
         self._highest = np.full(width, -np.inf, np.float32)
         self._squares = np.zeros(width, np.float32)
+        self._total = np.zeros(width, np.float32)
         self._count = 0
         self._kept: list[Array] = []
 
@@ -112,11 +113,11 @@ class _Sums:
         np.minimum(self._lowest, rows.min(axis=0), out=self._lowest)
         np.maximum(self._highest, rows.max(axis=0), out=self._highest)
         self._squares += np.square(rows).sum(axis=0)
+        self._total += rows.sum(axis=0)
         self._count += len(rows)
         self._kept.append(rows[:: -(-len(rows) // keep)].copy())
 
     def channels(self) -> Channels:
         """Return the statistics."""
-        return Channels(
-            self._lowest, self._highest, self._squares / self._count, np.concatenate(self._kept), self._count
-        )
+        squares, means = (each / self._count for each in (self._squares, self._total))
+        return Channels(self._lowest, self._highest, squares, means, np.concatenate(self._kept), self._count)

@@ -205,14 +205,13 @@ def _quantize(
     assert isinstance(graph, ir.Graph)
     matrix = _matrix(first, group.factors, columns)
     channels = statistics.get(str(group.x.name)) if len(products) == 1 else None
-    importance = None if channels is None else channels.squares
-    if importance is not None and group.factors is not None:
-        importance = importance / np.square(group.factors)
+    by = 1 if group.factors is None else group.factors
+    importance, means = (None, None) if channels is None else (channels.squares / np.square(by), channels.means / by)
     if form.per_tensor:
         weights = None if importance is None else np.repeat(importance, matrix.shape[1])
         scales = safe_integers.scales(matrix.reshape(-1, 1), weights)[0]
     else:
-        scales = safe_integers.scales(matrix, importance)
+        scales = safe_integers.scales(matrix, importance, means)
     numbers = safe_integers.rounded(matrix, scales)
     stored = [
         add_initializer(graph, names.value(f"{weight.name}_{part}"), array)

@@ -38,20 +38,26 @@ def rounded(matrix: Array, scales: Array) -> Array:
     return numbers
 
 
-def scales(matrix: Array, importance: Array | None = None) -> Array:
+def scales(matrix: Array, importance: Array | None = None, means: Array | None = None) -> Array:
     """Return a scale for each column of a matrix: of those that are tried, the one with the least error.
 
     Args:
         matrix: ``[d_in, d_out]``.
         importance: Mean square of each input; None if all count alike.
+        means: Mean of each input, whose errors in a column add up; None if they are not known.
     """
     weights = np.ones(len(matrix), np.float32) if importance is None else importance.astype(np.float32)
     usual = _usual(matrix)
+    if means is not None:
+        weights = np.maximum(weights - np.square(means), 0)
     best = usual
     least = np.full(matrix.shape[1], np.inf, np.float32)
     for wider in _WIDER:
         tried = usual * wider
-        error = weights @ np.square(rounded(matrix, tried) * tried - matrix)
+        off = rounded(matrix, tried) * tried - matrix
+        error = weights @ np.square(off)
+        if means is not None:
+            error += np.square(means @ off)
         best, least = np.where(error < least, tried, best), np.minimum(error, least)
     found: Array = best.astype(np.float32)
     return found

@@ -49,6 +49,7 @@ class Channels:
         lowest: Lowest number.
         highest: Highest number.
         squares: Mean square.
+        means: Mean.
         rows: Some of the rows, ``[rows, channels]``.
         count: Number of all rows.
     """
@@ -56,6 +57,7 @@ class Channels:
     lowest: Array
     highest: Array
     squares: Array
+    means: Array
     rows: Array
     count: int
 
@@ -66,11 +68,12 @@ class Channels:
         return largest
 
     def joined(self, other: Channels) -> Channels:
-        """Return the extremes and rows of both, and the mean squares and the count of the first."""
+        """Return the extremes and rows of both, and the means and the count of the first."""
         return Channels(
             np.minimum(self.lowest, other.lowest),
             np.maximum(self.highest, other.highest),
             self.squares,
+            self.means,
             np.concatenate([self.rows, other.rows]),
             self.count,
         )

@@ -76,6 +76,7 @@ def test_samples_run_a_few_rows_at_a_time() -> None:
     assert len(list(batches({"x": np.zeros((9, 2)), "table": np.zeros((3, 2))}))) == 1
     found = statistics(graph(BODY), {"x", "h"}, SAMPLES)
     assert np.allclose(found["x"].largest, np.abs(SAMPLES["x"]).max(axis=(0, 1)))
+    assert np.allclose(found["x"].means, SAMPLES["x"].mean(axis=(0, 1)), atol=1e-4)
     assert np.allclose(found["x"].squares, np.square(SAMPLES["x"]).mean(axis=(0, 1)), rtol=1e-4)
     assert found["h"].largest.shape == (48,)
 

@@ -127,3 +127,16 @@ def test_no_product_of_a_file_saturates(body: str, sampled: bool) -> None:
         assert len(node.inputs) == 5  # weights without a zero point, which would move them
         left = np.concatenate([worst_rows(numbers), np.full((1, len(numbers)), zero.const_value.numpy(), np.uint8)])
         assert np.array_equal(saturating(left, numbers), exact(left, numbers))
+
+
+def test_errors_of_inputs_off_zero_do_not_add_up() -> None:
+    draw = np.random.default_rng(0)
+    matrix = draw.uniform(-1, 1, (64, 32)).astype(np.float32)
+    x = (draw.uniform(0, 1, (100, 64)) + 4).astype(np.float32)
+    squares, means = np.square(x).mean(axis=0), x.mean(axis=0)
+
+    def error(scales: Array) -> float:
+        return float(np.linalg.norm(x @ (safe_integers.rounded(matrix, scales) * scales - matrix)))
+
+    alike, known = (error(safe_integers.scales(matrix, squares, each)) for each in (None, means))
+    assert known < 0.7 * alike
