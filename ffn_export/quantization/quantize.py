@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
+from ffn_export.fusion import sites
 from ffn_export.fusion.builder import Names
 from ffn_export.fusion.forms.choice import undo
 from ffn_export.fusion.functions.outline import is_outlined
@@ -31,6 +32,7 @@ from ffn_export.quantization.products import Product, asked_for, read
 from ffn_export.quantization.result import QuantizationReport, QuantizedWeight
 
 DOMAIN = "com.microsoft"
+_OF_INTEGERS = frozenset({INTEGER_PRODUCT, "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul"})
 _UNSEEN = "no sample has finite numbers at its input"
 _NOT_WORTH = "left in float32: over the budget, and others save more time for their error"
 
@@ -133,11 +135,19 @@ def _why_not(model: ir.Model) -> str | None:
     """Return the reason why a model as a whole has no product to quantise, or None."""
     if any(node.op_type == QUANTIZED for node in model.graph.all_nodes()):
         return "its products are in few bits already"
-    if any(node.op_type == INTEGER_PRODUCT for node in model.graph.all_nodes()):
+    if any(node.op_type in _OF_INTEGERS or _has_integers(node) for node in model.graph.all_nodes()):
         return "its products are in 8-bit integers already"
     if is_outlined(model):
         return "its products are nodes of native kernels: quantize it for another target than ort-native"
     return None
+
+
+def _has_integers(node: ir.Node) -> bool:
+    """Whether a product reads a matrix with fixed scales."""
+    return node.op_type in sites.PRODUCTS and any(
+        value is not None and (writer := value.producer()) is not None and writer.op_type == "DequantizeLinear"
+        for value in node.inputs[1:2]
+    )
 
 
 def _rewrite(products: list[Product], options: QuantizationOptions, names: Names) -> QuantizedWeight:

@@ -14,6 +14,7 @@ from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.calibration.ranges import ranges
 from ffn_export.cli.main import run as run_command
 from ffn_export.core import onnx_file
+from ffn_export.errors import UsageError
 from ffn_export.quantization.engines import ENGINES
 from ffn_export.quantization.options import CALIBRATIONS, QuantizationOptions
 from tests.quantization.test_int8 import NORMED, UNEVEN, X, integers
@@ -156,3 +157,9 @@ def test_what_is_refused() -> None:
     with pytest.raises(fx.UsageError, match="the model has opset 11, fixed scales need 13"):
         quantize_by_samples(old, static(), {"x": X})
     assert static("qnn", "entropy").command_line() == ("--static", "qnn", "--calibration", "entropy", "--all")
+
+
+def test_a_model_with_fixed_scales_is_in_integers_already() -> None:
+    quantized, _ = quantize_by_samples(graph(FEED_FORWARD), static(), {"x": X})
+    with pytest.raises(UsageError, match="in 8-bit integers already"):
+        quantize_by_samples(quantized, QuantizationOptions(int8=True, all_products=True), None)
