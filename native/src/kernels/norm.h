@@ -6,6 +6,9 @@
 // The row is read three times out of a near cache: for the mean, for the squares around it, and for the result. The
 // formula that reads it once, mean of x^2 less mean^2, would cancel. Each lane of a register sums every 16th element,
 // so the sums are split.
+//
+// The mean is rounded, and a row of nearly equal elements would keep what it is off. So the second pass also sums the
+// differences, whose mean is what the first mean lacks.
 #pragma once
 
 #include "rows.h"
@@ -14,7 +17,7 @@ namespace {
 
 void norm(const ffn::Norm& n, const float* from, float* to) {
   const auto width = static_cast<float>(n.width);
-  Float mean = splat(0.0f), squares = splat(0.0f);
+  Float mean = splat(0.0f), squares = splat(0.0f), differences = splat(0.0f);
   if (!n.rms) {
     Float sum = splat(0.0f);
     over_row(n.width,
@@ -25,8 +28,15 @@ void norm(const ffn::Norm& n, const float* from, float* to) {
     Float x = sub(load_part(from + k, count), mean);
     if (count < kLanes) x = first_lanes(count, x, splat(0.0f));
     squares = fma(x, x, squares);
+    differences = add(differences, x);
   });
-  const Float inverse = splat(1.0f / __builtin_sqrtf(sum_of_lanes(squares) / width + n.epsilon));
+  float variance = sum_of_lanes(squares) / width;
+  if (!n.rms) {
+    const float lacking = sum_of_lanes(differences) / width, too_much = lacking * lacking;
+    mean = add(mean, splat(lacking));
+    if (too_much < variance) variance -= too_much;
+  }
+  const Float inverse = splat(1.0f / __builtin_sqrtf(variance + n.epsilon));
   over_row(n.width, [&](int k, int count) __attribute__((always_inline)) {
     Float y = mul(mul(sub(load_part(from + k, count), mean), inverse), load_part(n.scale + k, count));
     if (n.bias) y = add(y, load_part(n.bias + k, count));
