@@ -168,6 +168,15 @@ void large(const Path& path) {
       compare(path, each);
     }
   }
+  for (int keys : {29, 60}) {  // where one is a large part of all
+    for (int which : {0, 1}) {
+      Case each(1, 1, 1, 30, keys, 2);
+      each.give_bias(false, false, false, true);
+      for (int c = 0; c < 2; c++) (which ? each.k : each.v)->data()[(keys - 1) * 2 + c] *= 1e4f;
+      each.bias->data()[keys - 1] = -kInfinity;
+      compare(path, each);
+    }
+  }
   Case one(1, 1, 1, 30, 5120, 8);
   one.give_bias(false, false, false, true);
   std::fill_n(one.bias->data(), 5120, 0.0f);
@@ -198,6 +207,28 @@ void no_numbers(const Path& path) {
       }
     }
   }
+}
+
+// So does a bias that is no number, also that of a later key which no query sees, and beside hidden keys alone.
+void no_numbers_in_the_bias(const Path& path) {
+  for (float bad : {kNan, kInfinity}) {
+    for (int queries : {9, 40}) {
+      Case each(1, 2, 2, queries, queries, 8, true);
+      each.give_bias(false, false, true, true);
+      each.bias->data()[2 * queries + 1] = -kInfinity;
+      each.bias->data()[3 * queries + 6] = bad;
+      ffn::attend(*path.kernels, each.a, OneThread());
+      for (int i = 0; i < queries * 16; i++)
+        check((i / 16 == 3) == std::isnan(each.a.to[i]), "a bias that is no number spreads over its row alone");
+    }
+  }
+  Case hidden(1, 1, 1, 30, 1100, 8);
+  hidden.give_bias(false, false, true, true);
+  std::fill_n(hidden.bias->data() + 2 * 1100, 900, -kInfinity);
+  hidden.bias->data()[2 * 1100 + 5] = kNan;
+  ffn::attend(*path.kernels, hidden.a, OneThread());
+  for (int i = 0; i < 30 * 8; i++)
+    check((i / 8 == 2) == std::isnan(hidden.a.to[i]), "NaN beside hidden keys spreads over its row alone");
 }
 
 void order_and_threads(const Path& path) {
@@ -249,6 +280,7 @@ int main() {
     masks(path);
     large(path);
     no_numbers(path);
+    no_numbers_in_the_bias(path);
     order_and_threads(path);
     nothing(path);
   }

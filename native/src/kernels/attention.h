@@ -21,8 +21,8 @@
 // is not too far below that of the blocks before: many small weights beside a large one then count in all other blocks.
 //
 // A mask of -inf is exp(-inf) = 0. If all keys are masked, the total stays 0 and the row becomes 0 / 0, as by softmax.
-// With a causal mask, rows of queries skip the keys that none of them sees, unless a key or value is no finite number:
-// then all are multiplied, and it spreads as it does by the operators.
+// With a causal mask, rows of queries skip the keys that none of them sees, unless a key, a value or the bias of a
+// later key is no finite number: then all are multiplied, and it spreads as it does by the operators.
 #pragma once
 
 #include "attention_operands.h"
@@ -72,24 +72,27 @@ struct Task {
   FFN_INLINE bool measure() {
     if constexpr (kScaled) {
       const long row = batch * a.keys, column = group * a.size;
-      const Float count = splat(static_cast<float>(a.keys)), least = splat(kLeastMagnitude);
+      const Float inverse = splat(1 / static_cast<float>(a.keys)), least = splat(kLeastMagnitude);
       Float most = least, sum = splat(0.0f), over = splat(-kInfinity);
       over_columns(a.key + row * a.key_stride + column, a.key_stride, a.keys, a.size,
                    [&](int, Float its_most, Float its_sum) __attribute__((always_inline)) {
                      most = D::larger_magnitude(most, its_most);
                      sum = add(sum, its_sum);
                    });
-      const float of_keys = D::largest_of_lanes(most), mean = sum_of_lanes(sum) / static_cast<float>(a.keys * a.size);
+      const float of_keys = D::largest_of_lanes(most);
+      const float root = sum_of_lanes(sum) / static_cast<float>(a.keys) / static_cast<float>(a.size);
       for (long k = 0; k < plan.sum_stride; k += kLanes) store(plan.value_scales + k, least);
       over_columns(a.value + row * a.value_stride + column, a.value_stride, a.keys, a.size,
                    [&](int k, Float its_most, Float its_sum) __attribute__((always_inline)) {
-                     over = larger(over, fnma(its_sum, splat(kMostOverMean), mul(its_most, count)));
+                     const Float its_root = mul(its_sum, inverse);
+                     over = larger(over, fnma(mul(its_root, its_root), splat(kMostOverOthers), its_most));
                      its_most = D::larger_magnitude(least, its_most);
                      most = D::larger_magnitude(most, its_most);
                      store(plan.value_scales + k, mul(its_most, splat(1 / D::kMostValue)));
                    });
       if (!(D::largest_of_lanes(most) <= kMostMagnitude)) return false;
-      if ((of_keys > kLeastMagnitude && of_keys > kMostOverMean * mean) || largest_of_lanes(over) > 0) return false;
+      if (of_keys > kLeastMagnitude && of_keys > kMostOverOthers * root * root) return false;
+      if (largest_of_lanes(over) > 0) return false;
       key_scale = of_keys / D::kMost;
       key_inverse = D::kMost / of_keys;
     }
@@ -114,10 +117,21 @@ struct Task {
     const float* v = a.value + row * a.value_stride + group * a.size;
     pack_keys(plan, k, a.key_stride, count, a.size, key_inverse);
     pack_values(plan, v, a.value_stride, count, a.size);
-    const bool skip =
-        a.causal &&
-        (kScaled || (all_finite(k, a.key_stride, count, a.size) && all_finite(v, a.value_stride, count, a.size)));
-    return {key, count, skip};
+    Keys keys{key, count, a.causal};
+    if (!kScaled && keys.skip)
+      keys.skip = all_finite(k, a.key_stride, count, a.size) && all_finite(v, a.value_stride, count, a.size);
+    for (long each = 0; keys.skip && a.bias && a.bias_key && each < rows; each++) {
+      const int seen = static_cast<int>(seen_by(each, keys));
+      keys.skip = all_addable_to_hidden(bias_of(each, keys) + seen, count - seen);
+    }
+    return keys;
+  }
+
+  // Of the first key of a block; null where there is none.
+  FFN_INLINE const float* bias_of(long row, const Keys& keys) const {
+    if (!a.bias) return nullptr;
+    return a.bias + batch * a.bias_batch + head_of(row) * a.bias_head + query_of(row) * a.bias_query +
+           keys.key * a.bias_key;
   }
 
   // Of a block of keys.
@@ -129,15 +143,12 @@ struct Task {
   FFN_INLINE void softmax(long row, const Keys& keys, float scale, float* scores, long multiplied,
                           int32_t* weights) const {
     const long seen = seen_by(row, keys), read = keys.skip ? seen : keys.count;
-    const float* bias = a.bias ? a.bias + batch * a.bias_batch + head_of(row) * a.bias_head +
-                                     query_of(row) * a.bias_query + keys.key * a.bias_key
-                               : nullptr;
-    const float here = masked(scores, read, seen, scale, bias, a.bias_key);
+    const float here = masked(scores, read, seen, scale, bias_of(row, keys), a.bias_key);
     const float largest = keys.key && !(here > plan.largest[row]) ? plan.largest[row] : here;
     const float before = keys.key ? plan.base[row] : -kInfinity;
     const float base = here > largest - kReach ? here : largest - kReach, finite = base == -kInfinity ? 0 : base;
     float sum = weigh(scores, read, multiplied, finite, weights);
-    if (base == -kInfinity) sum = 0;  // which it is but for exponentials that round to no weight
+    if (base == -kInfinity) sum *= 0;  // it is 0 but for exponentials that round to no weight, or is NaN
     plan.largest[row] = largest;
     plan.base[row] = base;
     if (keys.key == 0) {

@@ -2,7 +2,8 @@
 //
 // As integers, queries have a scale for each row, keys have one scale, and values have one for each column: scores and
 // sums are multiplied by them. Where keys or values are no finite numbers, or a few are far larger than the others, a
-// task is computed in float32. A query that is no finite number makes its row NaN.
+// task is computed in float32. What the others are is told by the mean of roots, in which a few large ones count little
+// also where there are only some dozens of numbers. A query that is no finite number makes its row NaN.
 #pragma once
 
 #include "attention_plan.h"
@@ -11,7 +12,7 @@
 namespace {
 
 constexpr float kLeastMagnitude = 1e-30f, kMostMagnitude = 1e30f;  // that have a scale and its inverse
-constexpr float kMostOverMean = 64;                                // of magnitudes that share a scale
+constexpr float kMostOverOthers = 64;                              // of magnitudes that share a scale
 
 template <class D = Dot>
 FFN_INLINE void convert_row(const float* from, int size, int32_t* to, long units, float inverse) {
@@ -39,8 +40,8 @@ FFN_INLINE float convert_query(const float* from, int size, int32_t* to, long un
   return scale;
 }
 
-// Integers alone: calls `use` with the first of some columns of rows, and the largest and the sum of the magnitudes of
-// each. Infinity is larger than all numbers, and NaN than infinity.
+// Integers alone: calls `use` with the first of some columns of rows, and for each the largest magnitude and the sum of
+// their roots. Infinity is larger than all numbers, and NaN than infinity.
 template <class D = Dot, class Use>
 FFN_INLINE void over_columns(const float* from, long stride, long rows, int size, const Use& use) {
   over_row(size, [&](int k, int count) __attribute__((always_inline)) {
@@ -48,10 +49,10 @@ FFN_INLINE void over_columns(const float* from, long stride, long rows, int size
     Float most[kSums], sum[kSums];
     for (int i = 0; i < kSums; i++) most[i] = sum[i] = splat(0.0f);
     for (long row = 0; row < rows; row += kSums) {
-      for (int i = 0; i < kSums; i++) {
-        const Float x = magnitude(load_part(from + (row + i < rows ? row + i : row) * stride + k, count));
+      for (int i = 0; i < kSums && row + i < rows; i++) {
+        const Float x = magnitude(load_part(from + (row + i) * stride + k, count));
         most[i] = D::larger_magnitude(most[i], x);
-        sum[i] = add(sum[i], x);
+        sum[i] = add(sum[i], D::about_root(x));
       }
     }
     for (int i = 1; i < kSums; i++) {
@@ -94,6 +95,15 @@ FFN_INLINE void pack_values(const Plan& plan, const float* value, long stride, i
       store(reinterpret_cast<float*>(to), Dot::units_of(rows));
     }
   }
+}
+
+// Whether minus infinity stays what it is where these are added.
+FFN_INLINE bool all_addable_to_hidden(const float* from, int count) {
+  Float zero_or_nan = splat(0.0f);
+  over_row(count, [&](int k, int some) __attribute__((always_inline)) {
+    zero_or_nan = fma(at_least(0.0f, load_part(from + k, some)), splat(0.0f), zero_or_nan);
+  });
+  return sum_of_lanes(zero_or_nan) == 0;
 }
 
 FFN_INLINE bool all_finite(const float* from, long stride, int rows, int size) {

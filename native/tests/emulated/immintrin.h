@@ -168,6 +168,7 @@ inline __m512i _mm512_mullo_epi32(__m512i a, __m512i b) { return (__m512i)(emula
 inline __m512i _mm512_or_si512(__m512i a, __m512i b) { return a | b; }
 inline __m512i _mm512_and_si512(__m512i a, __m512i b) { return (__m512i)(emulated::bits(a) & emulated::bits(b)); }
 inline __m512i _mm512_slli_epi32(__m512i a, unsigned count) { return (__m512i)(emulated::bits(a) << count); }
+inline __m512i _mm512_srli_epi32(__m512i a, unsigned count) { return (__m512i)(emulated::bits(a) >> count); }
 inline __m512i _mm512_max_epi32(__m512i a, __m512i b) {
   return (__m512i)(emulated::ints(a) > emulated::ints(b) ? emulated::ints(a) : emulated::ints(b));
 }
