@@ -68,6 +68,22 @@ def test_a_factor_is_the_error_by_its_bound(error: float, limit: float, factor: 
 
 
 @pytest.mark.parametrize(
+    ("differing", "elements", "budget", "allowed"),
+    [(1, 1, 0.1, 1), (2, 15, 0.02, 3), (4, 15, 0.02, 3), (51, 100, 0.3, 50), (1, 1000, 1e-6, 1), (2, 1000, 1e-6, 1)],
+)
+def test_a_budget_lets_some_integers_differ(differing: int, elements: int, budget: float, allowed: int) -> None:
+    # Their distance means nothing: the next id is as wrong as any other.
+    off = Deviation(relative_l2=1e-9, ulps=1024.0 * differing)
+    metrics = OutputMetrics("ids", "int64", 9.0, off, elements=elements)
+    failure = verdict.output_failure(metrics, Tolerances(relative_l2=budget))
+    if differing <= allowed:
+        assert failure is None
+    else:
+        words = f"the declared budget of {budget:g} allows {allowed}"
+        assert failure == f"ids: {differing} of {elements} elements differ, {words}"
+
+
+@pytest.mark.parametrize(
     ("number", "words"),
     [
         (1, "'c0' f[6,9] matches no parameter, and no constant holds parameter 'p0' f[9,6]: "),
