@@ -84,8 +84,8 @@ def fit(
     if samples is None:
         return Fitted(*quantize_some(model, options, known(model, options, None, threads, drawn)))
     given = samples
-    if not groups_of(model, options):
-        return Fitted(*quantize_some(model, options, known(model, options, given, threads)))  # raises, and tells why
+    if not groups_of(model, options):  # raises and tells why, where a runtime may lack a kernel for the samples
+        return Fitted(*quantize_some(model, options, known(model, options, given, threads)))
     before = _original_outputs(model, given, threads)
     seen = known(model, options, given, threads, drawn)
 
@@ -145,7 +145,7 @@ def relative_error(before: Mapping[str, Array], after: Mapping[str, Array]) -> f
 
 
 def _error(before: Array, after: Array) -> float:
-    """Return the error of an output, some numbers at a time: long samples would be copied to float64 else."""
+    """Return the error of an output, some numbers at a time: all of them in float64 would take much memory."""
     size = off = 0.0
     for first in range(0, before.size, _AT_ONCE):
         one, other = (array.reshape(-1)[first : first + _AT_ONCE].astype(np.float64) for array in (before, after))

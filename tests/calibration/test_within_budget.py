@@ -133,6 +133,12 @@ def test_a_model_without_products_beside_samples(options: QuantizationOptions) -
         fit(graph("y = Relu(x)"), options, SAMPLES, Budget(0.05))
 
 
+def test_a_dtype_without_kernels_is_told_before_samples_run() -> None:
+    model = graph("h = Cast <to = 16> (x) l = Cast <to = 16> (w) m = MatMul(h, l) y = Cast <to = 1> (m)")
+    with pytest.raises(UsageError, match="nothing to quantize"):
+        fit(model, ALL, SAMPLES, Budget(0.05))
+
+
 def test_the_error_of_weights_in_few_bits_is_that_of_their_kernel() -> None:
     at_level_0, at_level_4 = (
         fit(graph(BODY), QuantizationOptions(accuracy_level=n), SAMPLES, Budget(1)) for n in (0, 4)

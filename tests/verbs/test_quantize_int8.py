@@ -14,6 +14,7 @@ import torch
 import ffn_export as fx
 from ffn_export.cli.main import run
 from ffn_export.core import onnx_file
+from ffn_export.quantization.options import BROKEN
 
 Capture = pytest.CaptureFixture[str]
 INT8 = fx.QuantizationOptions(int8=True)
@@ -99,7 +100,9 @@ def test_a_broken_model_fails_on_drawn_inputs(quantized: fx.Quantized, path: Pat
         model.graph.register_initializer(other)
         product.replace_input_with(list(product.inputs).index(value), other)
     onnx_file.save(model, tmp_path / "broken.onnx")
-    result = fx.verify(tmp_path / "broken.onnx", path, runtimes=["ort-cpu"], tolerances=fx.Tolerances(relative_l2=0.1))
+    result = fx.verify(
+        tmp_path / "broken.onnx", path, runtimes=["ort-cpu"], tolerances=fx.Tolerances(relative_l2=BROKEN)
+    )
     assert any("normal" in failure for failure in result.failures)
 
 

@@ -19,8 +19,8 @@ from ffn_export.parity.judging.tolerances import Tolerances, allowed_ulps, expla
 # Largest growth of a flushed input in a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
 _FLUSHED = 1024
 _LISTED = 3
-# Share of an output of integers, such as the largest logit of each row, that may differ, over the budget: an error of
-# 1 % changes 2 % of the largest of 30,000 normal logits, and a few times that where drawn logits are closer.
+# Share of an output of integers, such as the largest logit of each row, that may differ, over the budget: noise within
+# the budget changes the largest of 1,000 normal logits in twice that share of the rows, and more where they are closer.
 _FLIPPED = 10
 _MOST_FLIPPED = 0.5
 _SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}

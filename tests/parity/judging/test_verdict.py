@@ -22,6 +22,7 @@ from ffn_export.parity.judging.measures import (
     UntracedConstant,
     WeightMetrics,
 )
+from ffn_export.parity.judging.metrics import compare
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN
 from ffn_export.parity.judging.tolerances import Tolerances
@@ -81,6 +82,17 @@ def test_a_budget_lets_some_integers_differ(differing: int, elements: int, budge
     else:
         words = f"the declared budget of {budget:g} allows {allowed}"
         assert failure == f"ids: {differing} of {elements} elements differ, {words}"
+
+
+@pytest.mark.parametrize("budget", [0.01, 0.03, 0.1])
+def test_noise_within_a_budget_changes_a_few_times_its_share_of_largest_logits(budget: float) -> None:
+    draw = np.random.default_rng(0)
+    logits, noise = draw.standard_normal((2, 2000, 1000), dtype=np.float32)
+    before, after = logits.argmax(axis=1), (logits + np.float32(budget) * noise).argmax(axis=1)
+    factor = verdict.factor(compare("ids", after, before, before), Tolerances(relative_l2=budget))
+    assert 0.1 < factor < 0.4
+    others = compare("ids", np.roll(before, 1), before, before)
+    assert verdict.output_failure(others, Tolerances(relative_l2=budget)) is not None
 
 
 @pytest.mark.parametrize(
