@@ -1,9 +1,10 @@
 """Prove on a GPU that every preset, in each form and precision, runs on CUDA alone and computes what PyTorch does.
 
 Each preset is exported and fused, its graph judged by the runtime ort-cuda against float64, and then timed beside
-PyTorch on the same GPU. Processes of their own do the work: what ends one of them costs its own results alone.
-Exit status: 0 every graph that CUDA takes passed, and it takes all that were fused for it; 1 one did not; 2 bad usage;
-3 ort-cuda is not available here.
+PyTorch on the same GPU. Whole models are timed beside ONNX Runtime's default session on the export, too. Processes of
+their own do the work: what ends one of them costs its own results alone.
+Exit status: 0 every graph that CUDA takes passed, and it takes all that were fused for it; 1 one did not, or the time
+was up before it; 2 bad usage; 3 ort-cuda is not available here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -31,8 +33,9 @@ from gpu import page
 from gpu.proof import RUNTIME, STATUSES, Group
 from gpu.proving import prove_all
 from gpu.timing import time_all
+from gpu.whole_models import MODELS, prepare_models, time_models
 
-SCHEMA = "ffn-export-gpu-suite/1"
+SCHEMA = "ffn-export-gpu-suite/2"
 _DOCS = Path(__file__).parents[1] / "docs"
 DTYPES = ("float32", "float16", "bfloat16")
 JUDGING = 0.6  # the largest part of the time that may go by before the timing starts
@@ -64,19 +67,25 @@ def _judge(options: argparse.Namespace) -> int:
     if reason is not None:
         print(f"gpu_suite: runtime {RUNTIME!r} is not available here: {reason}", file=sys.stderr)
         return RuntimeUnavailableError.exit_status
-    threads = max(1, available_threads() // options.jobs)
+    models = () if options.no_bench else options.models
+    threads = max(1, available_threads() // (options.jobs + len(models)))
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         groups = [
             Group(preset, dtype, tuple(options.target), Path(scratch), threads)
             for preset, dtype in itertools.product(options.only, options.dtype)
         ]
         deadline = started + options.seconds
-        proofs = prove_all(groups, options.jobs, deadline if options.no_bench else started + JUDGING * options.seconds)
+        judged = deadline if options.no_bench else started + JUDGING * options.seconds
+        with ThreadPoolExecutor(1) as beside:
+            prepared = beside.submit(prepare_models, models, Path(scratch), threads, judged)
+            proofs = prove_all(groups, options.jobs, judged)
         say(f"{len(proofs)} graphs judged after {time.monotonic() - started:.0f} s")
+        of_models = time_models(prepared.result(), Path(scratch), deadline)
         times = [] if options.no_bench else time_all(groups, proofs, Path(scratch) / "times.jsonl", deadline)
-    results = page.Results(page.machine(threads), proofs, times)
-    write_json({"schema": SCHEMA, **asdict(results)}, options.json)
-    page.write(results, options.markdown)
+        # Before the graphs are removed, which takes seconds.
+        results = page.Results(page.machine(threads), proofs, times, of_models)
+        write_json({"schema": SCHEMA, **asdict(results)}, options.json)
+        page.write(results, options.markdown)
     failed = [proof for proof in proofs if proof.is_failure]
     counts = ", ".join(f"{sum(p.status == s for p in proofs)} {s}" for s in STATUSES)
     say(f"{counts} in {time.monotonic() - started:.0f} s")
@@ -91,8 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     for option, known, default, what in (
         ("--only", PRESETS, list(PRESETS), "presets"),
-        ("--target", TARGETS, [RUNTIME, "portable", "ort"], "what graphs are fused for"),
+        ("--target", TARGETS, [RUNTIME, "portable"], "what graphs are fused for"),
         ("--dtype", DTYPES, list(DTYPES), "precisions"),
+        ("--models", MODELS, list(MODELS), "whole models that are timed"),
     ):
         parser.add_argument(
             option,

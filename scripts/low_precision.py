@@ -54,7 +54,7 @@ from peers.machine import current
 from peers.ours import INTEGERS, TARGET
 from peers.real_activations import embedding
 from peers.sentences import SENTENCES
-from peers.whole_models import MINILM, WHOLE_MODELS, directory, lengths
+from peers.whole_models import MINILM, WHOLE_MODELS, directory, lengths, without_padding
 
 _TOKENS = (1, 16, 128, 512)
 # Drawn samples for smoothing, of models without texts.
@@ -190,9 +190,7 @@ def measured(name: str, options: argparse.Namespace, scratch: Path) -> dict[str,
 
 def _drawn(source: Source, seed: int, sizes: Mapping[str, int]) -> dict[str, Array]:
     """Draw inputs without padding."""
-    drawn = draw_all(source.inputs, {**token_sizes(source.inputs, 1), **sizes}, seed)
-    masks = {spec.name for spec in source.inputs if spec.is_mask}
-    return {name: np.ones_like(array) if name in masks else array for name, array in drawn.items()}
+    return without_padding(source.inputs, draw_all(source.inputs, {**token_sizes(source.inputs, 1), **sizes}, seed))
 
 
 def _read(where: Path, source: Source, texts: Sequence[str]) -> dict[str, Array]:

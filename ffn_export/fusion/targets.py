@@ -35,7 +35,7 @@ from ffn_export.fusion.rules.biased_gemm import BiasedGemm
 from ffn_export.fusion.rules.fused_gemm import FusedGemm
 from ffn_export.fusion.rules.ort_gelu import OrtGelu
 from ffn_export.fusion.rules.quick_gelu import QuickGelu
-from ffn_export.fusion.rules.skip_norm import SkipLayerNorm, SkipRmsNorm
+from ffn_export.fusion.rules.skip_norm import SkipLayerNorm, SkipLayerNormInHalf, SkipRmsNorm
 
 Rules = tuple[type[Rule], ...]
 
@@ -135,9 +135,8 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "ort-cuda",
             "ONNX Runtime on CUDA, the fused operators that its provider has kernels for",
-            canonical=_CANONICAL_FOR_ORT,
-            # It has not been measured; one kernel is launched faster than several.
-            optional=tuple(of_rule(each, used=True) for each in (BiasGelu, FastGelu, SkipLayerNorm, SkipRmsNorm)),
+            canonical=(*_CANONICAL_FOR_ORT, SkipLayerNormApart),
+            optional=tuple(of_rule(each, used=True) for each in (BiasGelu, FastGelu, SkipLayerNormInHalf, SkipRmsNorm)),
         ),
     )
 }

@@ -19,9 +19,17 @@ from ffn_export.runtimes import environment, ort_cuda
 from gpu.proof import RUNTIME, STATUSES, TORCH, Proof
 
 CHART = "summary.svg"
-_STATUSES = """
-`refused`: a node that reads data has no kernel on CUDA; `ort` is a target for the CPU. `broken`: the file did not load.
-"""
+_MEANINGS = {
+    "refused": "a node that reads data has no kernel on CUDA; `ort` is a target for the CPU",
+    "broken": "the file did not load",
+    "not judged": "the time was up",
+}
+
+
+_OF_MODELS = (
+    "Medians without copies. `default` is ONNX Runtime's default session on the export. Weights and inputs are drawn; "
+    "the error is that of the first output against the module in float64, relative L2."
+)
 
 
 @dataclass(frozen=True)
@@ -32,19 +40,21 @@ class Results:
         environment: The machine and the versions, as :func:`machine` describes them.
         proofs: One a graph.
         times: One a preset, precision and sizes.
+        models: One a whole model, precision and sizes.
         notes: What a reader has to know of this run, as Markdown.
     """
 
     environment: Mapping[str, Any]
     proofs: Sequence[Proof]
     times: Sequence[Mapping[str, Any]]
+    models: Sequence[Mapping[str, Any]] = ()
     notes: Sequence[str] = ()
 
 
 def read(data: Mapping[str, Any]) -> Results:
     """Read what the JSON file holds."""
     proofs = [Proof(**proof) for proof in data["proofs"]]
-    return Results(data["environment"], proofs, data["times"], data.get("notes", ()))
+    return Results(data["environment"], proofs, data["times"], data["models"], data.get("notes", ()))
 
 
 def machine(threads: int) -> dict[str, Any]:
@@ -74,10 +84,10 @@ def write(results: Results, markdown: Path) -> None:
         UsageError: If one cannot be written.
     """
     appendix = markdown.with_name(f"{markdown.stem}-tables.md")
-    write_text(
-        dot_chart.svg(_ratios(results), f"time of {RUNTIME} over that of eager PyTorch: left of 1 is faster"),
-        markdown.with_suffix("") / CHART,
-    )
+    ratios = _ratios(results)
+    if ratios:
+        label = f"time of {RUNTIME} over that of eager PyTorch: left of 1 is faster"
+        write_text(dot_chart.svg(ratios, label), markdown.with_suffix("") / CHART)
     write_text(page(results, markdown.stem), markdown)
     write_text(tables(results, markdown.name), appendix)
 
@@ -89,13 +99,32 @@ def page(results: Results, name: str) -> str:
 
 def _parts(results: Results, name: str) -> Iterator[str]:
     yield f"# {_gpu(results)}\n\n{fill(' '.join(_sentences(results)), 118)}\n\n"
-    yield f"![Time of {RUNTIME} over that of PyTorch]({name}/{CHART})\n\n"
-    yield "A dot is the geometric mean over the presets, a line reaches from the smallest ratio to the largest.\n"
+    if _ratios(results):
+        yield f"![Time of {RUNTIME} over that of PyTorch]({name}/{CHART})\n\n"
+        yield "A dot is the geometric mean over the presets, a line reaches from the smallest ratio to the largest.\n"
     yield f"[All tables]({name}-tables.md) has each graph and each time. `scripts/gpu_suite.py` makes both pages.\n"
     yield "\n## Graphs by verdict\n\n" + _verdicts(results.proofs)
-    yield _STATUSES
+    present = {proof.status for proof in results.proofs}
+    yield "\n" + fill(" ".join(f"`{s}`: {said}." for s, said in _MEANINGS.items() if s in present), 118) + "\n"
+    if results.models:
+        yield "\n## Whole models\n\n" + fill(_OF_MODELS, 118) + "\n\n" + _models(results.models)
     if results.notes:
         yield "\n## Notes on this run\n\n" + "".join(f"{_bullet(note)}\n" for note in results.notes)
+
+
+def _models(records: Sequence[Mapping[str, Any]]) -> str:
+    sizes = list(dict.fromkeys(size_label(record["sizes"]) for record in records))
+    times: dict[tuple[str, str, str], dict[str, str]] = {}
+    errors: dict[tuple[str, str, str], str] = {}
+    for record in records:
+        for timing in record["timings"]:
+            row = (record["model"], record["dtype"], timing["runtime"])
+            if not timing["copies"]:
+                times.setdefault(row, {})[size_label(record["sizes"])] = f"{timing['median'] * 1e3:.2f}"
+                errors[row] = f"{record['errors'][timing['runtime']]:.1e}"
+    headers = ("model", "dtype", "form", *(f"{each} (ms)" for each in sizes), "error")
+    rows = [(*row, *(found.get(each, "") for each in sizes), errors[row]) for row, found in times.items()]
+    return markdown_table(headers, rows, numbers=headers[3:])
 
 
 def _bullet(note: str) -> str:
@@ -103,10 +132,13 @@ def _bullet(note: str) -> str:
 
 
 def _sentences(results: Results) -> Iterator[str]:
-    ours = [proof for proof in results.proofs if proof.target == RUNTIME]
+    asked = [proof for proof in results.proofs if proof.target == RUNTIME]
+    ours = [proof for proof in asked if proof.status != "not judged"]
     passed = sum(proof.status in ("passed", "warned") for proof in ours)
     yield f"On one {_gpu(results)}, {passed} of {len(ours)} graphs fused for `{RUNTIME}` stayed within the bound, with"
     yield "all their data on the GPU."
+    if len(ours) < len(asked):
+        yield f"{len(asked) - len(ours)} more were not judged."
     means = [f"{geometric_mean(values):.2f} at {sizes}" for sizes, values in _by_sizes(results).items()]
     if means:
         yield f"They take these parts of eager PyTorch's time: {', '.join(means)} (geometric means)."
@@ -223,7 +255,8 @@ def tables(results: Results, markdown: str) -> str:
 
 
 def _parity_row(proof: Proof) -> tuple[str, ...]:
-    judged = [f"{number:.2f}" for number in (proof.worst_ulps, proof.allowed_ulps, proof.torch_ulps)]
+    numbers = (proof.worst_ulps, proof.allowed_ulps, proof.torch_ulps or None)  # 0 where it was not kept
+    judged = ["" if number is None else f"{number:.2f}" for number in numbers]
     on_cuda = f"{len(proof.assigned.get(ort_cuda.CUDA.name, ()))} of {sum(map(len, proof.assigned.values()))}"
     return (
         proof.preset,

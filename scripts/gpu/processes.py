@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+TIME_WAS_UP = "the time was up"
+
 
 def in_a_process(target: Callable[..., None], arguments: Sequence[Any], deadline: float) -> str | None:
     """Run a function in a fresh process and return what ended it before its time, or None."""
@@ -18,7 +20,7 @@ def in_a_process(target: Callable[..., None], arguments: Sequence[Any], deadline
     if process.is_alive():
         process.kill()
         process.join()
-        return "the time was up"
+        return TIME_WAS_UP
     return f"its process ended with status {process.exitcode}" if process.exitcode else None
 
 

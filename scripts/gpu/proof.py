@@ -8,7 +8,8 @@ from pathlib import Path
 
 RUNTIME = "ort-cuda"
 TORCH = "torch on CUDA"
-STATUSES = ("passed", "warned", "refused", "failed", "broken")
+STATUSES = ("passed", "warned", "refused", "failed", "broken", "not judged")
+_FAILURES = ("failed", "broken", "not judged")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Proof:
         dtype: Its precision.
         target: What it was fused for.
         status: ``passed``, ``warned`` or ``failed`` parity; ``refused`` where a node that reads data is not on CUDA;
-            ``broken`` otherwise.
+            ``not judged`` where the time was up; ``broken`` otherwise.
         reason: Why it is not ``passed``, in one line.
         nodes: The operators as written, in order.
         assigned: Execution provider -> operators that it runs, or would run in a graph that is refused.
@@ -78,4 +79,4 @@ class Proof:
     @property
     def is_failure(self) -> bool:
         """CUDA need not take a graph that was fused for something else."""
-        return self.status in ("failed", "broken") or (self.status == "refused" and self.target == RUNTIME)
+        return self.status in _FAILURES or (self.status == "refused" and self.target == RUNTIME)

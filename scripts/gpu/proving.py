@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from typing import Any
 
+import torch
+
 import ffn_export as fx
 from command_line import say
 from ffn_export.core import onnx_file
@@ -22,7 +24,7 @@ from ffn_export.parity.reference.references import TorchReference
 from ffn_export.runtimes import ort_cuda
 from ffn_export.runtimes.base import Artifact
 from ffn_export.verbs.source_spec import SourceSpec
-from gpu.processes import in_a_process, read, write
+from gpu.processes import TIME_WAS_UP, in_a_process, read, write
 from gpu.proof import RUNTIME, Group, Proof
 
 
@@ -34,7 +36,8 @@ def prove_all(groups: Sequence[Group], jobs: int, deadline: float) -> list[Proof
             group, ended = done[future], future.result()
             found = {proof.target: proof for proof in (Proof(**record) for record in read(group.results))}
             for target in group.targets:
-                missing = Proof(group.preset, group.dtype, target, "broken", ended or "there is no result")
+                status = "not judged" if ended == TIME_WAS_UP else "broken"
+                missing = Proof(group.preset, group.dtype, target, status, ended or "there is no result")
                 proofs.append(found.get(target, missing))
             summary = "; ".join(f"{p.target} {_summary(p)}" for p in proofs[-len(group.targets) :])
             say(f"[{number}/{len(groups)}] {group.name}: {summary}")
@@ -49,6 +52,7 @@ def _summary(proof: Proof) -> str:
 
 def _prove(group: Group) -> None:
     """Export once, and judge the graph of each target; each result is written as soon as it is there."""
+    torch.set_num_threads(group.threads)
     try:
         source = SourceSpec(group.preset, dtype=group.dtype).source()
         exported = export_source(source, DEFAULT_OPSET)

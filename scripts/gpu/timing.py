@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 from command_line import say
 from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.one_line import first_line
-from ffn_export.core.tensor_spec import merge_dims
+from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.exporter.source import Source
 from ffn_export.latency.competitors import Competitor, prepare
 from ffn_export.latency.interleaving import Pace, interleave
 from ffn_export.latency.statistics import ratios, summarise
@@ -66,19 +67,30 @@ def _times(group: Group, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
     except RuntimeUnavailableError as error:
         say(f"{group.name} is timed without {TORCH}: {error}")
     runners |= {t: [get_runtime(RUNTIME).load(Artifact(group.graph(t)), group.threads)] for t in targets}
-    dims = list(merge_dims(source.inputs).values())
+    for record in timed(source, runners, SIZES):
+        yield {"preset": group.preset, "dtype": group.dtype, **record}
+
+
+def timed(
+    source: Source, runners: Mapping[str, Sequence[Runner]], sizes: Sequence[tuple[int, int]]
+) -> Iterator[dict[str, Any]]:
+    """Time sessions in turn at each size of the first symbolic axis and of every other one."""
     known: list[dict[str, int]] = []
-    for first, others in SIZES:
-        sizes = fit_sizes(dims, {dim.name: others if index else first for index, dim in enumerate(dims)})
-        if sizes in known:
+    for first, others in sizes:
+        fitted = sizes_of(source.inputs, first, others)
+        if fitted in known:
             continue
-        known.append(sizes)
-        feeds = draw_all(source.inputs, sizes, seed=0)
+        known.append(fitted)
+        feeds = draw_all(source.inputs, fitted, seed=0)
         runs = interleave(prepare({Competitor(name): each for name, each in runners.items()}, feeds), BUDGET, PACE)
         yield {
-            "preset": group.preset,
-            "dtype": group.dtype,
-            "sizes": sizes,
+            "sizes": fitted,
             "timings": [asdict(summarise(who, times, accelerated=True)) for who, times in runs.items()],
             "ratios": [asdict(ratio) for ratio in ratios(runs, TORCH)],
         }
+
+
+def sizes_of(inputs: Sequence[TensorSpec], first: int, others: int) -> dict[str, int]:
+    """Return the sizes of the symbolic axes, moved into their bounds."""
+    dims = list(merge_dims(inputs).values())
+    return fit_sizes(dims, {dim.name: others if index else first for index, dim in enumerate(dims)})

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from corpus.architectures import pretrained
 from corpus.peers import silent
+from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 from ffn_export.exporter.source import resolve
 from peers.subject import Subject, exported
@@ -65,6 +68,12 @@ def lengths(name: str, tokens: Sequence[int]) -> dict[int, int]:
     """Return the numbers of tokens that a model can be timed at, each with the size of its last symbolic axis."""
     fixed = WHOLE_MODELS[name].tokens if name in WHOLE_MODELS else None
     return {count: count for count in tokens} if fixed is None else {fixed: 1}
+
+
+def without_padding(inputs: Sequence[TensorSpec], drawn: Mapping[str, Array]) -> dict[str, Array]:
+    """Return drawn inputs with masks that hide nothing."""
+    masks = {spec.name for spec in inputs if spec.is_mask}
+    return {name: np.ones_like(array) if name in masks else array for name, array in drawn.items()}
 
 
 def directory(name: str, scratch: Path) -> Path:

@@ -49,6 +49,7 @@ def test_no_case_has_no_worst_error() -> None:
         ("broken", "ort", True),
         ("refused", "ort", False),
         ("refused", "ort-cuda", True),
+        ("not judged", "portable", True),
     ],
 )
 def test_what_cuda_need_not_take_is_no_failure(status: str, target: str, *, expected: bool) -> None:
@@ -75,8 +76,27 @@ def test_the_page_shows_times_with_copies_apart() -> None:
     assert "| d2l-ffn | float32 | batch=1 | 8.0 | 6.0 | 0.750 (0.750 to 0.750) |" in with_copies
 
 
-def test_the_pages_are_those_of_the_stored_results() -> None:
+def test_the_page_counts_what_was_judged_and_has_the_times_of_whole_models() -> None:
+    proofs = [Proof("d2l-ffn", "float32", RUNTIME, status) for status in ("passed", "not judged")]
+    runs = {Competitor(name): Runs(((median,),)) for name, median in ((TORCH, 2e-3), (RUNTIME, 1e-3))}
+    model = {
+        "model": "BERT-base",
+        "dtype": "float16",
+        "sizes": {"batch": 1},
+        "errors": {TORCH: 1e-3, RUNTIME: 2e-3},
+        "timings": [asdict(summarise(who, each)) for who, each in runs.items()],
+    }
+    text = page.page(page.Results({"gpu": "none, 1 MiB"}, proofs, [], [model]), "gpu")
+    words = " ".join(text.split())
+    assert "1 of 1 graphs fused for `ort-cuda` stayed within the bound" in words
+    assert "1 more were not judged" in words
+    assert "| BERT-base | float16 | ort-cuda | 1.00 | 2.0e-03 |" in text
+    assert "summary.svg" not in text
+
+
+@pytest.mark.parametrize("name", ["results-gpu", "results-gpu-h100"])
+def test_the_pages_are_those_of_the_stored_results(name: str) -> None:
     docs = Path(__file__).parents[2] / "docs"
-    stored = page.read(json.loads((docs / "results-gpu.json").read_text()))
-    assert (docs / "results-gpu.md").read_text() == page.page(stored, "results-gpu")
-    assert (docs / "results-gpu-tables.md").read_text() == page.tables(stored, "results-gpu.md")
+    stored = page.read(json.loads((docs / f"{name}.json").read_text()))
+    assert (docs / f"{name}.md").read_text() == page.page(stored, name)
+    assert (docs / f"{name}-tables.md").read_text() == page.tables(stored, f"{name}.md")

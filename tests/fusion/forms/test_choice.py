@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import onnx_ir as ir
 import pytest
 
 from ffn_export.errors import UsageError
@@ -13,7 +14,7 @@ from ffn_export.fusion.forms import choice
 from ffn_export.fusion.forms.choice import default_forms
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import SLOWER, get_target
-from tests.fusion.graphs import assert_fuses, model, operators
+from tests.fusion.graphs import assert_fuses, cast, model, operators
 
 CPU, CUDA = get_target("ort-cpu"), get_target("ort-cuda")
 SPLIT, PADDED = "split-hidden-layers", "padded-widths"
@@ -56,17 +57,17 @@ def test_a_processor_that_was_not_measured_has_plain_forms(measured: Measured) -
     assert default_forms(CPU) == frozenset()
 
 
-def test_an_unmeasured_provider_has_one_kernel_for_several_nodes(measured: Measured) -> None:
-    assert default_forms(CUDA) == {"bias-gelu", "fast-gelu", "skip-layer-norm", "skip-rms-norm"}
+def test_cuda_has_one_kernel_for_several_nodes(measured: Measured) -> None:
+    assert default_forms(CUDA) == {"bias-gelu", "fast-gelu", "skip-layer-norm-in-half", "skip-rms-norm"}
 
 
 def test_named_forms_are_used_and_the_others_say_so(measured: Measured) -> None:
-    of = model(BLOCK, ONES, inputs=INPUTS)
-    fused, report = fuse(of, "ort-cuda", forms={"skip-layer-norm"})
+    of = cast(model(BLOCK, ONES, inputs=INPUTS), ir.DataType.FLOAT16)
+    fused, report = fuse(of, "ort-cuda", forms={"skip-layer-norm-in-half"})
     assert operators(fused) == ["SkipLayerNormalization"]
     assert [site.status for site in report.sites] == ["rewritten", "rewritten"]
     fused, report = fuse(of, "ort-cuda", forms=())
-    assert report.sites[1].reason == "skip-layer-norm was not chosen"
+    assert report.sites[1].reason == "skip-layer-norm-in-half was not chosen"
 
 
 @pytest.mark.parametrize("target", ["portable", "ort"])
@@ -76,8 +77,8 @@ def test_other_targets_offer_nothing(target: str) -> None:
 
 
 def test_a_misspelt_form() -> None:
-    with pytest.raises(UsageError, match="did you mean 'skip-layer-norm'"):
-        fuse(model(BLOCK, ONES, inputs=INPUTS), "ort-cuda", forms={"skip-layernorm"})
+    with pytest.raises(UsageError, match="did you mean 'skip-rms-norm'"):
+        fuse(model(BLOCK, ONES, inputs=INPUTS), "ort-cuda", forms={"skip-rmsnorm"})
 
 
 def test_on_a_processor_the_sum_and_the_norm_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:

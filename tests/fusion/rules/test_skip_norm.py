@@ -29,14 +29,27 @@ SUMS = [
 ]
 
 
-@pytest.mark.parametrize("target", ["ort", "ort-cuda"])
+@pytest.mark.parametrize(
+    ("target", "dtype"), [("ort", ir.DataType.FLOAT), ("ort-cuda", ir.DataType.FLOAT16)], ids=["ort", "ort-cuda"]
+)
 @pytest.mark.parametrize(("norm", "written"), NORMS)
 @pytest.mark.parametrize("total", SUMS)
-def test_sum_bias_and_norm_are_one_node(total: str, norm: str, written: str, target: str) -> None:
-    fused, report = assert_fuses(model(f"{total} y = {norm}", CONSTANTS, inputs=XS), [written], target)
+def test_sum_bias_and_norm_are_one_node(total: str, norm: str, written: str, target: str, dtype: ir.DataType) -> None:
+    of = cast(model(f"{total} y = {norm}", CONSTANTS, inputs=XS), dtype)
+    fused, report = assert_fuses(of, [written], target)
     assert report.count("residual_norm") == report.count("norm") == 1
     assert len(fused.graph[0].outputs) == 1
     assert fused.graph[0].inputs[-1] is not None
+
+
+def test_for_cuda_a_sum_and_its_layer_norm_in_float32_are_apart() -> None:
+    of = model("t = Add(x, r) y = LayerNormalization(t, g, b)", CONSTANTS, inputs=XS)
+    assert_refuses(of, "CUDA's kernel of both loses digits in float32", "ort-cuda")
+    joined, _ = fuse(of, "ort")
+    assert operators(joined) == ["SkipLayerNormalization"]
+    apart, _ = fuse(joined, "ort-cuda")
+    assert operators(apart) == ["Add", "LayerNormalization"]
+    assert_same_function(of, apart)
 
 
 def test_an_absent_epsilon_is_onnxs_default_and_not_the_operators() -> None:
