@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import fsum
 from statistics import geometric_mean
 
 from ffn_export.latency.result import Ratio
@@ -103,7 +104,7 @@ def taken_apart(cells: Iterable[Cell]) -> str:
     rows = []
     for cell in cells:
         for runtime, operators in cell.operators.items():
-            total = sum(operators.values())
+            total = fsum(operators.values())  # the same digits on every version of Python
             parts = ", ".join(
                 f"{name} {seconds / total:.0%}" for name, seconds in operators.items() if seconds > total / 100
             )

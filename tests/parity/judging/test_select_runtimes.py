@@ -20,6 +20,7 @@ from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.select_runtimes import load
 from ffn_export.parity.reference.references import OnnxReference, TorchReference
+from ffn_export.runtimes import ort_accelerator
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.one_run import LoadedForEachRun
 from ffn_export.runtimes.ort_cpu import OrtCpu
@@ -27,6 +28,12 @@ from ffn_export.runtimes.registry import RUNTIMES
 from tests.runtimes.graphs import write
 
 NO_KERNEL = r"lacks a kernel: Could not find an implementation for MatMul\(13\)"
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA has kernels that the CPU lacks: judge as on a machine without a GPU."""
+    monkeypatch.setattr(ort_accelerator, "provider_problem", lambda _: "there is no GPU")
 
 
 @pytest.fixture
