@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,8 @@ from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
-from ffn_export.parity.cases.case import given_cases
+from ffn_export.parity.cases.case import Case, given_cases
+from ffn_export.parity.cases.resampling import with_ranges
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.options import DRAWN
@@ -196,10 +198,14 @@ def _build_in(
         return Build(destination, fusion, tuning=tuning, failures=failures)
     model, quantized = fused, None
     if choice.quantization is not None:
-        bounds = Budget(gate.few_bits_budget or choice.quantization.default_budget)
-        real = given[0].given if given else None
         fitted = fit(
-            fused, choice.quantization, real, bounds, threads, drawn=gate.feeds(source.inputs), progress=progress
+            fused,
+            choice.quantization,
+            given[0].given if given else None,
+            Budget(gate.few_bits_budget or choice.quantization.default_budget),
+            threads,
+            drawn=gate.feeds(source.inputs),
+            progress=progress,
         )
         model, quantized = fitted.model, fitted.report
     if of_lower_precision(options.precision) is not None:
@@ -230,6 +236,7 @@ def _build_in(
         return Build(destination, fusion, parity, latency, quantized, tuning, failures=failures)
 
     steps.start("write")("writing the bundle")
+    source = source if quantized is None else _of_sampled_size(source, given)
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
     beside = results.Companions(
@@ -346,6 +353,12 @@ def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ..
     }
     words = (*quantization, *precision, *budget, *(flag for flag, is_on in flags.items() if is_on))
     return results.commands(source, name, "build", options.target, options.opset, (*seed, *words))
+
+
+def _of_sampled_size(source: Source, given: Sequence[Case]) -> Source:
+    """Return the source with inputs that are drawn as large as the samples, which the bundle does not hold."""
+    samples = given[0].given if given else None
+    return source if samples is None else replace(source, inputs=with_ranges(source.inputs, samples))
 
 
 def _write_vectors(stage: Path, source: Source, reference: TorchReference, parity: ParityResult, seed: int) -> None:

@@ -63,11 +63,11 @@ def fit_sizes(dims: Iterable[Dim], wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
-    """Draw one input: standard normal floats, fair booleans, integers of ``value_range``, or a mask.
+    """Draw one input: standard normal floats, fair booleans, numbers of ``value_range``, or a mask.
 
-    Integers are uniform. A range of more than two integers includes, as far as the shape has room, the smallest, the
-    largest, and the three after the smallest, which tokenisers assign to padding and other special tokens. Integers
-    without a range are drawn from {0, 1}, which every table and every mask allows.
+    Numbers of a range are uniform. A range of more than two integers includes, as far as the shape has room, the
+    smallest, the largest, and the three after the smallest, which tokenisers assign to padding and other special
+    tokens. Integers without a range are drawn from {0, 1}, which every table and every mask allows.
 
     Raises:
         UsageError: If the input has too many elements for any memory.
@@ -77,15 +77,22 @@ def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -
         axes = ",".join(map(str, shape))
         raise UsageError(f"input {spec.name!r} would be drawn as [{axes}], too large for any memory: bound its axes")
     if spec.is_floating:
-        return rng.standard_normal(shape).astype(numpy_dtype(spec.dtype))
+        drawn = rng.standard_normal(shape) if spec.value_range is None else _uniform(*spec.value_range, shape, rng)
+        return drawn.astype(numpy_dtype(spec.dtype))
     if spec.is_mask:
         return _draw_mask(shape, rng).astype(numpy_dtype(spec.dtype))
-    low, high = spec.value_range or (0, 1)
+    low, high = map(int, spec.value_range or (0, 1))
     drawn = rng.integers(low, high, shape, endpoint=True)
     if high - low > 1 and drawn.size > 1:  # random indices of a large table rarely hit its first and last row
         asked = [number for number in (low, high, low + 1, low + 2, low + 3) if number <= high][: drawn.size]
         drawn.flat[rng.permutation(drawn.size)[: len(asked)]] = asked
     return drawn.astype(numpy_dtype(spec.dtype))
+
+
+def _uniform(low: float, high: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Draw numbers of a range. The width of the largest range is no float64, so both ends are halved."""
+    halves: Array = rng.uniform(low / 2, high / 2, shape)
+    return halves * 2
 
 
 def _draw_mask(shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -7,9 +7,9 @@ Grammar (blanks around names, numbers and signs are ignored)::
     DIM = 768 | seq | seq<=512 | 2<=seq<=512 | seq>=2 | past+seq
 
 A number is a static dimension. A name is a symbolic dimension, with optional inclusive bounds. A sum of names is a
-derived dimension: its size follows from symbolic dimensions. The optional braces say how integer or bool values are
-drawn: within inclusive bounds, or as a mask, which is 1 for tokens and 0 for padding, with at least one 1 along the
-last axis.
+derived dimension: its size follows from symbolic dimensions. The optional braces say how values are drawn: within
+inclusive bounds, as in ``{0..255}`` or, for floats, ``{-1.5..1.5}``; or as a mask, which is 1 for tokens and 0 for
+padding, with at least one 1 along the last axis.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ DTYPES = (
 )
 
 _NAME = r"[A-Za-z_]\w*(?:\.\w+)*"
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _TENSOR = re.compile(
-    r"(?P<dtype>\w+)\[(?P<dims>[^\[\]]*)\](?:\{(?:(?P<low>-?\d+)\.\.(?P<high>-?\d+)|(?P<mask>mask))\})?", re.ASCII
+    r"(?P<dtype>\w+)\[(?P<dims>[^\[\]]*)\]"
+    rf"(?:\{{(?:(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER})|(?P<mask>mask))\}})?",
+    re.ASCII,
 )
 _DIM = re.compile(rf"(?:(?P<low>\d+)<=)?(?P<name>{_NAME})(?:<=(?P<high>\d+)|>=(?P<low2>\d+))?", re.ASCII)
 _SUM = re.compile(rf"{_NAME}(?:\+{_NAME})+", re.ASCII)
@@ -43,6 +46,8 @@ _BLANKS = re.compile(r"\s*(<=|>=|\.\.|[\[\],{}+])\s*")
 
 # No larger tensor fits into memory, and the libraries below would fail with unclear errors.
 _LARGEST_SIZE = 2**31 - 1
+
+_LARGEST_FLOAT = {"float16": 65504, "bfloat16": 3e38, "float32": 3e38, "float64": 1e308}
 
 EXAMPLE = "x:float32[batch,seq,768]"
 
@@ -97,14 +102,15 @@ class TensorSpec:
         name: The graph input's name.
         dtype: One of :data:`DTYPES`.
         dims: One entry per axis.
-        value_range: Inclusive bounds of drawn integer values, or None to derive them.
+        value_range: Inclusive bounds of drawn values, whole numbers for integers. None derives those of integers, and
+            draws standard normal floats.
         is_mask: Whether values are drawn as a padding mask.
     """
 
     name: str
     dtype: str
     dims: tuple[Axis, ...]
-    value_range: tuple[int, int] | None = None
+    value_range: tuple[float, float] | None = None
     is_mask: bool = False
 
     def __post_init__(self) -> None:
@@ -148,10 +154,10 @@ class TensorSpec:
             )
         dtype = match["dtype"]
         dims = tuple(_parse_dim(name, dim) for dim in match["dims"].split(",")) if match["dims"] else ()
-        value_range = None if match["low"] is None else (int(match["low"]), int(match["high"]))
+        value_range = None if match["low"] is None else (_number(match["low"]), _number(match["high"]))
         spec = cls(name, dtype, dims, value_range, is_mask=match["mask"] is not None)
         if value_range:
-            _check_value_range(name, dtype, *value_range)
+            _check_value_range(spec, *value_range)
         return spec
 
     @property
@@ -177,20 +183,32 @@ class TensorSpec:
         )
 
     def __str__(self) -> str:
-        values = "" if self.value_range is None else f"{{{self.value_range[0]}..{self.value_range[1]}}}"
+        values = "" if self.value_range is None else _braces(*self.value_range)
         return f"{self.dtype}[{','.join(map(str, self.dims))}]{'{mask}' if self.is_mask else values}"
 
 
-def _check_value_range(name: str, dtype: str, low: int, high: int) -> None:
-    written = f"value range {{{low}..{high}}} of input {name!r}"
+def _number(text: str) -> float:
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+
+
+def _braces(low: float, high: float) -> str:
+    return f"{{{low!r}..{high!r}}}"
+
+
+def _check_value_range(spec: TensorSpec, low: float, high: float) -> None:
+    written = f"value range {_braces(low, high)} of input {spec.name!r}"
     if low > high:
         raise UsageError(f"{written} is empty: write the smaller number first")
-    if "float" in dtype:
-        raise UsageError(f"{written} is for integers only, the input is {dtype}: leave the braces out")
-    bits = 1 if dtype == "bool" else int(re.sub(r"\D", "", dtype))
-    lowest, highest = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.startswith("int") else (0, 2**bits - 1)
+    if spec.is_floating:
+        lowest, highest = -_LARGEST_FLOAT[spec.dtype], _LARGEST_FLOAT[spec.dtype]
+    elif isinstance(low, float) or isinstance(high, float):
+        raise UsageError(f"{written} is of floats, the input is {spec.dtype}: write whole numbers")
+    else:
+        bits = 1 if spec.dtype == "bool" else int(re.sub(r"\D", "", spec.dtype))
+        is_signed = spec.dtype.startswith("int")
+        lowest, highest = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if is_signed else (0, 2**bits - 1)
     if low < lowest or high > highest:
-        raise UsageError(f"{written} does not fit {dtype}: stay within {{{lowest}..{highest}}}")
+        raise UsageError(f"{written} does not fit {spec.dtype}: stay within {_braces(lowest, highest)}")
 
 
 def _parse_dim(input_name: str, text: str) -> Axis:

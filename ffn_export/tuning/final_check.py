@@ -84,6 +84,7 @@ class Gate:
             runtimes=runtimes,
             settings=choice.settings,
             further=self.samples,
+            like=self.samples[0].given if self.samples else None,
             seed=self.seed,
             fast=self.fast,
             tolerances=Tolerances(relative_l2=budget, drawn_l2=drawn, budget_of=budget_of),

@@ -120,7 +120,8 @@ def judged(
 ) -> ParityResult:
     """Run a model on the caller's samples and, in a sweep, on drawn cases; the options are those of ``run_cases``."""
     own, further = _cases_of(reference, samples, sweep=sweep)
-    return run_cases(file.path, reference, settings=file.settings, cases=own, further=further, **options)
+    like = further[0].given if further else None
+    return run_cases(file.path, reference, settings=file.settings, cases=own, further=further, like=like, **options)
 
 
 def _cases_of(

@@ -12,6 +12,7 @@ import pytest
 import ffn_export as fx
 from ffn_export.bundle.manifest import MANIFEST, read_manifest
 from ffn_export.cli.main import run
+from ffn_export.core.tensor_spec import TensorSpec
 from tests.tuning.planted import Clock, loading
 
 Capture = pytest.CaptureFixture[str]
@@ -121,3 +122,16 @@ def test_a_manifest_that_does_not_speak_of_it_is_read(built: fx.Build, tmp_path:
     del data["quantization"]
     (tmp_path / MANIFEST).write_text(json.dumps(data))
     assert read_manifest(tmp_path).quantization is None
+
+
+@pytest.mark.slow
+def test_a_bundle_of_fixed_scales_is_verified_on_inputs_of_the_size_of_its_samples(tmp_path: Path) -> None:
+    samples = {"x": 1000 * np.random.default_rng(0).standard_normal((8, 16, 4)).astype(np.float32)}
+    options = fx.QuantizationOptions(static="openvino")
+    built = fx.build("d2l-ffn", directory=tmp_path, quantization=options, samples=samples, bench_budget=0)
+    assert built.passed, built.failures
+    (text,) = read_manifest(built.directory).source["inputs"].values()
+    low, high = TensorSpec.parse(f"x:{text}").value_range or (0, 0)
+    assert low == pytest.approx(-1700, rel=0.2)
+    assert high == pytest.approx(1700, rel=0.2)
+    assert fx.verify(built.directory, runtimes=["ort-cpu"]).passed

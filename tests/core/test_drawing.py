@@ -37,6 +37,16 @@ def test_integers_fill_their_range() -> None:
     assert np.unique(array).tolist() == [-3, -2, -1, 0, 1, 2]
 
 
+@pytest.mark.parametrize("text", ["x:float32[n]{0..255}", "x:float16[n]{-65504..65504}", "x:float64[n]{-1e308..1e308}"])
+def test_floats_fill_their_range(text: str) -> None:
+    spec = TensorSpec.parse(text)
+    assert spec.value_range is not None
+    low, high = spec.value_range
+    array = draw(spec, {"n": 500}, np.random.default_rng(0)).astype(np.float64)
+    assert low <= array.min() < low + 0.05 * (high / 2 - low / 2)
+    assert high - 0.05 * (high / 2 - low / 2) < array.max() <= high
+
+
 def test_both_ends_of_a_large_table_are_among_them() -> None:
     spec = TensorSpec.parse("ids:int64[batch,seq]{0..29999}")
     for seed in range(20):

@@ -25,6 +25,8 @@ from tests.exporter.helpers import refusal
         (" x : float32[ batch , 2 <= seq <= 512 ] ", TensorSpec("x", "float32", (Dim("batch"), Dim("seq", 2, 512)))),
         ("m:int64[batch,seq]{mask}", TensorSpec("m", "int64", (Dim("batch"), Dim("seq")), is_mask=True)),
         ("m:int64[batch, past + seq]", TensorSpec("m", "int64", (Dim("batch"), Sum(("past", "seq"))))),
+        ("x:float32[n]{0..255}", TensorSpec("x", "float32", (Dim("n"),), (0, 255))),
+        ("x:float16[n]{ -1.5 .. 2e-3 }", TensorSpec("x", "float16", (Dim("n"),), (-1.5, 0.002))),
         ("ids: int32[n] { 0 .. 3 }", TensorSpec("ids", "int32", (Dim("n"),), (0, 3))),
     ],
 )
@@ -34,7 +36,17 @@ def test_parse(text: str, spec: TensorSpec) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["float32[batch,2<=seq<=512,768]", "int64[n]{0..98}", "bool[]", "float32[2<=seq]", "bool[n]{mask}", "int64[a+b]"],
+    [
+        "float32[batch,2<=seq<=512,768]",
+        "int64[n]{0..98}",
+        "bool[]",
+        "float32[2<=seq]",
+        "bool[n]{mask}",
+        "int64[a+b]",
+        "float32[n]{0..255}",
+        "float32[n]{-1.5..1e-07}",
+        "bfloat16[n]{-1e+30..3.0}",
+    ],
 )
 def test_written_as_it_is_read(text: str) -> None:
     assert str(TensorSpec.parse_tensor("x", text)) == text
@@ -72,7 +84,14 @@ def test_written_as_it_is_read(text: str) -> None:
         ("x:float32[seq<=99999999999999999999]", "is too large: write at most 2147483647"),
         ("x:float32[5<=seq<=3]", "dimension '5<=seq<=3' of input 'x' has no size within its bounds"),
         ("x:int64[n]{3..1}", "value range {3..1} of input 'x' is empty"),
-        ("x:float32[n]{0..1}", "value range {0..1} of input 'x' is for integers only"),
+        ("x:float32[n]{1.5..-1}", "value range {1.5..-1} of input 'x' is empty"),
+        (
+            "x:int64[n]{0..1.5}",
+            "value range {0..1.5} of input 'x' is of floats, the input is int64: write whole numbers",
+        ),
+        ("x:float16[n]{0..70000}", "does not fit float16: stay within {-65504..65504}"),
+        ("x:float64[n]{0..1e400}", "does not fit float64"),
+        ("x:float32[n]{0..nan}", "does not parse"),
         ("x:int8[n]{0..300}", "does not fit int8: stay within {-128..127}"),
         ("x:uint8[n]{-1..3}", "does not fit uint8: stay within {0..255}"),
         ("x:bool[n]{0..2}", "does not fit bool: stay within {0..1}"),

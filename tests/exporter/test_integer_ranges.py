@@ -14,7 +14,7 @@ from tests.exporter.helpers import assert_same_function, exported, module_of
 Ids = {"ids": "int64[batch,seq]"}
 
 
-def ranges(module: nn.Module, inputs: dict[str, str]) -> dict[str, tuple[int, int] | None]:
+def ranges(module: nn.Module, inputs: dict[str, str]) -> dict[str, tuple[float, float] | None]:
     return {spec.name: spec.value_range for spec in from_module(module, inputs).inputs}
 
 

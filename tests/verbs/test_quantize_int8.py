@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -48,6 +49,22 @@ def test_without_samples_a_failure_says_what_is_missing(path: Path) -> None:
     found = fx.quantize(path, INT8, budget=1e-4, runtimes=["ort-cpu"])
     assert found.failure is not None
     assert found.failure.endswith("(judged on drawn inputs, which are no real activations: give samples of your own)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [100, 1e-3])
+def test_fixed_scales_are_for_inputs_of_the_size_of_the_samples(size: float, path: Path) -> None:
+    samples = {"x": X * np.float32(size)}
+    made = fx.quantize(path, fx.QuantizationOptions(static="openvino"), samples=samples, runtimes=["ort-cpu"])
+    assert made.passed, made.failure
+
+    def passes(**given: Any) -> bool:
+        bound = fx.Tolerances(relative_l2=0.1)
+        return fx.verify(made.model, against=path, tolerances=bound, runtimes=["ort-cpu"], **given).passed
+
+    assert passes(samples=samples)
+    assert passes(inputs={"x": f"float32[batch,seq,64]{{{-1.7 * size}..{1.7 * size}}}"})
+    assert not passes()  # standard normal numbers are of another size
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.exporter.samples import as_array, check_samples
 from ffn_export.parity.cases import masks
+from ffn_export.parity.cases.resampling import resampled
 from ffn_export.parity.cases.values import VALUES
 
 # Odd and prime sizes break vector loops. Exporters specialise on 0 and 1.
@@ -34,6 +35,7 @@ class Case:
             or ``given`` for arrays of the user.
         seed: Seed of the drawn arrays.
         given: Arrays of the user, or None if they are drawn.
+        like: Arrays of the user that floats are drawn from; None if they are standard normal.
     """
 
     name: str
@@ -41,12 +43,15 @@ class Case:
     values: str
     seed: int
     given: Mapping[str, Array] | None = field(default=None, repr=False)
+    like: Mapping[str, Array] | None = field(default=None, repr=False)
 
     def feeds(self, specs: Sequence[TensorSpec]) -> dict[str, Array]:
         """Return input name -> array."""
         if self.given is not None:
             return dict(self.given)
         drawn = draw_all(specs, self.sizes, self.seed)
+        if self.like is not None:
+            drawn = resampled(specs, drawn, self.like, self.seed)
         if self.values in masks.MASKS:
             drawn |= {s.name: masks.draw(s, drawn[s.name], self.values, self.seed) for s in specs if masks.is_mask(s)}
             return drawn

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
+from ffn_export.core.types import Array
 from ffn_export.parity.cases.case import Case, few
 from ffn_export.parity.cases.sizes.plan import plan
 from ffn_export.parity.cases.sizes.report import Sizes
@@ -39,6 +40,7 @@ def chosen_cases(
     seed: int = 0,
     runs: bool = True,
     fast: bool = False,
+    like: Mapping[str, Array] | None = None,
 ) -> Chosen:
     """Return the cases for a model, which depend on nothing but the arguments.
 
@@ -51,10 +53,12 @@ def chosen_cases(
         seed: Seed of the drawn inputs.
         runs: Whether the graph can run here; if not, no case is aimed at its thresholds.
         fast: Whether to draw a few cases, for an edit loop, and to aim none at the graph.
+        like: Arrays of the user that floats are drawn from; None means standard normal floats.
     """
     if given is None and fast:
         given = few(reference.inputs, reference.example, seed)
     planned = None if given is not None else plan(model, reference.inputs, reference.example, seed)
-    cases = [*(given or () if planned is None else planned.cases), *further]
+    drawn = given or () if planned is None else planned.cases
+    cases = [*(replace(case, like=like) if case.given is None else case for case in drawn), *further]
     aim = aimed(model, reference, cases, threads, seed) if runs and not fast else Aimed()
     return Chosen((*cases, *aim.cases), None if planned is None else planned.sizes, aim.notes)

@@ -50,6 +50,7 @@ def run_cases(
     settings: SessionSettings | None = None,
     cases: Sequence[Case] | None = None,
     further: Sequence[Case] = (),
+    like: Mapping[str, Array] | None = None,
     fast: bool = False,
     tolerances: Tolerances | None = None,
     seed: int = 0,
@@ -69,6 +70,7 @@ def run_cases(
         settings: Session options.
         cases: Inputs; None means cases planned from the graph.
         further: Cases in addition to ``cases``.
+        like: The user's samples. Under a budget, floats are drawn from them, since it is for inputs of their size.
         fast: Whether to draw a few cases, and to aim none at the graph.
         tolerances: Allowed errors.
         seed: Seed of the drawn inputs.
@@ -87,8 +89,17 @@ def run_cases(
     _check_declared(tolerances or Tolerances(), model)
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads, for_each_run=for_each_run)
+    has_budget = tolerances is not None and tolerances.relative_l2 is not None
     chosen = chosen_cases(
-        model, reference, given=cases, further=further, threads=threads, seed=seed, runs=bool(loaded), fast=fast
+        model,
+        reference,
+        given=cases,
+        further=further,
+        threads=threads,
+        seed=seed,
+        runs=bool(loaded),
+        fast=fast,
+        like=like if has_budget else None,
     )
     cases = chosen.cases
     imprecise = {name: imprecise_operators(model, name) for name in loaded}
