@@ -27,8 +27,9 @@ _MEANINGS = {
 
 
 _OF_MODELS = (
-    "Medians without copies. `default` is ONNX Runtime's default session on the export. Weights and inputs are drawn; "
-    "the error is that of the first output against the module in float64, relative L2."
+    "Medians in ms, without copies, at sizes of the batch and the sequence. `default` is ONNX Runtime's default "
+    "session on the export. Weights and inputs are drawn; the error is that of the first output against the module in "
+    "float64, relative L2."
 )
 
 
@@ -113,18 +114,22 @@ def _parts(results: Results, name: str) -> Iterator[str]:
 
 
 def _models(records: Sequence[Mapping[str, Any]]) -> str:
-    sizes = list(dict.fromkeys(size_label(record["sizes"]) for record in records))
+    sizes = list(dict.fromkeys(_short(record["sizes"]) for record in records))
     times: dict[tuple[str, str, str], dict[str, str]] = {}
     errors: dict[tuple[str, str, str], str] = {}
     for record in records:
         for timing in record["timings"]:
             row = (record["model"], record["dtype"], timing["runtime"])
             if not timing["copies"]:
-                times.setdefault(row, {})[size_label(record["sizes"])] = f"{timing['median'] * 1e3:.2f}"
+                times.setdefault(row, {})[_short(record["sizes"])] = f"{timing['median'] * 1e3:.2f}"
                 errors[row] = f"{record['errors'][timing['runtime']]:.1e}"
-    headers = ("model", "dtype", "form", *(f"{each} (ms)" for each in sizes), "error")
+    headers = ("model", "dtype", "form", *sizes, "error")
     rows = [(*row, *(found.get(each, "") for each in sizes), errors[row]) for row, found in times.items()]
     return markdown_table(headers, rows, numbers=headers[3:])
+
+
+def _short(sizes: Mapping[str, int]) -> str:
+    return " × ".join(map(str, sizes.values()))
 
 
 def _bullet(note: str) -> str:
