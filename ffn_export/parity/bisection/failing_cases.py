@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from ffn_export.core.tensor_spec import TensorSpec
-from ffn_export.parity.cases.case import Case, sweep
+from ffn_export.parity.cases.case import Case, one_at_a_time, sweep
 from ffn_export.parity.cases.masks import MASKS
 from ffn_export.parity.cases.values import VALUES
 from ffn_export.parity.judging.result import CaseResult, ParityResult
@@ -35,7 +35,7 @@ def to_try(
     aimed_at = max((case.seed for case in failed if not _is_drawn(case)), default=None)
     known = {} if aimed_at is None else {case.name: case for case in cases(aimed_at)}
     found = [
-        Case(case.case, case.sizes, case.values, case.seed) if _is_drawn(case) else known[case.case]
+        _drawn_again(case, specs) if _is_drawn(case) else known[case.case]
         for case in failed
         if _is_drawn(case) or case.case in known
     ]
@@ -43,6 +43,11 @@ def to_try(
         return found[:_MOST]
     drawn = sweep(specs, seed=seed)
     return [drawn[0], *(case for case in drawn[1:] if case.values == "small")]
+
+
+def _drawn_again(case: CaseResult, specs: Sequence[TensorSpec]) -> Case:
+    alone = {each.name: each for each in one_at_a_time(specs, case.sizes, case.seed)}
+    return alone.get(case.case) or Case(case.case, case.sizes, case.values, case.seed)
 
 
 def _is_drawn(case: CaseResult) -> bool:

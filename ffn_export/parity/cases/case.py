@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.size_label import size_label
@@ -12,7 +12,7 @@ from ffn_export.core.types import Array
 from ffn_export.exporter.samples import as_array, check_samples
 from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.resampling import resampled
-from ffn_export.parity.cases.values import VALUES
+from ffn_export.parity.cases.values import HALFWAY, VALUES
 
 # Odd and prime sizes break vector loops. Exporters specialise on 0 and 1.
 _ODD = (3, 5, 7, 11, 13)
@@ -20,6 +20,10 @@ _ODD = (3, 5, 7, 11, 13)
 _FEW = (2, 3, 5, 7)
 # Primes. The large size is the first above the example's, so that no buffer fitted to the example is large enough.
 _LARGE = (257, 521, 1031, 2053, 4099, 8209)
+# Kinds of values that one floating-point input has while the others are normal. Where all inputs hold NaN, the NaN of
+# one hides that a graph drops the NaN of another.
+_ALONE = ("large", "zeros", "nan in parts", "infinite in parts")
+_MOST_ALONE = 4  # groups of inputs; a decoder with a cache has dozens
 # Bounded axes are tested at their maximum up to this size; larger ones alone would take minutes.
 _LARGEST_END = 4096
 
@@ -36,6 +40,7 @@ class Case:
         seed: Seed of the drawn arrays.
         given: Arrays of the user, or None if they are drawn.
         like: Arrays of the user that floats are drawn from; None if they are standard normal.
+        only: Names of the inputs with this kind of values, the others being normal; empty if every input has it.
     """
 
     name: str
@@ -44,6 +49,7 @@ class Case:
     seed: int
     given: Mapping[str, Array] | None = field(default=None, repr=False)
     like: Mapping[str, Array] | None = field(default=None, repr=False)
+    only: tuple[str, ...] = ()
 
     def feeds(self, specs: Sequence[TensorSpec]) -> dict[str, Array]:
         """Return input name -> array."""
@@ -55,8 +61,9 @@ class Case:
         if self.values in masks.MASKS:
             drawn |= {s.name: masks.draw(s, drawn[s.name], self.values, self.seed) for s in specs if masks.is_mask(s)}
             return drawn
-        make = VALUES[self.values].make
-        return {s.name: make(drawn[s.name], s) if s.is_floating else drawn[s.name] for s in specs}
+        kind = VALUES[self.values]
+        changed = (s for s in specs if (not self.only or s.name in self.only) and kind.applies(s))
+        return drawn | {s.name: kind.make(drawn[s.name], s) for s in changed}
 
     def judged(self, specs: Sequence[TensorSpec], output: Array) -> Array:
         """Return an output with zeros in the rows that are not judged."""
@@ -80,7 +87,8 @@ def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None,
     5. Each bounded axis at its maximum, with the others at 1.
     6. The example's sizes, if known.
 
-    Values: normal at all sizes; every other kind of values and of masks at the base.
+    Values: normal at all sizes; every other kind of values and of masks at the base; of several floating-point inputs,
+    also one at a time.
 
     Every size is clamped to the bounds of its axis, and sizes that become equal are run once.
     """
@@ -99,9 +107,23 @@ def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None,
     sizes = [fit_sizes(dims, w) for w in wanted]
     unique = [s for index, s in enumerate(sizes) if s not in sizes[:index]]
     cases = [sized(s, "normal", seed + index) for index, s in enumerate(unique)]
-    if any(spec.is_floating for spec in specs):
-        cases += [sized(unique[0], values, seed) for values in VALUES if values != "normal"]
+    kinds = (
+        kind for kind, values in VALUES.items() if kind not in ("normal", HALFWAY) and any(map(values.applies, specs))
+    )
+    cases += [sized(unique[0], kind, seed) for kind in kinds]
+    cases += one_at_a_time(specs, unique[0], seed)
     return cases + [sized(unique[0], kind, seed) for kind in masks.kinds(specs)]
+
+
+def one_at_a_time(specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int) -> list[Case]:
+    """Return cases in which one floating-point input of several, or a group of many, has a kind of values."""
+    names = [spec.name for spec in specs if spec.is_floating]
+    groups = [tuple(names[start::_MOST_ALONE]) for start in range(min(len(names), _MOST_ALONE))]
+    return [
+        replace(case, name=f"{case.name} in {', '.join(group)} alone", only=group)
+        for group in (groups if len(groups) > 1 else ())
+        for case in (sized(sizes, kind, seed) for kind in _ALONE)
+    ]
 
 
 def few(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None, seed: int = 0) -> list[Case]:

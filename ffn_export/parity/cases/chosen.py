@@ -60,5 +60,6 @@ def chosen_cases(
     planned = None if given is not None else plan(model, reference.inputs, reference.example, seed)
     drawn = given or () if planned is None else planned.cases
     cases = [*(replace(case, like=like) if case.given is None else case for case in drawn), *further]
-    aim = aimed(model, reference, cases, threads, seed) if runs and not fast else Aimed()
+    asked = () if planned is None else planned.asked
+    aim = aimed(model, reference, cases, threads, seed, asked) if runs and not fast else Aimed()
     return Chosen((*cases, *aim.cases), None if planned is None else planned.sizes, aim.notes)

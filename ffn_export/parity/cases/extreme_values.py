@@ -7,7 +7,7 @@ from ffn_export.core.words import words
 THRESHOLD = "threshold"
 """Kind of values on both sides of a number that the graph compares them with."""
 
-EXTREME = words("small large outliers offset constant tiny denormal zeros nan infinite") | {
+EXTREME = words("small large outliers offset constant tiny denormal zeros nan infinite repeated eighths") | {
     "nan in parts",
     "infinite in parts",
     THRESHOLD,

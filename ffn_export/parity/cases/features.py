@@ -36,6 +36,11 @@ def for_every_feature(model: ir.Model, specs: Sequence[TensorSpec]) -> Iterator[
             yield {name: dim.clamp(tokens if name == first else 1) for name, dim in dims.items()}
 
 
+def rounds(model: ir.Model) -> bool:
+    """Whether a graph rounds floats to integers, so that numbers halfway between two of them matter."""
+    return any(is_one_of(node, "Ceil", "Floor", "Round") for node in model.graph.all_nodes())
+
+
 def _looked_at(model: ir.Model) -> set[str]:
     """Return the names of the floating-point inputs whose features reach a node that tells NaN apart, unmixed."""
     found = set()

@@ -17,6 +17,9 @@ from ffn_export.core.drawing import float_info
 from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array
 
+HALFWAY = "eighths"
+"""Kind of values for graphs that round; no case of the sweep has it."""
+
 
 @dataclass(frozen=True)
 class Values:
@@ -26,10 +29,16 @@ class Values:
         make: Function of standard normal values and the input's spec that returns values of this kind, in the same
             dtype.
         ill_conditioned: Whether the bound includes the conditioning.
+        of_integers: Whether integers that are no masks have this kind of values, too.
     """
 
     make: Callable[[Array, TensorSpec], Array]
     ill_conditioned: bool = False
+    of_integers: bool = False
+
+    def applies(self, spec: TensorSpec) -> bool:
+        """Whether an input can have this kind of values."""
+        return spec.is_floating or (self.of_integers and not spec.is_mask and spec.dtype != "bool")
 
 
 def _scaled(factor: float) -> Values:
@@ -55,6 +64,19 @@ def _constant(x: Array, spec: TensorSpec) -> Array:
     one = x[(slice(None),) * first + (slice(0, 1),) * (x.ndim - first)]
     quarters = np.copysign(np.ceil(np.abs(one.astype(np.float64)) * 4) / 4, one.astype(np.float64))
     return np.broadcast_to(quarters, x.shape).astype(x.dtype)
+
+
+def _repeated(x: Array, spec: TensorSpec) -> Array:
+    """Sequences of one token each: equal along the last symbolic axis."""
+    axis = max(spec.symbolic, default=None)
+    return x if axis is None else np.broadcast_to(x.take([0] if x.shape[axis] else [], axis), x.shape).copy()
+
+
+def _eighths(x: Array, spec: TensorSpec) -> Array:
+    """Multiples of 1/8. Scaled by a power of two, many of them lie halfway between two integers."""
+    del spec
+    rounded: Array = (np.round(x.astype(np.float64) * 8) / 8).astype(x.dtype)
+    return rounded
 
 
 def _tiny(x: Array, spec: TensorSpec) -> Array:
@@ -137,6 +159,8 @@ VALUES: Mapping[str, Values] = {
     "constant": Values(_constant, ill_conditioned=True),
     "tiny": Values(_tiny, ill_conditioned=True),
     "denormal": Values(_denormal, ill_conditioned=True),
+    HALFWAY: Values(_eighths),
+    "repeated": Values(_repeated, ill_conditioned=True, of_integers=True),
     "zeros": Values(lambda x, _: np.zeros_like(x), ill_conditioned=True),
     "nan": Values(_nan),
     "nan in parts": Values(_nan_parts),

@@ -21,7 +21,7 @@ def test_each_axis_is_empty_one_and_large_in_turn() -> None:
         "infinite in parts",
     ]
     ill_conditioned = [kind for kind, ill in others if ill]
-    assert ill_conditioned == ["small", "outliers", "offset", "constant", "tiny", "denormal", "zeros"]
+    assert ill_conditioned == ["small", "outliers", "offset", "constant", "tiny", "denormal", "repeated", "zeros"]
     assert {tuple(case.sizes.values()) for case in cases if case.values != "normal"} == {(3, 5)}
 
 
@@ -48,10 +48,10 @@ def test_a_static_input_has_one_size() -> None:
     assert {case.name.split()[0] for case in cases} == {"static"}
 
 
-def test_integer_inputs_have_no_other_kinds_of_values_and_stay_in_range() -> None:
+def test_integer_inputs_are_drawn_or_repeated_and_stay_in_range() -> None:
     specs = parse_inputs({"ids": "int64[batch,seq]{3..9}"})
     cases = sweep(specs)
-    assert {case.values for case in cases} == {"normal"}
+    assert {case.values for case in cases} == {"normal", "repeated"}
     drawn = cases[3].feeds(specs)["ids"]
     assert drawn.dtype == np.int64
     assert drawn.min() == 3
@@ -94,3 +94,23 @@ def test_a_derived_axis_follows_the_others() -> None:
         UsageError, match=r"the array of input 'mask' is int64\[3,11\], expected int64\[batch,past\+seq\]"
     ):
         given({**arrays, "mask": arrays["mask"][:, 1:]}, specs)
+
+
+def test_of_several_inputs_each_is_extreme_alone() -> None:
+    specs = parse_inputs({"x": "float32[batch,4]", "ids": "int64[batch]{0..9}", "y": "float32[batch,4]"})
+    alone = [case for case in sweep(specs) if case.only]
+    assert [case.only for case in alone] == [("x",)] * 4 + [("y",)] * 4
+    zeros = next(case for case in alone if case.name == "batch=3 zeros in y alone").feeds(specs)
+    assert not zeros["y"].any()
+    assert zeros["x"].all()
+    assert not any(case.only for case in sweep(specs[:2]))
+
+
+def test_many_inputs_take_turns_in_groups() -> None:
+    specs = parse_inputs({f"x{index}": "float32[batch]" for index in range(9)})
+    assert {case.only for case in sweep(specs) if case.only} == {
+        ("x0", "x4", "x8"),
+        ("x1", "x5"),
+        ("x2", "x6"),
+        ("x3", "x7"),
+    }

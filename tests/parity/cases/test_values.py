@@ -84,3 +84,16 @@ def test_zeros() -> None:
 
 def test_every_kind_but_the_normal_one_is_extreme() -> None:
     assert {*VALUES, THRESHOLD} - {"normal"} == EXTREME
+
+
+def test_repeated_sequences_hold_one_token_each_of_integers_too() -> None:
+    for tensor in ("float32[batch,seq,4]", "int64[batch,seq]{0..1000}"):
+        x = drawn("repeated", tensor)
+        assert (x == x[:, :1]).all()
+        assert not (x == x[:1]).all()
+
+
+def test_eighths_of_normal_numbers_are_often_halfway_once_they_are_scaled() -> None:
+    quarters = drawn("eighths", "float32[batch,seq,32]") * 4
+    assert np.array_equal(quarters * 2, np.round(quarters * 2))
+    assert (quarters % 1 == 0.5).mean() > 0.3

@@ -5,7 +5,9 @@ from __future__ import annotations
 from tests.parity.faults import (
     activations,
     attention,
+    integers,
     interface,
+    joint,
     norms,
     precision,
     sizes,
@@ -23,6 +25,8 @@ THEMES = {
     "Attention": attention.FAULTS,
     "Sizes": sizes.FAULTS,
     "Values": values.FAULTS,
+    "Several conditions": joint.FAULTS,
+    "Integers": integers.FAULTS,
     "Precision": precision.FAULTS,
     "Tokens and runs": tokens.FAULTS,
     "Inputs and outputs": interface.FAULTS,

@@ -76,6 +76,8 @@ BASES: Mapping[str, Base] = {
     "encoder": _small("encoder", f"x:float32[batch<=16,1<=seq<=64,{modules.WIDTH}]"),
     "swiglu_exported": _small("swiglu", fused=False),
     "decoder": _small("decoder", *_DECODER),
+    "joined": _small("joined", *(f"{name}:float32[batch,seq,{modules.WIDTH}]" for name in ("x", "residual"))),
+    "rounded": _small("rounded"),
     "embedding": _small("embedding", "ids:int64[batch,seq]"),
     **{name: Base(name) for name in PRESETS},
 }

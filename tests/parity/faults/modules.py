@@ -140,6 +140,39 @@ def decoder() -> nn.Module:
     return randomise_norms(Decoder())
 
 
+class Joined(nn.Module):
+    """A ReLU of the sum of two inputs, behind a linear."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        return torch.relu(self.linear(x + residual))
+
+
+def joined() -> nn.Module:
+    """A module of two inputs that it adds."""
+    return Joined()
+
+
+class Rounded(nn.Module):
+    """A linear of inputs that are rounded to quarters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.linear(torch.round(x * 4) / 4)
+        return y
+
+
+def rounded() -> nn.Module:
+    """A module that rounds."""
+    return Rounded()
+
+
 def embedding() -> nn.Module:
     """A table of many tokens, of which a sweep draws few."""
     return nn.Sequential(nn.Embedding(LARGE_VOCABULARY, 8), nn.Linear(8, 4))

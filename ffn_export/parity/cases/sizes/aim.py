@@ -103,7 +103,7 @@ def _outcome(each: Expression, array: Array, numbers: Mapping[Expression, Array]
     if each.operator in CHOICES:
         first = numbers[each.operands[0]]
         other = numbers[each.operands[-1]] if len(each.operands) > 1 else np.asarray(0)
-        return np.broadcast_to(first < other, array.shape).astype(np.int64)
+        return np.broadcast_to(np.sign(first - other), array.shape).astype(np.int64)
     is_step = each.operator in STEPS
     if is_step or (is_root and array.ndim and each.operator != "size"):
         distinct, codes = np.unique(array, return_inverse=True)

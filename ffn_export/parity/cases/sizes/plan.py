@@ -15,15 +15,17 @@ from ffn_export.core.one_line import first_line
 from ffn_export.core.size_label import size_label
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims
+from ffn_export.fusion.functions.inline import all_inlined
 from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.case import Case, sized, sweep
-from ffn_export.parity.cases.features import for_every_feature
+from ffn_export.parity.cases.features import for_every_feature, rounds
 from ffn_export.parity.cases.sizes import classes
 from ffn_export.parity.cases.sizes.aim import Aim
 from ffn_export.parity.cases.sizes.expressions import parts
 from ffn_export.parity.cases.sizes.flow import Flow, TooLargeError, Use
 from ffn_export.parity.cases.sizes.report import Sizes, SizeUse
 from ffn_export.parity.cases.sizes.work import Work
+from ffn_export.parity.cases.values import HALFWAY
 
 # Budget of the sizes of every class, together with those that the graph asks for: this share of the core's work, or
 # this many products for a small model.
@@ -31,6 +33,9 @@ _SHARE, _SMALL = 0.75, 1_000_000_000
 # Sizes that the graph asks for have a larger budget, since a fault may show at no other size.
 _ASKED_SHARE, _ASKED_SMALL = 1.0, 20_000_000_000
 _MOST_ASKED = 64
+# Kinds of values at sizes that the graph asks for: a limit or a NaN may be wrong at those alone.
+_KINDS_ASKED = ("large", "nan in parts", "infinite in parts")
+_MOST_OF_KINDS = 6
 
 
 @dataclass(frozen=True)
@@ -40,15 +45,18 @@ class Plan:
     Attributes:
         cases: Cases, in the order in which they run.
         sizes: Uses of sizes in the graph, and sizes left out.
+        asked: Sizes that the graph asks for, at which other values than normal ones are tried, too.
     """
 
     cases: tuple[Case, ...]
     sizes: Sizes
+    asked: tuple[Mapping[str, int], ...] = ()
 
 
 def plan(model: ir.Model, specs: Sequence[TensorSpec], example: Mapping[str, int], seed: int) -> Plan:
     """Return the cases of a sweep over a model's inputs."""
     core = sweep(specs, example, seed)
+    model = all_inlined(model.clone()) if model.functions else model
     work = Work.of(model).of_sizes(specs)
     dims = list(merge_dims(specs).values())
     spent = sum(work(case.sizes) for case in core)
@@ -56,6 +64,8 @@ def plan(model: ir.Model, specs: Sequence[TensorSpec], example: Mapping[str, int
     uses, unknown, wanted = asked(model, specs, work)
     asking = _Budget(work, max(_ASKED_SHARE * spent, _ASKED_SMALL), seen)
     taken = asking.take(wanted[:_MOST_ASKED])
+    of_kinds = [sizes for sizes in taken if 0 not in sizes.values() and work(sizes) <= max(_SHARE * spent, _SMALL)]
+    of_kinds = of_kinds[:_MOST_OF_KINDS]
     further = _Budget(work, max(_SHARE * spent - asking.spent, _SMALL), seen)
     taken += further.take(sorted(classes.alone(dims), key=work))
     taken += further.take(classes.in_pairs(dims, work))
@@ -67,9 +77,13 @@ def plan(model: ir.Model, specs: Sequence[TensorSpec], example: Mapping[str, int
         if work(sizes) <= max(_SHARE * spent, _SMALL)
         for values in ("nan in parts", "infinite in parts")
     ]
+    if any(spec.is_floating for spec in specs):
+        cases += [sized(sizes, values, seed) for sizes in of_kinds for values in _KINDS_ASKED]
+    if rounds(model):
+        cases.append(sized(core[0].sizes, HALFWAY, seed))
     left_out = *asking.left_out, *(size_label(sizes) for sizes in wanted[_MOST_ASKED:]), *further.left_out
     number = len(asking.left_out) + len(wanted[_MOST_ASKED:])
-    return Plan((*core, *cases), Sizes(uses, unknown, tuple(dict.fromkeys(left_out)), number))
+    return Plan((*core, *cases), Sizes(uses, unknown, tuple(dict.fromkeys(left_out)), number), tuple(of_kinds))
 
 
 def asked(

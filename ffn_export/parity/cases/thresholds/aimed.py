@@ -34,9 +34,10 @@ from ffn_export.parity.cases.extreme_values import THRESHOLD
 from ffn_export.parity.cases.sizes.work import Work
 from ffn_export.parity.cases.thresholds.arrivals import Met, Observer, distances, observer, wanted
 from ffn_export.parity.cases.thresholds.directions import along, around, directed, peaks, scaled
+from ffn_export.parity.cases.thresholds.every import may_hold, reader
 from ffn_export.parity.cases.thresholds.find import Threshold, ends, find
 from ffn_export.parity.cases.thresholds.flat import flat
-from ffn_export.parity.cases.thresholds.integers import in_pairs, told_apart
+from ffn_export.parity.cases.thresholds.integer_cases import IntegersOf
 from ffn_export.parity.cases.thresholds.longer import longer
 from ffn_export.parity.reference.references import Reference
 
@@ -44,9 +45,7 @@ _MOST_OBSERVED = 24
 _MOST_PLACES = 512  # largest product of the symbolic axes of an observed case
 _MOST_FOUND = 8  # cases found by search
 _TRIES_OF_KINKS = 28  # candidates of the search with inputs up to a million times as large
-_MOST_CASES_OF_INTEGERS = 4
 _MOST_GROUPS = 6
-_PAIRED = 8  # integers of which each stands after each in a row
 _OTHER_DRAWS = 6
 _AFFORDABLE = 2_000_000_000  # work of a longer case, if no case of the sweep has more
 _MOST_OBSERVING = 2_000_000_000  # work of observing a longer input
@@ -79,7 +78,14 @@ class Aimed:
     notes: tuple[str, ...] = ()
 
 
-def aimed(model: ir.Model, reference: Reference, cases: Sequence[Case], threads: int, seed: int = 0) -> Aimed:
+def aimed(
+    model: ir.Model,
+    reference: Reference,
+    cases: Sequence[Case],
+    threads: int,
+    seed: int = 0,
+    asked: Sequence[Mapping[str, int]] = (),
+) -> Aimed:
     """Return cases that reach the thresholds of a graph.
 
     Args:
@@ -88,6 +94,7 @@ def aimed(model: ir.Model, reference: Reference, cases: Sequence[Case], threads:
         cases: Cases of the sweep. If all hold arrays of the user, nothing is drawn.
         threads: Number of threads.
         seed: Seed of the drawn inputs.
+        asked: Sizes beside those of the first case at which the thresholds of inputs are tried.
     """
     drawn = next((case for case in cases if case.given is None and case.values == "normal"), None)
     if drawn is None:
@@ -96,12 +103,14 @@ def aimed(model: ir.Model, reference: Reference, cases: Sequence[Case], threads:
     # ONNX Runtime removes casts of a reference that computes in half precision: values beyond its range tell nothing.
     beyond = {end for half in reference.computed_in.values() for end in ends(ir.DataType[half.upper()])}
     thresholds = [each for each in find(flattened) if each.limit not in beyond]
-    if not thresholds:
+    readers = {spec.name: reader(flattened, spec.name) for spec in reference.inputs if may_hold(spec)}
+    if not thresholds and not any(readers.values()):
         return Aimed()
     with runtimes(threads) as running:
         work = Work.of(model)
         affordable = max(_AFFORDABLE, *(work.of_case(reference.inputs, case.sizes) for case in cases))
-        return _Aim(flattened, thresholds, reference, drawn, running, seed, affordable).at([*_observed(cases)])
+        aim = _Aim(flattened, thresholds, reference, drawn, running, seed, affordable)
+        return aim.at([*_observed(cases)], asked, {name: node for name, node in readers.items() if node is not None})
 
 
 def _observed(cases: Sequence[Case]) -> Iterator[Case]:
@@ -129,9 +138,19 @@ class _Aim:
     def _floating(self) -> frozenset[str]:
         return frozenset(spec.name for spec in self.specs if spec.is_floating)
 
-    def at(self, known: Sequence[Case]) -> Aimed:
+    def at(self, known: Sequence[Case], asked: Sequence[Mapping[str, int]], readers: Mapping[str, ir.Node]) -> Aimed:
         feeds = self.base.feeds(self.specs)
-        made = [*self._of_integers(feeds), *self._of_inputs(feeds)]
+        integers = IntegersOf(
+            self.model, self.thresholds, self.specs, self.base.sizes, self.runtimes, self.seed, self.affordable
+        )
+        made = [*(self._case(*each) for each in integers.beside(feeds)), *self._of_inputs(feeds)]
+        everything, notes = integers.every(readers)
+        unobserved = [self._case(*each) for each in everything]
+        for sizes in asked:
+            others = draw_all(self.specs, sizes, self.seed)
+            unobserved += [*self._of_inputs(others), *(self._case(*each) for each in integers.in_rows(sizes))]
+        if not self.thresholds:
+            return Aimed(self._named(unobserved), notes)
         try:
             with observer(self.model, self.thresholds, self.runtimes) as watching:
                 met = frozenset[object]().union(*(watching.met(each.feeds(self.specs)) for each in (*known, *made)))
@@ -139,8 +158,10 @@ class _Aim:
                 found, missing = self._search(watching, feeds, missing)
             longer, missing = self._grown(missing)
         except (RefusedError, OutOfTimeError) as refused:
-            return Aimed(self._named(made), (f"the thresholds of the graph could not be observed: {refused}",))
-        return Aimed(self._named([*made, *found, *longer]), _notes(missing, self._floating))
+            notes = (*notes, f"the thresholds of the graph could not be observed: {refused}")
+            return Aimed(self._named([*made, *unobserved]), notes)
+        notes = (*notes, *_notes(missing, self._floating))
+        return Aimed(self._named([*made, *unobserved, *found, *longer]), notes)
 
     def _named(self, cases: Sequence[Case]) -> tuple[Case, ...]:
         """Return the cases with unique names, numbering those that share one."""
@@ -158,26 +179,6 @@ class _Aim:
 
     def _sizes(self, feeds: Mapping[str, Array]) -> dict[str, int]:
         return {dim.name: feeds[spec.name].shape[axis] for spec in self.specs for axis, dim in spec.symbolic.items()}
-
-    def _of_integers(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
-        """Yield cases with the integers that the graph tells apart under masks of ones: mixed, and each after each."""
-        shown = {spec.name: np.ones_like(feeds[spec.name]) for spec in self.specs if spec.is_mask}
-        rng = np.random.default_rng(self.seed)
-        for spec in self.specs:
-            numbers = told_apart(self.model, self.thresholds, spec, self.runtimes)
-            array = feeds[spec.name]
-            room = max(array.size // 2, 1)
-            for start in range(0, min(len(numbers), room * _MOST_CASES_OF_INTEGERS), room):
-                changed = array.copy()
-                places = rng.permutation(array.size)[:room]
-                changed.flat[places] = np.resize(numbers[start : start + room], places.size)
-                yield self._case(f"of {spec.name}", {**feeds, **shown, spec.name: changed})
-            for start in range(0, min(len(numbers), _PAIRED * _MOST_CASES_OF_INTEGERS), _PAIRED):
-                sizes, rows = in_pairs(spec, self.base.sizes, numbers[start : start + _PAIRED])
-                if Work.of(self.model).of_case(self.specs, sizes) <= self.affordable:
-                    others = draw_all(self.specs, sizes, self.seed)
-                    seen = {each.name: np.ones_like(others[each.name]) for each in self.specs if each.is_mask}
-                    yield self._case(f"of {spec.name} in pairs", {**others, **seen, spec.name: rows})
 
     def _of_inputs(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
         """Yield cases with the numbers that floating-point inputs are compared with directly."""
