@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,7 +37,7 @@ from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
-from ffn_export.parity.cases.case import Case, given_cases
+from ffn_export.parity.cases.case import given_cases, samples_of
 from ffn_export.parity.cases.resampling import with_ranges
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.reference.references import TorchReference
@@ -177,8 +176,9 @@ def _build_in(
     reference = reference or TorchReference(source, threads)
     given = given_cases(samples, source.inputs)
     # A quantised model is judged on all samples while it is made. The cases show that it is not broken.
-    few = options.quantization is not None and given
-    further = given_cases(next(batches(given[0].given or {})), source.inputs) if few else given
+    real = samples_of(given)
+    few = options.quantization is not None and real is not None
+    further = given_cases(next(batches(real or {}, exported)), source.inputs) if few else given
     gate = Gate(reference, further, options.budget, _few_bits_budget(options), options.seed, options.fast)
     progress = steps.start("tune") if tried else progress
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
@@ -201,7 +201,7 @@ def _build_in(
         fitted = fit(
             fused,
             choice.quantization,
-            given[0].given if given else None,
+            real,
             Budget(gate.few_bits_budget or choice.quantization.default_budget),
             threads,
             drawn=gate.feeds(source.inputs),
@@ -236,7 +236,7 @@ def _build_in(
         return Build(destination, fusion, parity, latency, quantized, tuning, failures=failures)
 
     steps.start("write")("writing the bundle")
-    source = source if quantized is None else _of_sampled_size(source, given)
+    source = source if quantized is None or real is None else replace(source, inputs=with_ranges(source.inputs, real))
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
     beside = results.Companions(
@@ -353,12 +353,6 @@ def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ..
     }
     words = (*quantization, *precision, *budget, *(flag for flag, is_on in flags.items() if is_on))
     return results.commands(source, name, "build", options.target, options.opset, (*seed, *words))
-
-
-def _of_sampled_size(source: Source, given: Sequence[Case]) -> Source:
-    """Return the source with inputs that are drawn as large as the samples, which the bundle does not hold."""
-    samples = given[0].given if given else None
-    return source if samples is None else replace(source, inputs=with_ranges(source.inputs, samples))
 
 
 def _write_vectors(stage: Path, source: Source, reference: TorchReference, parity: ParityResult, seed: int) -> None:
