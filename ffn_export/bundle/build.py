@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,14 +16,14 @@ from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
 from ffn_export.calibration.in_precision import in_precision
 from ffn_export.calibration.precise_nodes import keep_budget
-from ffn_export.calibration.statistics import batches
+from ffn_export.calibration.statistics import batches, drawn_inputs
 from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import onnx_file, processor, vectors
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.shown import Shown
 from ffn_export.core.steps import Steps
 from ffn_export.core.strict import expose_own
-from ffn_export.core.types import Progress, silent
+from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import UsageError
 from ffn_export.exporter.export import PRODUCER, export_source
 from ffn_export.exporter.source import Source
@@ -38,7 +38,7 @@ from ffn_export.latency.gate import latency_failures
 from ffn_export.latency.measure import measure
 from ffn_export.latency.result import LatencyResult
 from ffn_export.latency.sizes import default_sizes, example_sizes
-from ffn_export.parity.cases.case import Case, given_cases
+from ffn_export.parity.cases.case import given_cases, samples_of
 from ffn_export.parity.cases.resampling import with_ranges
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.reference.references import TorchReference
@@ -176,10 +176,11 @@ def _build_in(
     samples = source.samples or (None if options.tuning is None else options.tuning.samples)
     reference = reference or TorchReference(source, threads)
     given = given_cases(samples, source.inputs)
+    real = samples_of(given)
     # A quantised model is judged on all samples while it is made. The cases show that it is not broken.
-    few = options.quantization is not None and given
-    further = given_cases(next(batches(given[0].given or {})), source.inputs) if few else given
-    gate = Gate(reference, further, options.budget, _few_bits_budget(options), options.seed, options.fast)
+    if options.quantization is not None and real is not None:
+        given = given_cases(next(batches(real, exported)), source.inputs)
+    gate = Gate(reference, given, options.budget, _few_bits_budget(options), options.seed, options.fast)
     progress = steps.start("tune") if tried else progress
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
     options = _as_chosen(options, choice, gate)
@@ -201,10 +202,10 @@ def _build_in(
         fitted = fit(
             fused,
             choice.quantization,
-            given[0].given if given else None,
+            real,
             Budget(gate.few_bits_budget or choice.quantization.default_budget),
             threads,
-            drawn=gate.feeds(source.inputs),
+            drawn=drawn_inputs(source.inputs, options.seed),
             progress=progress,
         )
         model, quantized = fitted.model, fitted.report
@@ -236,7 +237,7 @@ def _build_in(
         return Build(destination, fusion, parity, latency, quantized, tuning, failures=failures)
 
     steps.start("write")("writing the bundle")
-    source = source if quantized is None else _of_sampled_size(source, given)
+    source = _of_sampled_size(source, None if quantized is None and gate.few_bits_budget is None else real)
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
     beside = results.Companions(
@@ -355,9 +356,11 @@ def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ..
     return results.commands(source, name, "build", options.target, options.opset, (*seed, *words))
 
 
-def _of_sampled_size(source: Source, given: Sequence[Case]) -> Source:
-    """Return the source with inputs that are drawn as large as the samples, which the bundle does not hold."""
-    samples = given[0].given if given else None
+def _of_sampled_size(source: Source, samples: Mapping[str, Array] | None) -> Source:
+    """Return the source with inputs that are drawn as large as the samples, which the bundle does not hold.
+
+    Bundles that are joined may hold models in fewer bits and in float32. Their inputs must be equal.
+    """
     return source if samples is None else replace(source, inputs=with_ranges(source.inputs, samples))
 
 

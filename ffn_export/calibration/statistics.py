@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -29,17 +30,48 @@ def drawn_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> dict[str, Array]
     return drawn | {spec.name: np.ones_like(drawn[spec.name]) for spec in specs if spec.is_mask}
 
 
-def batches(samples: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-    """Yield the samples a few rows of the first axis at a time, or whole if their first axes differ.
+def batches(samples: Mapping[str, Array], model: ir.Model) -> Iterator[dict[str, Array]]:
+    """Yield the samples some rows at a time.
 
-    Positions that ``attention_mask`` leaves out at the end of all rows are cut.
+    1. A first axis that is symbolic is cut, a few rows at a time. Inputs without it are given whole in each part.
+       Positions that ``attention_mask`` leaves out at the end of all rows of a part are cut, too, if lengths are free.
+    2. First axes that are fixed are cut at their sizes.
+    3. Samples are given whole if inputs have first axes of several lengths, or one that is another axis of an input.
+
+    Args:
+        samples: Input name -> array.
+        model: The model that reads them.
     """
-    sizes = {array.shape[0] if array.ndim else 0 for array in samples.values()}
-    if len(sizes) != 1:
+    axes = {str(value.name): _axes(value) for value in model.graph.inputs if value.name in samples}
+    rows = _rows_at_once(axes)
+    has_free_length = not any(isinstance(axis, int) for each in axes.values() for axis in each[1:2])
+    counts = {samples[name].shape[0] / count for name, count in rows.items()}
+    if len(counts) != 1:
         yield dict(samples)
         return
-    for start in range(0, max(sizes.pop(), 1), _ROWS):
-        yield _without_padding({name: array[start : start + _ROWS] for name, array in samples.items()})
+    for part in range(max(math.ceil(counts.pop()), 1)):
+        cut = {name: samples[name][part * count : (part + 1) * count] for name, count in rows.items()}
+        feeds = {**samples, **cut}
+        yield _without_padding(feeds) if has_free_length else feeds
+
+
+def _rows_at_once(axes: Mapping[str, Sequence[int | str | None]]) -> dict[str, int]:
+    """Return how many rows of the first axis of an input are one part; inputs that are given whole are left out."""
+    inner = {name for each in axes.values() for axis in each[1:] if isinstance(axis, str) for name in axis.split("+")}
+    firsts = {name: each[0] for name, each in axes.items() if each}
+    fixed = {name: first for name, first in firsts.items() if isinstance(first, int) and first}
+    if len(fixed) == len(axes):
+        return fixed
+    named = {name: first for name, first in firsts.items() if not isinstance(first, int)}
+    return {} if inner & set(named.values()) else dict.fromkeys(named, _ROWS)
+
+
+def _axes(value: ir.Value) -> list[int | str | None]:
+    """Return the size or the name of each axis of an input; None if it has neither."""
+    return [
+        axis if isinstance(axis, int) else None if axis.value is None else str(axis.value).replace(" ", "")
+        for axis in value.shape or ()
+    ]
 
 
 def _without_padding(feeds: dict[str, Array]) -> dict[str, Array]:
@@ -85,7 +117,7 @@ def watched(
     present = {str(value.name) for value in shown.graph.outputs}
     values = [value for node in shown.graph for value in node.outputs if value.name in names]
     shown.graph.outputs.extend(value for value in values if value.name not in present)
-    parts = list(batches(samples))
+    parts = list(batches(samples, model))
     runner = load_in_place(shown, threads)
     for feeds in parts:
         seen = {**feeds, **runner.run(feeds)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from ffn_export.calibration.statistics import drawn_inputs
 from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array, Progress, silent
-from ffn_export.parity.cases.case import Case, given_cases
+from ffn_export.parity.cases.case import Case, given_cases, samples_of
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances
@@ -43,8 +43,7 @@ class Gate:
 
     def feeds(self, inputs: Sequence[TensorSpec]) -> Mapping[str, Array]:
         """Return what channels and nodes are measured on: the samples, or drawn inputs."""
-        given = self.samples[0].given if self.samples else None
-        return given or drawn_inputs(inputs, self.seed)
+        return samples_of(self.samples) or drawn_inputs(inputs, self.seed)
 
     def verify(
         self,
@@ -84,7 +83,7 @@ class Gate:
             runtimes=runtimes,
             settings=choice.settings,
             further=self.samples,
-            like=self.samples[0].given if self.samples else None,
+            like=samples_of(self.samples),
             seed=self.seed,
             fast=self.fast,
             tolerances=Tolerances(relative_l2=budget, drawn_l2=drawn, budget_of=budget_of),

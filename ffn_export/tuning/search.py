@@ -27,7 +27,7 @@ from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.fusion.forms.choice import in_use
 from ffn_export.fusion.targets import NATIVE, Target, get_target
 from ffn_export.latency.sizes import token_count, token_sizes
-from ffn_export.parity.cases.case import given_cases
+from ffn_export.parity.cases.case import given_cases, samples_of
 from ffn_export.parity.reference.references import graph_inputs
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.ort_native import FLOAT32, of_lower_precision
@@ -122,8 +122,7 @@ def check(target: str, options: TuneOptions) -> Target:
 
 
 def _arrays(samples: Mapping[str, Any] | None, specs: Sequence[TensorSpec]) -> Mapping[str, Array] | None:
-    cases = given_cases(samples, specs)
-    return cases[0].given if cases else None
+    return samples_of(given_cases(samples, specs))
 
 
 class _Search:

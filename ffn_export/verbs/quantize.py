@@ -19,7 +19,7 @@ from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
 from ffn_export.exporter.hugging_face.texts import Texts
-from ffn_export.parity.cases.case import given_cases
+from ffn_export.parity.cases.case import given_cases, samples_of
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances, check_budget
@@ -136,9 +136,8 @@ def quantize(
         inputs = graph_inputs(model, None)
         if isinstance(samples, Texts):
             samples = samples.read({spec.name: spec.dtype for spec in inputs}, file.path.parent)
-        cases = given_cases(samples, inputs)
+        given = samples_of(given_cases(samples, inputs))
         progress(f"quantizing {file.path.name} to {options.bits} bits")
-        given = cases[0].given if cases else None
         bounds = Budget(budget, asked)
         fitted = fit(
             model,
@@ -157,7 +156,7 @@ def quantize(
         onnx_file.leave_weights_in(path, quantized)
         reference = OnnxReference(original, threads, exact=False)
         reference.name = str(file.path)
-        few = [] if given is None else given_cases(next(batches(given)), reference.inputs)
+        few = [] if given is None else given_cases(next(batches(given, quantized)), reference.inputs)
         parity = run_cases(
             path,
             reference,

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import ffn_export as fx
 from ffn_export.bundle.manifest import MANIFEST, read_manifest
 from ffn_export.cli.main import run
 from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.types import Array
 from tests.tuning.planted import Clock, loading
 
 Capture = pytest.CaptureFixture[str]
@@ -135,3 +137,37 @@ def test_a_bundle_of_fixed_scales_is_verified_on_inputs_of_the_size_of_its_sampl
     assert low == pytest.approx(-1700, rel=0.2)
     assert high == pytest.approx(1700, rel=0.2)
     assert fx.verify(built.directory, runtimes=["ort-cpu"]).passed
+
+
+@pytest.mark.slow
+def test_bundles_of_one_budget_have_the_same_inputs_whatever_was_chosen(tmp_path: Path) -> None:
+    samples = {"x": 9 * np.random.default_rng(0).standard_normal((8, 16, 4)).astype(np.float32)}
+    found = [
+        fx.build("d2l-ffn", directory=tmp_path, name=name, quantization=options, samples=samples, budget=0.3, fast=True)
+        for name, options in (("float32", None), ("int8", fx.QuantizationOptions(int8=True)))
+    ]
+    one, other = (read_manifest(built.directory).source["inputs"] for built in found)
+    assert one == other
+    assert "{" in one["x"]
+
+
+def test_drawn_ids_are_measured_beside_those_of_the_samples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = []
+
+    def fit(*_: object, drawn: dict[str, Array], **__: object) -> None:
+        seen.append(drawn["ids"])
+        raise fx.UsageError("enough")
+
+    monkeypatch.setattr("ffn_export.bundle.build.fit", fit)
+    module = torch.nn.Sequential(torch.nn.Embedding(50, 16), torch.nn.Linear(16, 32), torch.nn.ReLU())
+    with pytest.raises(fx.UsageError, match="enough"):
+        fx.build(
+            module.eval(),
+            {"ids": "int64[batch,seq]"},
+            directory=tmp_path,
+            name="ids",
+            quantization=fx.QuantizationOptions(int8=True, all_products=True),
+            samples={"ids": np.ones((2, 3), np.int64)},
+            fast=True,
+        )
+    assert len(np.unique(seen[0])) > 30  # the samples have one

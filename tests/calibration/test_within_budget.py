@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from ffn_export.calibration.metrics import parse
 from ffn_export.calibration.statistics import batches, real_rows, statistics
 from ffn_export.calibration.within_budget import Budget, fit, relative_error
+from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 from ffn_export.quantization.options import QuantizationOptions
@@ -72,8 +74,7 @@ def test_a_metric_replaces_the_error() -> None:
 
 
 def test_samples_run_a_few_rows_at_a_time() -> None:
-    assert [len(each["x"]) for each in batches(SAMPLES)] == [8, 8, 4]
-    assert len(list(batches({"x": np.zeros((9, 2)), "table": np.zeros((3, 2))}))) == 1
+    assert [len(each["x"]) for each in batches(SAMPLES, graph(BODY))] == [8, 8, 4]
     found = statistics(graph(BODY), {"x", "h"}, SAMPLES)
     assert np.allclose(found["x"].largest, np.abs(SAMPLES["x"]).max(axis=(0, 1)))
     assert np.allclose(found["x"].means, SAMPLES["x"].mean(axis=(0, 1)), atol=1e-4)
@@ -84,8 +85,45 @@ def test_samples_run_a_few_rows_at_a_time() -> None:
 def test_padding_at_the_end_is_cut() -> None:
     mask = np.array([[1, 1, 0, 0], *[[1, 0, 0, 0]] * 7, [1, 1, 1, 0]])
     given = {"input_ids": np.arange(36).reshape(9, 4), "attention_mask": mask}
-    assert [each["input_ids"].shape for each in batches(given)] == [(8, 2), (1, 3)]
-    assert len(next(batches({**given, "x": np.zeros((9, 4, 2))}))["x"][0]) == 4
+    inputs = ["input_ids:int64[batch,seq]", "attention_mask:int64[batch,seq]"]
+    assert [each["input_ids"].shape for each in batches(given, reading(*inputs))] == [(8, 2), (1, 3)]
+    beside = {**given, "x": np.zeros((9, 4, 2))}
+    assert len(next(batches(beside, reading(*inputs, "x:float32[batch,seq,2]")))["x"][0]) == 4
+    fixed = reading("input_ids:int64[batch,4]", "attention_mask:int64[batch,4]")
+    assert [each["input_ids"].shape for each in batches(given, fixed)] == [(8, 4), (1, 4)]
+
+
+def reading(*inputs: str) -> ir.Model:
+    values = [
+        ir.Value(
+            name=spec.name,
+            type=ir.TensorType(ir.DataType.FLOAT),
+            shape=ir.Shape([axis if isinstance(axis, int) else axis.name for axis in spec.dims]),
+        )
+        for spec in parse_inputs(inputs)
+    ]
+    return ir.Model(ir.Graph(values, [], nodes=[], opset_imports={"": 20}), ir_version=10)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "rows"),
+    [
+        (["x:float32[16,4]"], [(16,), (16,)]),
+        (["x:float32[1,4]"], [(1,)] * 32),
+        (["x:float32[16,4]", "y:float32[1,4]"], [(16, 1), (16, 1)]),
+        (["x:float32[batch,4]", "y:float32[n]"], [(8, 8)] * 4),
+        (["x:float32[batch,seq,4]", "y:float32[seq,seq]"], [(32, 32)]),
+        (["x:float32[batch,4]", "y:float32[1,4]"], [(8, 4)] * 4),
+        (["x:float32[batch,4]", "y:float32[]"], [(8, 0)] * 4),
+        (["x:float32[batch,4]", "y:float32[n,4]"], [(32, 3)]),
+        (["x:float32[batch,seq,4]", "y:float32[layers,batch,4]"], [(32, 32)]),
+    ],
+)
+def test_samples_are_cut_along_the_axis_of_the_rows(inputs: list[str], rows: list[tuple[int, ...]]) -> None:
+    length = {"y:float32[1,4]": len(rows), "y:float32[n,4]": 3}.get(inputs[-1], 32)
+    samples = {"x": np.zeros((32, 4)), "y": np.zeros(() if inputs[-1].endswith("[]") else (length, 4))}
+    found = list(batches({spec.name: samples[spec.name] for spec in parse_inputs(inputs)}, reading(*inputs)))
+    assert [tuple(array.shape[0] if array.ndim else 0 for array in each.values()) for each in found] == rows
 
 
 def test_padding_is_left_out() -> None:

@@ -45,6 +45,25 @@ def test_it_is_smoothed_and_judged_on_the_samples(quantized: fx.Quantized) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 9, 36])
+def test_a_model_of_a_fixed_batch_takes_several(batch: int, path: Path, tmp_path: Path) -> None:
+    model, fixed = onnx_file.load(path), tmp_path / "fixed.onnx"
+    model.graph.inputs[0].shape = ir.Shape([batch, "seq", 64])
+    onnx_file.save(model, fixed)
+    samples = {"x": np.tile(X, (9, 1, 1))}
+    made = fx.quantize(fixed, INT8, samples=samples, runtimes=["ort-cpu"])
+    assert made.passed, made.failure
+    assert {each.smoothing for each in made.report.weights} != {"not smoothed: not measured on samples or drawn inputs"}
+    given = [each.case for each in made.parity.cases if each.case.startswith("given inputs")]
+    assert given == ["given inputs"]
+    again = fx.verify(made.model, against=fixed, samples=samples, tolerances=fx.Tolerances(relative_l2=0.1), fast=True)
+    assert len({each.case for each in again.cases if each.case.startswith("given inputs")}) == 36 // batch
+    assert again.passed
+    with pytest.raises(fx.UsageError, match="expected float32"):
+        fx.quantize(fixed, INT8, samples={"x": samples["x"][:0]})
+
+
+@pytest.mark.slow
 def test_without_samples_a_failure_says_what_is_missing(path: Path) -> None:
     found = fx.quantize(path, INT8, budget=1e-4, runtimes=["ort-cpu"])
     assert found.failure is not None

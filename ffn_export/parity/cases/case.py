@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.size_label import size_label
-from ffn_export.core.tensor_spec import TensorSpec, merge_dims
+from ffn_export.core.tensor_spec import Axis, TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.exporter.samples import as_array, check_samples
 from ffn_export.parity.cases import masks
@@ -149,17 +151,42 @@ def given(samples: Mapping[str, object], specs: Sequence[TensorSpec]) -> Case:
 
 
 def given_cases(samples: Mapping[str, object] | None, specs: Sequence[TensorSpec]) -> list[Case]:
-    """Return the case of the user's samples, in a list that is empty without samples.
+    """Return the cases of the user's samples; none without samples.
+
+    Samples are one case. If the first axes of all inputs are fixed, each has that size, or one of several samples.
 
     Raises:
         UsageError: If the samples do not match the inputs one to one.
     """
-    return [] if samples is None else [given(samples, specs)]
+    if samples is None:
+        return []
+    arrays = as_feeds(samples)
+    firsts = {spec.name: spec.dims[0] if spec.dims else None for spec in specs}
+    count = next((_times(arrays[name], first) for name, first in firsts.items() if name in arrays), 1)
+    if count < 2 or any(name not in firsts or _times(array, firsts[name]) != count for name, array in arrays.items()):
+        return [given(arrays, specs)]
+    split = {name: np.split(array, count) for name, array in arrays.items()}
+    parts = [given({name: each[place] for name, each in split.items()}, specs) for place in range(count)]
+    return [replace(part, name=f"{part.name} {place + 1}") for place, part in enumerate(parts)]
+
+
+def samples_of(cases: Sequence[Case]) -> Mapping[str, Array] | None:
+    """Return the user's samples in cases, one after another; None without any."""
+    parts = [case.given for case in cases if case.given is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def sized(sizes: Mapping[str, int], values: str, seed: int) -> Case:
     """Return a case of these sizes, named after the sizes and the kind of values."""
     return Case(f"{size_label(sizes)} {values}", dict(sizes), values, seed)
+
+
+def _times(array: Array, first: Axis | None) -> int:
+    """Return how many times an array has the size of a first axis; 0 if that is not fixed, or does not divide it."""
+    length = array.shape[0] if array.ndim else 0
+    return length // first if isinstance(first, int) and first and length % first == 0 else 0
 
 
 def _above(example: int) -> int:

@@ -33,6 +33,7 @@ from ffn_export.parity.checks.constants.combined import combined
 from ffn_export.parity.checks.constants.layouts import Layouts
 from ffn_export.parity.checks.constants.quantized import Quantized, quantized, rounded
 from ffn_export.parity.checks.constants.rows import RowIndex
+from ffn_export.parity.checks.constants.smoothed_pairs import pairs, without_factors
 from ffn_export.parity.checks.constants.tables import Tables, as_mask
 from ffn_export.parity.checks.constants.traced import Traced, epsilon, off
 from ffn_export.parity.judging.measures import UntracedConstant, WeightMetrics
@@ -81,6 +82,7 @@ def compare_weights(model: ir.Model, module: torch.nn.Module, watched: Watched |
     few_bits = dict(quantized(model, {each.value: each.array for each in found if each.value is not None}))
     scales = {value for each in few_bits.values() for value in each.scales}
     stored = [_Stored.read(each, few_bits.get(each.value) if each.value else None) for each in found]
+    stored = tracer.without_smoothing(stored, pairs(model, few_bits))
     traced = tracer.traced([each for each in stored if each.constant.value not in scales])
     metrics = tuple(_metrics(each, traced[each]) for each in stored if each in traced)
     untraced = [
@@ -131,6 +133,7 @@ class _Tracer:
         computed = _arrays((*derived_parameters.computed(module), *derived_parameters.folded(module)))
         as_it_runs = _arrays(in_forward.items())
         self._layouts = Layouts()
+        self._matrices = [array for array in named.values() if array.ndim == 2 and is_floating(array)]
         for name, array in {**named, **computed, **as_it_runs}.items():
             if is_floating(array):
                 # An exporter folds the operators of a module one by one. In half precision only one of them rounds to
@@ -164,10 +167,40 @@ class _Tracer:
                 found[each] = traced
         return found
 
+    def without_smoothing(self, stored: Sequence[_Stored], pairs: Iterable[tuple[ir.Value, ir.Value]]) -> list[_Stored]:
+        """Return the constants with factors taken out of pairs of matrices that are both right without them only."""
+        found = {each.constant.value: each for each in stored}
+        for before, after in pairs:
+            one, other = found[before], found[after]
+            if self._is_right(one) and self._is_right(other):
+                continue
+            assert one.few_bits is not None
+            assert other.few_bits is not None
+            matrices = without_factors(one.few_bits, self._matrices, other.few_bits)
+            both = zip((one, other), matrices or (), strict=False)
+            tried = [replace(each, array=matrix.array, few_bits=matrix) for each, matrix in both]
+            # Wrong scales of the first would look like factors, which then are wrong for rows of the second.
+            by_row = [replace(tried[1], few_bits=replace(matrices[1], axis=0))] if matrices else []
+            if tried and all(map(self._is_right, (*tried, *by_row))):
+                found[before], found[after] = tried
+        return [found[each.constant.value] if each.few_bits is not None else each for each in stored]
+
+    def _near(self, stored: _Stored, without: set[str]) -> Traced | None:
+        return self._layouts.nearest(stored.array, without | self._made_into_others, _FEW_BITS) or combined(
+            stored.array, self._layouts, without
+        )
+
+    def _is_right(self, stored: _Stored) -> bool:
+        """Whether every block of a matrix in few bits is near its weights."""
+        near = self._near(stored, set())
+        if near is None or stored.few_bits is None:
+            return False
+        return np.array_equal(rounded(stored.few_bits, near).expected, stored.array)
+
     def _computed(self, stored: _Stored, there: set[str]) -> Traced | None:
         array, without = stored.array, there | self._made_into_others
         if stored.few_bits is not None:
-            found = self._layouts.nearest(array, without, _FEW_BITS) or combined(array, self._layouts, there)
+            found = self._near(stored, there)
             return None if found is None else rounded(stored.few_bits, found)
         if is_setting(array):  # few distinct numbers may be near those of any parameter
             return self._layouts.nearest(array, without)

@@ -75,3 +75,30 @@ def test_weights_of_a_smoothed_input_with_one_scale_are_compared() -> None:
     assert operators[1:5] == ["LayerNormalization", "Mul", "DynamicQuantizeLinear", "MatMulIntegerToFloat"]
     found = {each.parameter: each.differing for each in compare_weights(model, module)}
     assert found == dict.fromkeys(("norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight", "down.bias"), 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [QuantizationOptions(int8=True), QuantizationOptions(static="openvino")])
+def test_factors_between_two_products_are_taken_out_of_both(options: QuantizationOptions) -> None:
+    torch.manual_seed(0)
+    first, second = nn.Linear(32, 64), nn.Linear(64, 32)
+    with torch.no_grad():
+        first.weight[3] *= 30
+        first.weight[9] *= 15
+    module = nn.Sequential(first, nn.ReLU(), second).eval()
+    exported = fx.fuse(fx.export(module, {"x": "float32[n,32]"}))[0]
+    x = np.random.default_rng(0).standard_normal((2000, 32)).astype(np.float32)
+    model, report = quantize_by_samples(exported, options, {"x": x})
+    assert report.weights[1].smoothing == "in the product before"
+    found = {each.parameter: each.differing for each in compare_weights(model, module)}
+    assert {name: found[name] for name in ("0.weight", "2.weight")} == {"0.weight": 0, "2.weight": 0}
+    for name, scales in model.graph.initializers.items():
+        if name.endswith("scales"):
+            assert scales.const_value is not None
+            right = scales.const_value
+            wrong = right.numpy().copy()
+            wrong[20] *= 4  # of one of the two only
+            scales.const_value = ir.Tensor(wrong, name=name)
+            again = {each.parameter: each.differing for each in compare_weights(model, module)}
+            assert again.get("0.weight") != 0 or again.get("2.weight") != 0, name
+            scales.const_value = right
