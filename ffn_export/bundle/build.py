@@ -178,7 +178,7 @@ def _build_in(
     given = given_cases(samples, source.inputs)
     # A quantised model is judged on all samples while it is made. The cases show that it is not broken.
     few = options.quantization is not None and given
-    further = given_cases(next(batches(given[0].given or {})), source.inputs) if few else given
+    further = given_cases(next(batches(given[0].given or {}, exported.graph.inputs)), source.inputs) if few else given
     gate = Gate(reference, further, options.budget, _few_bits_budget(options), options.seed, options.fast)
     progress = steps.start("tune") if tried else progress
     choice, tuning = _choose(exported, source, options, gate, threads, progress)

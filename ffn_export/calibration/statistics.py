@@ -29,17 +29,29 @@ def drawn_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> dict[str, Array]
     return drawn | {spec.name: np.ones_like(drawn[spec.name]) for spec in specs if spec.is_mask}
 
 
-def batches(samples: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-    """Yield the samples a few rows of the first axis at a time, or whole if their first axes differ.
+def batches(samples: Mapping[str, Array], inputs: Sequence[ir.Value]) -> Iterator[dict[str, Array]]:
+    """Yield the samples a few rows of the first axis at a time, or whole if the model's inputs have no axis for that.
 
     Positions that ``attention_mask`` leaves out at the end of all rows are cut.
+
+    Args:
+        samples: Input name -> array.
+        inputs: The inputs of the model.
     """
     sizes = {array.shape[0] if array.ndim else 0 for array in samples.values()}
-    if len(sizes) != 1:
+    if len(sizes) != 1 or not _have_rows(inputs):
         yield dict(samples)
         return
     for start in range(0, max(sizes.pop(), 1), _ROWS):
         yield _without_padding({name: array[start : start + _ROWS] for name, array in samples.items()})
+
+
+def _have_rows(inputs: Sequence[ir.Value]) -> bool:
+    """Whether the inputs share a first axis of any size, which is no other axis of them."""
+    shapes = [[getattr(dim, "value", dim) for dim in value.shape] for value in inputs if value.shape]
+    first = {shape[0] for shape in shapes} - {None}
+    others = {name for shape in shapes for dim in shape[1:] for name in str(dim).split("+")}
+    return len(first) <= 1 and not any(isinstance(dim, int) or dim in others for dim in first)
 
 
 def _without_padding(feeds: dict[str, Array]) -> dict[str, Array]:
@@ -85,7 +97,7 @@ def watched(
     present = {str(value.name) for value in shown.graph.outputs}
     values = [value for node in shown.graph for value in node.outputs if value.name in names]
     shown.graph.outputs.extend(value for value in values if value.name not in present)
-    parts = list(batches(samples))
+    parts = list(batches(samples, model.graph.inputs))
     runner = load_in_place(shown, threads)
     for feeds in parts:
         seen = {**feeds, **runner.run(feeds)}

@@ -178,7 +178,8 @@ def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: in
 def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int, *, packed: bool = False) -> dict[str, Array]:
     """Return the rows of the outputs on the samples, which run a few at a time, without padding."""
     runner = load_in_place(model, threads, packed=packed)
-    found = [{name: real_rows(feeds, array) for name, array in runner.run(feeds).items()} for feeds in batches(samples)]
+    parts = batches(samples, model.graph.inputs)
+    found = [{name: real_rows(feeds, array) for name, array in runner.run(feeds).items()} for feeds in parts]
     return {name: _joined([each[name] for each in found]) for name in found[0]}
 
 

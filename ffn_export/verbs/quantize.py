@@ -157,7 +157,7 @@ def quantize(
         onnx_file.leave_weights_in(path, quantized)
         reference = OnnxReference(original, threads, exact=False)
         reference.name = str(file.path)
-        few = [] if given is None else given_cases(next(batches(given)), reference.inputs)
+        few = [] if given is None else given_cases(next(batches(given, quantized.graph.inputs)), reference.inputs)
         parity = run_cases(
             path,
             reference,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from ffn_export.calibration.metrics import parse
@@ -71,9 +74,13 @@ def test_a_metric_replaces_the_error() -> None:
     assert len(found.report.weights) == 4
 
 
+def inputs(*shapes: Sequence[int | str | None]) -> list[ir.Value]:
+    return [ir.Value(name=f"input_{place}", shape=ir.Shape(shape)) for place, shape in enumerate(shapes)]
+
+
 def test_samples_run_a_few_rows_at_a_time() -> None:
-    assert [len(each["x"]) for each in batches(SAMPLES)] == [8, 8, 4]
-    assert len(list(batches({"x": np.zeros((9, 2)), "table": np.zeros((3, 2))}))) == 1
+    assert [len(each["x"]) for each in batches(SAMPLES, inputs([None, "seq", 40]))] == [8, 8, 4]
+    assert len(list(batches({"x": np.zeros((9, 2)), "table": np.zeros((3, 2))}, inputs(["n", 2], [None, 2])))) == 1
     found = statistics(graph(BODY), {"x", "h"}, SAMPLES)
     assert np.allclose(found["x"].largest, np.abs(SAMPLES["x"]).max(axis=(0, 1)))
     assert np.allclose(found["x"].means, SAMPLES["x"].mean(axis=(0, 1)), atol=1e-4)
@@ -81,11 +88,21 @@ def test_samples_run_a_few_rows_at_a_time() -> None:
     assert found["h"].largest.shape == (48,)
 
 
+@pytest.mark.parametrize(
+    "shapes",
+    [[[20, "seq", 40]], [["batch", 40], ["seq", 40]], [["seq", 40], ["seq", "seq"]], [["seq", 4], ["seq", "past+seq"]]],
+)
+def test_samples_run_whole_where_no_axis_of_rows_is_free(shapes: list[list[int | str | None]]) -> None:
+    samples = {f"input_{place}": np.zeros([20] * len(shape)) for place, shape in enumerate(shapes)}
+    assert [len(each["input_0"]) for each in batches(samples, inputs(*shapes))] == [20]
+
+
 def test_padding_at_the_end_is_cut() -> None:
     mask = np.array([[1, 1, 0, 0], *[[1, 0, 0, 0]] * 7, [1, 1, 1, 0]])
     given = {"input_ids": np.arange(36).reshape(9, 4), "attention_mask": mask}
-    assert [each["input_ids"].shape for each in batches(given)] == [(8, 2), (1, 3)]
-    assert len(next(batches({**given, "x": np.zeros((9, 4, 2))}))["x"][0]) == 4
+    given_inputs = inputs(["batch", "seq"], ["batch", "seq"])
+    assert [each["input_ids"].shape for each in batches(given, given_inputs)] == [(8, 2), (1, 3)]
+    assert len(next(batches({**given, "x": np.zeros((9, 4, 2))}, given_inputs))["x"][0]) == 4
 
 
 def test_padding_is_left_out() -> None:
