@@ -287,7 +287,12 @@ def _verified(
     failing = {each.runtime for each in parity.cases if each.skipped is None and each.failure(parity.tolerances)}
     if options.native is None or options.budget is None or failing != {options.native.name}:
         return model, parity
-    kept = keep_budget(model, options.native, gate.feeds(source.inputs), options.budget, threads, progress)
+
+    def passes(made: ir.Model) -> bool:
+        onnx_file.save(made, path)
+        return verify().passed
+
+    kept = keep_budget(model, options.native, gate.feeds(source.inputs), options.budget, threads, progress, passes)
     if kept is None:
         return model, parity
     onnx_file.save(kept.model, path)
