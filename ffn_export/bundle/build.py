@@ -211,8 +211,7 @@ def _build_in(
         model, quantized = fitted.model, fitted.report
     if of_lower_precision(options.precision) is not None:
         model = in_precision(model, options.precision, choice.raised, gate.feeds(source.inputs), threads)
-    inline = 0 if options.share_weights else onnx_file.EXTERNAL_ABOVE_BYTES
-    onnx_file.save(model, stage / MODEL, external_above=inline)
+    _save(model, stage / MODEL, options)
     progress = steps.start("verify")
     model, parity = _verified(model, stage / MODEL, options, source, gate, choice, threads, progress)
     if (quantized is not None or of_lower_precision(options.precision) is not None) and samples is None:
@@ -272,6 +271,10 @@ def _build_in(
     return Build(destination, fusion, parity, latency, quantized, tuning, manifest)
 
 
+def _save(model: ir.Model, path: Path, options: BuildOptions) -> None:
+    onnx_file.save(model, path, external_above=0 if options.share_weights else onnx_file.EXTERNAL_ABOVE_BYTES)
+
+
 def _verified(
     model: ir.Model,
     path: Path,
@@ -288,10 +291,15 @@ def _verified(
     failing = {each.runtime for each in parity.cases if each.skipped is None and each.failure(parity.tolerances)}
     if options.native is None or options.budget is None or failing != {options.native.name}:
         return model, parity
-    kept = keep_budget(model, options.native, gate.feeds(source.inputs), options.budget, threads, progress)
+
+    def passes(made: ir.Model) -> bool:
+        _save(made, path, options)
+        return verify().passed
+
+    kept = keep_budget(model, options.native, gate.feeds(source.inputs), options.budget, threads, progress, passes)
     if kept is None:
         return model, parity
-    onnx_file.save(kept.model, path)
+    _save(kept.model, path, options)
     parity = verify()
     return kept.model, replace(parity, notes=(*parity.notes, kept.told))
 

@@ -7,7 +7,7 @@ lower precision, as many as the budget allows; the others take the next precisio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +38,13 @@ class Kept:
 
 
 def keep_budget(
-    model: ir.Model, runtime: OrtNative, feeds: Mapping[str, Array], budget: float, threads: int, progress: Progress
+    model: ir.Model,
+    runtime: OrtNative,
+    feeds: Mapping[str, Array],
+    budget: float,
+    threads: int,
+    progress: Progress,
+    passes: Callable[[ir.Model], bool] = lambda made: True,
 ) -> Kept | None:
     """Return the model with the fewest nodes in the next precision that fits.
 
@@ -49,9 +55,10 @@ def keep_budget(
         budget: Largest relative L2 error of an output.
         threads: Intra-op threads.
         progress: Called with a line for each step.
+        passes: Whether a model that keeps the budget on these inputs keeps it on others, too.
 
     Returns:
-        None if no node may stay in the lower precision, or the model as it is keeps the budget on these inputs.
+        None if no node may stay in the lower precision, or the model as it is keeps the budget.
     """
     lower, higher = runtime.precision, HIGHER[runtime.precision]
 
@@ -72,7 +79,7 @@ def keep_budget(
     def within(count: int) -> ir.Model | None:
         progress(f"judging {count} of {len(ranked)} nodes in {lower}")
         made, after = run(ranked[:count], higher)
-        return made if relative_error(before, after) <= budget else None
+        return made if relative_error(before, after) <= budget and passes(made) else None
 
     if within(len(ranked)) is not None:
         return None

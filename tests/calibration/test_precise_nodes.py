@@ -49,6 +49,14 @@ def test_as_many_nodes_as_the_budget_allows_stay_in_8_bits(fused: ir.Model) -> N
     assert precisions(fused) == [""] * 4
 
 
+def test_more_nodes_are_raised_where_other_inputs_exceed_the_budget(fused: ir.Model) -> None:
+    needs_kernel("int8")
+    feeds = {str(fused.graph.inputs[0].name): FEEDS["x"]}
+    found = keep_budget(fused, INT8, feeds, 0.1, 1, silent, lambda made: precisions(made).count("int8") < 3)
+    assert found is not None
+    assert precisions(found.model).count("int8") == 2
+
+
 @pytest.mark.parametrize("budget", [1e-6, 0.1])
 def test_none_where_no_node_may_stay_in_8_bits_or_all_may(fused: ir.Model, budget: float) -> None:
     needs_kernel("int8")

@@ -243,13 +243,20 @@ class AttentionCalls:
         return self._made[key]
 
     def _sees_none(self, found: Found, op: Builder) -> ir.Value:
-        """Return which queries see no key, ``[batch, length, 1]``."""
+        """Return which queries see no key, ``[batch, length, 1]``.
+
+        ONNX Runtime reduces no axis of an empty tensor, so batch, queries and keys get an element more for that.
+        """
         bias = self._bias(found, op)
         key = (bias, "sees none")
         if key not in self._made:
+            least, more = np.asarray(-np.inf, np.float32), np.asarray([0, 0, 0, 0, 1, 0, 1, 1], np.int64)
+            some = op.Pad(bias, op.constant(more), op.constant(least))
             axis, heads = (op.constant(np.asarray([number], np.int64)) for number in (-1, 1))
-            largest = op.ReduceMax(bias, axis) if self._reduces_by_input else op.ReduceMax(bias, axes=[-1])
-            hidden = op.Equal(op.Squeeze(largest, heads), op.constant(np.asarray(-np.inf, np.float32)))
+            largest = op.ReduceMax(some, axis) if self._reduces_by_input else op.ReduceMax(some, axes=[-1])
+            first, last, axes = (op.constant(np.asarray(each, np.int64)) for each in ([0, 0], [-1, -1], [0, 2]))
+            rows = op.Squeeze(op.Slice(largest, first, last, axes), heads)
+            hidden = op.Equal(rows, op.constant(least))
             hidden.dtype = ir.DataType.BOOL
             self._made[key] = hidden
         return self._made[key]

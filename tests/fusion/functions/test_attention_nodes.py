@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from tests.fusion.functions.nodes import assert_left, assert_outlines, attributes, graph, names, nodes
-from tests.fusion.graphs import cast, operators
+from tests.fusion.graphs import cast, operators, run
 from tests.fusion.graphs import model as parsed
 
 ROWS = "float[batch,seq,16] q, float[batch,seq,16] k, float[batch,seq,16] v"
@@ -113,8 +113,13 @@ def test_a_row_that_sees_no_key_is_zero() -> None:
     inputs["mask"] = np.zeros((2, 1, 3, 3), np.float32)
     inputs["mask"][1, 0, 1] = -np.inf
     inputs["mask"][0, 0, 1, 2] = -np.inf
-    one = assert_outlines(attention(body, f"{ROWS}, {MASK}"), ["Attention"], inputs)
-    assert operators(one) == ["Attention", "ReduceMax", "Squeeze", "Equal", "Where"]
+    of = attention(body, f"{ROWS}, {MASK}")
+    one = assert_outlines(of, ["Attention"], inputs)
+    assert operators(one) == ["Attention", "Pad", "ReduceMax", "Slice", "Squeeze", "Equal", "Where"]
+    for batch, seq in (0, 3), (2, 0), (0, 0):
+        empty = {each: np.zeros((batch, seq, 16), np.float32) for each in "qkv"}
+        (y,) = run(one, empty | {"mask": np.zeros((batch, 1, seq, seq), np.float32)})
+        assert y.shape == (batch, seq, 16)
 
 
 def test_grouped_heads() -> None:
