@@ -175,13 +175,14 @@ def written(model: ir.Model, path: Path) -> Path:
 
 
 def differs(healthy: Path, faulty: Path, base: Base) -> bool:
-    """Whether any output differs in any bit on the cases of the sweep."""
+    """Whether any output differs in any bit on the cases of the sweep, and does so in other sessions too."""
     specs = base.specs
     one, other = OrtCpu().load(Artifact(healthy), 1), _runner(faulty)
     probes = [case.feeds(specs) for case in sweep(specs)]
     found = [_outcome(one, feeds) for feeds in probes]
     assert not all(isinstance(each, str) for each in found), f"the base runs on no case: {found}"
-    return any(_outcome(other, feeds) != own for feeds, own in zip(probes, found, strict=True))
+    suspects = (feeds for feeds, own in zip(probes, found, strict=True) if _outcome(other, feeds) != own)
+    return any(_outcome(_runner(faulty), feeds) != _outcome(_runner(healthy), feeds) for feeds in suspects)
 
 
 def _runner(path: Path) -> Runner | None:
