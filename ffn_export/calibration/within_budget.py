@@ -138,7 +138,7 @@ def longest_beginning(count: int, attempt: Callable[[int], Result | None]) -> tu
 def relative_error(before: Mapping[str, Array], after: Mapping[str, Array]) -> float:
     """Return the largest relative L2 error of a floating-point output over its finite numbers.
 
-    It is infinite if an output is not NaN or infinite where the original is.
+    It is infinite if an output is not NaN or infinite where the original is, or is not zero where all of that is.
     """
     errors = [_error(array, after[name]) for name, array in before.items() if array.dtype.kind == "f"]
     return max(errors, default=0.0)
@@ -154,7 +154,9 @@ def _error(before: Array, after: Array) -> float:
             return np.inf
         size += float(np.square(one[finite]).sum())
         off += float(np.square(other[finite] - one[finite]).sum())
-    return (off / size) ** 0.5 if size else 0.0
+    if size:
+        return float((off / size) ** 0.5)
+    return float("inf") if off else 0.0
 
 
 def _products(ranked: list[Sensitivity]) -> list[str]:

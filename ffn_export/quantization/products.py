@@ -14,6 +14,7 @@ from ffn_export.quantization.options import INTEGERS, QuantizationOptions
 
 # Weight dtypes that the CPU kernel supports.
 _DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+_HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,9 @@ def read(node: ir.Node, options: QuantizationOptions) -> Product | str:
         return "a caller may override its matrix, which is an input too"
     operator, dtypes = ("MatMulIntegerToFloat", (ir.DataType.FLOAT,)) if options.int8 else ("MatMulNBits", _DTYPES)
     if weight.dtype not in dtypes:
-        return f"{operator} takes no matrix in {weight.dtype.name.lower() if weight.dtype else 'an unknown dtype'}"
+        dtype = weight.dtype.name.lower() if weight.dtype else "an unknown dtype"
+        advice = ": quantize the model in float32" if weight.dtype in _HALVES else ""
+        return f"{operator} takes no matrix in {dtype}{advice}"
     if weight.dtype == ir.DataType.FLOAT16 and options.accuracy_level == INTEGERS:
         # onnxruntime 1.31 on CPU returns the bias alone, as if the product were 0.
         return (

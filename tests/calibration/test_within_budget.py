@@ -153,6 +153,11 @@ def test_numbers_are_judged_beside_masked_ones(after: list[float], error: float)
     assert relative_error({**same, "y": before}, {**same, "y": np.array(after, np.float32)}) == pytest.approx(error)
 
 
+@pytest.mark.parametrize(("after", "error"), [([0.0, 0.0], 0.0), ([0.0, 1e-3], np.inf)])
+def test_an_output_of_zeros_stays_one(after: list[float], error: float) -> None:
+    assert relative_error({"y": np.zeros(2, np.float32)}, {"y": np.array(after, np.float32)}) == error
+
+
 @pytest.mark.parametrize("samples", [SAMPLES["x"][:0], np.full((2, 3, 40), np.nan, np.float32)])
 @pytest.mark.parametrize("options", [ALL, QuantizationOptions(static="openvino"), QuantizationOptions()])
 def test_samples_that_show_nothing(samples: Array, options: QuantizationOptions) -> None:

@@ -263,6 +263,11 @@ def test_nothing_to_quantize_says_each_reason_once() -> None:
     assert "and 1 more: " in str(refused.value)
 
 
+def test_half_precision_says_what_to_quantize() -> None:
+    with pytest.raises(UsageError, match="takes no matrix in float16: quantize the model in float32"):
+        quantize_some(graph(FEED_FORWARD, dtype=np.float16), QuantizationOptions(int8=True))
+
+
 def test_all_names_the_weights_that_it_leaves_too() -> None:
     turned = "r = Transpose<perm = [1, 0]>(w) o = MatMul(x, r)"
     body = f"{FEED_FORWARD} z = MatMul(y, w) {turned}".replace("MatMul(x, r)", "MatMul(z, r)")

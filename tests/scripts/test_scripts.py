@@ -202,7 +202,7 @@ def test_what_is_right_raises_no_alarm(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout
     counts = json.loads((tmp_path / "r.json").read_text())["cases"]
-    assert counts["passed"] + counts.get("warned", 0) == 2 * 21
+    assert counts["passed"] + counts.get("warned", 0) == 2 * 22
     assert "failed" not in counts
     assert counts["asked"] == 2 * 9
 

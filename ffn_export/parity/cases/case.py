@@ -23,8 +23,9 @@ _FEW = (2, 3, 5, 7)
 # Primes. The large size is the first above the example's, so that no buffer fitted to the example is large enough.
 _LARGE = (257, 521, 1031, 2053, 4099, 8209)
 # Kinds of values that one floating-point input has while the others are normal. Where all inputs hold NaN, the NaN of
-# one hides that a graph drops the NaN of another.
-_ALONE = ("large", "zeros", "nan in parts", "infinite in parts")
+# one hides that a graph drops the NaN of another. Infinity is none: in a query alone it leaves rows of -inf, of which
+# PyTorch's own kernels of attention make different things.
+_ALONE = ("zeros", "nan in parts")
 _MOST_ALONE = 4  # groups of inputs; a decoder with a cache has dozens
 # Bounded axes are tested at their maximum up to this size; larger ones alone would take minutes.
 _LARGEST_END = 4096

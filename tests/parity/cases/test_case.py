@@ -99,7 +99,7 @@ def test_a_derived_axis_follows_the_others() -> None:
 def test_of_several_inputs_each_is_extreme_alone() -> None:
     specs = parse_inputs({"x": "float32[batch,4]", "ids": "int64[batch]{0..9}", "y": "float32[batch,4]"})
     alone = [case for case in sweep(specs) if case.only]
-    assert [case.only for case in alone] == [("x",)] * 4 + [("y",)] * 4
+    assert [case.only for case in alone] == [("x",)] * 2 + [("y",)] * 2
     zeros = next(case for case in alone if case.name == "batch=3 zeros in y alone").feeds(specs)
     assert not zeros["y"].any()
     assert zeros["x"].all()

@@ -93,13 +93,6 @@ FAULTS = (
         _second(_nan_to_zero),
     ),
     Fault(
-        "infinity-clipped-in-second-input",
-        "infinity clipped in the second of two inputs",
-        ("joined",),
-        (non_finite("infinite in parts"),),
-        _second(_clipped(3.4e38)),
-    ),
-    Fault(
         "second-input-zero",
         "off by 0.1 % where the second of two inputs is zero and the first is not",
         ("joined",),
