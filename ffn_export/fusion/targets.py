@@ -24,6 +24,7 @@ from ffn_export.fusion.canonicalise.product_of_rows import ProductOfRows
 from ffn_export.fusion.canonicalise.skip_norm_apart import SkipLayerNormApart, SkipRmsNormApart
 from ffn_export.fusion.canonicalise.swish import Swish
 from ffn_export.fusion.canonicalise.transposed_activation import TransposedActivation
+from ffn_export.fusion.forms.attention import ATTENTION
 from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
 from ffn_export.fusion.forms.by_rows.split_hidden import SPLIT_HIDDEN_LAYERS
 from ffn_export.fusion.forms.form import Form, of_rule
@@ -122,7 +123,7 @@ TARGETS: Mapping[str, Target] = {
             "ort-cpu",
             "ONNX Runtime on CPU, the form of each site that was measured to be the fastest",
             canonical=_CANONICAL_FOR_ORT,
-            optional=(ROW_CHUNKS, SPLIT_HIDDEN_LAYERS, PADDED_WIDTHS),
+            optional=(ATTENTION, ROW_CHUNKS, SPLIT_HIDDEN_LAYERS, PADDED_WIDTHS),
             kept={"residual_norm": SLOWER},
         ),
         Target(

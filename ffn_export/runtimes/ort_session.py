@@ -40,8 +40,12 @@ class Provider:
 
 CPU = Provider("CPUExecutionProvider", {}, {})
 
-OLDEST = "1.27.0"
-"""The oldest onnxruntime whose norms are accurate enough. Before 1.24 it does not say where a node is placed."""
+OLDEST = "1.29.0"
+"""The oldest onnxruntime that runs all that is written here.
+
+Before 1.29 ``MultiHeadAttention`` ends the process on an empty batch, before 1.27 norms are not accurate enough, and
+before 1.24 it does not say where a node is placed.
+"""
 
 # Operators whose kernels read past the end of an empty input, or divide by its size.
 _END_ON_NOTHING = frozenset({"GRU", "Einsum", "InstanceNormalization"})

@@ -2,3 +2,6 @@
 
 # Names of the forms in use.
 Forms = frozenset[str]
+
+# The form that writes attention as one node, which reports count.
+ATTENTION_AS_ONE_NODE = "attention"

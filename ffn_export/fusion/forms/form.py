@@ -23,7 +23,7 @@ class Form:
 
     Attributes:
         name: Name for callers and reports. The nodes that it wrote carry it.
-        site: Kind of site that it writes.
+        site: Kind of site that it writes; None if it writes something else.
         default: Function that tells whether it is used if nobody chooses, by the costs on this processor, or by None if
             they were not measured.
         rules: Rules that write it, in the sweep that writes the forms of the target.
@@ -36,7 +36,7 @@ class Form:
     """
 
     name: str
-    site: SiteKind
+    site: SiteKind | None
     default: Callable[[Table | None], bool]
     rules: tuple[type[Rule], ...] = ()
     apply: Callable[[ir.Model, Log, Collection[str]], dict[str, str]] | None = None

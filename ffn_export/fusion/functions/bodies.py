@@ -18,6 +18,7 @@ import onnx_ir as ir
 from ffn_export.fusion.activations import FUSED_GEMM
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.functions.body_builder import Values
+from ffn_export.fusion.shapes import last_size
 
 DOMAIN = "com.microsoft"
 # Lowest opset whose Constant takes a number from an attribute, and whose operators allow bfloat16.
@@ -81,10 +82,15 @@ class _Writer:
         return self.op.constant(np.asarray(number, self.setting.computes_in.numpy()))
 
     def attribute(self, name: str) -> ir.Value:
-        """Return an attribute as a number in the computing dtype: its value, or the attribute of the call."""
+        """Return an attribute as a number: its value, or the attribute of the call; a whole one as int64."""
         given = self.attributes[name]
         if not isinstance(given, ir.Attr):
-            return self.number(given)
+            return self.op.constant(np.asarray(given, np.int64)) if isinstance(given, int) else self.number(given)
+        if given.type == ir.AttributeType.INT:
+            whole = ir.RefAttr("value_int", given.ref_attr_name or name, ir.AttributeType.INT)
+            count: ir.Value = self.op.Constant(value_int=whole)
+            count.dtype = ir.DataType.INT64
+            return count
         reference = ir.RefAttr("value_float", given.ref_attr_name or name, ir.AttributeType.FLOAT)
         value: ir.Value = self.op.Constant(value_float=reference)
         if self.setting.computes_in != ir.DataType.FLOAT:
@@ -193,6 +199,32 @@ def _normalised(
     return [w.like(y, x), mean, inverse, w.like(total, x)]
 
 
+def _multi_head_attention(w: _Writer, inputs: Values) -> list[ir.Value]:
+    """Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2, without the projections."""
+    query, key, value, *_, bias = (*inputs, None, None, None)[:6]
+    queries, keys, values = (
+        w.op.Transpose(w.op.Reshape(w.wide(rows), _apart(w, rows)), perm=order)
+        for rows, order in ((query, [0, 2, 1, 3]), (key, [0, 2, 3, 1]), (value, [0, 2, 1, 3]))
+    )
+    scores = w.op.Mul(w.op.MatMul(queries, keys), w.attribute("scale"))
+    weights = w.op.Softmax(scores if bias is None else w.op.Add(scores, w.wide(bias)), axis=-1)
+    mixed = w.op.Transpose(w.op.MatMul(weights, values), perm=[0, 2, 1, 3])
+    return [w.like(w.op.Reshape(mixed, _apart(w, value, merged=True)), query)]
+
+
+def _apart(w: _Writer, rows: ir.Value | None, *, merged: bool = False) -> ir.Value:
+    """Return the sizes of rows with an axis of heads, or merged again. A size of 0 is that of the input."""
+    heads, width = w.attributes["num_heads"], last_size(rows)
+    if isinstance(heads, int) and width is not None:
+        return w.op.constant(np.asarray([0, 0, width] if merged else [0, 0, heads, width // heads], np.int64))
+    widths: list[ir.Value] = [w.op.Shape(rows, start=2)]
+    if not merged:
+        count = w.op.Unsqueeze(w.attribute("num_heads"), w.op.constant(np.asarray([0], np.int64)))
+        widths = [count, w.op.Div(*widths, count)]
+    sizes: ir.Value = w.op.Concat(w.op.constant(np.asarray([0, 0], np.int64)), *widths, axis=0)
+    return sizes
+
+
 @dataclass(frozen=True)
 class Body:
     """The body of an operator.
@@ -240,6 +272,12 @@ BODIES: Mapping[str, Body] = {
         _STATISTICS,
         _EPSILON,
     ),
+    "MultiHeadAttention": Body(
+        _multi_head_attention,
+        ("query", "key", "value", "input_bias", "key_padding_mask", "attention_bias"),
+        3,
+        attributes={"num_heads": 1, "scale": 1.0},
+    ),
 }
 
 
@@ -252,7 +290,16 @@ def of(node: ir.Node) -> Body | None:
         return None
     if any(value is None for value in node.inputs[: body.required]) or len(node.outputs) > len(body.outputs):
         return None
+    if node.op_type == "MultiHeadAttention" and not _is_plain(node):
+        return None
     return body
+
+
+def _is_plain(node: ir.Node) -> bool:
+    """Whether an attention has queries, keys and values in rows, and a bias of the scores at most."""
+    ranks = {None if value is None or value.shape is None else len(value.shape) for value in node.inputs[:3]}
+    has_more = any(value is not None for value in node.inputs[3:5]) or node.attributes.get_int("unidirectional", 0) != 0
+    return ranks == {3} and not has_more and node.attributes.get_float("scale", 0.0) != 0
 
 
 def dtype_of(node: ir.Node) -> ir.DataType | None:

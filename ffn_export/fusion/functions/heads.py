@@ -44,6 +44,11 @@ class Heads:
     size: int
     scale: float = 1.0
 
+    @property
+    def is_in_rows(self) -> bool:
+        """Whether they lie in rows, or are one Reshape away."""
+        return self.order in (_ROWS, _LAST)
+
     def rows(self, op: Builder) -> ir.Value:
         """Return them as rows."""
         value = self.value

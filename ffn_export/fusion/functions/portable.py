@@ -59,6 +59,27 @@ def is_own(function: ir.Function) -> bool:
     return function.domain == bodies.DOMAIN and function.doc_string == _MARK
 
 
+def write_out(model: ir.Model, node: ir.Node, names: Names) -> None:
+    """Replace a node that has a body by the nodes of the body, in place."""
+    assert node.graph is not None
+    op = BodyBuilder()
+    attributes = bodies.attributes_of(node, bodies.BODIES[node.op_type])
+    written = bodies.write(op, node.op_type, node.inputs, _setting(model, [node]), attributes)
+    for new in op.nodes:
+        new.name = names.node(f"{node.name or node.op_type}_{new.op_type}")
+        new.metadata_props.update(node.metadata_props)
+        for value in new.outputs:
+            value.name = names.value(f"{node.outputs[0].name}_{new.op_type}")
+    old = [value for value in node.outputs if value.uses() or value.is_graph_output()]
+    new_values = [written[value.index() or 0] for value in old]
+    ir.convenience.replace_nodes_and_values(node.graph, node, [node], op.nodes, old, new_values)
+
+
+def _setting(model: ir.Model, nodes: Sequence[ir.Node]) -> Setting:
+    dtypes = {bodies.dtype_of(node) for node in nodes}
+    return Setting(model.opset_imports.get("", 0), dtypes.pop() if len(dtypes) == 1 else None)
+
+
 @dataclass
 class _Uses:
     """The nodes of one operator."""
@@ -73,7 +94,7 @@ class _Uses:
         return bodies.BODIES[self.operator]
 
     def give_body(self) -> None:
-        setting = self._setting(self.nodes)
+        setting = _setting(self.model, self.nodes)
         if not setting.is_possible:
             return
         activation = self._most_common_activation()
@@ -86,7 +107,7 @@ class _Uses:
                 node.resize_inputs(arity)
                 fitting.append(node)
             else:
-                self._write_out(node)
+                write_out(self.model, node, self.names)
         if not fitting:
             return
         given = {name for node in fitting for name in node.attributes}
@@ -96,10 +117,6 @@ class _Uses:
                     node.attributes[name] = ir.convenience.convert_attribute(name, value)
         function = self._function(arity, present, setting, fitting)
         self.model.functions[function.identifier()] = function
-
-    def _setting(self, nodes: Sequence[ir.Node]) -> Setting:
-        dtypes = {bodies.dtype_of(node) for node in nodes}
-        return Setting(self.model.opset_imports.get("", 0), dtypes.pop() if len(dtypes) == 1 else None)
 
     def _most_common_activation(self) -> str | None:
         """Return the activation of the function: a body cannot branch on a string, so it has only one."""
@@ -119,6 +136,8 @@ class _Uses:
 
     def _width(self, node: ir.Node) -> int | None:
         """Return the number of zeros of a missing input, or None if it is not known."""
+        if self.operator == "MultiHeadAttention":
+            return None  # its bias has the sizes of this run
         if self.operator != "FusedGemm":
             return last_size(node.inputs[0])
         weight = node.inputs[1]
@@ -136,21 +155,6 @@ class _Uses:
         value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape([width]), const_value=tensor)
         self.model.graph.register_initializer(value)
         return value
-
-    def _write_out(self, node: ir.Node) -> None:
-        """Replace a node by its body."""
-        assert node.graph is not None
-        op = BodyBuilder()
-        attributes = bodies.attributes_of(node, self.body)
-        written = bodies.write(op, self.operator, node.inputs, self._setting([node]), attributes)
-        for new in op.nodes:
-            new.name = self.names.node(f"{node.name or node.op_type}_{new.op_type}")
-            new.metadata_props.update(node.metadata_props)
-            for value in new.outputs:
-                value.name = self.names.value(f"{node.outputs[0].name}_{new.op_type}")
-        old = [value for value in node.outputs if value.uses() or value.is_graph_output()]
-        new_values = [written[value.index() or 0] for value in old]
-        ir.convenience.replace_nodes_and_values(node.graph, node, [node], op.nodes, old, new_values)
 
     def _function(self, arity: int, present: set[int], setting: Setting, nodes: Sequence[ir.Node]) -> ir.Function:
         op = BodyBuilder()

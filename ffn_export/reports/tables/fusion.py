@@ -8,6 +8,7 @@ from typing import TypeVar
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ffn_export.fusion.forms import ATTENTION_AS_ONE_NODE
 from ffn_export.fusion.report import KINDS, Check, CheckStatus, FusionReport, Site, SiteStatus
 from ffn_export.inspection.result import InspectedSite
 from ffn_export.quantization.result import ROWS, QuantizationReport
@@ -53,6 +54,8 @@ def fusion_table(report: FusionReport, *, verbose: bool = False) -> RenderableTy
 
 
 def _nodes(report: FusionReport) -> Iterator[Text]:
+    if attentions := report.rules.get(ATTENTION_AS_ONE_NODE):
+        yield Text(f"attention as one node: {attentions}")
     if report.outlined:
         counts = ", ".join(f"{count} {kind}" for kind, count in report.outlined.items())
         yield Text(f"nodes of native kernels: {counts}")

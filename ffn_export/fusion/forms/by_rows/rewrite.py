@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection
 
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose
 from ffn_export.fusion import sites
 from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.engine import Log, scoped_name
 from ffn_export.fusion.forms.by_rows.row_function import read
+from ffn_export.fusion.forms.put import put
 from ffn_export.fusion.functions.site_reading import Reading
-from ffn_export.fusion.provenance import note, rules_of
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import rank
 
@@ -81,7 +80,7 @@ def rewrite(
         result = _write(op, reading, written.get(x, x), compute)
         log.applied.update([name])
         log.values.append(str(reading.end.name))
-        written[reading.end] = _put(op, reading, result, name, names)
+        written[reading.end] = put(op, result, reading.nodes[-1], reading.replaced, reading.end, name, names)
     return left
 
 
@@ -95,36 +94,3 @@ def _write(op: Builder, reading: Reading, x: ir.Value, compute: Compute) -> ir.V
         y = op.Reshape(y, shape, allowzero=1)
     y.type, y.shape = reading.end.type, reading.end.shape
     return y
-
-
-def _put(op: Builder, reading: Reading, result: ir.Value, name: str, names: Names) -> ir.Value:
-    """Replace the nodes by the written ones, under names that are new in the whole model."""
-    last, end = reading.nodes[-1], reading.end
-    graph = last.graph
-    assert isinstance(graph, ir.Graph)
-    for value in op.constants:
-        value.name = names.value(f"{end.name}_constant")
-        graph.register_initializer(value)
-    result.metadata_props.update(end.metadata_props)
-    result.doc_string = end.doc_string
-    nodes = list(_with_bodies(op.nodes))
-    for node in nodes:
-        made_by = rules_of(node)
-        node.metadata_props.update({k: v for k, v in last.metadata_props.items() if k not in node.metadata_props})
-        note(node, [*made_by, name])
-        node.name = names.node(f"{last.name or 'rows'}_{node.op_type}")
-        for value in node.outputs:
-            if value is not result:
-                value.name = names.value(f"{end.name}_{node.op_type}")
-    for body in (body for node in nodes for body in graphs_of(node)):
-        for value in body.inputs:
-            value.name = names.value(f"{end.name}_{value.name}")
-    ir.convenience.replace_nodes_and_values(graph, last, list(reading.replaced), op.nodes, [end], [result])
-    return result
-
-
-def _with_bodies(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    for node in nodes:
-        for body in graphs_of(node):
-            yield from _with_bodies(body)
-        yield node

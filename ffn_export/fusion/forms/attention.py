@@ -1,0 +1,92 @@
+"""Attention as one node: ``com.microsoft::MultiHeadAttention``.
+
+Its kernel reads the heads where they lie in rows, so the Transposes around both products go, and the scale costs
+nothing. Where nothing is added to the scores, it computes them by blocks that stay in cache.
+
+Not written: keys that several heads share, which the operator has no attribute for; heads that do not lie in rows,
+which would have to be moved there first; and a causal mask, which gains nothing. A mask that is alike for all queries
+is widened to each of them, since the operator takes no other, once for all layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import onnx_ir as ir
+
+from ffn_export.fusion.builder import Builder, Names
+from ffn_export.fusion.engine import Log
+from ffn_export.fusion.forms import ATTENTION_AS_ONE_NODE as NAME
+from ffn_export.fusion.forms.form import Form
+from ffn_export.fusion.forms.put import put
+from ffn_export.fusion.functions import bodies, portable
+from ffn_export.fusion.functions.attention_calls import AttentionCalls, Found, find
+from ffn_export.fusion.provenance import rules_of
+from ffn_export.fusion.shapes import are_same_axes
+
+_DOMAIN, _OPERATOR = "com.microsoft", "MultiHeadAttention"
+_LOWEST_OPSET = 15  # Shape with a start, in what is written before it and in its body
+
+
+def apply(model: ir.Model, log: Log, excluded: Collection[str]) -> dict[str, str]:
+    """Write each attention as one node, in place."""
+    is_old = model.opset_imports.get("", 0) < _LOWEST_OPSET
+    if is_old or (_DOMAIN, _OPERATOR, "") in model.functions:
+        return {}  # the latter gives the name another meaning
+    names, calls, widened = Names(model), AttentionCalls(model), dict[tuple[object, ...], ir.Value]()
+    for graph in (model.graph, *model.graph.subgraphs()):
+        for found in find(model, graph):
+            if found.end.name in excluded or not _fits(found):
+                continue
+            op = Builder()
+            y = _write(found, op, calls, widened)
+            y.type, y.shape = found.end.type, found.end.shape
+            put(op, y, found.nodes[-1], found.nodes, found.end, NAME, names)
+            model.opset_imports.setdefault(_DOMAIN, 1)
+            log.applied.update([NAME])
+            log.values.append(str(found.end.name))
+    return {}
+
+
+def undo(model: ir.Model) -> None:
+    """Write the nodes of this form in standard operators, in place."""
+    names = Names(model)
+    for node in list(model.graph.all_nodes()):
+        if NAME in rules_of(node) and (node.domain, node.op_type) == (_DOMAIN, _OPERATOR) and bodies.of(node):
+            portable.write_out(model, node, names)
+
+
+def _fits(found: Found) -> bool:
+    """Whether the operator computes this, and nothing has to be moved for it."""
+    heads = (found.query, found.key, found.value)
+    in_rows = found.is_merged and all(each.is_in_rows for each in heads)
+    can_mask = not found.is_causal and (not found.steps or _covers(found, -1))
+    return in_rows and can_mask and found.query.count == found.key.count and found.scale != 0  # 0 is for its default
+
+
+def _covers(found: Found, axis: int) -> bool:
+    """Whether a mask has all queries, axis -2, or all keys, axis -1, and not one for all of them."""
+    length = (found.query if axis == -2 else found.key).length
+    return any(step.mask is not None and are_same_axes([step.sizes[axis]], [length]) for step in found.steps)
+
+
+def _write(found: Found, op: Builder, calls: AttentionCalls, widened: dict[tuple[object, ...], ir.Value]) -> ir.Value:
+    call = calls.of(found, op)
+    query, key, value = (call.inputs[name] for name in ("query", "key", "value"))
+    bias = call.inputs.get("bias")
+    if bias is not None and not _covers(found, -2):
+        known = (bias, str(found.query.length))
+        if known not in widened:
+            one = op.constant(np.asarray([1], np.int64))
+            sizes = op.Concat(one, one, op.Shape(query, start=1, end=2), one, axis=0)
+            widened[known] = op.Expand(bias, sizes)
+            widened[known].dtype = ir.DataType.FLOAT
+        bias = widened[known]
+    mask = () if bias is None else (None, None, bias)
+    attributes = {"num_heads": found.query.count, "scale": found.scale}
+    y: ir.Value = getattr(op, _OPERATOR)(query, key, value, *mask, _domain=_DOMAIN, **attributes)
+    return calls.behind(found, y, op)
+
+
+ATTENTION = Form(NAME, None, lambda costs: True, apply=apply, undo=undo)

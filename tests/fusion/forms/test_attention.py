@@ -1,0 +1,205 @@
+"""Attention as one node of ONNX Runtime: what is written, what is left, and what takes it back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from ffn_export.fusion.forms.choice import default_forms
+from ffn_export.fusion.functions import portable
+from ffn_export.fusion.pipeline import fuse, rewrite
+from ffn_export.fusion.targets import get_target
+from tests.fusion.functions.test_attention_nodes import (
+    GROUPED,
+    HEADS,
+    MASK,
+    MERGED,
+    MIXED,
+    OUT,
+    PLAIN,
+    ROWS,
+    SCORES,
+    attention,
+    drawn,
+)
+from tests.fusion.functions.test_portable import assert_portable
+from tests.fusion.graphs import assert_interface_kept, model, operators, run
+
+ONE = "MultiHeadAttention"
+MASKED = PLAIN.replace("sc =", "s0 =").replace("wt =", "sc = Add(s0, mask) wt =")
+ZEROED = MASKED.replace("wt =", "w0 =").replace("(sc) o", "(sc) n = IsNaN(w0) wt = Where(n, zero, w0) o")
+LAST = float(np.finfo(np.float32).min)
+
+
+def given(batch: int = 2, seq: int = 3, **more: Any) -> dict[str, Any]:
+    return {name: drawn(batch, seq, 16, seed=place) for place, name in enumerate("qkv")} | more
+
+
+def assert_written(of: ir.Model, expected: Sequence[str], *inputs: Mapping[str, Any]) -> ir.Model:
+    """Fuse, and compare the node list, the interface and the numbers."""
+    fused, report = fuse(of)
+    assert operators(fused) == list(expected)
+    assert report.rules.get("attention", 0) == operators(fused).count(ONE)
+    onnx.checker.check_model(ir.to_proto(fused))
+    assert_interface_kept(of, fused)
+    for each in inputs or [given()]:
+        for before, after in zip(run(of, each), run(fused, each), strict=True):
+            assert after.shape == before.shape
+            assert np.allclose(after, before, rtol=1e-5, atol=1e-6, equal_nan=True)
+    return fused
+
+
+def assert_left(of: ir.Model, *inputs: Mapping[str, Any]) -> None:
+    assert_written(of, operators(of), *inputs)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 1), (3, 40), (0, 3), (2, 0), (0, 0)])
+def test_it_reads_rows_of_any_number(shape: tuple[int, int]) -> None:
+    fused = assert_written(attention(PLAIN), [ONE], given(*shape))
+    node = fused.graph.node(0)
+    assert [value and value.name for value in node.inputs] == ["q", "k", "v"]
+    assert node.attributes.get_int("num_heads") == 4
+    assert node.attributes.get_float("scale") == 0.5
+
+
+def test_queries_of_another_length_than_keys() -> None:
+    of = attention(
+        PLAIN, "float[batch,some,16] q, float[batch,seq,16] k, float[batch,seq,16] v", "float[batch,some,16] y"
+    )
+    for some, seq in (1, 4), (7, 2), (0, 3):
+        assert_written(of, [ONE], given(2, seq) | {"q": drawn(2, some, 16)})
+
+
+@pytest.mark.parametrize(("axes", "sizes"), [("batch,1,seq,seq", (2, 1, 3, 3)), ("1,4,seq,seq", (1, 4, 3, 3))])
+def test_a_mask_is_an_input(axes: str, sizes: tuple[int, ...]) -> None:
+    mask = np.where(drawn(*sizes) < 0, np.float32(LAST), drawn(*sizes, seed=1))
+    nothing = np.full(sizes, LAST, np.float32)  # every key is hidden, and counts as much as any other
+    fused = assert_written(
+        attention(MASKED, f"{ROWS}, float[{axes}] mask"), [ONE], given(mask=mask), given(mask=nothing)
+    )
+    assert [value and value.name for value in fused.graph.node(0).inputs] == ["q", "k", "v", None, None, "mask"]
+
+
+def test_a_mask_for_all_queries_is_widened_once_for_all_layers() -> None:
+    names = ("qr", "qh", "kr", "kt", "vr", "vh", "p", "s0", "sc", "wt", "o", "oh", "y")
+    second = f" {MASKED} "
+    for name in names:
+        for before, after in ((f" {name} =", f" {name}2 ="), (f"({name},", f"({name}2,"), (f"({name})", f"({name}2)")):
+            second = second.replace(before, after)
+        second = second.replace(f", {name})", f", {name}2)")
+    second = second.replace("Reshape(q,", "Reshape(y,").replace("y2 =", "z =")
+    of = attention(f"{MASKED} {second}", f"{ROWS}, float[batch,1,1,seq] mask", "float[batch,seq,16] z")
+    mask = np.array([0, 0, LAST, 0, LAST, LAST], np.float32).reshape(2, 1, 1, 3)
+    empty = given(0, 3, mask=mask[:0])
+    assert_written(of, ["Shape", "Concat", "Expand", ONE, ONE], given(mask=mask), empty)
+
+
+def test_a_row_that_sees_no_key_is_zero() -> None:
+    mask = np.zeros((2, 1, 3, 3), np.float32)
+    mask[1, 0, 1] = mask[0, 0, 1, 2] = -np.inf
+    fused = assert_written(
+        attention(ZEROED, f"{ROWS}, {MASK}"),
+        [ONE, "Pad", "ReduceMax", "Slice", "Squeeze", "Equal", "Where"],
+        given(mask=mask),
+        given(0, 3, mask=mask[:0]),
+    )
+    (y,) = run(fused, given(mask=mask))
+    assert not y[1, 1].any()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_numbers_that_are_not_finite_are_handed_on(name: str, number: float) -> None:
+    inputs = given()
+    inputs[name][1, 2, 5] = number
+    fused = assert_written(attention(PLAIN), [ONE], inputs)
+    (y,) = run(fused, inputs)
+    assert np.isfinite(y[0]).all()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        HEADS + SCORES + " th = Tanh(sc) wt = Softmax<axis = -1>(th) o = MatMul(wt, vh) " + MERGED,
+        # Heads that are turned after they were split off.
+        PLAIN.replace("p = MatMul(qh,", "qn = Neg(qh) p = MatMul(qn,"),
+        f"{HEADS} {SCORES} {MIXED} oh = Transpose<perm = [0, 2, 1, 3]>(o) on = Neg(oh) y = Reshape(on, merged)",
+    ],
+    ids=["scores", "heads", "result"],
+)
+def test_what_is_not_attention_on_rows_is_left(body: str) -> None:
+    assert_left(attention(body))
+
+
+def test_a_mask_with_one_number_for_all_keys_is_left() -> None:
+    of = attention(MASKED, f"{ROWS}, float[1,1,seq,1] mask")
+    assert_left(of, given(mask=drawn(1, 1, 3, 1)))
+
+
+def test_keys_that_heads_share_are_left() -> None:
+    shared = """kr = Reshape(k, by_groups) kh = Transpose<perm = [0, 2, 1, 3]>(kr) ku = Unsqueeze(kh, two)
+        ke = Expand(ku, widened) kk = Reshape(ke, heads) kt = Transpose<perm = [0, 1, 3, 2]>(kk)"""
+    body = PLAIN.replace("kr = Reshape(k, by_heads) kt = Transpose<perm = [0, 2, 3, 1]>(kr)", shared)
+    constants = """int64[4] by_heads = {0, 0, 4, 4}, int64[4] by_groups = {0, 0, 2, 4}, int64[3] merged = {0, 0, 16},
+        float half = {0.5}, int64[1] two = {2}, int64[5] widened = {2, 2, 2, 3, 4}, int64[4] heads = {2, 4, 3, 4}"""
+    rows = GROUPED.replace("float[batch,seq,8] v", "float[batch,seq,16] v")
+    of = model(body, constants, inputs=rows.replace("batch,seq", "2,3"), outputs=OUT.replace("batch,seq", "2,3"))
+    assert_left(of, given() | {"k": drawn(2, 3, 8)})
+
+
+def test_weights_that_are_read_elsewhere_are_left() -> None:
+    of = attention(PLAIN, outputs=f"{OUT}, float[batch,4,seq,seq] wt")
+    assert_left(of)
+
+
+def test_a_function_of_the_model_keeps_its_name() -> None:
+    of = model(
+        PLAIN,
+        "int64[4] by_heads = {0, 0, 4, 4}, int64[3] merged = {0, 0, 16}, float half = {0.5}",
+        inputs=ROWS,
+        outputs=OUT,
+        domains=["com.microsoft"],
+        functions=f'<domain: "com.microsoft", opset_import: ["" : 24]> {ONE} (a) => (b) {{ b = Neg(a) }}',
+    )
+    assert ONE not in operators(fuse(of)[0])
+
+
+def test_an_opset_without_what_is_written_is_left() -> None:
+    of = attention(PLAIN)
+    of.opset_imports[""] = 14
+    assert_left(of)
+
+
+def test_it_can_be_left_out() -> None:
+    of = attention(PLAIN)
+    assert operators(fuse(of, forms=default_forms(get_target("ort-cpu")) - {"attention"})[0]) == operators(of)
+    assert operators(rewrite(of, excluded=["y"]).model) == operators(of)
+
+
+@pytest.mark.parametrize("body", [PLAIN, MASKED], ids=["plain", "masked"])
+def test_other_targets_take_it_back(body: str) -> None:
+    of = attention(body, f"{ROWS}, {MASK}" if body is MASKED else ROWS)
+    fused = ir.from_proto(ir.to_proto(fuse(of)[0]))
+    assert Counter(operators(fuse(fused, "portable")[0])) == Counter(operators(of))
+    assert operators(fuse(fused, "ort-native")[0]) == ["Attention"]
+    assert operators(fuse(fused)[0]) == [ONE]
+
+
+@pytest.mark.parametrize("body", [PLAIN, MASKED], ids=["plain", "masked"])
+def test_a_body_in_standard_operators(body: str) -> None:
+    fused, _ = fuse(attention(body, f"{ROWS}, {MASK}" if body is MASKED else ROWS))
+    assert list(assert_portable(fused).functions) == [("com.microsoft", ONE, "")]
+
+
+@pytest.mark.parametrize("changed", [{"unidirectional": 1}, {"scale": 0.0}])
+def test_a_node_that_the_body_does_not_describe_has_none(changed: dict[str, Any]) -> None:
+    fused, _ = fuse(attention(PLAIN))
+    node = fused.graph.node(0)
+    node.attributes.update({name: ir.convenience.convert_attribute(name, value) for name, value in changed.items()})
+    assert not portable.add(fused).functions
