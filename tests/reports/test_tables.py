@@ -203,3 +203,9 @@ def test_a_share_above_the_machine_s_limit_is_explained(latency: LatencyResult) 
         for line in printed(latency_table(slow, verbose=True))
     )
     assert not any("above 1" in line for line in printed(latency_table(latency)))
+
+
+def test_attention_as_one_node_is_counted() -> None:
+    report = FusionReport("ort-cpu", (), rules={"attention": 12, "layer-norm": 2})
+    assert "attention as one node: 12" in printed(fusion_table(report))
+    assert not any("attention" in line for line in printed(fusion_table(replace(report, rules={}))))
