@@ -163,7 +163,7 @@ FAULTS = (
     Fault(
         "softmax-float16",
         "a softmax in float16, whose casts ONNX Runtime removes",
-        ("decoder",),
+        ("encoder",),
         (formula(),),
         _half_softmax,
     ),
