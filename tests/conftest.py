@@ -26,6 +26,7 @@ from ffn_export.fusion.pipeline import fuse
 from ffn_export.latency import ceilings, measure
 from ffn_export.latency.host import Lost
 from ffn_export.latency.interleaving import interleave
+from ffn_export.runtimes import threads
 from tests.exports import remembered
 from tests.fusion.graphs import whole
 from tests.model_matrix.here import Here
@@ -74,6 +75,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr("ffn_export.latency.interleaving.time", planted)
     monkeypatch.setattr("ffn_export.latency.host.Host.lost", lambda *_: Lost())  # a clock of its own waits for nobody
     return planted
+
+
+@pytest.fixture(autouse=True, scope="session")
+def processors_shared() -> Iterator[None]:
+    """Give each worker its part of the processors: threads of two workers on one wait for each other."""
+    share = max(1, threads.available_threads() // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    torch.set_num_threads(share)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "available_threads", lambda: share)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -40,6 +40,42 @@ def allowed_seconds(size: int) -> float:
     return ALLOWED.seconds * max(1, (os.cpu_count() or 1) / 2) + _SECONDS_PER_BYTE * size
 
 
+class _Watcher:
+    """One thread that looks at all runs that are going on: a thread for each run takes longer than a short run."""
+
+    def __init__(self) -> None:
+        self._runs: dict[onnxruntime.RunOptions, float] = {}  # options -> CPU time of the process that ends the run
+        self._begun = threading.Event()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def add(self, options: onnxruntime.RunOptions, seconds: float) -> None:
+        """Look at a run from now on."""
+        self._runs[options] = time.process_time() + seconds
+        self._begun.set()
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():  # a forked process has no thread of its parent
+                self._thread = threading.Thread(target=self._watch, daemon=True)
+                self._thread.start()
+
+    def remove(self, options: onnxruntime.RunOptions) -> None:
+        """Look at a run no longer."""
+        del self._runs[options]
+
+    def _watch(self) -> None:
+        while self._begun.wait():
+            self._begun.clear()  # set again by a run that begins, or that goes on below
+            time.sleep(_EVERY)
+            now, runs = time.process_time(), self._runs.copy()
+            for options, end in runs.items():
+                options.terminate |= now > end
+            if runs:
+                self._begun.set()
+
+
+_WATCHER = _Watcher()
+
+
 @contextmanager
 def ended_after(seconds: float | None) -> Iterator[onnxruntime.RunOptions]:
     """Give run options that end the run after this CPU time of the process; None sets no limit.
@@ -55,17 +91,7 @@ def ended_after(seconds: float | None) -> Iterator[onnxruntime.RunOptions]:
     if seconds is None:
         yield options
         return
-    done = threading.Event()
-    start = time.process_time()
-
-    def watch() -> None:
-        while not done.wait(_EVERY):
-            if time.process_time() - start > seconds:
-                options.terminate = True
-                return
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    _WATCHER.add(options, seconds)
     try:
         yield options
     except Exception as error:
@@ -73,4 +99,4 @@ def ended_after(seconds: float | None) -> Iterator[onnxruntime.RunOptions]:
             raise DidNotEndError(f"it did not end within {seconds:.0f} s of CPU time") from error
         raise
     finally:
-        done.set()
+        _WATCHER.remove(options)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.embed.bundles import build_all
+from tests.embed.bundles import build
 from tests.embed.programs import PROGRAMS, Once, Program
 
 
@@ -38,7 +38,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
 @pytest.fixture(scope="session")
 def bundle(once: Once) -> Callable[[str], Path]:
     """Return one of the bundles, by its name."""
-    return lambda name: once("bundles", build_all) / name
+    return lambda name: once(name, lambda directory: build(name, directory / "bundle")) / "bundle"
 
 
 @pytest.fixture(scope="session", params=PROGRAMS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,23 @@ def test_a_loop_that_ends_is_left_alone(tmp_path: Path) -> None:
     runner = OrtCpu().load(Artifact(path), 1)
     first, second = runner.run(FEEDS), runner.run(FEEDS)
     assert np.array_equal(first["y"], second["y"])
+
+
+def test_one_thread_looks_at_all_runs() -> None:
+    with ended_run.ended_after(1000):
+        threads = threading.active_count()
+        with ended_run.ended_after(1000), ended_run.ended_after(1000):
+            assert threading.active_count() == threads
+
+
+@pytest.mark.slow
+def test_a_run_is_ended_while_others_go_on() -> None:
+    with ended_run.ended_after(1000) as longer, ended_run.ended_after(0) as ended:
+        began = time.monotonic()
+        while not ended.terminate and time.monotonic() < began + 10:
+            time.sleep(0.01)
+        assert ended.terminate
+        assert not longer.terminate
 
 
 def test_what_a_run_may_take_grows_with_the_model() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ffn_export.errors import UsageError
+from ffn_export.runtimes import threads
 from ffn_export.runtimes.threads import available_threads, chosen_threads
 
 NO_CGROUP = Path("/nonexistent")
@@ -32,7 +33,7 @@ def test_cgroup_v1_quota_limits_it(tmp_path: Path) -> None:
 
 def test_threads_that_were_asked_for_are_one_or_more() -> None:
     assert chosen_threads(3) == 3
-    assert chosen_threads(None) == available_threads()
+    assert chosen_threads(None) == threads.available_threads()
     for none in (0, -1):
         with pytest.raises(UsageError, match="take 1 or more"):
             chosen_threads(none)
