@@ -36,7 +36,7 @@ def by_numbers(suspect: Side, reference: Side, runs: Runs) -> Pairs:
         for name, array in runs.whole(reference, chunk).items()
     }
     for _ in range(_MOST_ROUNDS):
-        mine = _prints(suspect, Cuts(suspect, reference, pairs, runs), runs)
+        mine = _prints(Cuts(suspect, reference, pairs, runs))
         found = pair_near(suspect.graph, reference.graph, pairs, mine, theirs)
         wrong = [n for n, c in pairs.in_order(suspect.graph) if n not in mine or theirs[c].distance(mine[n]) > EQUAL]
         if not wrong and not found:
@@ -49,10 +49,10 @@ def by_numbers(suspect: Side, reference: Side, runs: Runs) -> Pairs:
     return pairs
 
 
-def _prints(suspect: Side, cuts: Cuts, runs: Runs) -> dict[str, Print]:
+def _prints(cuts: Cuts) -> dict[str, Print]:
     """Return the fingerprint of each value that the suspect computes from the pairs before it."""
     found = {}
-    for chunk in cuts.chunks(suspect.graph.values):
-        parts = runs.parts(suspect, cuts.given(cuts.recorded(chunk)), chunk)
+    for chunk in cuts.chunks(cuts.suspect.graph.values):
+        parts = cuts.runs.parts(cuts.suspect, cuts.given(cuts.recorded(chunk)), chunk)
         found.update({name: fingerprint(array) for name, array in parts.items() if not isinstance(array, str)})
     return found
