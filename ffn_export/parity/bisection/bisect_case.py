@@ -105,7 +105,9 @@ class Examination:
         if error.over:
             level = self.whole.lowest_level(settings)
             if level is not None:
-                return Examined(replace(blank, verdict="session", reason=_of_session(level)), cuts, output, level)
+                options = level.words()
+                reason = f"every node alone is right: the difference appears only with session options {options}"
+                return Examined(replace(blank, verdict="session", reason=reason), cuts, output, level)
         changed = next(self._changed(aligned), None)
         if changed is not None:
             part, words = changed
@@ -169,7 +171,3 @@ class Examination:
 def _label(node: NodeFacts) -> str:
     scope = f" in {node.scope}" if node.scope else ""
     return f"{node.op_type} {node.name!r}{scope}"
-
-
-def _of_session(settings: SessionSettings) -> str:
-    return f"every node alone is right: the difference appears only with session options {settings.words()}"
