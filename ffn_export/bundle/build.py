@@ -239,10 +239,9 @@ def _build_in(
     source = _of_sampled_size(source, None if quantized is None and gate.few_bits_budget is None else real)
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
-    beside = results.Companions(
-        latency, fusion, site_graphs(exported, fused, fusion), tuning, onnx_file.weight_bytes(model)
-    )
-    results.write(stage, parity, beside, _commands(source, destination.name, options))
+    sites, weights_bytes = site_graphs(exported, fused, fusion), onnx_file.weight_bytes(model)
+    commands = _commands(source, destination.name, options)
+    results.write(stage, parity, commands, latency, fusion, sites, tuning, weights_bytes)
     provider = describe.provider(options.target, parity, options.native)
     manifest = Manifest(
         name=destination.name,
@@ -254,7 +253,7 @@ def _build_in(
         provider=provider.name,
         provider_options=dict(provider.options),
         operators_outside_standard=facts.foreign_operators(model),
-        weights_bytes=onnx_file.weight_bytes(model),
+        weights_bytes=weights_bytes,
         fusion=describe.summarise_fusion(fusion),
         parity=describe.summarise_parity(parity),
         latency=describe.summarise_latency(latency),

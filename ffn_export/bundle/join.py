@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
@@ -16,6 +15,7 @@ from ffn_export import __version__
 from ffn_export.bundle import integrity, results, stored
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest, reports_of
 from ffn_export.core import onnx_file, vectors
+from ffn_export.core.drawing import float_info
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 from ffn_export.exporter.export import PRODUCER
@@ -172,5 +172,4 @@ def _is_near(one: Array, other: Array | None) -> bool:
         return np.array_equal(one, other)
     a, b = one.astype(np.float64), other.astype(np.float64)
     scale = np.abs(a[np.isfinite(a)]).max(initial=0.0)
-    step = float(ml_dtypes.finfo(one.dtype).eps)  # type: ignore[no-untyped-call]
-    return np.allclose(a, b, rtol=0, atol=_ROUNDINGS * step * scale, equal_nan=True)
+    return np.allclose(a, b, rtol=0, atol=_ROUNDINGS * float(float_info(one.dtype).eps) * scale, equal_nan=True)

@@ -18,57 +18,35 @@ from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.reports.html import Verification, write_html
+from ffn_export.reports.html import Companions, Verification, write_html
 from ffn_export.tuning.result import TuningResult
 
 FUSION, SITES, TUNING, PAGE = "fusion.json", "sites.json", "tuning.json", "report.html"
 
 
-@dataclass(frozen=True)
-class Companions:
-    """Results of a bundle other than parity; a missing one is None or empty.
-
-    Attributes:
-        latency: The timing.
-        fusion: Status of each site.
-        sites: Nodes of the fused sites, before and after.
-        tuning: Trials and choice of the tuning.
-        weights_bytes: Size of the model's weights.
-    """
-
-    latency: LatencyResult | None = None
-    fusion: FusionReport | None = None
-    sites: tuple[SiteGraph, ...] = ()
-    tuning: TuningResult | None = None
-    weights_bytes: int | None = None
-
-
-def write(directory: Path, parity: ParityResult, beside: Companions, commands: Sequence[str]) -> None:
-    """Write each result as JSON, and all of them as ``report.html``.
-
-    Args:
-        directory: Directory to write to.
-        parity: The verification.
-        beside: The other results.
-        commands: Shell commands that build and verify the bundle again.
-    """
-    data = {PARITY: parity.to_dict(), SITES: {"sites": [site.to_dict() for site in beside.sites]}}
-    if beside.fusion is not None:
-        data[FUSION] = beside.fusion.to_dict()
-    if beside.latency is not None:
-        data[LATENCY] = beside.latency.to_dict()
-    if beside.tuning is not None:
-        data[TUNING] = beside.tuning.to_dict()
+def write(
+    directory: Path,
+    parity: ParityResult,
+    commands: Sequence[str],
+    latency: LatencyResult,
+    fusion: FusionReport,
+    sites: Sequence[SiteGraph],
+    tuning: TuningResult | None,
+    weights_bytes: int,
+) -> None:
+    """Write each result as JSON, and all of them as ``report.html``, with the commands that make them again."""
+    data = {
+        PARITY: parity.to_dict(),
+        SITES: {"sites": [site.to_dict() for site in sites]},
+        FUSION: fusion.to_dict(),
+        LATENCY: latency.to_dict(),
+    }
+    if tuning is not None:
+        data[TUNING] = tuning.to_dict()
     for name, values in data.items():
         (directory / name).write_text(json_text(values))
     told = Verification(
-        parity,
-        commands,
-        latency=beside.latency,
-        fusion=beside.fusion,
-        sites=beside.sites,
-        tuning=beside.tuning,
-        weights_bytes=beside.weights_bytes,
+        parity, commands, latency=latency, fusion=fusion, sites=sites, tuning=tuning, weights_bytes=weights_bytes
     )
     write_html(told, directory / PAGE)
 
@@ -81,11 +59,11 @@ def read(directory: Path) -> Companions:
     """
     sites = _read(directory / SITES, _Sites)
     return Companions(
-        _read(directory / LATENCY, LatencyResult),
-        _read(directory / FUSION, FusionReport),
-        () if sites is None else sites.sites,
-        _read(directory / TUNING, TuningResult),
-        read_manifest(directory).weights_bytes if (directory / MANIFEST).exists() else None,
+        latency=_read(directory / LATENCY, LatencyResult),
+        fusion=_read(directory / FUSION, FusionReport),
+        sites=() if sites is None else sites.sites,
+        tuning=_read(directory / TUNING, TuningResult),
+        weights_bytes=read_manifest(directory).weights_bytes if (directory / MANIFEST).exists() else None,
     )
 
 
@@ -97,16 +75,13 @@ def commands(
         return (shlex.join(["ffn-export", "verify", name]),)
     words = ["ffn-export", command, source.spec, "--name", name, "--target", target, "--opset", str(opset)]
     if source.kind == "factory":
-        words += [word for given in _inputs(source) for word in ("--input", given)]
+        for input_name, spec in describe_source(source)["inputs"].items():
+            words += ["--input", f"{input_name}:{spec}"]
     if source.task is not None:
         words += ["--task", source.task]
     if source.dtype != "float32":
         words += ["--dtype", source.dtype, *(["--keep-io"] if source.keep_io else [])]
     return shlex.join([*words, *options]), shlex.join(["ffn-export", "verify", f"exported/{name}"])
-
-
-def _inputs(source: Source) -> list[str]:
-    return [f"{name}:{spec}" for name, spec in describe_source(source)["inputs"].items()]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
-def move_into_place(new: Path, destination: Path, aside: Path) -> Path | None:
-    """Move a directory to a destination; return the new path of the old directory, or None.
+def move_into_place(new: Path, destination: Path, aside: Path) -> None:
+    """Move a directory to a destination. The old directory is then at the path of the new one, or at ``aside``.
 
     If the system can exchange two directories in one step, a killed process leaves either the old or the new one.
     Otherwise the old one is moved to ``aside`` first, and a process killed at that moment leaves no destination.
@@ -36,7 +36,7 @@ def move_into_place(new: Path, destination: Path, aside: Path) -> Path | None:
     while True:
         try:
             if _exchanged(new, destination):
-                return new
+                return
             moved = destination.exists()
             if moved:
                 shutil.rmtree(aside, ignore_errors=True)  # from an earlier iteration: another process has replaced it
@@ -45,7 +45,7 @@ def move_into_place(new: Path, destination: Path, aside: Path) -> Path | None:
             moved = False  # another process has moved it away
         try:
             new.rename(destination)
-            return aside if moved else None
+            return
         except BaseException as error:
             if moved:
                 with suppress(OSError):  # another process has moved a newer one there

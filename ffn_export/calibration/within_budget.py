@@ -19,7 +19,7 @@ from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import groups_of, quantize, quantize_some
-from ffn_export.quantization.result import QuantizationReport, Sensitivity
+from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.in_place import load_in_place
 
 Result = TypeVar("Result")
@@ -108,7 +108,8 @@ def fit(
         # All of them do not fit. One product at least is tried, and judged over budget if it is.
         def fits_with(count: int) -> Fitted | None:
             progress(f"judging the best {count} of {len(ranked)} inputs in 8 bits")
-            tried, fits = judged(quantize(model, options, seen, _products(ranked[:count])))
+            products = [name for each in ranked[:count] for name in each.products]
+            tried, fits = judged(quantize(model, options, seen, products))
             return tried if fits else None
 
         chosen, found = longest_beginning(len(ranked), fits_with)
@@ -157,10 +158,6 @@ def _error(before: Array, after: Array) -> float:
     if size:
         return float((off / size) ** 0.5)
     return float("inf") if off else 0.0
-
-
-def _products(ranked: list[Sensitivity]) -> list[str]:
-    return [name for each in ranked for name in each.products]
 
 
 def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dict[str, Array]:

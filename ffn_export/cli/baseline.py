@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,17 +19,12 @@ if TYPE_CHECKING:
     from ffn_export.latency.result import LatencyResult
     from ffn_export.parity.judging.result import ParityResult
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def baseline_option(command: Command) -> Command:
-    """``--baseline``."""
-    return click.option(
-        "--baseline",
-        type=click.Path(path_type=Path),
-        metavar="OLD.json|BUNDLE",
-        help="Fail on what is worse than a stored result (verify --json, bench --json), or than a bundle's.",
-    )(command)
+baseline_option = click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    metavar="OLD.json|BUNDLE",
+    help="Fail on what is worse than a stored result (verify --json, bench --json), or than a bundle's.",
+)
 
 
 def same_threads(old: LatencyResult) -> int | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ffn_export.cli.options import several
 from ffn_export.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,21 +17,16 @@ if TYPE_CHECKING:
     from ffn_export.parity.bisection.result import Bisection
     from ffn_export.parity.judging.result import ParityResult
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def bisection_options(command: Command) -> Command:
-    """``--bisect`` and ``--reduce``."""
-    command = click.option(
+bisection_options = several(
+    click.option("--bisect", is_flag=True, help="Say which node is wrong: each one alone, on the reference's numbers."),
+    click.option(
         "--reduce",
         "reduce_to",
         type=click.Path(path_type=Path),
         metavar="DIR",
         help="Write the smallest part that fails, with its inputs, to DIR; bisects as well.",
-    )(command)
-    return click.option(
-        "--bisect", is_flag=True, help="Say which node is wrong: each one alone, on the reference's numbers."
-    )(command)
+    ),
+)
 
 
 def check_bisection_options(bisect: bool, reduce_to: Path | None, rejudge: str | None) -> None:

@@ -12,7 +12,7 @@ from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.model_file import open_argument
 from ffn_export.cli.options import common
-from ffn_export.cli.report_files import json_option
+from ffn_export.cli.report_files import json_option, show
 from ffn_export.cli.state import State
 
 if TYPE_CHECKING:
@@ -52,16 +52,11 @@ def command(
     Each is an ONNX file or a bundle. Weights are matched by content, so a new name or a transposed layout is
     no difference. Neither model is run.
     """
-    from ffn_export.reports.console import stdout_console
-    from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import difference_table
 
     hold(state, [a, b], max_cpu, max_memory)
     difference = _compare(a, b)
-    if json_path is not None:
-        write_json(difference.to_dict(), json_path)
-    if json_path != "-":
-        stdout_console().print(difference_table(difference))
+    show(difference.to_dict(), difference_table(difference), json_path)
     return 1 if exit_code and difference.differs else 0
 
 

@@ -8,7 +8,7 @@ import click
 
 from ffn_export.cli.help import Command
 from ffn_export.cli.options import common
-from ffn_export.cli.report_files import json_option
+from ffn_export.cli.report_files import json_option, show
 
 
 @click.command(
@@ -30,14 +30,10 @@ def command(json_path: str | None) -> int:
 
     Exit status 1 if something needs mending.
     """
-    from ffn_export.reports.console import stdout_console
-    from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import findings_table
     from ffn_export.runtimes.diagnosis import diagnose
 
     findings = diagnose()
-    if json_path is not None:
-        write_json({"findings": [asdict(finding) for finding in findings]}, json_path)
-    if json_path != "-":
-        stdout_console().print(findings_table([(f.subject, f.verdict, f.detail) for f in findings]))
+    table = findings_table([(f.subject, f.verdict, f.detail) for f in findings])
+    show({"findings": [asdict(finding) for finding in findings]}, table, json_path)
     return 1 if any(finding.verdict == "problem" for finding in findings) else 0

@@ -10,7 +10,7 @@ from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.model_file import open_argument
 from ffn_export.cli.options import common, target_option
-from ffn_export.cli.report_files import json_option
+from ffn_export.cli.report_files import json_option, show
 from ffn_export.cli.state import State
 
 
@@ -39,15 +39,10 @@ def command(
     MODEL is an ONNX file or a bundle. It is not run, and it may be without its external data.
     """
     from ffn_export.inspection.inspect import inspect
-    from ffn_export.reports.console import stdout_console
-    from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import inspection_table
 
     hold(state, [model], max_cpu, max_memory)
     path, _ = open_argument(model)
     inspection = inspect(path, target)
-    if json_path is not None:
-        write_json(inspection.to_dict(), json_path)
-    if json_path != "-":
-        stdout_console().print(inspection_table(inspection, verbose=state.verbose))
+    show(inspection.to_dict(), inspection_table(inspection, verbose=state.verbose), json_path)
     return 0

@@ -6,22 +6,18 @@ A file of a few kilobytes can cause unlimited work. The limits grow with the siz
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-from ffn_export.cli.options import LONGEST, Positive
+from ffn_export.cli.options import LONGEST, Positive, several
 from ffn_export.cli.state import State
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _CPU_SECONDS_PER_BYTE = 2e-6
 _DATA_BYTES_PER_BYTE = 20  # copies in several runtimes and precisions
 _STACK_BYTES = 2**24  # stack of a thread and its share of the heap
-_MEMORY = Positive(10.0**6, least=0.5)  # GB; with less, libraries fail while they are loaded
 _FOR_IMPORTS = 2**27  # libraries that are imported later
 
 
@@ -46,19 +42,20 @@ TIMING = Work(60.0, 2**32)
 TUNING = Work(600.0, 2**32)  # it verifies and times some thirty choices
 
 
-def limit_options(command: Command) -> Command:
-    """``--max-cpu`` and ``--max-memory``."""
-    for flag, unit, bounds, text in (
-        ("--max-memory", "GB", _MEMORY, "Memory that the work may take. [default: by the size of the files]"),
-        (
-            "--max-cpu",
-            "SECONDS",
-            Positive(LONGEST),
-            "CPU time that the work may take. [default: by the size of the files]",
-        ),
-    ):
-        command = click.option(flag, type=bounds, metavar=unit, help=text)(command)
-    return command
+limit_options = several(
+    click.option(
+        "--max-cpu",
+        type=Positive(LONGEST),
+        metavar="SECONDS",
+        help="CPU time that the work may take. [default: by the size of the files]",
+    ),
+    click.option(
+        "--max-memory",
+        type=Positive(10.0**6, least=0.5),  # with less, libraries fail while they are loaded
+        metavar="GB",
+        help="Memory that the work may take. [default: by the size of the files]",
+    ),
+)
 
 
 def hold(state: State, files: Iterable[Path], cpu: float | None, memory: float | None, work: Work = ON_FILES) -> None:

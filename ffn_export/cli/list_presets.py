@@ -6,7 +6,7 @@ import click
 
 from ffn_export.cli.help import Command
 from ffn_export.cli.options import common
-from ffn_export.cli.report_files import json_option
+from ffn_export.cli.report_files import json_option, show
 
 
 @click.command(
@@ -24,16 +24,10 @@ from ffn_export.cli.report_files import json_option
 def command(json_path: str | None) -> None:
     """List the presets, with shape and source."""
     from ffn_export.modules.presets import PRESETS
-    from ffn_export.reports.console import stdout_console
-    from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import presets_table
 
-    if json_path is not None:
-        write_json({"presets": [preset.to_dict() for preset in PRESETS.values()]}, json_path)
-    if json_path == "-":
-        return
     rows = [
         (p.name, ", ".join(f"{name}:{spec}" for name, spec in p.inputs.items()), p.summary, p.source)
         for p in PRESETS.values()
     ]
-    stdout_console().print(presets_table(rows))
+    show({"presets": [preset.to_dict() for preset in PRESETS.values()]}, presets_table(rows), json_path)

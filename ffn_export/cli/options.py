@@ -82,17 +82,92 @@ def common(command: Command) -> Command:
     return command
 
 
-def trust_option(command: Command) -> Command:
-    """``--trust``."""
-    return click.option(
-        "--trust",
-        is_flag=True,
-        help="Import the source that a bundle's manifest names, or open a .pt2 file. Both can run any code: trust only "
-        "files of people whom you trust.",
-    )(command)
+def several(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds options, in the order of the help."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-_SOURCE_OPTIONS: tuple[Callable[[Command], Command], ...] = (
+def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    from ffn_export.fusion.report import KINDS
+
+    required: dict[str, int] = {}
+    for value in (each.strip() for listed in values for each in listed.split(",")):
+        kind, _, count = value.partition("=")
+        if kind not in KINDS:
+            raise UsageError(
+                f"--require-fusion {value}: unknown kind {kind!r};{did_you_mean(kind, KINDS)} "
+                f"known are {', '.join(KINDS)}"
+            )
+        if not count.isdecimal() or int(count) == 0:
+            raise UsageError(f"--require-fusion {value}: write KIND=N with 1 or more, as in feed_forward=12")
+        required[kind] = int(count)
+    return required
+
+
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    help="Import the source that a bundle's manifest names, or open a .pt2 file. Both can run any code: trust only "
+    "files of people whom you trust.",
+)
+input_option = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME:DTYPE[DIM,...]",
+    help="An input, such as x:float32[batch,seq,768]; once for each. Presets and hf:DIR know their own.",
+)
+samples_option = click.option(
+    "--samples", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays to trace with and to verify on."
+)
+opset_option = click.option(
+    "--opset", type=Whole(1, 99), default=20, show_default=True, help="Opset of the export, 18 or higher."
+)
+target_option = click.option(
+    "--target", default="ort-cpu", show_default=True, metavar=TARGET_NAMES, help="What to fuse for."
+)
+portable_functions_option = click.option(
+    "--portable-functions",
+    is_flag=True,
+    help="Give com.microsoft operators bodies in standard ones, for runtimes that do not know them.",
+)
+runtime_option = click.option(
+    "--runtime",
+    "runtimes",
+    multiple=True,
+    metavar="NAME",
+    help=f"A runtime that must judge it; once for each: {', '.join(RUNTIME_NAMES)}. `ffn-export doctor` says which "
+    "work here. [default: ort-cpu and ort-cuda, where they can run]",
+)
+threads_option = click.option(
+    "--threads", type=Whole(1, MOST_THREADS), help="Intra-op threads. [default: the processors of this process]"
+)
+max_ratio_option = click.option("--max-ratio", type=Positive(), help="Fail if it takes longer than this times PyTorch.")
+fast_option = click.option(
+    "--fast", is_flag=True, help="For the edit loop: verify on a few cases and time nothing. The result says so."
+)
+check_option = click.option(
+    # A plain flag, not `flag_value=False`, whose default differs between releases of click.
+    "--no-check",
+    "check",
+    is_flag=True,
+    callback=lambda context, option, is_off: not is_off,
+    help="Do not run both graphs on drawn inputs, which undoes what differs.",
+)
+require_fusion_option = click.option(
+    "--require-fusion",
+    multiple=True,
+    metavar="KIND=N[,KIND=N]",
+    callback=_parse_required,
+    help="Fail unless N sites of a kind have the target's form, rewritten or not.",
+)
+_source_options = several(
     click.option(
         "--dtype",
         metavar="float32|float16|bfloat16|mixed",
@@ -118,123 +193,7 @@ def source_options(command: Command) -> Command:
         source = {name: given.pop(name) for name in ("seed", "dtype", "keep_io", "task", "trust")}
         return command(*arguments, **given, source=source)
 
-    for option in reversed(_SOURCE_OPTIONS):
-        gathered = option(gathered)
-    return cast("Command", gathered)
-
-
-def input_option(command: Command) -> Command:
-    """``--input``."""
-    return click.option(
-        "--input",
-        "inputs",
-        multiple=True,
-        metavar="NAME:DTYPE[DIM,...]",
-        help="An input, such as x:float32[batch,seq,768]; once for each. Presets and hf:DIR know their own.",
-    )(command)
-
-
-def samples_option(command: Command) -> Command:
-    """``--samples``."""
-    return click.option(
-        "--samples", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays to trace with and to verify on."
-    )(command)
-
-
-def opset_option(command: Command) -> Command:
-    """``--opset``."""
-    return click.option(
-        "--opset", type=Whole(1, 99), default=20, show_default=True, help="Opset of the export, 18 or higher."
-    )(command)
-
-
-def target_option(command: Command) -> Command:
-    """``--target``."""
-    return click.option(
-        "--target", default="ort-cpu", show_default=True, metavar=TARGET_NAMES, help="What to fuse for."
-    )(command)
-
-
-def portable_functions_option(command: Command) -> Command:
-    """``--portable-functions``."""
-    return click.option(
-        "--portable-functions",
-        is_flag=True,
-        help="Give com.microsoft operators bodies in standard ones, for runtimes that do not know them.",
-    )(command)
-
-
-def runtime_option(command: Command) -> Command:
-    """``--runtime``."""
-    return click.option(
-        "--runtime",
-        "runtimes",
-        multiple=True,
-        metavar="NAME",
-        help=f"A runtime that must judge it; once for each: {', '.join(RUNTIME_NAMES)}. `ffn-export doctor` says which "
-        "work here. [default: ort-cpu and ort-cuda, where they can run]",
-    )(command)
-
-
-def threads_option(command: Command) -> Command:
-    """``--threads``."""
-    return click.option(
-        "--threads", type=Whole(1, MOST_THREADS), help="Intra-op threads. [default: the processors of this process]"
-    )(command)
-
-
-def max_ratio_option(command: Command) -> Command:
-    """``--max-ratio``."""
-    return click.option("--max-ratio", type=Positive(), help="Fail if it takes longer than this times PyTorch.")(
-        command
-    )
-
-
-def fast_option(command: Command) -> Command:
-    """``--fast``."""
-    return click.option(
-        "--fast", is_flag=True, help="For the edit loop: verify on a few cases and time nothing. The result says so."
-    )(command)
-
-
-def check_option(command: Command) -> Command:
-    """``--no-check``."""
-    return click.option(
-        # A plain flag, not `flag_value=False`, whose default differs between releases of click.
-        "--no-check",
-        "check",
-        is_flag=True,
-        callback=lambda context, option, is_off: not is_off,
-        help="Do not run both graphs on drawn inputs, which undoes what differs.",
-    )(command)
-
-
-def require_fusion_option(command: Command) -> Command:
-    """``--require-fusion``."""
-    return click.option(
-        "--require-fusion",
-        multiple=True,
-        metavar="KIND=N[,KIND=N]",
-        callback=_parse_required,
-        help="Fail unless N sites of a kind have the target's form, rewritten or not.",
-    )(command)
-
-
-def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
-    from ffn_export.fusion.report import KINDS
-
-    required: dict[str, int] = {}
-    for value in (each.strip() for listed in values for each in listed.split(",")):
-        kind, _, count = value.partition("=")
-        if kind not in KINDS:
-            raise UsageError(
-                f"--require-fusion {value}: unknown kind {kind!r};{did_you_mean(kind, KINDS)} "
-                f"known are {', '.join(KINDS)}"
-            )
-        if not count.isdecimal() or int(count) == 0:
-            raise UsageError(f"--require-fusion {value}: write KIND=N with 1 or more, as in feed_forward=12")
-        required[kind] = int(count)
-    return required
+    return cast("Command", _source_options(gathered))
 
 
 def read_npz(path: Path | None) -> dict[str, Any] | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 
-from ffn_export.cli.options import Positive
+from ffn_export.cli.options import Command, Positive, several
 from ffn_export.errors import UsageError
 from ffn_export.quantization.engines import ENGINES
 from ffn_export.quantization.options import (
@@ -23,10 +23,7 @@ from ffn_export.quantization.options import (
     QuantizationOptions,
 )
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-_OPTIONS: tuple[Callable[[Command], Command], ...] = (
+_options = several(
     click.option("--bits", type=click.Choice(BITS), metavar="8|4", help="Bits of a stored weight of a feed-forward."),
     click.option(
         "--int8",
@@ -89,9 +86,7 @@ def quantization_options(default_bits: int | None = None) -> Callable[[Command],
             quantization = _quantization(bits, int8=int8, **chosen, budget=of_weights)
             return command(*arguments, **given, budget=budget, quantization=quantization)
 
-        for option in reversed(_OPTIONS):
-            gathered = option(gathered)
-        return cast("Command", gathered)
+        return cast("Command", _options(gathered))
 
     return decorate
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from ffn_export.cli.model_file import open_argument
+from ffn_export.cli.options import Command, several
 from ffn_export.errors import FfnExportError, UsageError
-from ffn_export.reports.formats import FORMATS, Verification
+from ffn_export.reports.formats import FORMATS, Companions, Verification
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ffn_export.parity.bisection.result import Bisection
     from ffn_export.parity.judging.result import ParityResult
 
     _Text = click.ParamType[str]
 else:
     _Text = click.ParamType  # no generic type before click 8.2
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 
 # Key in click's `meta` for the option that writes to standard output.
 _ON_STANDARD_OUTPUT = "ffn_export.standard_output"
@@ -54,15 +54,38 @@ class ReportFile(_Text):
 REPORT_FILE = ReportFile()
 
 
-def json_option(command: Command) -> Command:
-    """``--json`` of a command that shows one result."""
-    return click.option(
-        "--json",
-        "json_path",
-        type=REPORT_FILE,
-        metavar="FILE",
-        help="Write the result as JSON; - for standard output, without tables there.",
-    )(command)
+json_option = click.option(
+    "--json",
+    "json_path",
+    type=REPORT_FILE,
+    metavar="FILE",
+    help="Write the result as JSON; - for standard output, without tables there.",
+)
+
+
+def show(data: Mapping[str, Any], table: RenderableType, json_path: str | None) -> None:
+    """Write a result to the path of ``--json``, if it was given, and print its table unless the JSON is printed."""
+    from ffn_export.reports.console import stdout_console
+    from ffn_export.reports.json_report import write_json
+
+    if json_path is not None:
+        write_json(data, json_path)
+    if json_path != "-":
+        stdout_console().print(table)
+
+
+_report_options = several(
+    *(
+        click.option(
+            f"--{each.name}",
+            f"{each.name}_path",
+            type=REPORT_FILE,
+            metavar="FILE",
+            help=f"{each.help}; - for standard output.",
+        )
+        for each in FORMATS
+    )
+)
 
 
 def report_options(command: Command) -> Command:
@@ -73,15 +96,7 @@ def report_options(command: Command) -> Command:
         paths = {each.name: given.pop(f"{each.name}_path") for each in FORMATS}
         return command(*arguments, **given, reports={name: path for name, path in paths.items() if path is not None})
 
-    for each in reversed(FORMATS):
-        gathered = click.option(
-            f"--{each.name}",
-            f"{each.name}_path",
-            type=REPORT_FILE,
-            metavar="FILE",
-            help=f"{each.help}; - for standard output.",
-        )(gathered)
-    return cast("Command", gathered)
+    return cast("Command", _report_options(gathered))
 
 
 def write_reports(
@@ -104,7 +119,7 @@ def write_reports(
         UsageError: If a path cannot be written to.
     """
     from ffn_export.bundle.manifest import reports_of
-    from ffn_export.bundle.results import Companions, read
+    from ffn_export.bundle.results import read
     from ffn_export.reports.text_file import write_text
 
     is_bundle = model is not None and model.is_dir()
@@ -113,17 +128,7 @@ def write_reports(
         if each.name not in reports:
             continue
         beside = read(reports_of(model, path.name)) if model and path and is_bundle else Companions()
-        told = Verification(
-            result,
-            commands,
-            bisection,
-            beside.latency,
-            beside.fusion,
-            beside.sites,
-            beside.tuning,
-            path,
-            beside.weights_bytes,
-        )
+        told = Verification(result, commands, bisection, path, **vars(beside))
         try:
             text = each.text(told)
         except FfnExportError:

@@ -6,17 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ffn_export.cli.options import read_npz
+from ffn_export.cli.options import Command, read_npz, several
 from ffn_export.errors import UsageError
 
 if TYPE_CHECKING:
     from ffn_export.exporter.hugging_face.texts import Texts
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,16 @@ def sample_options(about: str) -> Callable[[Command], Command]:
     Args:
         about: Help of ``--samples``.
     """
+    options = several(
+        click.option("--samples", type=click.Path(path_type=Path), metavar="FILE.npz", help=about),
+        click.option(
+            "--texts",
+            type=click.Path(path_type=Path),
+            metavar="FILE.txt",
+            help="Samples as texts, one a line, read by the tokenizer of the model or in --tokenizer.",
+        ),
+        click.option("--tokenizer", type=click.Path(path_type=Path), metavar="DIR", help="Directory of the tokenizer."),
+    )
 
     def decorate(command: Command) -> Command:
         @wraps(command)
@@ -62,19 +70,6 @@ def sample_options(about: str) -> Callable[[Command], Command]:
         ) -> Any:
             return command(*arguments, **given, samples=GivenSamples(samples, texts, tokenizer))
 
-        for option in (
-            click.option(
-                "--tokenizer", type=click.Path(path_type=Path), metavar="DIR", help="Directory of the tokenizer."
-            ),
-            click.option(
-                "--texts",
-                type=click.Path(path_type=Path),
-                metavar="FILE.txt",
-                help="Samples as texts, one a line, read by the tokenizer of the model or in --tokenizer.",
-            ),
-            click.option("--samples", type=click.Path(path_type=Path), metavar="FILE.npz", help=about),
-        ):
-            gathered = option(gathered)
-        return cast("Command", gathered)
+        return cast("Command", options(gathered))
 
     return decorate

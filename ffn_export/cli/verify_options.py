@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ffn_export.cli.options import Positive, Whole, read_npz
+from ffn_export.cli.options import Positive, Whole, read_npz, several
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.commands import verify_command
@@ -17,8 +17,6 @@ from ffn_export.reports.formats import FORMATS
 
 if TYPE_CHECKING:
     from ffn_export.parity.judging.result import ParityResult
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _REJUDGE = "--rejudge"
 # Options that a replay leaves out: it names its own inputs, and writes no report.
@@ -34,26 +32,49 @@ _NOT_REPLAYED = (
 )
 
 
-def tolerance_options(command: Command) -> Command:
-    """``--atol``, ``--rtol`` and ``--budget``, which :func:`tolerances_of` parses."""
-    command = click.option(
-        "--budget",
-        type=Positive(),
-        metavar="SHARE",
-        help="Declared relative L2 error of a model that is meant to differ (quantised), such as 0.01.",
-    )(command)
-    command = click.option(
-        "--rtol",
-        multiple=True,
-        metavar="[OUTPUT=]NUMBER",
-        help="Allow this share of the oracle's magnitude, beside --atol or alone.",
-    )(command)
-    return click.option(
+tolerance_options = several(  # `tolerances_of` parses them
+    click.option(
         "--atol",
         multiple=True,
         metavar="[OUTPUT=]NUMBER",
         help="Allow this absolute error, in place of the bound in units of the last place.",
-    )(command)
+    ),
+    click.option(
+        "--rtol",
+        multiple=True,
+        metavar="[OUTPUT=]NUMBER",
+        help="Allow this share of the oracle's magnitude, beside --atol or alone.",
+    ),
+    click.option(
+        "--budget",
+        type=Positive(),
+        metavar="SHARE",
+        help="Declared relative L2 error of a model that is meant to differ (quantised), such as 0.01.",
+    ),
+)
+evidence_options = several(
+    click.option(
+        "--load-inputs",
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="Verify on these inputs alone: an .npz file, or a directory of ONNX test vectors.",
+    ),
+    click.option("--input-seed", type=Whole(0, 2**31 - 1), metavar="N", help="Seed of the drawn inputs.  [default: 0]"),
+    click.option(
+        "--save-outputs",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Keep every case's inputs, oracle and outputs here, as .npz files.",
+    ),
+    click.option(
+        "--failures",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        default=Path("ffn-export-failures"),
+        show_default=True,
+        help="Keep the inputs of failing cases here, as ONNX test vectors.",
+    ),
+)
 
 
 def tolerances_of(atol: Sequence[str], rtol: Sequence[str], budget: float | None) -> Tolerances | None:
@@ -70,33 +91,6 @@ def tolerances_of(atol: Sequence[str], rtol: Sequence[str], budget: float | None
     if budget is None and not tests:
         return None
     return Tolerances(relative_l2=budget, closeness={output: Closeness(**test) for output, test in tests.items()})
-
-
-def evidence_options(command: Command) -> Command:
-    """``--input-seed``, ``--load-inputs``, ``--save-outputs`` and ``--failures``."""
-    command = click.option(
-        "--failures",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        default=Path("ffn-export-failures"),
-        show_default=True,
-        help="Keep the inputs of failing cases here, as ONNX test vectors.",
-    )(command)
-    command = click.option(
-        "--save-outputs",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="Keep every case's inputs, oracle and outputs here, as .npz files.",
-    )(command)
-    command = click.option(
-        "--input-seed", type=Whole(0, 2**31 - 1), metavar="N", help="Seed of the drawn inputs.  [default: 0]"
-    )(command)
-    return click.option(
-        "--load-inputs",
-        type=click.Path(path_type=Path),
-        metavar="PATH",
-        help="Verify on these inputs alone: an .npz file, or a directory of ONNX test vectors.",
-    )(command)
 
 
 def read_inputs(path: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from ffn_export.exporter.capture import trace
 from ffn_export.exporter.checks import TracedSizeError, check_ranges
 from ffn_export.exporter.integer_ranges import is_mask
 from ffn_export.exporter.module_state import evaluation_mode
-from ffn_export.exporter.samples import as_array
+from ffn_export.exporter.samples import as_array, specs_of
 from ffn_export.exporter.size_guards import check_sizes
 from ffn_export.exporter.source import Source, from_module, with_samples
 from ffn_export.exporter.traced import user_inputs
@@ -57,7 +57,7 @@ def find_inputs(module: torch.nn.Module, examples: Examples) -> tuple[TensorSpec
 
 
 def _find(module: torch.nn.Module, arrays: Mapping[str, Array]) -> tuple[TensorSpec, ...]:
-    specs = tuple(TensorSpec(name, array.dtype.name, array.shape) for name, array in arrays.items())
+    specs = specs_of(arrays)
     source = with_samples(from_module(module, specs), arrays)
     with evaluation_mode(module), quiet(), torch.no_grad():
         program = _traced(source)

@@ -17,7 +17,6 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torch.utils import _pytree as pytree
 
 from ffn_export.core.drawing import numpy_dtype
-from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.exporter.module_state import copied
 from ffn_export.exporter.source import Source
@@ -61,13 +60,9 @@ def convert(source: Source, dtype: str, *, keep_io: bool = False) -> Source:
     if keep_io:
         _cast_at_the_border(module, half)
         return replace(source, module=module, dtype=dtype, keep_io=True)
-    inputs = tuple(_spec_in_half(spec, dtype) for spec in source.inputs)
+    inputs = tuple(replace(spec, dtype=dtype) if spec.dtype == "float32" else spec for spec in source.inputs)
     samples = source.samples and {s.name: source.samples[s.name].astype(numpy_dtype(s.dtype)) for s in inputs}
     return replace(source, module=module, inputs=inputs, samples=samples, dtype=dtype)
-
-
-def _spec_in_half(spec: TensorSpec, dtype: str) -> TensorSpec:
-    return replace(spec, dtype=dtype) if spec.dtype == "float32" else spec
 
 
 def _in_half(module: nn.Module, half: torch.dtype) -> nn.Module:

@@ -15,18 +15,11 @@ from ffn_export.fusion.builder import Names
 
 def rename_shadowing(model: ir.Model) -> None:
     """Rename, in place, every value of a subgraph that hides one of an outer graph."""
-    outer = {str(value.name) for value in _own(model.graph)}
     names: Names | None = None
-    for graph in model.graph.subgraphs():
-        for value in _own(graph):
-            if value.name in outer:
-                names = names or Names(model)
-                value.name = names.value(str(value.name))
-    # Bodies in bodies: a value may also hide one of the body around it.
-    for graph in model.graph.subgraphs():
-        own = {str(value.name) for value in _own(graph)}
-        for inner in graph.subgraphs():
-            for value in _own(inner):
+    for outer in (model.graph, *model.graph.subgraphs()):  # a body may hold bodies, too
+        own = {str(value.name) for value in _own(outer)}
+        for graph in outer.subgraphs():
+            for value in _own(graph):
                 if value.name in own:
                     names = names or Names(model)
                     value.name = names.value(str(value.name))

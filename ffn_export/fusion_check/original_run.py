@@ -9,8 +9,10 @@ import onnx_ir as ir
 
 from ffn_export.core import onnx_file, tapped_graphs
 from ffn_export.core.drawing import is_floating
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.fusion.pipeline import Fusion, node_count, sorted_copy
-from ffn_export.fusion_check import default_level, probes, random_nodes
+from ffn_export.fusion.views import is_read
+from ffn_export.fusion_check import default_level, random_nodes
 from ffn_export.fusion_check import inputs as drawn
 from ffn_export.fusion_check.difference import MOST, WHOLE_GRAPH, difference, tolerance_of, tolerances_at
 from ffn_export.fusion_check.inputs import Case
@@ -18,6 +20,9 @@ from ffn_export.fusion_check.limits import Deadline
 from ffn_export.fusion_check.running import EVALUATOR, ORT, Loaded, RefusedError, Runtimes
 from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.session_options import UNPACKED
+
+_UNKNOWN_AXIS = 16
+_UNKNOWN_VALUE_BYTES = 2**20
 
 
 class CannotCompareError(Exception):
@@ -74,7 +79,7 @@ class Trial:
             inputs = drawn.inputs_of(model)
         except ValueError as error:
             raise CannotCompareError(str(error)) from error
-        self._observed = probes.comparable(copied, fusion, self._limits.value_bytes)
+        self._observed = _comparable(copied, fusion, self._limits.value_bytes)
         self.runtime: Runtime = ORT
         try:
             self.cases = self._record(inputs)
@@ -191,3 +196,33 @@ class Trial:
     @property
     def _whole_bound(self) -> float:
         return min(WHOLE_GRAPH * self.tolerance, MOST)
+
+
+def _comparable(model: ir.Model, fusion: Fusion, most_bytes: int) -> tuple[str, ...]:
+    """Return the rewritten values that both graphs compute under one name, as far as memory allows.
+
+    Values inside the bodies of ``If`` and ``Loop`` are compared through the outputs of these nodes.
+    """
+    rewritten = set(fusion.values)
+    for node in fusion.model.graph:
+        if any(v.name in rewritten for body in graphs_of(node) for inner in body.all_nodes() for v in inner.outputs):
+            rewritten.update(str(value.name) for value in node.outputs)
+    before = {value.name for value in tapped_graphs.computed(model.graph)}
+    taken, used = [], 0
+    for value in tapped_graphs.computed(fusion.model.graph):
+        if value.name not in rewritten or value.name not in before or not is_read(value):
+            continue
+        used += _estimated_bytes(value)
+        if used > most_bytes:
+            break
+        taken.append(str(value.name))
+    return tuple(taken)
+
+
+def _estimated_bytes(value: ir.Value) -> int:
+    if value.shape is None:
+        return _UNKNOWN_VALUE_BYTES
+    size = 4
+    for dim in value.shape:
+        size *= dim if isinstance(dim, int) else _UNKNOWN_AXIS
+    return size

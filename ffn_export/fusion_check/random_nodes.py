@@ -8,7 +8,7 @@ from ffn_export.fusion import constants
 from ffn_export.fusion.engine import scoped_name
 from ffn_export.fusion.views import input_at, is_standard
 
-_DRAWS = (
+DRAWS = (
     "Bernoulli",
     "Multinomial",
     "RandomNormal",
@@ -21,7 +21,7 @@ _DRAWS = (
 def first_of(model: ir.Model) -> str | None:
     """Return operator and name of the first node that draws random numbers, or may; None without one."""
     nodes = (*model.graph.all_nodes(), *(node for f in model.functions.values() for node in f.all_nodes()))
-    found = next((node for node in nodes if is_standard(node, *_DRAWS) or _drops(node)), None)
+    found = next((node for node in nodes if is_standard(node, *DRAWS) or _drops(node)), None)
     return None if found is None else f"{found.op_type} {scoped_name(found)!r}"
 
 

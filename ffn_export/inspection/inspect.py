@@ -36,7 +36,7 @@ def inspect(path: Path, target: str = "ort-cpu") -> Inspection:
     opened = read(path)
     model = opened.model
     notes = [] if opened.note is None else [opened.note]
-    notes += [f"operator defined in the model itself: {_function(f)}" for f in model.functions.values()]
+    notes += [f"operator defined in the model itself: {f.domain}::{f.name}" for f in model.functions.values()]
     found, nodes = _Sites(model), {}
     fused, report = fuse(model, target)
     if report.problem is None:
@@ -132,7 +132,3 @@ def _parts(weights: Iterable[Weight]) -> tuple[Part, ...]:
         groups[weight.part].append(weight)
     parts = [Part(name, len(group), sum(w.bytes for w in group)) for name, group in groups.items()]
     return tuple(sorted(parts, key=lambda part: -part.bytes))
-
-
-def _function(function: ir.Function) -> str:
-    return f"{function.domain}::{function.name}"

@@ -33,9 +33,11 @@ class NodePairs:
         self._taken: set[ir.Node] = set()
         self._outputs = list(zip(a.graph.outputs, b.graph.outputs, strict=False))
         self._by(lambda n: self._hashes_a[n.outputs[0]], lambda n: self._hashes_b[n.outputs[0]])
-        self._by_weights()
+        self._by_unique(
+            lambda node: _weights(node, self._hashes_a, _alike), lambda node: _weights(node, self._hashes_b, _alike)
+        )
         self._grow(_alike)
-        self._by_names()
+        self._by_unique(_named, _named)
         self._grow(_alike)
         self._grow(facts.operator_name)
         self._grow(lambda node: len(node.outputs), between=True)
@@ -65,16 +67,6 @@ class NodePairs:
         for node in self.left:
             if same := waiting.get(key_a(node)):
                 self._pair(node, same.pop())
-
-    def _by_weights(self) -> None:
-        """Pair nodes that are the only ones with their operator, attributes and weights."""
-        self._by_unique(
-            lambda node: _weights(node, self._hashes_a, _alike), lambda node: _weights(node, self._hashes_b, _alike)
-        )
-
-    def _by_names(self) -> None:
-        """Pair nodes of the same name and operator."""
-        self._by_unique(_named, _named)
 
     def _by_unique(self, key_a: Key, key_b: Key) -> None:
         """Pair nodes with a key that no other node of their graph has; None is no key."""

@@ -55,7 +55,7 @@ class Wiring:
                 pending.extend(unknown)
                 continue
             read = ["" if v is None else known[v] for v in values]
-            attributes = map(attribute_key, _sorted(node))
+            attributes = (attribute_key(node.attributes[name]) for name in sorted(node.attributes))
             own = _hash(facts.operator_name(node), node.overload, self.body(node), *attributes, *read)
             known.update({given: _hash(own, str(index)) for index, given in enumerate(node.outputs)})
         return known[output]
@@ -90,10 +90,6 @@ def captured(node: ir.Node) -> list[ir.Value]:
     own |= {value for graph in graphs for each in graph for value in each.outputs}
     read = (v for graph in graphs for v in (*(v for each in graph for v in each.inputs), *graph.outputs))
     return [value for value in dict.fromkeys(read) if value is not None and value not in own]
-
-
-def _sorted(node: ir.Node) -> list[ir.Attr]:
-    return [node.attributes[name] for name in sorted(node.attributes)]
 
 
 def attribute_key(attribute: ir.Attr) -> str:

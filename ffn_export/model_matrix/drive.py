@@ -68,10 +68,10 @@ def drive(groups: Sequence[Group], engine: Engine, told: Told) -> None:
     stopped = threading.Event()
 
     def do(group: Group) -> None:
-        left = [(step, engine.tries) for step in group.steps]
+        left = [(step, engine.tries) for step in group]
         while left and not stopped.is_set():
             try:
-                with closing(engine.run(Group(tuple(step for step, _ in left)))) as results:  # type: ignore[type-var]
+                with closing(engine.run(tuple(step for step, _ in left))) as results:  # type: ignore[type-var]
                     for cells in results:
                         told(cells)
                         del left[0]

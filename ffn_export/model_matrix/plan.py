@@ -77,11 +77,8 @@ class Step:
         )
 
 
-@dataclass(frozen=True)
-class Group:
-    """The steps that share one export and one kind of node, in order; all of them time something, or none."""
-
-    steps: tuple[Step, ...]
+Group = tuple[Step, ...]
+"""The steps that share one export and one kind of node, in order; all of them time something, or none."""
 
 
 def all_steps(entries: Sequence[Entry], threads: Callable[[Entry, str | None], int]) -> list[Step]:
@@ -174,4 +171,4 @@ def missing(steps: Sequence[Step], done: Sequence[Cell], directory: Path) -> lis
             left = replace(left, is_made=there and len(left.keys) < len(step.keys))
             key = (source_key(step.entry, step.dtype), step.processor, step.entry.action in TIMED)
             groups.setdefault(key, []).append(left)
-    return [Group(tuple(group)) for group in groups.values()]
+    return list(map(tuple, groups.values()))

@@ -51,12 +51,12 @@ class Processes:
         Raises:
             UsageError: If a model is for a kind of node of a cluster.
         """
-        if kind := next((step.processor for group in groups for step in group.steps if step.processor), None):
+        if kind := next((step.processor for group in groups for step in group if step.processor), None):
             raise UsageError(f"processors = [{kind!r}] names nodes of a Ray cluster: give its address with --ray")
 
     def run(self, group: Group) -> Iterator[Sequence[Cell]]:
         """Yield the cells of each step."""
-        for step in group.steps:
+        for step in group:
             try:
                 cells = self._process().submit(run_step, step, self._directory, self._threads).result()
             except BrokenProcessPool as error:

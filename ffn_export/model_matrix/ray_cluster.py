@@ -121,7 +121,7 @@ class RayCluster:
         """
         for group in groups:
             if not self._has_node(demand := self._demand(group)):
-                step = group.steps[0]
+                step = group[0]
                 raise UsageError(f"no node of the cluster can hold {step.name}: it asks for {demand}; {self._has()}")
 
     def run(self, group: Group) -> Iterator[Sequence[Cell]]:
@@ -131,7 +131,7 @@ class RayCluster:
         task = self._submit(group, demand)
         has_node, is_ended = True, False
         try:
-            for step in group.steps:
+            for step in group:
                 has_node = has_node and self._is_ready(task, demand)
                 if has_node:
                     yield self._ray.get(next(task))
@@ -166,8 +166,8 @@ class RayCluster:
         with self._lock:
             if self._is_stopped:
                 raise WorkerDiedError("interrupted")
-            task = self._remote.options(name=group.steps[0].name, **demand.options).remote(
-                group.steps, self._place, self._threads(group), self._memory
+            task = self._remote.options(name=group[0].name, **demand.options).remote(
+                group, self._place, self._threads(group), self._memory
             )
             self._tasks.add(task)
         return task
@@ -180,11 +180,11 @@ class RayCluster:
         return True
 
     def _threads(self, group: Group) -> int:
-        return max(self.threads(step.entry, step.processor) for step in group.steps)
+        return max(self.threads(step.entry, step.processor) for step in group)
 
     def _demand(self, group: Group) -> Demand:
-        gpus = self._gpus([step.runtimes or () for step in group.steps])
-        return Demand(self._threads(group), gpus, self._memory, group.steps[0].processor)
+        gpus = self._gpus([step.runtimes or () for step in group])
+        return Demand(self._threads(group), gpus, self._memory, group[0].processor)
 
     def _gpus(self, runtimes: Sequence[Sequence[str]]) -> int:
         """Return 1 if a runtime needs a GPU and there is one; without one, its cells say that they are unavailable."""

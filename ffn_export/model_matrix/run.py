@@ -143,7 +143,7 @@ def _run(
     store = Cells(directory, lambda cell: cell.key in planned and is_done(cell, directory))
     groups = missing(steps, store.cells, directory)
     engine.check(groups)
-    count = sum(len(step.keys) for group in groups for step in group.steps)
+    count = sum(len(step.keys) for group in groups for step in group)
     if done := len(planned & {cell.key for cell in store.cells}):
         progress(f"{done} of {len(planned)} cells are done and unchanged")
 

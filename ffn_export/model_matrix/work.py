@@ -246,7 +246,8 @@ def _bench(step: Step, directory: Path, threads: int) -> Outcome:
             made = _fused_file(replace(step, entry=brief), path.with_suffix(".onnx"), threads)
             if made.path is None:
                 return made
-            latency = bench(made.path, None if _is_onnx(entry.against) else entry.against, trust=entry.trust, **options)
+            against = None if (entry.against or "").endswith(".onnx") else entry.against
+            latency = bench(made.path, against, trust=entry.trust, **options)
         else:
             built = _bundle(step, brief, path, threads)
             if not built.passed:
@@ -347,10 +348,6 @@ def _times(latency: LatencyResult) -> dict[str, dict[str, float]]:
             if not ratio.copies and ratio.verdict != "inconclusive":
                 found.setdefault(ratio.runtime, {})[f"ratio {measurement.label}"] = ratio.value
     return found
-
-
-def _is_onnx(against: str | None) -> bool:
-    return against is not None and against.endswith(".onnx")
 
 
 def _arrays(entry: Entry) -> dict[str, Any] | None:

@@ -15,31 +15,40 @@ from ffn_export.parity.judging.result import ParityResult
 from ffn_export.tuning.result import TuningResult
 
 
+@dataclass(frozen=True, kw_only=True)
+class Companions:
+    """Results of a bundle beside its verification; a missing one is None or empty.
+
+    Attributes:
+        latency: The timing.
+        fusion: Status of each site.
+        sites: Graphs of the fused sites, before and after fusing.
+        tuning: Trials and choice of the tuning.
+        weights_bytes: Size of the model's weights.
+    """
+
+    latency: LatencyResult | None = None
+    fusion: FusionReport | None = None
+    sites: Sequence[SiteGraph] = ()
+    tuning: TuningResult | None = None
+    weights_bytes: int | None = None
+
+
 @dataclass(frozen=True)
-class Verification:
+class Verification(Companions):
     """A verification, with other results that a report may include.
 
     Attributes:
         result: The verification.
         commands: Shell commands that run it again, one a line; None means the one from :mod:`commands`.
         bisection: The bisection, if one was requested.
-        latency: Timing of the verified bundle.
-        fusion: Fusion report of the bundle.
-        sites: Graphs of its fused sites, before and after fusing.
-        tuning: Tuning result of the bundle.
         path: Path of the verified model; None if it is not known, as for a stored result.
-        weights_bytes: Size of the bundle's weights.
     """
 
     result: ParityResult
     commands: Sequence[str] | None = None
     bisection: Bisection | None = None
-    latency: LatencyResult | None = None
-    fusion: FusionReport | None = None
-    sites: Sequence[SiteGraph] = ()
-    tuning: TuningResult | None = None
     path: Path | None = None
-    weights_bytes: int | None = None
 
 
 @dataclass(frozen=True)

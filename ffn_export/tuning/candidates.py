@@ -50,10 +50,11 @@ class Candidate:
             path.unlink()
 
 
+@dataclass
 class Candidates:
     """Makes candidates of one model.
 
-    Args:
+    Attributes:
         model: The model as exported; it is not modified.
         target: Fusion target.
         directory: Directory of the model files.
@@ -62,18 +63,13 @@ class Candidates:
         threads: Intra-op threads.
     """
 
-    def __init__(
-        self,
-        model: ir.Model,
-        target: str,
-        directory: Path,
-        samples: Mapping[str, Array] | None = None,
-        drawn: Mapping[str, Array] | None = None,
-        threads: int = 1,
-    ) -> None:
-        self._model, self._target, self._directory = model, target, directory
-        self._samples, self._drawn, self._threads = samples, drawn, threads
-        self._count = 0
+    model: ir.Model
+    target: str
+    directory: Path
+    samples: Mapping[str, Array] | None = None
+    drawn: Mapping[str, Array] | None = None
+    threads: int = 1
+    _count: int = 0
 
     def make(self, choice: Choice) -> Candidate:
         """Fuse the model, quantise it if the choice says so, and write the file.
@@ -94,22 +90,22 @@ class Candidates:
         runtime = of_lower_precision(choice.precision)
         if runtime is None:
             return None
-        kept = keep_budget(self._made(choice), runtime, self._feeds, budget, self._threads, progress)
+        kept = keep_budget(self._made(choice), runtime, self._feeds, budget, self.threads, progress)
         if kept is None:
             return None
         return self._written(replace(choice, raised=kept.raised), kept.model), kept
 
     @property
     def _feeds(self) -> Mapping[str, Array]:
-        return self._samples or self._drawn or {}
+        return self.samples or self.drawn or {}
 
     def _made(self, choice: Choice) -> ir.Model:
-        model, _ = fuse(self._model, self._target, forms=choice.forms)
+        model, _ = fuse(self.model, self.target, forms=choice.forms)
         model = self._quantized(model, choice)
-        return in_precision(model, choice.precision, choice.raised, self._feeds, self._threads)
+        return in_precision(model, choice.precision, choice.raised, self._feeds, self.threads)
 
     def _written(self, choice: Choice, model: ir.Model) -> Candidate:
-        path = self._directory / f"candidate-{self._count}.onnx"
+        path = self.directory / f"candidate-{self._count}.onnx"
         self._count += 1
         onnx_file.save(model, path)
         return Candidate(choice, path, onnx_file.weight_bytes(model), _fingerprint(model, choice))
@@ -120,11 +116,8 @@ class Candidates:
         Candidates are timed without the check, since most are dropped. The chosen one must be correct.
         """
         forms = candidate.choice.forms
-        model, report = fuse_checked(self._model, self._target, forms=forms)
-        if candidate.choice.quantization is not None:
-            model, _ = quantize_by_samples(
-                model, candidate.choice.quantization, self._samples, self._threads, self._drawn
-            )
+        model, report = fuse_checked(self.model, self.target, forms=forms)
+        model = self._quantized(model, candidate.choice)
         if _fingerprint(model, candidate.choice) == candidate.fingerprint:
             return None
         return next((site.reason for site in report.sites if site.status == "rolled back"), None) or report.check.reason
@@ -132,7 +125,7 @@ class Candidates:
     def _quantized(self, model: ir.Model, choice: Choice) -> ir.Model:
         if choice.quantization is None:
             return model
-        return quantize_by_samples(model, choice.quantization, self._samples, self._threads, self._drawn)[0]
+        return quantize_by_samples(model, choice.quantization, self.samples, self.threads, self.drawn)[0]
 
 
 def _fingerprint(model: ir.Model, choice: Choice) -> str:

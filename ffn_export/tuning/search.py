@@ -10,10 +10,9 @@ verification of the result.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import onnx_ir as ir
 
@@ -22,7 +21,7 @@ from ffn_export.core import onnx_file
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec
-from ffn_export.core.types import Array, Progress, silent
+from ffn_export.core.types import Progress, silent
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.fusion.forms.choice import in_use
 from ffn_export.fusion.targets import NATIVE, Target, get_target
@@ -80,7 +79,8 @@ def search(
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         seed = 0 if gate is None else gate.seed
         drawn = drawn_inputs(specs, seed) if options.budget is not None else None
-        candidates = Candidates(model, target, Path(scratch), _arrays(options.samples, specs), drawn, threads)
+        samples = samples_of(given_cases(options.samples, specs))
+        candidates = Candidates(model, target, Path(scratch), samples, drawn, threads)
         precision = FLOAT32.precision if target == NATIVE else None
         default = candidates.make(Choice(in_use(None, chosen_target), precision=precision))
         contest = Contest(specs, sizes, options.load or loader(target, threads), options.seconds)
@@ -92,7 +92,7 @@ def search(
             exported.parent.mkdir()
             onnx_file.save(model, exported)
             gate = own_gate(exported, options, threads)
-        search = _Search(target, candidates, contest, options, gate, threads, progress, default, refused)
+        search = _Search(target, candidates, contest, options, gate, threads, progress, default, default, [*refused])
         for move in moves(
             chosen_target.optional,
             search.default.choice,
@@ -121,38 +121,28 @@ def check(target: str, options: TuneOptions) -> Target:
     return chosen
 
 
-def _arrays(samples: Mapping[str, Any] | None, specs: Sequence[TensorSpec]) -> Mapping[str, Array] | None:
-    return samples_of(given_cases(samples, specs))
-
-
+@dataclass
 class _Search:
     """State of a search: the trials, and the best candidate so far."""
 
-    def __init__(
-        self,
-        target: str,
-        candidates: Candidates,
-        contest: Contest,
-        options: TuneOptions,
-        gate: Gate,
-        threads: int,
-        progress: Progress,
-        default: Candidate,
-        trials: Sequence[Trial],
-    ) -> None:
-        self._target, self._candidates, self._contest = target, candidates, contest
-        self._options, self._gate = options, gate
-        self._threads, self._progress = threads, progress
-        self.default = self._best = default
-        self._trials = list(trials)
+    target: str
+    candidates: Candidates
+    contest: Contest
+    options: TuneOptions
+    gate: Gate
+    threads: int
+    progress: Progress
+    default: Candidate
+    best: Candidate
+    trials: list[Trial]
 
     def attempt(self, move: Move) -> None:
         """Apply a move to the best so far, and keep the result if it is faster."""
         try:
-            candidate = self._candidates.make(move.apply(self._best.choice))
+            candidate = self.candidates.make(move.apply(self.best.choice))
         except Exception as error:  # noqa: BLE001 - a candidate that cannot be made must not end the search
             expose_own(error)
-            self._trials.append(Trial(move.name, "refused", _said(error)))
+            self.trials.append(Trial(move.name, "refused", _said(error)))
             return
         trial = self._entered(candidate, move.name)
         if trial.outcome == "refused" and trial.pairs:  # faster, and wrong by more than the budget
@@ -160,14 +150,14 @@ class _Search:
 
     def _attempt_raised(self, choice: Choice, name: str) -> None:
         """Apply a move that is over the budget to all nodes but some, which compute more precisely."""
-        if self._gate.few_bits_budget is None:
+        if self.gate.few_bits_budget is None:
             return
         name += ", some nodes more precise"
         try:
-            found = self._candidates.raised(choice, self._gate.few_bits_budget, self._progress)
+            found = self.candidates.raised(choice, self.gate.few_bits_budget, self.progress)
         except Exception as error:  # noqa: BLE001 - as above
             expose_own(error)
-            self._trials.append(Trial(name, "refused", _said(error)))
+            self.trials.append(Trial(name, "refused", _said(error)))
             return
         if found is not None:
             candidate, kept = found
@@ -179,19 +169,19 @@ class _Search:
         trial = replace(trial, reason=trial.reason + more)
         dropped = candidate
         if trial.outcome == "taken":
-            self._best, dropped = candidate, self._best
+            self.best, dropped = candidate, self.best
         if dropped is not self.default:  # the best is timed against the default at the end
             dropped.discard()
-        self._trials.append(trial)
+        self.trials.append(trial)
         return trial
 
     def _judged(self, candidate: Candidate, name: str) -> Trial:
         """Time a candidate against the best so far, and verify it if it is faster."""
-        if candidate.fingerprint == self._best.fingerprint:
+        if candidate.fingerprint == self.best.fingerprint:
             return Trial(name, "changes nothing", "the graph and the options stay as they are")
         try:
-            self._progress(f"timing {name}")
-            pairs = self._contest.between(candidate, self._best)
+            self.progress(f"timing {name}")
+            pairs = self.contest.between(candidate, self.best)
             mean = mean_ratio(pairs)
             if mean > _STEP or not _is_ahead(pairs):
                 return Trial(name, "left", f"{mean:.3f} of the time of the best so far{_but(pairs)}", pairs)
@@ -208,12 +198,12 @@ class _Search:
 
         Forms alone are checked once, for the best (see `undone`).
         """
-        old, new = self._best.choice, candidate.choice
+        old, new = self.best.choice, candidate.choice
         if (new.settings, new.quantization, new.precision) == (old.settings, old.quantization, old.precision):
             return None, ""
         lower = of_lower_precision(new.precision)
-        runtime = self._target if lower is None else lower.name
-        parity = self._gate.verify(candidate.path, new, runtimes=[runtime], threads=self._threads)
+        runtime = self.target if lower is None else lower.name
+        parity = self.gate.verify(candidate.path, new, runtimes=[runtime], threads=self.threads)
         failure = None if parity.passed else parity.failures[0]
         if parity.tolerances.relative_l2 is None:
             return failure, ""
@@ -224,13 +214,13 @@ class _Search:
         """Time the best against the default on held-out rounds, and choose."""
         held_out: tuple[Pair, ...] = ()
         chosen, reason = self.default.choice, "nothing that was tried was faster"
-        if self.default.choice.precision is not None and self._options.budget is None:
+        if self.default.choice.precision is not None and self.options.budget is None:
             reason = "only float32 needs no budget; bfloat16 and 8-bit integers are tried within one"
-        if self._best is not self.default:
+        if self.best is not self.default:
             try:
                 held_out = self._timed_again()
                 leads, figures = lead(held_out)
-                undone = self._candidates.undone(self._best) if leads else None
+                undone = self.candidates.undone(self.best) if leads else None
             except Exception as error:  # noqa: BLE001 - as for a candidate; keep the trials so far
                 expose_own(error)
                 leads, reason = False, f"the best could not be held against the default: {_said(error)}"
@@ -238,25 +228,25 @@ class _Search:
                 reason = f"{'ahead of the default' if leads else 'the lead over the default is too small'}: {figures}"
                 if undone is not None:
                     leads, reason = False, f"the best is wrong in one of its forms: {undone}"
-            chosen = self._best.choice if leads else self.default.choice
+            chosen = self.best.choice if leads else self.default.choice
         return TuningResult(
-            self._target,
-            self._target,
-            tuple(self._options.tokens),
+            self.target,
+            self.target,
+            tuple(self.options.tokens),
             self.default.choice,
-            self._best.choice,
+            self.best.choice,
             chosen,
             reason,
-            tuple(self._trials),
+            tuple(self.trials),
             held_out,
-            environment.current(self._threads),
+            environment.current(self.threads),
         )
 
     def _timed_again(self) -> tuple[Pair, ...]:
         """Return the best's times over the default's, on new sessions and rounds."""
-        self._progress("timing the best against the default again")
-        budget = 4 * self._options.seconds
-        return self._contest.between(self._best, self.default, budget=budget, seed=_HELD_OUT_SEED)
+        self.progress("timing the best against the default again")
+        budget = 4 * self.options.seconds
+        return self.contest.between(self.best, self.default, budget=budget, seed=_HELD_OUT_SEED)
 
 
 def _said(error: Exception) -> str:

@@ -111,9 +111,9 @@ class Session:
                 dim = self._axes.get(str(axis))
                 if dim is not None and dim.clamp(size) != size:
                     raise UsageError(f"axis {axis!r} is {size} in input {name!r}, the bundle declares {dim}")
-        self._check_sums(arrays, {axis: size for axis, (size, _) in sizes.items()})
+        self._check_sums({axis: size for axis, (size, _) in sizes.items()})
 
-    def _check_sums(self, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
+    def _check_sums(self, sizes: Mapping[str, int]) -> None:
         """Refuse an axis that is not the sum of those that it is declared as the sum of."""
         for spec in self._specs:
             for total in spec.derived.values():

@@ -23,7 +23,7 @@ class Here:
         self._directory = directory
 
     def run(self, group: Group) -> Iterator[Sequence[Cell]]:
-        for step in group.steps:
+        for step in group:
             Here.done.append(step.name)
             if step.entry.called == "killer" and "reference" in (step.runtimes or ()):
                 raise WorkerDiedError("its process ended")

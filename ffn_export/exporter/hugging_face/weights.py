@@ -12,11 +12,11 @@ import torch
 
 from ffn_export.core.one_line import first_line
 from ffn_export.core.quiet import silent
+from ffn_export.core.strict import expose_own
 from ffn_export.errors import UsageError
-from ffn_export.exporter.hugging_face import heads
 from ffn_export.exporter.hugging_face.directory import ModelDirectory
-from ffn_export.exporter.hugging_face.library import transformers
-from ffn_export.exporter.hugging_face.tasks import Task
+from ffn_export.exporter.hugging_face.library import class_names, transformers
+from ffn_export.exporter.hugging_face.tasks import Task, supported
 
 
 def load_weights(
@@ -110,13 +110,46 @@ def _lacking(
     directory: ModelDirectory, config: Any, module: Any, task: Task, missing: list[str], unexpected: Iterable[str]
 ) -> UsageError:
     some = f"{len(missing)} tensors are missing, such as {missing[0]}"
-    held = heads.held_tasks(directory, config, heads.present(module, missing, unexpected))
+    held = _held_tasks(directory, config, _present(module, missing, unexpected))
     if held:
         return UsageError(
             f"the weights in {directory.path} hold no head for {task.name} ({some}): "
             f"use --task {' or '.join(other.name for other in held)}"
         )
     return UsageError(f"the weights in {directory.path} are not all there: {some}; download or save them again")
+
+
+def _present(module: Any, missing: Iterable[str], unexpected: Iterable[str]) -> set[str]:
+    """Return the names of the stored tensors, given the missing and unexpected keys of a loaded model."""
+    names = (set(module.state_dict()) - set(missing)) | set(unexpected)
+    return {_without_prefix(module, name) for name in names}
+
+
+def _without_prefix(module: Any, name: str) -> str:
+    """Return the name of a tensor in the base model, without the prefix that a model with a head adds."""
+    return name.removeprefix(f"{module.base_model_prefix}.")
+
+
+def _held_tasks(directory: ModelDirectory, config: Any, names: set[str]) -> list[Task]:
+    """Return the tasks for which every parameter is among the names."""
+    return [task for task in supported(directory) if _holds(directory, config, task, names)]
+
+
+def _holds(directory: ModelDirectory, config: Any, task: Task, names: set[str]) -> bool:
+    for maker, table in task.makers:
+        if not class_names(table, directory.model_type):
+            continue
+        try:
+            with silent(), torch.device("meta"):
+                module = getattr(transformers(), maker).from_config(config)
+        except Exception as error:  # noqa: BLE001 - a class that cannot be built from this config is skipped
+            expose_own(error)
+            continue
+        tied = getattr(module, "all_tied_weights_keys", {})
+        wanted = {_without_prefix(module, name) for name, _ in module.named_parameters() if name not in tied}
+        if {name for name in wanted if not name.startswith("pooler.") or task.name != "feature-extraction"} <= names:
+            return True
+    return False
 
 
 def _check_layers(directory: ModelDirectory, module: Any, unexpected: Iterable[str]) -> None:
@@ -131,4 +164,4 @@ def _check_layers(directory: ModelDirectory, module: Any, unexpected: Iterable[s
 
 
 def _numberless(module: Any, name: str) -> str:
-    return re.sub(r"\.\d+\.", ".#.", heads.without_prefix(module, name))
+    return re.sub(r"\.\d+\.", ".#.", _without_prefix(module, name))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ffn_export.parity.bisection import weights
 from ffn_export.parity.bisection.align import by_numbers
 from ffn_export.parity.bisection.contrast import contrast
+from ffn_export.parity.bisection.cuts import Cuts
 from ffn_export.parity.bisection.naming import facts, named
 from ffn_export.parity.bisection.own_errors import Measured, OwnErrors
 from ffn_export.parity.bisection.pairs import Pairs, by_name
@@ -26,22 +27,22 @@ class Examined:
 
     Attributes:
         bisection: Result of the bisection.
-        pairs: Pairs that both graphs were cut at.
+        cuts: Both graphs, cut at the pairs of the case.
         value: Value whose part fails, to be reduced; None if none fails.
         settings: Session options that the value fails with; None if it fails without the optimiser.
     """
 
     bisection: Bisection
-    pairs: Pairs
+    cuts: Cuts
     value: str | None = None
     settings: SessionSettings | None = None
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """Pairs of values, and their errors."""
+    """Graphs that are cut at pairs of values, and the errors of these."""
 
-    pairs: Pairs
+    cuts: Cuts
     measured: tuple[Measured, ...]
 
     @property
@@ -55,10 +56,11 @@ class Alignment:
         return len(self.measured) - self.right
 
 
+@dataclass(frozen=True)
 class Examination:
     """Examines a suspect on one case.
 
-    Args:
+    Attributes:
         suspect: The graph under test.
         reference: The graph that the suspect should agree with.
         whole: File of the suspect, which runs as a whole.
@@ -67,22 +69,12 @@ class Examination:
         ill_conditioned: Whether bounds include the conditioning.
     """
 
-    def __init__(
-        self,
-        suspect: Side,
-        reference: Side,
-        whole: WholeGraph,
-        runs: Runs,
-        tolerances: Tolerances,
-        *,
-        ill_conditioned: bool,
-    ) -> None:
-        self._suspect = suspect
-        self._reference = reference
-        self._whole = whole
-        self._runs = runs
-        self._tolerances = tolerances
-        self._ill_conditioned = ill_conditioned
+    suspect: Side
+    reference: Side
+    whole: WholeGraph
+    runs: Runs
+    tolerances: Tolerances
+    ill_conditioned: bool
 
     def examine(self, blank: Bisection, settings: SessionSettings) -> Examined:
         """Return the fault that this case shows.
@@ -94,61 +86,61 @@ class Examination:
         Raises:
             RefusedError: If the reference does not run.
         """
-        place, error = self._whole.worst(settings)
+        place, error = self.whole.worst(settings)
         aligned = self._aligned(fails=error.over)
-        pairs = aligned.pairs
+        cuts = aligned.cuts
         blank = replace(
             blank,
-            alignment=pairs.by,
+            alignment=cuts.pairs.by,
             compared=len(aligned.measured),
-            unpaired=len(self._suspect.graph.values) - len(pairs.values),
+            unpaired=len(self.suspect.graph.values) - len(cuts.pairs.values),
         )
         guilty = [each for each in aligned.measured if each.own.over]
         if guilty:
             first, *further = self._parts(guilty[: 1 + _MOST_FURTHER], aligned)
             reason = f"{_label(first.node)} is the first that is wrong alone: {first.own.words}"
             found = replace(blank, verdict="node", reason=reason, part=first, further=tuple(further))
-            return Examined(found, pairs, first.value)
-        output = str(self._suspect.graph.outputs[place].name)
+            return Examined(found, cuts, first.value)
+        output = str(self.suspect.graph.outputs[place].name)
         if error.over:
-            level = self._whole.lowest_level(settings)
+            level = self.whole.lowest_level(settings)
             if level is not None:
-                return Examined(replace(blank, verdict="session", reason=_of_session(level)), pairs, output, level)
+                options = level.words()
+                reason = f"every node alone is right: the difference appears only with session options {options}"
+                return Examined(replace(blank, verdict="session", reason=reason), cuts, output, level)
         changed = next(self._changed(aligned), None)
         if changed is not None:
             part, words = changed
             reason = f"every node is right on these inputs, but a weight of {_label(part.node)} is not: {words}"
-            return Examined(replace(blank, verdict="initializer", reason=reason, part=part), pairs)
+            return Examined(replace(blank, verdict="initializer", reason=reason, part=part), cuts)
         if error.over:
             reason = (
-                f"every node alone is right, with and without {self._suspect.runtime.name}'s optimiser; "
+                f"every node alone is right, with and without {self.suspect.runtime.name}'s optimiser; "
                 f"output {output!r} of the whole graph is not: {error.words}"
             )
-            return Examined(replace(blank, verdict="accumulated", reason=reason), pairs, output)
-        return Examined(replace(blank, verdict="nothing", reason="nothing differs: every node is right alone"), pairs)
+            return Examined(replace(blank, verdict="accumulated", reason=reason), cuts, output)
+        return Examined(replace(blank, verdict="nothing", reason="nothing differs: every node is right alone"), cuts)
 
     def _aligned(self, *, fails: bool) -> Alignment:
         """Return the alignment by names, or that by numbers if names fit badly and numbers make more values right."""
-        suspect, reference = self._suspect.graph, self._reference.graph
+        suspect, reference = self.suspect.graph, self.reference.graph
         names = self._measured(by_name(suspect, reference))
-        share = len(names.pairs.values) / max(len(suspect.values), 1)
+        share = len(names.cuts.pairs.values) / max(len(suspect.values), 1)
         most = max(1, len(names.measured) // 20) if fails else 0
         if share >= 0.5 and names.wrong <= most:
             return names
-        numbers = self._measured(by_numbers(self._suspect, self._reference, self._runs))
+        numbers = self._measured(by_numbers(self.suspect, self.reference, self.runs))
         return numbers if numbers.right > names.right else names
 
     def _measured(self, pairs: Pairs) -> Alignment:
-        errors = OwnErrors(
-            self._suspect, self._reference, pairs, self._runs, self._tolerances, ill_conditioned=self._ill_conditioned
-        )
-        return Alignment(pairs, errors.measure())
+        cuts = Cuts(self.suspect, self.reference, pairs, self.runs)
+        return Alignment(cuts, OwnErrors(cuts, self.tolerances, self.ill_conditioned).measure())
 
     def _parts(self, guilty: Sequence[Measured], aligned: Alignment) -> Iterator[Part]:
         whole = {each.value: each.whole for each in aligned.measured}
         for each in guilty:
-            region = self._suspect.graph.between(each.value, aligned.pairs.values)
-            instead_of = self._reference.graph.between(each.counterpart, aligned.pairs.taken)
+            region = self.suspect.graph.between(each.value, aligned.cuts.pairs.values)
+            instead_of = self.reference.graph.between(each.counterpart, aligned.cuts.pairs.taken)
             read = [str(value.name) for value in region.given]
             yield Part(
                 value=each.value,
@@ -158,15 +150,15 @@ class Examination:
                 whole=each.whole,
                 nodes=tuple(facts(node) for node in region.nodes),
                 instead_of=tuple(facts(node) for node in instead_of.nodes),
-                given=tuple(Given(name, aligned.pairs.counterpart(name) or "", whole.get(name)) for name in read),
-                contrast=contrast(region, instead_of, aligned.pairs),
+                given=tuple(Given(name, aligned.cuts.pairs.counterpart(name) or "", whole.get(name)) for name in read),
+                contrast=contrast(region, instead_of, aligned.cuts.pairs),
             )
 
     def _changed(self, aligned: Alignment) -> Iterator[tuple[Part, str]]:
         """Yield the parts with a weight that should equal the reference's and does not."""
         for each in aligned.measured:
-            region = self._suspect.graph.between(each.value, aligned.pairs.values)
-            instead_of = self._reference.graph.between(each.counterpart, aligned.pairs.taken)
+            region = self.suspect.graph.between(each.value, aligned.cuts.pairs.values)
+            instead_of = self.reference.graph.between(each.counterpart, aligned.cuts.pairs.taken)
             for found in weights.changed(region, instead_of):
                 if weights.meant_to_be_equal(found):
                     reader = next(
@@ -179,7 +171,3 @@ class Examination:
 def _label(node: NodeFacts) -> str:
     scope = f" in {node.scope}" if node.scope else ""
     return f"{node.op_type} {node.name!r}{scope}"
-
-
-def _of_session(settings: SessionSettings) -> str:
-    return f"every node alone is right: the difference appears only with session options {settings.words()}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -12,24 +13,31 @@ from ffn_export.parity.bisection.pairs import Pairs
 from ffn_export.parity.bisection.runs import Runs, Side
 
 
+@dataclass(frozen=True)
 class Cuts:
-    """A suspect and its reference, cut at all pairs."""
+    """A suspect and its reference, cut at all pairs.
 
-    def __init__(self, suspect: Side, reference: Side, pairs: Pairs, runs: Runs) -> None:
-        self._suspect = suspect
-        self._reference = reference
-        self._pairs = pairs
-        self._runs = runs
+    Attributes:
+        suspect: The graph under test.
+        reference: The graph that the suspect should agree with.
+        pairs: Pairs that both graphs are cut at.
+        runs: Runs of both graphs and their parts.
+    """
+
+    suspect: Side
+    reference: Side
+    pairs: Pairs
+    runs: Runs
 
     def chunks(self, names: Iterable[str]) -> Iterator[list[str]]:
         """Split values of the suspect into chunks of bounded memory, for values and for weights."""
         chunk, values, weights = list[str](), 0, 0
         for name in names:
-            region = self._suspect.graph.between(name, self._pairs.values)
+            region = self.suspect.graph.between(name, self.pairs.values)
             # One copy each for the suspect's part and whole, the reference's whole and part, and two for float64.
-            size = 6 * sum(map(self._runs.byte_size, (self._suspect.graph.values[name], *region.given)))
+            size = 6 * sum(map(self.runs.byte_size, (self.suspect.graph.values[name], *region.given)))
             stored = sum(weight.const_value.nbytes for weight in weights_of(region) if weight.const_value is not None)
-            if chunk and max(values + size, weights + stored) > self._runs.most_bytes:
+            if chunk and max(values + size, weights + stored) > self.runs.most_bytes:
                 yield chunk
                 chunk, values, weights = [], 0, 0
             chunk.append(name)
@@ -50,24 +58,24 @@ class Cuts:
         wanted = dict[str, None]()
         for name in names:
             wanted.update(dict.fromkeys(self._counterparts(name)))
-        return {**self._reference.feeds, **self._runs.whole(self._reference, list(wanted))}
+        return {**self.reference.feeds, **self.runs.whole(self.reference, list(wanted))}
 
     def given(self, recorded: Mapping[str, Array]) -> dict[str, Array]:
         """Return recorded numbers under the suspect's names and in its dtypes."""
-        found = dict(self._suspect.feeds)
-        for name, counterpart in self._pairs.values.items():
+        found = dict(self.suspect.feeds)
+        for name, counterpart in self.pairs.values.items():
             if counterpart in recorded:
-                found[name] = cast(recorded[counterpart], self._suspect.graph.values[name].dtype)
+                found[name] = cast(recorded[counterpart], self.suspect.graph.values[name].dtype)
         return found
 
     def _counterparts(self, name: str) -> Iterator[str]:
-        pairs, reference = self._pairs.values, self._reference.graph
-        for value in self._suspect.graph.between(name, pairs).given:
+        pairs, reference = self.pairs.values, self.reference.graph
+        for value in self.suspect.graph.between(name, pairs).given:
             if value.name in pairs:
                 yield pairs[value.name]
         if name in pairs:
             yield pairs[name]
-            given = reference.between(pairs[name], self._pairs.taken).given
+            given = reference.between(pairs[name], self.pairs.taken).given
             yield from (str(value.name) for value in given if value.name in reference.values)
 
 

@@ -15,9 +15,7 @@ from ffn_export.core.types import Array
 from ffn_export.fusion_check.running import RefusedError
 from ffn_export.parity.bisection.cuts import Cuts
 from ffn_export.parity.bisection.judged_errors import own_error, truth_of, whole_error
-from ffn_export.parity.bisection.pairs import Pairs
 from ffn_export.parity.bisection.result import Error
-from ffn_export.parity.bisection.runs import Runs, Side
 from ffn_export.parity.judging.imprecise_operators import imprecise_among
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference import conditioning
@@ -33,35 +31,19 @@ class Measured:
     whole: Error | None
 
 
+@dataclass(frozen=True)
 class OwnErrors:
     """Measures every part of a suspect on one case.
 
-    Args:
-        suspect: The graph under test.
-        reference: The graph that the suspect should agree with.
-        pairs: Pairs that both graphs are cut at.
-        runs: Runs of both graphs and their parts.
+    Attributes:
+        cuts: Both graphs, cut at all pairs.
         tolerances: Allowed errors.
         ill_conditioned: Whether a bound includes the conditioning of the part.
     """
 
-    def __init__(
-        self,
-        suspect: Side,
-        reference: Side,
-        pairs: Pairs,
-        runs: Runs,
-        tolerances: Tolerances,
-        *,
-        ill_conditioned: bool = False,
-    ) -> None:
-        self._suspect = suspect
-        self._reference = reference
-        self._pairs = pairs
-        self._cuts = Cuts(suspect, reference, pairs, runs)
-        self._runs = runs
-        self._tolerances = tolerances
-        self._ill_conditioned = ill_conditioned
+    cuts: Cuts
+    tolerances: Tolerances
+    ill_conditioned: bool
 
     def measure(self) -> tuple[Measured, ...]:
         """Return an entry for each pair, in the order of the suspect.
@@ -69,16 +51,16 @@ class OwnErrors:
         Raises:
             RefusedError: If the reference does not run.
         """
-        order = [name for name, _ in self._pairs.in_order(self._suspect.graph)]
-        return tuple(found for chunk in self._cuts.chunks(order) for found in self._measured(chunk))
+        order = [name for name, _ in self.cuts.pairs.in_order(self.cuts.suspect.graph)]
+        return tuple(found for chunk in self.cuts.chunks(order) for found in self._measured(chunk))
 
     def _measured(self, names: list[str]) -> Iterator[Measured]:
-        counterparts = [self._pairs.values[name] for name in names]
-        recorded = self._cuts.recorded(names)
+        counterparts = [self.cuts.pairs.values[name] for name in names]
+        recorded = self.cuts.recorded(names)
         truths, baselines, moved = self._truths(counterparts, recorded)
-        alone = self._runs.parts(self._suspect, self._cuts.given(recorded), names)
+        alone = self.cuts.runs.parts(self.cuts.suspect, self.cuts.given(recorded), names)
         try:
-            wholes: Mapping[str, Array] = self._runs.whole(self._suspect, names)
+            wholes: Mapping[str, Array] = self.cuts.runs.whole(self.cuts.suspect, names)
         except RefusedError:
             wholes = {}
         for name, counterpart in zip(names, counterparts, strict=True):
@@ -91,7 +73,7 @@ class OwnErrors:
                     actual,
                     truths[counterpart],
                     baselines[counterpart],
-                    self._tolerances,
+                    self.tolerances,
                     moved.get(counterpart, 0.0),
                     excused=self._is_imprecise(name),
                 )
@@ -103,14 +85,14 @@ class OwnErrors:
         self, counterparts: Sequence[str], recorded: Mapping[str, Array]
     ) -> tuple[Mapping[str, Array], Mapping[str, Array], Mapping[str, float]]:
         """Return the truth, the baseline and the conditioning of each value of the reference."""
-        baselines = self._runs.part(self._reference, recorded, counterparts)
-        oracle = self._runs.oracle(self._reference, recorded, counterparts)
+        baselines = self.cuts.runs.part(self.cuts.reference, recorded, counterparts)
+        oracle = self.cuts.runs.oracle(self.cuts.reference, recorded, counterparts)
         truths = None if oracle is None else oracle.run()
         if oracle is None or truths is None:
             return {name: truth_of(array) for name, array in baselines.items()}, baselines, {}
-        moved = conditioning.movement(oracle, oracle.given, truths, 0) if self._ill_conditioned else {}
+        moved = conditioning.movement(oracle, oracle.given, truths, 0) if self.ill_conditioned else {}
         return truths, baselines, moved
 
     def _is_imprecise(self, name: str) -> bool:
-        region = self._suspect.graph.between(name, self._pairs.values)
-        return bool(imprecise_among(region.nodes, self._suspect.runtime.name))
+        region = self.cuts.suspect.graph.between(name, self.cuts.pairs.values)
+        return bool(imprecise_among(region.nodes, self.cuts.suspect.runtime.name))

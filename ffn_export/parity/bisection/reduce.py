@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -14,9 +14,8 @@ from ffn_export.parity.bisection.cuts import Cuts
 from ffn_export.parity.bisection.graph import Graph
 from ffn_export.parity.bisection.judged_errors import own_error, truth_of
 from ffn_export.parity.bisection.pairs import Pairs
-from ffn_export.parity.bisection.runs import Runs, Side
 from ffn_export.parity.judging.tolerances import Tolerances
-from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
+from ffn_export.runtimes.session_options import SessionSettings
 
 
 @dataclass(frozen=True)
@@ -36,33 +35,19 @@ class Reduced:
     expected: Mapping[str, Array]
 
 
+@dataclass(frozen=True)
 class Reducer:
     """Extracts parts of a suspect, on one case.
 
-    Args:
-        suspect: The graph that fails.
-        reference: The graph that the suspect should agree with.
-        pairs: Pairs that both graphs may be cut at.
-        runs: Runs of both graphs and their parts.
+    Attributes:
+        cuts: Both graphs, cut at all pairs.
         tolerances: Allowed errors.
         settings: Session options that a part must fail with.
     """
 
-    def __init__(
-        self,
-        suspect: Side,
-        reference: Side,
-        pairs: Pairs,
-        runs: Runs,
-        tolerances: Tolerances,
-        settings: SessionSettings = NO_OPTIMIZER,
-    ) -> None:
-        self._suspect = suspect
-        self._reference = reference
-        self._pairs = pairs
-        self._runs = runs
-        self._tolerances = tolerances
-        self._settings = settings
+    cuts: Cuts
+    tolerances: Tolerances
+    settings: SessionSettings
 
     def smallest(self, value: str) -> Reduced | None:
         """Return the smallest part that computes a value and fails, or None if not even the whole path to it fails.
@@ -87,37 +72,39 @@ class Reducer:
 
     def _cuts_before(self, value: str) -> list[str]:
         """Return the paired values that a value depends on, the nearest first."""
-        graph = self._suspect.graph
+        graph = self.cuts.suspect.graph
         nodes = set(graph.between(value, ()).nodes)
-        names = (name for name in graph.values if name != value and name in self._pairs.values)
+        names = (name for name in graph.values if name != value and name in self.cuts.pairs.values)
         return [name for name in names if graph.values[name].producer() in nodes][::-1]
 
     def _without(self, value: str, dropped: list[str]) -> Reduced | None:
         """Return the part that computes a value without the dropped cuts, if it fails."""
-        pairs = Pairs(self._pairs.inputs)
-        for name, counterpart in self._pairs.values.items():
+        pairs = Pairs(self.cuts.pairs.inputs)
+        for name, counterpart in self.cuts.pairs.values.items():
             if name not in dropped:
                 pairs.add(name, counterpart)
         counterpart = pairs.values[value]
-        cuts = Cuts(self._suspect, self._reference, pairs, self._runs)
+        cuts = replace(self.cuts, pairs=pairs)
         recorded = cuts.recorded([value])
         try:
-            baseline = self._runs.part(self._reference, recorded, [counterpart])[counterpart]
+            baseline = self.cuts.runs.part(self.cuts.reference, recorded, [counterpart])[counterpart]
         except RefusedError:
             return None
-        oracle = self._runs.oracle(self._reference, recorded, [counterpart])
+        oracle = self.cuts.runs.oracle(self.cuts.reference, recorded, [counterpart])
         truth = (None if oracle is None else oracle.run()) or {counterpart: truth_of(baseline)}
         expected = truth[counterpart].astype(baseline.dtype)
         given = cuts.given(recorded)
         reduced = self._taken_out(value, pairs, given, expected)
         try:
-            actual = self._runs.alone(reduced.model, self._suspect.runtime, reduced.inputs, self._settings)[value]
+            actual = self.cuts.runs.alone(reduced.model, self.cuts.suspect.runtime, reduced.inputs, self.settings)[
+                value
+            ]
         except RefusedError:
             return reduced
-        return reduced if own_error(value, actual, truth[counterpart], baseline, self._tolerances).over else None
+        return reduced if own_error(value, actual, truth[counterpart], baseline, self.tolerances).over else None
 
     def _taken_out(self, value: str, pairs: Pairs, given: Mapping[str, Array], expected: Array) -> Reduced:
-        suspect, reference = self._suspect.graph, self._reference.graph
+        suspect, reference = self.cuts.suspect.graph, self.cuts.reference.graph
         counterpart = pairs.values[value]
         names = {theirs: mine for mine, theirs in (*pairs.inputs.items(), *pairs.values.items())}
         read = [str(v.name) for v in suspect.between(value, pairs.values).given]

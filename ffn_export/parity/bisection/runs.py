@@ -136,12 +136,12 @@ class Runs:
             return _UNKNOWN_AXIS
 
 
+@dataclass(frozen=True)
 class PartOracle:
-    """A part in float64."""
+    """A part in float64, and the numbers that it is given."""
 
-    def __init__(self, graph: GraphOracle, given: Mapping[str, Array]) -> None:
-        self._graph = graph
-        self.given = given
+    graph: GraphOracle
+    given: Mapping[str, Array]
 
     def run(self) -> Mapping[str, Array] | None:
         """Return value -> array in float64, or None if the evaluator fails."""
@@ -155,7 +155,7 @@ class PartOracle:
         """Return value -> array for given values in float64, with unchanged weights."""
         del rounding_seed
         with np.errstate(all="ignore"):
-            return _own_names(dict(zip(self._graph.outputs, self._graph.run(feeds), strict=True)))
+            return _own_names(dict(zip(self.graph.outputs, self.graph.run(feeds), strict=True)))
 
 
 def reference_side(runs: Runs, graph: Graph, feeds: Mapping[str, Array], first: Runtime) -> Side:

@@ -155,19 +155,11 @@ class _Search:
             given = _by_own_names(mine, inputs, feeds)
             own = Side(_written_out(mine, given, running, self.suspect.runtime), self.suspect.runtime, given)
             examined = self._examined(own, other, wanted, runs, case, blank)
-            reduced = self._reduced(examined, own, other, runs)
+            reduced = self._reduced(examined)
             nodes = None if reduced is None else len(reduced.model.graph)
             return replace(examined.bisection, reduced_nodes=nodes), reduced
 
-    def _examined(
-        self,
-        own: Side,
-        other: Side,
-        wanted: Expected,
-        runs: Runs,
-        case: Case,
-        blank: Bisection,
-    ) -> Examined:
+    def _examined(self, own: Side, other: Side, wanted: Expected, runs: Runs, case: Case, blank: Bisection) -> Examined:
         whole = WholeGraph(
             self.suspect.path,
             own.runtime,
@@ -177,7 +169,7 @@ class _Search:
             self.tolerances,
             excused=bool(imprecise_among(own.graph.model.graph.all_nodes(), own.runtime.name)),
         )
-        examination = Examination(own, other, whole, runs, self.tolerances, ill_conditioned=case.ill_conditioned)
+        examination = Examination(own, other, whole, runs, self.tolerances, case.ill_conditioned)
         examined = examination.examine(blank, self.suspect.settings)
         if examined.bisection.verdict == "nothing" and self.suspect.failures:
             reason = (
@@ -186,11 +178,11 @@ class _Search:
             return replace(examined, bisection=replace(examined.bisection, verdict="outside", reason=reason))
         return examined
 
-    def _reduced(self, examined: Examined, own: Side, other: Side, runs: Runs) -> Reduced | None:
+    def _reduced(self, examined: Examined) -> Reduced | None:
         if not self.reduce or examined.value is None:
             return None
         settings = examined.settings or NO_OPTIMIZER
-        return Reducer(own, other, examined.pairs, runs, self.tolerances, settings).smallest(examined.value)
+        return Reducer(examined.cuts, self.tolerances, settings).smallest(examined.value)
 
 
 def _written_out(graph: Graph, feeds: Mapping[str, Array], runtimes: Runtimes, runtime: Runtime) -> Graph:

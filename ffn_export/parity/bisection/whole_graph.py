@@ -48,10 +48,11 @@ def expected(reference: Reference, feeds: Mapping[str, Array], seed: int, *, ill
     return Expected(outputs, conditioning.larger(moved, in_order))
 
 
+@dataclass(frozen=True)
 class WholeGraph:
     """A model file on one case.
 
-    Args:
+    Attributes:
         path: The ONNX file.
         runtime: Runtime that runs it.
         threads: Intra-op threads of the runtime.
@@ -61,41 +62,30 @@ class WholeGraph:
         excused: Whether to allow errors that an imprecise operator explains.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        runtime: Runtime,
-        threads: int,
-        feeds: Mapping[str, Array],
-        wanted: Expected,
-        tolerances: Tolerances,
-        *,
-        excused: bool,
-    ) -> None:
-        self._path = path
-        self._runtime = runtime
-        self._threads = threads
-        self._feeds = feeds
-        self._wanted = wanted
-        self._tolerances = tolerances
-        self._excused = excused
+    path: Path
+    runtime: Runtime
+    threads: int
+    feeds: Mapping[str, Array]
+    wanted: Expected
+    tolerances: Tolerances
+    excused: bool
 
     def worst(self, settings: SessionSettings) -> tuple[int, Error]:
         """Return the place and error of the worst output. An exception of the runtime counts as an error."""
         try:
             with captured_stderr():
-                runner = self._runtime.load(Artifact(self._path, settings=settings), self._threads)
-                actual = runner.run(self._feeds)
+                runner = self.runtime.load(Artifact(self.path, settings=settings), self.threads)
+                actual = runner.run(self.feeds)
         except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
             expose_own(error)
             return 0, _refused(f"the runtime failed: {first_line(error)}")
         found = []
-        for place, (name, (truth, own)) in enumerate(self._wanted.outputs.items()):
+        for place, (name, (truth, own)) in enumerate(self.wanted.outputs.items()):
             array = actual.get(name, list(actual.values())[place] if place < len(actual) else None)
             if array is None:
                 return place, _refused("the runtime has no such output")
-            moved = self._wanted.moved.get(name, 0.0)
-            found.append(own_error(name, array, truth, own, self._tolerances, moved, excused=self._excused))
+            moved = self.wanted.moved.get(name, 0.0)
+            found.append(own_error(name, array, truth, own, self.tolerances, moved, excused=self.excused))
         place = max(range(len(found)), key=lambda i: (found[i].over, found[i].factor))
         return place, found[place]
 

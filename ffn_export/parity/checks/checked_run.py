@@ -50,6 +50,12 @@ class CheckedRun:
             return None
         return watch(self.reference.source, case.feeds(self.reference.inputs))
 
+    @property
+    def declares_tolerance(self) -> bool:
+        """Whether a tolerance is declared for all runtimes, which may allow another operator or rounding."""
+        declared = None if self.tolerances is None else self.tolerances.for_runtime(None)
+        return declared is not None and (declared.relative_l2 is not None or bool(declared.closeness))
+
     def first(self, results: Iterable[CaseResult]) -> Case | None:
         """Return the first case with one of these results, or None."""
         names = {result.case for result in results}

@@ -11,12 +11,9 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.fusion_check.random_nodes import DRAWS
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.judging.check_result import CheckResult
-
-_DRAWING = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-)
 
 
 def check(run: CheckedRun) -> CheckResult:
@@ -34,7 +31,7 @@ def _of(node: ir.Node) -> Iterator[str]:
     if node.domain not in ("", "ai.onnx"):
         return
     where = f"node {node.name!r} ({node.op_type})" if node.name else f"a {node.op_type}"
-    if node.op_type in _DRAWING:
+    if node.op_type in DRAWS:
         yield f"{where} draws random numbers"
     if node.op_type == "Dropout" and len(node.inputs) > 2 and _is_true(node.inputs[2]):
         yield f"{where} is in training mode"

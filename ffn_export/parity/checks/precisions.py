@@ -21,8 +21,8 @@ def check(run: CheckedRun) -> CheckResult | None:
 
     The check is skipped if a tolerance is declared, since it may allow a rounding.
     """
-    watched, declared = run.module_trace, None if run.tolerances is None else run.tolerances.for_runtime(None)
-    if watched is None or (declared is not None and (declared.relative_l2 is not None or declared.closeness)):
+    watched = run.module_trace
+    if watched is None or run.declares_tolerance:
         return None
     return CheckResult.of("precisions", "those of the module", tuple(differences(run.model, watched)))
 

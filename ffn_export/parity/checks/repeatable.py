@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ffn_export.core.drawing import float_info
 from ffn_export.core.types import Array
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.judging.check_result import CheckResult
@@ -49,10 +50,4 @@ def _apart(one: Array, other: Array) -> float:
         return float("inf")
     largest = float(np.abs(wide[finite] - again[finite]).max(initial=0.0))
     scale = float(np.abs(wide[finite]).max(initial=0.0))
-    return largest if largest > _UNITS * _epsilon(one.dtype) * scale else 0.0
-
-
-def _epsilon(dtype: np.dtype[np.generic]) -> float:
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+    return largest if largest > _UNITS * float(float_info(one.dtype).eps) * scale else 0.0

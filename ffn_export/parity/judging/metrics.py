@@ -11,6 +11,7 @@ from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.types import Array
 from ffn_export.parity.judging.fills import fills
 from ffn_export.parity.judging.measures import UNITS_OF_AN_ELEMENT, Deviation, OutputMetrics
+from ffn_export.parity.judging.tolerances import ratio
 
 _BINS = 4096
 
@@ -183,7 +184,7 @@ def _deviation(actual: Array, truth: Array, error: Array, unit: float) -> Deviat
     finite = np.isfinite(actual) & np.isfinite(truth)
     have, want = np.where(finite, actual, 0.0).ravel(), np.where(finite, truth, 0.0).ravel()
     largest = float(error.max(initial=0.0))
-    relative = _relative(_norm(error.ravel()), _norm(want))
+    relative = ratio(_norm(error.ravel()), _norm(want))
     return Deviation(
         max_abs=largest,
         relative_l2=relative,
@@ -199,13 +200,7 @@ def _deviation(actual: Array, truth: Array, error: Array, unit: float) -> Deviat
 def relative_l2(actual: Array, truth: Array) -> float:
     """Return the L2 norm of the difference over that of the truth, both of one shape and finite."""
     wide = truth.astype(np.float64)
-    return _relative(_norm(actual.astype(np.float64) - wide), _norm(wide))
-
-
-def _relative(error: float, norm: float) -> float:
-    if norm:
-        return error / norm
-    return math.inf if error else 0.0
+    return ratio(_norm(actual.astype(np.float64) - wide), _norm(wide))
 
 
 def _norm(array: Array) -> float:

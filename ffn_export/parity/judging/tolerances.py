@@ -22,7 +22,7 @@ class Closeness:
 
     def factor(self, frontier: tuple[tuple[float, float], ...]) -> float:
         """Return the largest difference as a multiple of its element's bound; 0 without elements."""
-        return max((_ratio(error, self.atol + self.rtol * size) for error, size in frontier), default=0.0)
+        return max((ratio(error, self.atol + self.rtol * size) for error, size in frontier), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,8 @@ def _known(ulps: float) -> float:
     return ulps if math.isfinite(ulps) else 0.0
 
 
-def _ratio(error: float, allowed: float) -> float:
+def ratio(error: float, allowed: float) -> float:
+    """Return an error as a multiple of what is allowed; infinite if nothing is."""
     if allowed:
         return error / allowed
     return math.inf if error else 0.0

@@ -14,7 +14,7 @@ from ffn_export.parity.judging.measures import (
     WeightMetrics,
 )
 from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN, SUMS_IN_ORDER
-from ffn_export.parity.judging.tolerances import Tolerances, allowed_ulps, explained_ulps
+from ffn_export.parity.judging.tolerances import Tolerances, allowed_ulps, explained_ulps, ratio
 
 # Largest growth of a flushed input in a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
 _FLUSHED = 1024
@@ -38,7 +38,7 @@ class Error:
     @property
     def factor(self) -> float:
         """The error as a multiple of its bound; infinite for NaN."""
-        factor = _ratio(self.ulps, self.allowed)
+        factor = ratio(self.ulps, self.allowed)
         return math.inf if math.isnan(factor) else factor
 
 
@@ -66,9 +66,9 @@ def factor(metrics: OutputMetrics, tolerances: Tolerances) -> float:
     if closeness is not None:
         return closeness.factor(metrics.frontier)
     if tolerances.relative_l2 is not None and not metrics.is_floating:
-        return _ratio(_differing(metrics), _may_differ(metrics, tolerances.relative_l2))
+        return ratio(_differing(metrics), _may_differ(metrics, tolerances.relative_l2))
     if tolerances.relative_l2 is not None:
-        return _ratio(metrics.actual.relative_l2, tolerances.relative_l2)
+        return ratio(metrics.actual.relative_l2, tolerances.relative_l2)
     return worst(metrics, tolerances).factor
 
 
@@ -224,9 +224,3 @@ def property_failure(metrics: PropertyMetrics, tolerances: Tolerances) -> str | 
 def property_limit(metrics: PropertyMetrics, tolerances: Tolerances) -> float:
     """Return the largest allowed difference of two settings: twice the bound, as each may be off in either sense."""
     return 2 * allowed_ulps(metrics.baseline_ulps, tolerances, inner_units=metrics.inner_units)
-
-
-def _ratio(error: float, limit: float) -> float:
-    if limit:
-        return error / limit
-    return math.inf if error else 0.0

@@ -5,13 +5,12 @@ from __future__ import annotations
 from ffn_export.reports.tables.difference import difference_table
 from ffn_export.reports.tables.fusion import fusion_table, quantization_table
 from ffn_export.reports.tables.latency import latency_table, tuning_table
-from ffn_export.reports.tables.models import export_table, findings_table, inspection_table, presets_table
+from ffn_export.reports.tables.models import findings_table, inspection_table, presets_table
 from ffn_export.reports.tables.parity import bisection_table, parity_summary_table, parity_table, summary_lines
 
 __all__ = [
     "bisection_table",
     "difference_table",
-    "export_table",
     "findings_table",
     "fusion_table",
     "inspection_table",

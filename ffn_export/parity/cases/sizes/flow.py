@@ -17,6 +17,7 @@ from functools import partial, reduce
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.tensor_spec import Axis, Dim, TensorSpec
 from ffn_export.core.types import Array
 from ffn_export.core.words import words
@@ -165,7 +166,7 @@ class Flow:
             function = self.model.functions.get(node.op_identifier())
             if function is not None:
                 self._call(function, node, inputs)
-            elif any(attribute.type == ir.AttributeType.GRAPH for attribute in node.attributes.values()):
+            elif any(graphs_of(node)):
                 self._branch(node, inputs)
             elif node.op_type == "Constant":
                 value = node.attributes.get("value")
@@ -268,7 +269,7 @@ class Flow:
         """Follow the bodies of an If, Loop or Scan, and record a size that decides which body runs or how often."""
         deciding = [each for each in inputs[: {"If": 1, "Loop": 2}.get(node.op_type, 0)] if each is not None]
         by_size = [each for each in deciding if each.kind is Kind.SIZE]
-        bodies = [a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH]
+        bodies = list(graphs_of(node))
         if node.op_type == "If":
             for body in bodies:
                 self._walk(body)

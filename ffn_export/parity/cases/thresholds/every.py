@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.drawing import draw_all, fit_sizes, numpy_dtype
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.core.words import words
@@ -96,9 +97,8 @@ def _chunks(
 
 
 def _read_within(node: ir.Node) -> Iterator[ir.Value]:
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield from (value for inner in attribute.as_graph().all_nodes() for value in inner.inputs if value)
+    for body in graphs_of(node):
+        yield from (value for inner in body.all_nodes() for value in inner.inputs if value)
 
 
 def _is_float(output: ir.Value, node: ir.Node) -> bool:

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.words import words
 from ffn_export.fusion import constants
 from ffn_export.fusion.views import float_of, input_at
@@ -89,10 +90,8 @@ def _data(model: ir.Model) -> dict[ir.Value, frozenset[str]]:
     for node in model.graph:
         if node.domain == "" and node.op_type in _OF_SIZES:
             continue
-        read = [value for value in node.inputs if value in found]
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                read += [v for inner in attribute.as_graph().all_nodes() for v in inner.inputs if v in found]
+        inner = (value for body in graphs_of(node) for each in body.all_nodes() for value in each.inputs)
+        read = [value for value in (*node.inputs, *inner) if value in found]
         if read:
             names = frozenset().union(*(found[value] for value in read if value is not None))
             found |= dict.fromkeys(node.outputs, names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes.common import NameFixPass
 
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.fusion.functions import inline
 from ffn_export.fusion.views import is_standard
 
@@ -19,14 +20,10 @@ def flat(model: ir.Model) -> ir.Model:
     result = inline.all_inlined(model.clone())
     waiting = [node for node in result.graph if is_standard(node, "If")]
     for _ in range(_DEEPEST):
-        moved = [each for node in waiting for branch in _branches(node) for each in _copied(branch, result.graph, node)]
+        moved = [each for node in waiting for branch in graphs_of(node) for each in _copied(branch, result.graph, node)]
         waiting = [node for node in moved if is_standard(node, "If")]
     NameFixPass()(result)  # two branches may use the same name
     return result
-
-
-def _branches(node: ir.Node) -> list[ir.Graph]:
-    return [each.as_graph() for each in node.attributes.values() if each.type == ir.AttributeType.GRAPH]
 
 
 def _copied(branch: ir.Graph, graph: ir.Graph, node: ir.Node) -> list[ir.Node]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from itertools import permutations
 
 import numpy as np
@@ -52,7 +52,8 @@ class Layouts:
         views, samples = self._like(stored)
         have = sampled(stored)
         hits = ((samples == have) | (np.isnan(samples) & np.isnan(have))).all(axis=1)
-        return _first((views[i] for i in _by_shape(views, np.flatnonzero(hits), stored)), stored, same)
+        alike = (views[i] for i in _by_shape(views, np.flatnonzero(hits), stored))
+        return next((_named(view, stored) for view in alike if same(stored, view.expected)), None)
 
     def nearly_all(self, stored: Array, without: Collection[str] = ()) -> Traced | None:
         """Return the parameter that equals most elements, or nearly all if the graph also holds it exactly."""
@@ -195,10 +196,6 @@ def _orders(array: Array) -> Iterator[tuple[str, Array]]:
 def _by_shape(views: list[Traced], indices: Collection[int], stored: Array) -> list[int]:
     """Sort indices so that views of the constant's shape come first."""
     return sorted(map(int, indices), key=lambda i: views[i].expected.shape != stored.squeeze().shape)
-
-
-def _first(views: Iterator[Traced], stored: Array, fits: Callable[[Array, Array], bool]) -> Traced | None:
-    return next((_named(view, stored) for view in views if fits(stored, view.expected)), None)
 
 
 def _named(view: Traced, stored: Array) -> Traced:
