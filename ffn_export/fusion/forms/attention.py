@@ -4,7 +4,8 @@ Its kernel reads the heads where they lie in rows, so the Transposes around both
 nothing. Where nothing is added to the scores, it computes them by blocks that stay in cache.
 
 Not written: keys that several heads share, which the operator has no attribute for; heads that do not lie in rows,
-which would have to be moved there first; and a causal mask, which gains nothing. A mask that is alike for all queries
+which would have to be moved there first; and a causal mask, since the operator's own is
+another one where there are more keys than queries. A mask that is alike for all queries
 is widened to each of them, since the operator takes no other, once for all layers.
 """
 
@@ -36,16 +37,19 @@ def apply(model: ir.Model, log: Log, excluded: Collection[str]) -> dict[str, str
         return {}  # the latter gives the name another meaning
     names, calls, widened = Names(model), AttentionCalls(model), dict[tuple[object, ...], ir.Value]()
     for graph in (model.graph, *model.graph.subgraphs()):
+        before = log.applied[NAME]
         for found in find(model, graph):
             if found.end.name in excluded or not _fits(found):
                 continue
             op = Builder()
-            y = _write(found, op, calls, widened)
+            y = _write(found, graph, op, calls, widened)
             y.type, y.shape = found.end.type, found.end.shape
             put(op, y, found.nodes[-1], found.nodes, found.end, NAME, names)
             model.opset_imports.setdefault(_DOMAIN, 1)
             log.applied.update([NAME])
             log.values.append(str(found.end.name))
+        if log.applied[NAME] > before:
+            graph.sort()  # a mask that is widened for one attention may be read by one that stands before it
     return {}
 
 
@@ -71,12 +75,15 @@ def _covers(found: Found, axis: int) -> bool:
     return any(step.mask is not None and are_same_axes([step.sizes[axis]], [length]) for step in found.steps)
 
 
-def _write(found: Found, op: Builder, calls: AttentionCalls, widened: dict[tuple[object, ...], ir.Value]) -> ir.Value:
+def _write(
+    found: Found, graph: ir.Graph, op: Builder, calls: AttentionCalls, widened: dict[tuple[object, ...], ir.Value]
+) -> ir.Value:
     call = calls.of(found, op)
     query, key, value = (call.inputs[name] for name in ("query", "key", "value"))
     bias = call.inputs.get("bias")
     if bias is not None and not _covers(found, -2):
-        known = (bias, str(found.query.length))
+        length = found.query.length if isinstance(found.query.length, int) else found.query.length.value
+        known = (graph, bias, query if length is None else length)
         if known not in widened:
             one = op.constant(np.asarray([1], np.int64))
             sizes = op.Concat(one, one, op.Shape(query, start=1, end=2), one, axis=0)

@@ -22,6 +22,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.core.strict import expose
 from ffn_export.fusion import constants, safety
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.functions import attention_scores
@@ -71,9 +72,17 @@ class Found:
 def find(model: ir.Model, graph: ir.Graph) -> Iterator[Found]:
     """Yield the attentions of a graph, in graph order."""
     for node in list(graph):
-        found = _read(node) if is_standard(node, "Softmax") else None
+        found = _readable(node) if is_standard(node, "Softmax") else None
         if found is not None and safety.refusal(model, found.nodes, [found.end], None, 0) is None:
             yield found
+
+
+def _readable(softmax: ir.Node) -> Found | None:
+    try:
+        return _read(softmax)
+    except Exception as error:  # noqa: BLE001 - a malformed node costs its attention, not the others
+        expose(error)
+        return None
 
 
 def _read(softmax: ir.Node) -> Found | None:

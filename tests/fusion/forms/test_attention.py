@@ -12,11 +12,10 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.fusion.forms.choice import default_forms
-from ffn_export.fusion.functions import portable
+from ffn_export.fusion.functions import attention_calls, portable
 from ffn_export.fusion.pipeline import fuse, rewrite
 from ffn_export.fusion.targets import get_target
 from tests.fusion.functions.test_attention_nodes import (
-    GROUPED,
     HEADS,
     MASK,
     MERGED,
@@ -27,6 +26,7 @@ from tests.fusion.functions.test_attention_nodes import (
     SCORES,
     attention,
     drawn,
+    grouped,
 )
 from tests.fusion.functions.test_portable import assert_portable
 from tests.fusion.graphs import assert_interface_kept, model, operators, run
@@ -143,14 +143,62 @@ def test_a_mask_with_one_number_for_all_keys_is_left() -> None:
 
 
 def test_keys_that_heads_share_are_left() -> None:
-    shared = """kr = Reshape(k, by_groups) kh = Transpose<perm = [0, 2, 1, 3]>(kr) ku = Unsqueeze(kh, two)
-        ke = Expand(ku, widened) kk = Reshape(ke, heads) kt = Transpose<perm = [0, 1, 3, 2]>(kk)"""
-    body = PLAIN.replace("kr = Reshape(k, by_heads) kt = Transpose<perm = [0, 2, 3, 1]>(kr)", shared)
-    constants = """int64[4] by_heads = {0, 0, 4, 4}, int64[4] by_groups = {0, 0, 2, 4}, int64[3] merged = {0, 0, 16},
-        float half = {0.5}, int64[1] two = {2}, int64[5] widened = {2, 2, 2, 3, 4}, int64[4] heads = {2, 4, 3, 4}"""
-    rows = GROUPED.replace("float[batch,seq,8] v", "float[batch,seq,16] v")
-    of = model(body, constants, inputs=rows.replace("batch,seq", "2,3"), outputs=OUT.replace("batch,seq", "2,3"))
-    assert_left(of, given() | {"k": drawn(2, 3, 8)})
+    assert_left(grouped(), given(k=drawn(2, 3, 8), v=drawn(2, 3, 8, seed=1)))
+
+
+def test_a_causal_mask_is_left() -> None:
+    body = MASKED.replace("Add(s0, mask)", "Add(s0, later)")
+    constants = """int64[4] by_heads = {0, 0, 4, 4}, int64[3] merged = {0, 0, 16}, float half = {0.5},
+        float[3,3] later = {0, -3e38, -3e38, 0, 0, -3e38, 0, 0, 0}"""
+    of = model(body, constants, inputs=ROWS.replace("seq", "3"), outputs=OUT.replace("seq", "3"))
+    assert_left(of)
+
+
+def test_a_scale_of_zero_is_left() -> None:
+    assert_left(attention(PLAIN.replace("Mul(p, half)", "Mul(p, zero)")))  # the operator takes it for no scale
+
+
+def test_a_mask_is_widened_in_each_graph_that_reads_it() -> None:
+    inner = {name: MASKED.replace("y =", f"{name} =") for name in ("a", "b")}
+    branches = ", ".join(
+        f"{branch} = {branch} () => (float[batch,seq,16] {name}) {{ {inner[name]} }}"
+        for branch, name in (("then_branch", "a"), ("else_branch", "b"))
+    )
+    of = attention(f"y = If<{branches}>(first)", f"{ROWS}, float[batch,1,1,seq] mask, bool first")
+    mask = np.array([0, 0, LAST, 0, LAST, LAST], np.float32).reshape(2, 1, 1, 3)
+    fused, _ = fuse(of)
+    found = [[node.op_type for node in graph] for graph in fused.graph.subgraphs() if graph is not fused.graph]
+    assert found == [["Shape", "Concat", "Expand", ONE]] * 2
+    for first in (True, False):
+        inputs = given(mask=mask, first=np.array(first))
+        assert np.allclose(run(fused, inputs)[0], run(of, inputs)[0], atol=1e-6)
+
+
+def test_a_widened_mask_stands_before_all_that_read_it() -> None:
+    first, second = MASKED, f" {MASKED} "
+    for name in ("qr", "qh", "kr", "kt", "vr", "vh", "p", "s0", "sc", "wt", "o", "oh"):
+        for before, after in ((f" {name} =", f" {name}2 ="), (f"({name},", f"({name}2,"), (f"({name})", f"({name}2)")):
+            second = second.replace(before, after)
+        second = second.replace(f", {name})", f", {name}2)")
+    second = second.replace("y =", "z =")
+    last = first.index("oh =")
+    of = attention(  # the second ends before the first
+        f"{first[:last]} {second} {first[last:]}",
+        f"{ROWS}, float[batch,1,1,seq] mask",
+        f"{OUT}, float[batch,seq,16] z",
+    )
+    mask = np.array([0, 0, LAST, 0, LAST, LAST], np.float32).reshape(2, 1, 1, 3)
+    assert_written(of, ["Shape", "Concat", "Expand", ONE, ONE], given(mask=mask))
+
+
+def test_a_node_that_cannot_be_read_costs_its_attention_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(softmax: ir.Node) -> None:
+        raise RuntimeError("malformed")
+
+    monkeypatch.setenv("FFN_EXPORT_STRICT", "")
+    monkeypatch.setattr(attention_calls, "_read", fails)
+    _, report = fuse(attention(PLAIN))
+    assert report.problem is None
 
 
 def test_weights_that_are_read_elsewhere_are_left() -> None:

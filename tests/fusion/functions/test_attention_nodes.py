@@ -122,7 +122,8 @@ def test_a_row_that_sees_no_key_is_zero() -> None:
         assert y.shape == (batch, seq, 16)
 
 
-def test_grouped_heads() -> None:
+def grouped() -> Any:
+    """Return an attention of four heads on two of keys and values."""
     body = f"""{PLAIN.replace("k, by_heads", "k, by_groups").replace("v, by_heads", "v, by_groups")}"""
     repeat = """kg = Transpose<perm = [0, 2, 1, 3]>(kr) ku = Unsqueeze(kg, two) ke = Expand(ku, twice)
         kx = Reshape(ke, joined) kt = Transpose<perm = [0, 1, 3, 2]>(kx)"""
@@ -134,8 +135,11 @@ def test_grouped_heads() -> None:
     )
     sizes = "int64[5] twice = {1, 1, 2, 1, 1}, int64[4] joined = {2, 4, 3, 4}"
     inputs = GROUPED.replace("batch", "2").replace("seq", "3")
-    of = parsed(body, f"{CONSTANTS}, {sizes}", inputs=inputs, outputs="float[2,3,16] y")
-    (node,) = nodes(assert_outlines(of, ["Attention"]))
+    return parsed(body, f"{CONSTANTS}, {sizes}", inputs=inputs, outputs="float[2,3,16] y")
+
+
+def test_grouped_heads() -> None:
+    (node,) = nodes(assert_outlines(grouped(), ["Attention"]))
     assert names(node) == ["q", "k", "v"]
     assert (attributes(node)["num_heads"], attributes(node)["kv_num_heads"]) == (4, 2)
 
