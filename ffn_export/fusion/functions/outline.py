@@ -103,6 +103,8 @@ class _Outliner:
             for found in attention_calls.find(self._model, graph):
                 op = Builder()
                 self._write(calls.of(found, op), op, partial(calls.behind, found))
+            if self.written:
+                graph.sort()  # a mask that was prepared for one attention may be read by one that stands before it
         remove_unused(self._model)
 
     def feed_forwards(self) -> None:

@@ -92,6 +92,24 @@ def test_several_masks_are_added_once_for_all_layers() -> None:
     assert operators(one) == ["Add", "Attention", "Attention"]
 
 
+def side_by_side(mask: str) -> Any:
+    """Return two attentions with one mask, of which the second ends before the first."""
+    masked = PLAIN.replace("sc =", "s0 =").replace("wt =", "sc = Add(s0, mask) wt =")
+    second = f" {masked} "
+    for name in ("qr", "qh", "kr", "kt", "vr", "vh", "p", "s0", "sc", "wt", "o", "oh"):
+        for before, after in ((f" {name} =", f" {name}2 ="), (f"({name},", f"({name}2,"), (f"({name})", f"({name}2)")):
+            second = second.replace(before, after)
+        second = second.replace(f", {name})", f", {name}2)")
+    end = masked.index("oh =")
+    body = f"{masked[:end]} {second.replace('y =', 'z =')} {masked[end:]}"
+    return attention(body, f"{ROWS}, float[{mask}] mask", f"{OUT}, float[batch,seq,16] z")
+
+
+def test_a_prepared_mask_stands_before_all_that_read_it() -> None:
+    one = assert_outlines(side_by_side("seq,seq"), ["Attention", "Attention"])
+    assert operators(one) == ["Unsqueeze", "Attention", "Attention"]
+
+
 @pytest.mark.parametrize("hides", ["Where(keep, s0, lowest)", "Where(drop, lowest, s0)"])
 def test_a_mask_that_is_chosen(hides: str) -> None:
     body = PLAIN.replace("sc =", "s0 =").replace("wt =", f"sc = {hides} wt =")
