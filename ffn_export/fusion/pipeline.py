@@ -125,7 +125,8 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     left: dict[str, Mapping[str, str]] = {}
     for form in optional:
         if form.apply is not None:
-            # The form before wrote nodes, and bodies of a Loop.
+            # What was written before may be of a later opset, has no types, and may hold bodies of a Loop.
+            opset.raise_to(fused, min(_opset_of_written(fused), highest))
             inference.prove_shapes(fused, stated)
             opset.tell_subgraphs(fused)
             left[form.name] = form.apply(fused, log, excluded)

@@ -29,6 +29,7 @@ from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
 from ffn_export.fusion.forms.by_rows.split_hidden import SPLIT_HIDDEN_LAYERS
 from ffn_export.fusion.forms.form import Form, of_rule
 from ffn_export.fusion.forms.padded_widths.pad import PADDED_WIDTHS
+from ffn_export.fusion.forms.rotary import ROTARY
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Rule
 from ffn_export.fusion.rules.bias_gelu import BiasGelu, FastGelu
@@ -123,13 +124,14 @@ TARGETS: Mapping[str, Target] = {
             "ort-cpu",
             "ONNX Runtime on CPU, the form of each site that was measured to be the fastest",
             canonical=_CANONICAL_FOR_ORT,
-            optional=(ATTENTION, ROW_CHUNKS, SPLIT_HIDDEN_LAYERS, PADDED_WIDTHS),
+            optional=(ROTARY, ATTENTION, ROW_CHUNKS, SPLIT_HIDDEN_LAYERS, PADDED_WIDTHS),
             kept={"residual_norm": SLOWER},
         ),
         Target(
             NATIVE,
             "ONNX Runtime on CPU with the kernels of native/: feed-forwards, linear layers and attention as one node",
             canonical=(*_CANONICAL_FOR_ORT, SkipLayerNormApart, SkipRmsNormApart, ProductOfRows),
+            optional=(ROTARY,),
             kept={"residual_norm": APART_FOR_NATIVE},
             outlines=True,
         ),

@@ -205,7 +205,11 @@ def test_a_share_above_the_machine_s_limit_is_explained(latency: LatencyResult) 
     assert not any("above 1" in line for line in printed(latency_table(latency)))
 
 
-def test_attention_as_one_node_is_counted() -> None:
-    report = FusionReport("ort-cpu", (), rules={"attention": 12, "layer-norm": 2})
-    assert "attention as one node: 12" in printed(fusion_table(report))
-    assert not any("attention" in line for line in printed(fusion_table(replace(report, rules={}))))
+def test_what_became_one_node_is_counted() -> None:
+    report = FusionReport("ort-cpu", (), rules={"attention": 12, "layer-norm": 2, "rotary": 24})
+    lines = printed(fusion_table(report))
+    assert [line for line in lines if "as one node" in line] == [
+        "attention as one node: 12",
+        "rotary positions as one node: 24",
+    ]
+    assert not any("as one node" in line for line in printed(fusion_table(replace(report, rules={}))))

@@ -29,6 +29,7 @@ from tests.tuning.planted import Clock, loading
 Capture = pytest.CaptureFixture[str]
 Slow = Callable[[Choice], bool]
 FEEDS = np.random.default_rng(0).standard_normal((2, 8, 64), dtype=np.float32)
+FORMS = frozenset({"rotary"})
 QUICK = ["--seconds", "0.02", "--tokens", "64", "--threads", "1", "--target", "ort-native"]
 
 
@@ -50,8 +51,8 @@ def test_the_fastest_within_the_budget_is_chosen(clock: Clock) -> None:
     for precision in ("bf16", "int8"):
         needs_kernel(precision)
         result = tuned(clock, lambda choice, fast=precision: choice.precision != fast, 0.1)  # type: ignore[misc]
-        assert result.chosen == Choice(precision=precision)
-        assert result.default == Choice(precision="f32")
+        assert result.chosen == Choice(FORMS, precision=precision)
+        assert result.default == Choice(FORMS, precision="f32")
         (taken,) = (trial for trial in result.trials if trial.outcome == "taken")
         assert taken.move == f"precision {precision}"
         assert ", relative L2 error " in taken.reason
@@ -62,7 +63,7 @@ def test_the_fastest_within_the_budget_is_chosen(clock: Clock) -> None:
 def test_beyond_the_budget_it_is_refused(clock: Clock) -> None:
     needs_kernel("int8")
     result = tuned(clock, lambda choice: choice.precision == "f32", 1e-5)
-    assert result.chosen == Choice(precision="f32")
+    assert result.chosen == Choice(FORMS, precision="f32")
     assert [(trial.move, trial.outcome) for trial in result.trials] == [
         ("precision bf16", "refused"),
         ("precision int8", "refused"),
@@ -118,7 +119,7 @@ def test_a_bundle_has_the_nodes_that_the_tuning_raised(
 @pytest.mark.slow
 def test_without_a_budget_it_is_float32(clock: Clock) -> None:
     result = tuned(clock, lambda choice: choice.precision == "f32", None)
-    assert result.chosen == Choice(precision="f32")
+    assert result.chosen == Choice(FORMS, precision="f32")
     assert result.trials == ()
     assert result.reason == "only float32 needs no budget; bfloat16 and 8-bit integers are tried within one"
 
@@ -130,7 +131,7 @@ def test_a_processor_without_the_kernels_keeps_float32(clock: Clock, monkeypatch
     monkeypatch.setattr(ort_native, "provider_problem", lambda precision: None if precision == "f32" else "no kernel")
     options = fx.TuneOptions((16,), 0.001, budget=0.1)
     result = search(fx.export("d2l-ffn"), "ort-native", options, threads=1)
-    assert result.chosen == Choice(precision="f32")
+    assert result.chosen == Choice(FORMS, precision="f32")
     assert [(trial.outcome, trial.reason) for trial in result.trials] == [("refused", "no kernel")] * 2
 
 

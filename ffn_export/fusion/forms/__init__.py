@@ -3,5 +3,6 @@
 # Names of the forms in use.
 Forms = frozenset[str]
 
-# The form that writes attention as one node, which reports count.
-ATTENTION_AS_ONE_NODE = "attention"
+# Forms that write something else than sites as one node, which reports count: name -> what it writes.
+ATTENTION, ROTARY = "attention", "rotary"
+AS_ONE_NODE = {ATTENTION: "attention", ROTARY: "rotary positions"}

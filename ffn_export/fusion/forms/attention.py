@@ -3,10 +3,10 @@
 Its kernel reads the heads where they lie in rows, so the Transposes around both products go, and the scale costs
 nothing. Where nothing is added to the scores, it computes them by blocks that stay in cache.
 
-Not written: keys that several heads share, which the operator has no attribute for; heads that do not lie in rows,
-which would have to be moved there first; and a causal mask, since the operator's own is
-another one where there are more keys than queries. A mask that is alike for all queries
-is widened to each of them, since the operator takes no other, once for all layers.
+The operator has no attribute for keys that several heads share, so they are repeated in rows, as the graph did with
+heads first. Its causal mask is another one where there are more keys than queries, so that is added as any other mask.
+A mask that is alike for all queries is widened to each of them, since the operator takes no other, once for all layers.
+Not written: heads that do not lie in rows, which would have to be moved there first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.engine import Log
-from ffn_export.fusion.forms import ATTENTION_AS_ONE_NODE as NAME
+from ffn_export.fusion.forms import ATTENTION as NAME
 from ffn_export.fusion.forms.form import Form
 from ffn_export.fusion.forms.put import put
 from ffn_export.fusion.functions import bodies, portable
@@ -38,7 +38,7 @@ def apply(model: ir.Model, log: Log, excluded: Collection[str]) -> dict[str, str
     names, calls, widened = Names(model), AttentionCalls(model), dict[tuple[object, ...], ir.Value]()
     for graph in (model.graph, *model.graph.subgraphs()):
         before = log.applied[NAME]
-        for found in find(model, graph):
+        for found in find(model, graph, has_causal=False):
             if found.end.name in excluded or not _fits(found):
                 continue
             op = Builder()
@@ -65,8 +65,8 @@ def _fits(found: Found) -> bool:
     """Whether the operator computes this, and nothing has to be moved for it."""
     heads = (found.query, found.key, found.value)
     in_rows = found.is_merged and all(each.is_in_rows for each in heads)
-    can_mask = not found.is_causal and (not found.steps or _covers(found, -1))
-    return in_rows and can_mask and found.query.count == found.key.count and found.scale != 0  # 0 is for its default
+    can_mask = not found.steps or _covers(found, -1)
+    return in_rows and can_mask and found.scale != 0  # 0 is for the default
 
 
 def _covers(found: Found, axis: int) -> bool:
@@ -79,7 +79,8 @@ def _write(
     found: Found, graph: ir.Graph, op: Builder, calls: AttentionCalls, widened: dict[tuple[object, ...], ir.Value]
 ) -> ir.Value:
     call = calls.of(found, op)
-    query, key, value = (call.inputs[name] for name in ("query", "key", "value"))
+    query = call.inputs["query"]
+    key, value = (_repeated(call.inputs[name], found, op) for name in ("key", "value"))
     bias = call.inputs.get("bias")
     if bias is not None and not _covers(found, -2):
         length = found.query.length if isinstance(found.query.length, int) else found.query.length.value
@@ -94,6 +95,21 @@ def _write(
     attributes = {"num_heads": found.query.count, "scale": found.scale}
     y: ir.Value = getattr(op, _OPERATOR)(query, key, value, *mask, _domain=_DOMAIN, **attributes)
     return calls.behind(found, y, op)
+
+
+def _repeated(rows: ir.Value, found: Found, op: Builder) -> ir.Value:
+    """Return keys or values in rows, each head repeated for those that share it."""
+    shared, size = found.key.count, found.key.size
+    times = found.query.count // shared
+    if times == 1:
+        return rows
+    apart, repeats, merged = (
+        op.constant(np.asarray(sizes, np.int64))
+        for sizes in ([0, 0, shared, 1, size], [1, 1, 1, times, 1], [0, 0, shared * times * size])
+    )
+    repeated: ir.Value = op.Reshape(op.Expand(op.Reshape(rows, apart), repeats), merged)
+    repeated.type = rows.type
+    return repeated
 
 
 ATTENTION = Form(NAME, None, lambda costs: True, apply=apply, undo=undo)

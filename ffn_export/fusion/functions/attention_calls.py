@@ -69,23 +69,29 @@ class Found:
     nodes: tuple[ir.Node, ...]
 
 
-def find(model: ir.Model, graph: ir.Graph) -> Iterator[Found]:
-    """Yield the attentions of a graph, in graph order."""
+def find(model: ir.Model, graph: ir.Graph, *, has_causal: bool = True) -> Iterator[Found]:
+    """Yield the attentions of a graph, in graph order.
+
+    Args:
+        model: The model.
+        graph: The graph.
+        has_causal: Whether what is written has an attribute that hides later keys. Otherwise their mask is one as any.
+    """
     for node in list(graph):
-        found = _readable(node) if is_standard(node, "Softmax") else None
+        found = _readable(node, has_causal) if is_standard(node, "Softmax") else None
         if found is not None and safety.refusal(model, found.nodes, [found.end], None, 0) is None:
             yield found
 
 
-def _readable(softmax: ir.Node) -> Found | None:
+def _readable(softmax: ir.Node, has_causal: bool) -> Found | None:
     try:
-        return _read(softmax)
+        return _read(softmax, has_causal)
     except Exception as error:  # noqa: BLE001 - a malformed node costs its attention, not the others
         expose(error)
         return None
 
 
-def _read(softmax: ir.Node) -> Found | None:
+def _read(softmax: ir.Node, has_causal: bool) -> Found | None:
     axes = rank(softmax.outputs[0])
     scores = attention_scores.read(softmax.inputs[0]) if axes in (3, 4) else None
     if scores is None or axes is None or int_of(softmax, "axis", -1) not in (-1, axes - 1):
@@ -102,7 +108,9 @@ def _read(softmax: ir.Node) -> Found | None:
     query, key, value = operands
     if not all(attention_scores.fits(step, scores, query, key) for step in scores.steps):
         return None
-    steps, is_causal = attention_scores.without_causal(attention_scores.that_mask(scores.steps), query, key)
+    steps, is_causal = attention_scores.that_mask(scores.steps), False
+    if has_causal:
+        steps, is_causal = attention_scores.without_causal(steps, query, key)
     # A row that sees no key is told by the mask, which then must be the only one and alike for all heads.
     if zeroed and steps and (is_causal or len(steps) > 1 or not _is_for_all_heads(steps[0], scores)):
         return None

@@ -18,7 +18,7 @@ from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard, producer, rank
 
 _Size = int | ir.SymbolicDim
-_FIRST, _LAST, _ROWS, _TURNED = "first", "last", "rows", "turned"
+FIRST, LAST, _ROWS, _TURNED = "first", "last", "rows", "turned"
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Heads:
     @property
     def is_in_rows(self) -> bool:
         """Whether they lie in rows, or are one Reshape away."""
-        return self.order in (_ROWS, _LAST)
+        return self.order in (_ROWS, LAST)
 
     def rows(self, op: Builder) -> ir.Value:
         """Return them as rows."""
         value = self.value
-        if self.order == _FIRST:
+        if self.order == FIRST:
             value = op.Transpose(value, perm=[0, 2, 1, 3])
         elif self.order == _TURNED:
             value = op.Transpose(value, perm=[0, 3, 1, 2] if rank(value) == 4 else [0, 2, 1])
@@ -63,6 +63,11 @@ class Heads:
         return rows
 
 
+def read_back(heads: Heads) -> Heads:
+    """Read back over nodes that move or scale heads, as far as they can be described."""
+    return _back(heads, may_repeat=False)
+
+
 def read_rows(value: ir.Value, *, may_repeat: bool = False) -> Heads | None:
     """Read an operand with heads first, ``[batch, heads, length, size]``."""
     axes = _four(value)
@@ -71,7 +76,7 @@ def read_rows(value: ir.Value, *, may_repeat: bool = False) -> Heads | None:
     batch, count, length, size = axes
     if not isinstance(count, int) or not isinstance(size, int) or count < 1 or size < 1:
         return None
-    return _back(Heads(value, _FIRST, batch, length, count, size), may_repeat)
+    return _back(Heads(value, FIRST, batch, length, count, size), may_repeat)
 
 
 def read_keys(value: ir.Value) -> Heads | None:
@@ -85,7 +90,7 @@ def read_keys(value: ir.Value) -> Heads | None:
     found: Heads | None = None
     if turn is not None and turn.inputs[0] is not None and ints_of(turn, "perm") == (0, 2, 3, 1):
         if isinstance(count, int) and isinstance(size, int) and count > 0 and size > 0:
-            found = _back(Heads(turn.inputs[0], _LAST, batch, length, count, size), may_repeat=True)
+            found = _back(Heads(turn.inputs[0], LAST, batch, length, count, size), may_repeat=True)
     elif turn is not None and turn.inputs[0] is not None and ints_of(turn, "perm") == (0, 1, 3, 2):
         found = read_rows(turn.inputs[0], may_repeat=True)
     elif (before := _turned_in_rows(value)) is not None:
@@ -165,14 +170,14 @@ def _back(heads: Heads, may_repeat: bool) -> Heads:
     while True:
         value, scale = unscaled(heads.value)
         heads = replace(heads, value=value, scale=heads.scale * scale)
-        step = _split(heads) if heads.order == _LAST else _repeated(heads) if may_repeat else None
+        step = _split(heads) if heads.order == LAST else _repeated(heads) if may_repeat else None
         turn = producer(value, "Transpose")
-        if step is None and heads.order == _FIRST and turn is not None and ints_of(turn, "perm") == (0, 2, 1, 3):
+        if step is None and heads.order == FIRST and turn is not None and ints_of(turn, "perm") == (0, 2, 1, 3):
             source = turn.inputs[0]
-            step = None if source is None else replace(heads, value=source, order=_LAST)
+            step = None if source is None else replace(heads, value=source, order=LAST)
         if step is None:
             return heads
-        heads, may_repeat = step, may_repeat and step.order == _FIRST and step.count == heads.count
+        heads, may_repeat = step, may_repeat and step.order == FIRST and step.count == heads.count
         if heads.order == _ROWS:
             value, scale = unscaled(heads.value)
             return replace(heads, value=value, scale=heads.scale * scale)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ffn_export.fusion.forms import ATTENTION_AS_ONE_NODE
+from ffn_export.fusion.forms import AS_ONE_NODE
 from ffn_export.fusion.report import KINDS, Check, CheckStatus, FusionReport, Site, SiteStatus
 from ffn_export.inspection.result import InspectedSite
 from ffn_export.quantization.result import ROWS, QuantizationReport
@@ -54,8 +54,9 @@ def fusion_table(report: FusionReport, *, verbose: bool = False) -> RenderableTy
 
 
 def _nodes(report: FusionReport) -> Iterator[Text]:
-    if attentions := report.rules.get(ATTENTION_AS_ONE_NODE):
-        yield Text(f"attention as one node: {attentions}")
+    for form, what in AS_ONE_NODE.items():
+        if count := report.rules.get(form):
+            yield Text(f"{what} as one node: {count}")
     if report.outlined:
         counts = ", ".join(f"{count} {kind}" for kind, count in report.outlined.items())
         yield Text(f"nodes of native kernels: {counts}")

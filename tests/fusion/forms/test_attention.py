@@ -143,16 +143,18 @@ def test_a_mask_with_one_number_for_all_keys_is_left() -> None:
     assert_left(of, given(mask=drawn(1, 1, 3, 1)))
 
 
-def test_keys_that_heads_share_are_left() -> None:
-    assert_left(grouped(), given(k=drawn(2, 3, 8), v=drawn(2, 3, 8, seed=1)))
+def test_keys_that_heads_share_are_repeated_in_rows() -> None:
+    inputs = given(k=drawn(2, 3, 8), v=drawn(2, 3, 8, seed=1))
+    assert_written(grouped(), [*("Reshape", "Expand", "Reshape") * 2, ONE], inputs)
 
 
-def test_a_causal_mask_is_left() -> None:
+def test_a_causal_mask_is_added_as_any_other() -> None:
     body = MASKED.replace("Add(s0, mask)", "Add(s0, later)")
     constants = """int64[4] by_heads = {0, 0, 4, 4}, int64[3] merged = {0, 0, 16}, float half = {0.5},
         float[3,3] later = {0, -3e38, -3e38, 0, 0, -3e38, 0, 0, 0}"""
     of = model(body, constants, inputs=ROWS.replace("seq", "3"), outputs=OUT.replace("seq", "3"))
-    assert_left(of)
+    fused = assert_written(of, ["Unsqueeze", ONE])
+    assert "unidirectional" not in fused.graph.node(1).attributes
 
 
 def test_a_scale_of_zero_is_left() -> None:
@@ -181,7 +183,7 @@ def test_a_widened_mask_stands_before_all_that_read_it() -> None:
 
 
 def test_a_node_that_cannot_be_read_costs_its_attention_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(softmax: ir.Node) -> None:
+    def fails(softmax: ir.Node, has_causal: bool) -> None:
         raise RuntimeError("malformed")
 
     monkeypatch.setenv("FFN_EXPORT_STRICT", "")

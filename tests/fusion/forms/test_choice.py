@@ -54,7 +54,7 @@ def test_hidden_layers_are_split_if_that_leads_on_average(measured: Measured, mo
 
 
 def test_a_processor_that_was_not_measured_has_plain_forms(measured: Measured) -> None:
-    assert default_forms(CPU) == {"attention"}  # it is no slower anywhere
+    assert default_forms(CPU) == {"attention", "rotary"}  # no slower anywhere
 
 
 def test_cuda_has_one_kernel_for_several_nodes(measured: Measured) -> None:
