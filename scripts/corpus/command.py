@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from corpus import baseline, chart, native, trial
+from corpus import as_exported, baseline, chart, trial
 from corpus.architectures import ARCHITECTURES, by_name
 from corpus.page import page, tables, versions
 from corpus.result import Optimised, Result
@@ -22,6 +22,7 @@ from ffn_export.runtimes.ort_native import FLOAT32, provider_problem
 
 _DOCS = Path(__file__).parents[2] / "docs"
 _PAGES = {trial.TARGET: _DOCS / "fusion-coverage.md", NATIVE: _DOCS / "native.md"}
+_ON_CPU = "ort-cpu"
 _EPILOG = """\b
 Example: python scripts/fusion_corpus.py --only bert --only llama --no-peers
 Exit status: 0 nothing that was fused is lost; 1 something is, or a graph is wrong; 2 bad usage."""
@@ -30,10 +31,10 @@ Exit status: 0 nothing that was fused is lost; 1 something is, or a graph is wro
 @click.command(epilog=_EPILOG)
 @click.option(
     "--target",
-    type=click.Choice(list(_PAGES)),
+    type=click.Choice([*_PAGES, _ON_CPU]),
     default=trial.TARGET,
     show_default=True,
-    help="ort-native runs the graphs with native kernels, and compares with the exported graph.",
+    help="ort-cpu and ort-native only compare the graphs with the exported ones, the latter with native kernels.",
 )
 @click.option("--only", multiple=True, metavar="NAME", help="An architecture to run; once for each.  [all]")
 @click.option("--no-peers", is_flag=True, help="Leave the other optimisers out, and the page as it is.")
@@ -70,12 +71,9 @@ def main(
     fuser; ONNX Runtime's, onnxscript's and onnxruntime.transformers' optimisers get the same graphs.
     """
     entries = by_name()
-    page_file = page_file or _PAGES[target]
+    page_file = page_file or _PAGES.get(target)
     if only_pages:
-        if target == NATIVE:
-            native.write_page(page_file)
-        else:
-            write_pages(page_file)
+        _write_again(target, page_file)
         return
     for name in only:
         if name not in entries:
@@ -84,8 +82,8 @@ def main(
     if graphs is not None:
         graphs.mkdir(parents=True, exist_ok=True)
     names = [name for name in entries if not only or name in only]
-    if target == NATIVE:
-        sys.exit(_with_kernels(names, jobs, json_file, page_file, graphs))
+    if page_file is None or target != trial.TARGET:
+        sys.exit(_as_exported(target, names, jobs, json_file, page_file, graphs))
     started = time.monotonic()
     results: list[Result] = []
     run = partial(trial.run, with_peers=not no_peers, graphs=graphs)
@@ -108,27 +106,35 @@ def main(
     sys.exit(1 if failures else 0)
 
 
-def _with_kernels(names: list[str], jobs: int, json_file: Path | None, page_file: Path, graphs: Path | None) -> int:
-    """Run the target ort-native, and return the exit status."""
-    problem = provider_problem(FLOAT32.precision)
+def _write_again(target: str, page_file: Path | None) -> None:
+    if page_file is None:
+        raise click.UsageError(f"{target} has no page")
+    (as_exported.write_page if target == NATIVE else write_pages)(page_file)
+
+
+def _as_exported(
+    target: str, names: list[str], jobs: int, json_file: Path | None, page_file: Path | None, graphs: Path | None
+) -> int:
+    """Compare the graphs of a target with the exported ones, and return the exit status."""
+    problem = provider_problem(FLOAT32.precision) if target == NATIVE else None
     if problem is not None:
         raise click.ClickException(problem)
-    results: list[native.NativeResult] = []
-    run = partial(native.run, graphs=graphs)
-    for result in run_all(names, jobs, run, lambda name: native.NativeResult(name, "the process died")):
+    results: list[as_exported.Compared] = []
+    run = partial(as_exported.run, target=target, graphs=graphs)
+    for result in run_all(names, jobs, run, lambda name: as_exported.Compared(name, "the process died")):
         results.append(result)
-        click.echo(f"[{len(results)}/{len(names)}] {native.line(result)}", err=True)
+        click.echo(f"[{len(results)}/{len(names)}] {as_exported.line(result)}", err=True)
     results.sort(key=lambda result: names.index(result.name))
-    stored = native.stored(results, versions())
+    stored = as_exported.stored(results, versions())
     if json_file is not None:
         json_file.write_text(stored)
-    if len(names) == len(by_name()):
-        native.stored_beside(page_file).write_text(stored)
-        native.write_page(page_file)
-    failures = [native.line(result) for result in results if result.fault() is not None]
+    if page_file is not None and len(names) == len(by_name()):
+        as_exported.stored_beside(page_file).write_text(stored)
+        as_exported.write_page(page_file)
+    failures = [as_exported.line(result) for result in results if result.fault() is not None]
     for failure in failures:
         click.echo(failure)
-    click.echo(f"{len(results)} graphs, {len(failures)} failures", err=True)
+    click.echo(as_exported.summary(results), err=True)
     return 1 if failures else 0
 
 

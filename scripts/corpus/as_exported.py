@@ -1,4 +1,4 @@
-"""Real graphs in nodes of native kernels, compared with the graphs as exported: ``--target ort-native``."""
+"""Real graphs as a target writes them, compared with the graphs as exported."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from corpus.export import export
 from corpus.peers import silent
 from ffn_export.core import onnx_file
 from ffn_export.core.one_line import first_line
+from ffn_export.fusion.forms import AS_ONE_NODE
 from ffn_export.fusion.functions.contract import KINDS
 from ffn_export.fusion.inference import prove_shapes
 from ffn_export.fusion.pipeline import fuse
@@ -36,7 +37,7 @@ BEGIN, END = "<!-- written by scripts/fusion_corpus.py --target ort-native -->\n
 
 
 @dataclass(frozen=True)
-class NativeResult:
+class Compared:
     """What came of one architecture.
 
     Attributes:
@@ -44,8 +45,8 @@ class NativeResult:
         failure: Why there is no graph, or no result.
         nodes: Kind of node -> number of nodes.
         attentions_left: Softmax nodes of attention that are in no node.
-        error: Worst relative L2 error of an output with the kernels, if there are nodes.
-        bodies_error: The same with the bodies of the nodes, on the CPU provider.
+        error: Worst relative L2 error of an output, if there are nodes.
+        bodies_error: The same with the bodies of native nodes, on the CPU provider.
     """
 
     name: str
@@ -59,17 +60,18 @@ class NativeResult:
         """Return what is wrong, or None."""
         if self.failure is not None:
             return self.failure
-        for name, error in (("the kernels", self.error), ("the bodies", self.bodies_error)):
+        for name, error in (("outputs", self.error), ("those of the bodies", self.bodies_error)):
             if error is not None and not error <= ALLOWED:
                 return f"{name} differ from the exported graph: {error:.1e}"
         return None
 
 
-def run(entry: Architecture, graphs: Path | None = None) -> NativeResult:
-    """Export an architecture, fuse it, and run it with the kernels, by its bodies, and as it was exported.
+def run(entry: Architecture, target: str, graphs: Path | None = None) -> Compared:
+    """Export an architecture, fuse it, and run it as it was exported, as it was fused, and by the bodies of nodes.
 
     Args:
         entry: The architecture.
+        target: The target, which ONNX Runtime runs on the CPU provider or with native kernels.
         graphs: A folder where exported graphs are kept and found again; None keeps none.
     """
     with tempfile.TemporaryDirectory(prefix="ffn-corpus-") as scratch, silent():
@@ -77,19 +79,22 @@ def run(entry: Architecture, graphs: Path | None = None) -> NativeResult:
         try:
             if not path.is_file():
                 export(entry, entry.module(), path)
-            fused, report = fuse(onnx_file.load(path), NATIVE)
+            fused, report = fuse(onnx_file.load(path), target)
             left = _attentions(fused)
-            made = Path(scratch) / "native.onnx"
+            made = Path(scratch) / "fused.onnx"
             onnx_file.save(fused, made)
             feeds = [entry.feeds(sizes) for sizes in (CHECKED if entry.axes else CHECKED[:1])]
-            if not report.outlined:
-                return NativeResult(entry.name, attentions_left=left)
+            nodes = report.outlined or {name: report.rules[name] for name in AS_ONE_NODE if name in report.rules}
+            if not nodes:
+                return Compared(entry.name, attentions_left=left)
             exported = _on_cpu(path, NO_OPTIMIZER)
-            bodies = _worst(exported, _on_cpu(made, SessionSettings()), feeds)
+            on_cpu = _worst(exported, _on_cpu(made, SessionSettings()), feeds)
+            if target != NATIVE:
+                return Compared(entry.name, None, nodes, left, on_cpu)
             native = _worst(exported, FLOAT32.proven_session(Artifact(made), 1), feeds)
         except Exception as error:  # noqa: BLE001 - whatever ends it is a result
-            return NativeResult(entry.name, f"{type(error).__name__}: {first_line(error)}")
-        return NativeResult(entry.name, None, dict(report.outlined), left, native, bodies)
+            return Compared(entry.name, f"{type(error).__name__}: {first_line(error)}")
+        return Compared(entry.name, None, dict(report.outlined), left, native, on_cpu)
 
 
 def _on_cpu(path: Path, settings: SessionSettings) -> onnxruntime.InferenceSession:
@@ -129,7 +134,7 @@ def _attentions(model: ir.Model) -> int:
     return found
 
 
-def line(result: NativeResult) -> str:
+def line(result: Compared) -> str:
     """Return a result as one line."""
     fault = result.fault()
     counts = ", ".join(f"{kind} {count}" for kind, count in result.nodes.items()) or "no node"
@@ -138,14 +143,24 @@ def line(result: NativeResult) -> str:
     return f"{result.name}: {fault or 'right'}; {counts}{left}{error}"
 
 
-def stored(results: Sequence[NativeResult], versions: Mapping[str, str]) -> str:
+def summary(results: Sequence[Compared]) -> str:
+    """Return what all results are, as one line."""
+    counts, errors = Counter[str](), [each.error for each in results if each.error is not None]
+    for each in results:
+        counts.update(each.nodes)
+    nodes = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "no node"
+    faults = sum(each.fault() is not None for each in results)
+    return f"{len(results)} graphs, {faults} failures; {nodes}; worst error {max(errors, default=0):.1e}"
+
+
+def stored(results: Sequence[Compared], versions: Mapping[str, str]) -> str:
     """Return the results as the text of a JSON file."""
     return json.dumps({"versions": dict(versions), "results": [asdict(each) for each in results]}, indent=1) + "\n"
 
 
 def words(data: Mapping[str, Any]) -> str:
     """Return what stored results say, as Markdown."""
-    results = [NativeResult(**each) for each in data["results"]]
+    results = [Compared(**each) for each in data["results"]]
     counts = Counter[str]()
     for result in results:
         counts.update(result.nodes)
