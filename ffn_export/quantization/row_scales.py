@@ -1,7 +1,7 @@
 """Activations in 8 bits with a scale for each row, as nodes of the graph.
 
-A row is divided by its largest magnitude, and the product of integers is multiplied by it. One fixed scale and zero
-point then fit every row, so the result of a token does not depend on the tokens beside it.
+The scale of a row is a fixed part of its largest magnitude, by which the product of integers is multiplied. One fixed
+zero point fits every row, so the result of a token does not depend on the tokens beside it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from ffn_export.fusion.sites import INTEGER_PRODUCT
 from ffn_export.quantization.smoothing import Channels
 
 DOMAIN = "com.microsoft"
-_TINY = float(np.finfo(np.float32).tiny)
+# From this opset on, QuantizeLinear has an axis (13), and Reshape can write an axis of size 0 (14).
+_LEAST_OPSET = 14
+# Scales of rows must not be denormal: a runtime that flushes them to 0 divides the zeros of a row by 0. A scale is at
+# least 1/255 of its row's divisor.
+_LEAST_SIZE = 256 * float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
 class Range:
-    """Range of the rows after the division: from ``-1 / steepness`` to 1.
+    """Range of the rows, in units of their divisors: from ``-1 / steepness`` to 1.
 
     Attributes:
         steepness: How many times further a row may reach above zero than below it; infinite if it is never negative.
@@ -47,7 +51,7 @@ class Range:
     @property
     def least_size(self) -> float:
         """Least divisor of a row. Rows of zeros are divided by it, too."""
-        return _TINY if self.lowest is None else -self.steepness * self.lowest
+        return _LEAST_SIZE if self.lowest is None else -self.steepness * self.lowest
 
     @property
     def reads_lowest(self) -> bool:
@@ -63,7 +67,7 @@ class Range:
         sizes = np.maximum(rows.max(axis=1, keepdims=True), np.float32(self.least_size))
         if self.reads_lowest:
             sizes = np.maximum(sizes, -self.steepness * rows.min(axis=1, keepdims=True))
-        numbers = np.clip(np.rint(rows / sizes / np.float32(self.scale)) + self.zero_point, 0, 255)
+        numbers = np.clip(np.rint(rows / (sizes * np.float32(self.scale))) + self.zero_point, 0, 255)
         stored: Array = (numbers - self.zero_point) * np.float32(self.scale) * sizes
         return stored
 
@@ -81,7 +85,8 @@ class Range:
         first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
         rows = op.Slice(rows, first, end, last)
         scale, zero_point = op.constant(np.float32(self.scale)), op.constant(np.uint8(self.zero_point))
-        return QuantizedRows(op.QuantizeLinear(op.Div(x, rows), scale, zero_point), scale, zero_point, rows)
+        numbers = _numbers(op, x, op.Mul(rows, scale), self.zero_point, opset)
+        return QuantizedRows(numbers, scale, zero_point, rows)
 
 
 SYMMETRIC = Range(1.0)
@@ -100,7 +105,7 @@ class QuantizedRows:
 
     Attributes:
         numbers: ``uint8`` value of the input's shape.
-        scale: Scale of all rows after their division.
+        scale: Scale of all rows, in units of their divisors.
         zero_point: Stored number of zero.
         rows: Divisor of each row.
     """
@@ -115,6 +120,19 @@ class QuantizedRows:
         inputs = (self.numbers, numbers, self.scale, scales, self.zero_point)
         result: ir.Value = op.Mul(getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN), self.rows)
         return result
+
+
+def _numbers(op: Builder, x: ir.Value, scales: ir.Value, zero_point: int, opset: int) -> ir.Value:
+    """Write the 8-bit numbers of a value by scales of its rows, ``[..., 1]``."""
+    zero = np.array([zero_point], np.uint8)
+    if opset < _LEAST_OPSET:
+        numbers: ir.Value = op.QuantizeLinear(op.Div(x, scales), op.constant(np.float32(1)), op.constant(zero[0]))
+    else:
+        vector = op.Reshape(scales, op.constant(np.array([-1], np.int64)))
+        zero_points = op.ConstantOfShape(op.Shape(vector), value=ir.tensor(zero))
+        by_row = op.QuantizeLinear(op.Flatten(x, axis=-1), vector, zero_points, axis=0)
+        numbers = op.Reshape(by_row, op.Shape(x), allowzero=1)
+    return numbers
 
 
 def _extreme(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:
