@@ -18,8 +18,8 @@ from ffn_export.fusion.sites import INTEGER_PRODUCT
 from ffn_export.quantization.smoothing import Channels
 
 DOMAIN = "com.microsoft"
-# From this opset on, QuantizeLinear has an axis (13), and Reshape can write an axis of size 0 (14).
-_LEAST_OPSET = 14
+# From this opset on, QuantizeLinear takes a scale for each block of an axis.
+BLOCK_OPSET = 21
 # Scales of rows must not be denormal: a runtime that flushes them to 0 divides the zeros of a row by 0. A scale is at
 # least 1/255 of its row's divisor.
 _LEAST_SIZE = 256 * float(np.finfo(np.float32).tiny)
@@ -71,8 +71,16 @@ class Range:
         stored: Array = (numbers - self.zero_point) * np.float32(self.scale) * sizes
         return stored
 
-    def quantize(self, op: Builder, x: ir.Value, opset: int) -> QuantizedRows:
-        """Write the nodes that quantise the rows of a value."""
+    def quantize(self, op: Builder, x: ir.Value, opset: int, block: int | None = None) -> QuantizedRows:
+        """Write the nodes that quantise the rows of a value.
+
+        Args:
+            op: Builder of the nodes.
+            x: The value.
+            opset: Opset of the graph.
+            block: Numbers of a row, if ``QuantizeLinear`` is to take a row as a block: from :data:`BLOCK_OPSET` on, and
+                not of a value with one axis, for which onnxruntime takes no block.
+        """
         least = op.constant(np.float32(self.least_size))
         if self == SYMMETRIC:
             rows = op.Max(_extreme(op, "ReduceMax", op.Abs(x), opset), least)
@@ -85,7 +93,12 @@ class Range:
         first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
         rows = op.Slice(rows, first, end, last)
         scale, zero_point = op.constant(np.float32(self.scale)), op.constant(np.uint8(self.zero_point))
-        numbers = _numbers(op, x, op.Mul(rows, scale), self.zero_point, opset)
+        scales = op.Mul(rows, scale)
+        if block is None:
+            numbers = op.QuantizeLinear(op.Div(x, scales), op.constant(np.float32(1)), zero_point)
+        else:
+            zero_points = op.ConstantOfShape(op.Shape(scales), value=ir.tensor(np.array([self.zero_point], np.uint8)))
+            numbers = op.QuantizeLinear(x, scales, zero_points, axis=-1, block_size=block)
         return QuantizedRows(numbers, scale, zero_point, rows)
 
 
@@ -120,19 +133,6 @@ class QuantizedRows:
         inputs = (self.numbers, numbers, self.scale, scales, self.zero_point)
         result: ir.Value = op.Mul(getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN), self.rows)
         return result
-
-
-def _numbers(op: Builder, x: ir.Value, scales: ir.Value, zero_point: int, opset: int) -> ir.Value:
-    """Write the 8-bit numbers of a value by scales of its rows, ``[..., 1]``."""
-    zero = np.array([zero_point], np.uint8)
-    if opset < _LEAST_OPSET:
-        numbers: ir.Value = op.QuantizeLinear(op.Div(x, scales), op.constant(np.float32(1)), op.constant(zero[0]))
-    else:
-        vector = op.Reshape(scales, op.constant(np.array([-1], np.int64)))
-        zero_points = op.ConstantOfShape(op.Shape(vector), value=ir.tensor(zero))
-        by_row = op.QuantizeLinear(op.Flatten(x, axis=-1), vector, zero_points, axis=0)
-        numbers = op.Reshape(by_row, op.Shape(x), allowzero=1)
-    return numbers
 
 
 def _extreme(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:

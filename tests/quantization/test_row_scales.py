@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import onnx_ir as ir
 import onnxruntime
@@ -10,21 +12,29 @@ from onnx.reference import ReferenceEvaluator
 
 from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder
-from ffn_export.quantization.row_scales import FLOORED, SYMMETRIC, Range
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.quantize import quantize
+from ffn_export.quantization.row_scales import BLOCK_OPSET, FLOORED, SYMMETRIC, Range
+from tests.quantization.test_quantize import graph, operators, relative, run
 
 EVERY = (SYMMETRIC, Range(4.0), Range(float("inf")), FLOORED["Gelu"])
-SHAPES = ((40,), (1, 40), (5000, 40), (1, 1, 40), (2, 9, 40), (2, 3, 4, 40))
+SHAPES = ((1, 40), (5000, 40), (1, 1, 40), (2, 9, 40), (2, 3, 4, 40))
 EMPTY = ((0, 40), (0, 9, 40), (2, 0, 40), (0, 0, 40))
+SIZES = ["Abs", "ReduceMax", "Max", "Slice", "Mul"]
+BLOCKS = ["Shape", "ConstantOfShape", "QuantizeLinear"]
+DIVIDED = ["Div", "QuantizeLinear"]
+AFTER = ["MatMulIntegerToFloat", "Mul"]
 DRAW = np.random.default_rng(0)
 
 
-def written(held: Range, shape: tuple[int, ...], opset: int = 20) -> ir.Model:
+def written(held: Range, shape: tuple[int, ...], *, in_blocks: bool = True) -> ir.Model:
     """A model of rows ``x`` that returns their numbers and divisors."""
+    opset = BLOCK_OPSET if in_blocks else 13
     op = Builder()
     x = ir.Value(
         name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([f"d{axis}" for axis in range(len(shape))])
     )
-    found = held.quantize(op, x, opset)
+    found = held.quantize(op, x, opset, 40 if in_blocks else None)
     outputs = {"numbers": (found.numbers, ir.DataType.UINT8), "rows": (found.rows, ir.DataType.FLOAT)}
     for name, (value, dtype) in outputs.items():
         value.name, value.type = name, ir.TensorType(dtype)
@@ -53,12 +63,11 @@ def drawn(held: Range, shape: tuple[int, ...]) -> Array:
     return (np.abs(x) if held.steepness == float("inf") else x).astype(np.float32)
 
 
-@pytest.mark.parametrize("opset", [13, 14, 20])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "in_blocks"), [*product(SHAPES, (False, True)), ((40,), False)])
 @pytest.mark.parametrize("held", EVERY)
-def test_the_numbers_are_those_of_the_model_in_numpy(held: Range, shape: tuple[int, ...], opset: int) -> None:
+def test_the_numbers_are_those_of_the_model_in_numpy(held: Range, shape: tuple[int, ...], in_blocks: bool) -> None:
     x = drawn(held, shape)
-    numbers, rows = by_onnxruntime(written(held, shape, opset), x)
+    numbers, rows = by_onnxruntime(written(held, shape, in_blocks=in_blocks), x)
     assert (numbers.shape, rows.shape) == (shape, (*shape[:-1], 1))
     stored = (numbers.astype(np.float32) - held.zero_point) * np.float32(held.scale) * rows
     np.testing.assert_array_equal(stored.reshape(-1, 40), held.rounded(x.reshape(-1, 40)))
@@ -82,8 +91,36 @@ def test_scales_are_no_denormal_numbers() -> None:
         assert np.float32(held.least_size) * np.float32(held.scale) >= np.finfo(np.float32).tiny
 
 
-def test_a_division_is_written_only_where_the_operators_lack_rows() -> None:
-    size = ["Abs", "ReduceMax", "Max", "Slice", "Mul"]
-    rows = [*size, "Reshape", "Shape", "ConstantOfShape", "Flatten", "QuantizeLinear", "Shape", "Reshape"]
-    for opset, expected in ((13, [*size, "Div", "QuantizeLinear"]), (14, rows), (20, rows)):
-        assert [node.op_type for node in written(SYMMETRIC, (2, 9, 40), opset).graph] == expected
+@pytest.mark.parametrize(
+    ("rows", "opset", "after", "nodes"),
+    [
+        ("batch,seq", 11, 21, BLOCKS),  # raised
+        ("rows", 20, 21, BLOCKS),
+        ("rows", 23, 23, BLOCKS),
+        (None, 20, 21, DIVIDED),  # onnxruntime takes no block of a value with one axis
+    ],
+)
+def test_rows_are_blocks_where_the_operators_allow(rows: str | None, opset: int, after: int, nodes: list[str]) -> None:
+    model = graph("m = MatMul(x, w) y = MatMul(m, v)", rows=rows or "1")
+    if rows is None:
+        for value in (*model.graph.inputs, *model.graph.outputs):
+            value.shape = ir.Shape([40])
+    model.opset_imports[""] = opset
+    quantized, _ = quantize(model, QuantizationOptions(int8=True, all_products=True))
+    assert quantized.opset_imports[""] == after
+    assert operators(quantized) == [*SIZES, *nodes, *AFTER] * 2
+    x = DRAW.standard_normal(40 if rows is None else (2,) * (1 + rows.count(",")) + (40,)).astype(np.float32)
+    assert relative(run(quantized, x), run(model, x)) < 0.03
+    values = [output for node in quantized.graph for output in node.outputs if not output.is_graph_output()]
+    assert [value for value in values if value.shape is not None] == []  # no shape is stated that the model did not
+
+
+def test_an_opset_that_cannot_be_raised_stays() -> None:
+    """``Softmax`` of opset 11 is over all axes from the first one on, which no later one can say."""
+    model = graph("m = MatMul(x, w) s = Softmax <axis = 1> (m) y = MatMul(s, v)")
+    model.opset_imports[""] = 11
+    quantized, _ = quantize(model, QuantizationOptions(int8=True, all_products=True))
+    assert quantized.opset_imports[""] == 11
+    assert operators(quantized)[: len(SIZES) + 3] == [*SIZES, *DIVIDED, AFTER[0]]
+    x = DRAW.normal(scale=0.1, size=(2, 3, 40)).astype(np.float32)
+    assert relative(run(quantized, x), run(model, x)) < 0.03

@@ -16,8 +16,6 @@ from ffn_export.parity.checks.constants.traced import Traced
 # Largest relative distance of a block from its weights. Rounding to 4 bits moves a block by about 0.1 and to 2 bits by
 # about 0.4, while another block is about 1.4 away.
 _WRONG = 0.7
-# Operators that quantise an input, the last first: with one scale for all rows, and with a scale for each.
-_QUANTISING = (("DynamicQuantizeLinear",), ("Reshape", "QuantizeLinear", "Flatten"), ("QuantizeLinear", "Div"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,21 +87,16 @@ def _of_integers(node: ir.Node, arrays: Mapping[ir.Value, Array]) -> Iterator[tu
     if numbers is None or scales is None or {numbers, scales} - arrays.keys() or input_at(node, 5) is not None:
         return
     matrix = arrays[numbers].astype(np.float32) * arrays[scales]
-    found = (_before(input_at(node, 0), operators) for operators in _QUANTISING)
-    smoothed = next((producer(value, "Mul") for value in found if value is not None), None)
+    before = producer(input_at(node, 0), "DynamicQuantizeLinear", "QuantizeLinear")
+    if before is not None and before.op_type == "QuantizeLinear" and "block_size" not in before.attributes:
+        before = producer(input_at(before, 0), "Div")  # by the scales of rows, which are no blocks
+    value = None if before is None else input_at(before, 0)
+    smoothed = producer(value, "Mul")
     beside = () if smoothed is None else inputs_of(smoothed)
     factors = [each for each in beside if each in arrays and arrays[each].shape == matrix.shape[:1]]
     for each in factors:
         matrix = matrix * arrays[each][:, None]
     yield numbers, Quantized(matrix, 1, 0, (scales, *factors))
-
-
-def _before(value: ir.Value | None, operators: tuple[str, ...]) -> ir.Value | None:
-    """Return the value that these operators compute another from, the last of them first; None if others do."""
-    for operator in operators:
-        node = producer(value, operator)
-        value = None if node is None else input_at(node, 0)
-    return value
 
 
 def _unpacked(packed: Array, bits: int) -> Array:

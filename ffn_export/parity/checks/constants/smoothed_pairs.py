@@ -18,11 +18,8 @@ from ffn_export.fusion.sites import INTEGER_PRODUCT
 from ffn_export.fusion.views import input_at, is_standard, producer
 from ffn_export.parity.checks.constants.quantized import Quantized
 
-# Operators that commute with positive factors of channels, or that only store a value in 8 bits, or as rows.
-_TRANSPARENT = (
-    *("Relu", "Add", "Mul", "Div", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
-    *("Flatten", "Reshape"),
-)
+# Operators that commute with positive factors of channels, or that only store a value in 8 bits.
+_TRANSPARENT = ("Relu", "Add", "Mul", "Div", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 # Least cosine of a column in 8 bits and its weights.
 _ALIKE = 0.95
 
