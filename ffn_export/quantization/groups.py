@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ffn_export.core.types import Array
+from ffn_export.fusion.inference import prove_shapes
+from ffn_export.fusion.views import rank
 from ffn_export.quantization.fixed_scales import FixedRange
 from ffn_export.quantization.products import Product
-from ffn_export.quantization.row_scales import RANGES, SYMMETRIC, Range
+from ffn_export.quantization.row_scales import BLOCK_OPSET, RANGES, SYMMETRIC, Range
 from ffn_export.quantization.whole_input import WholeInput
 
 _UNMEASURED = "not smoothed: not measured on samples or drawn inputs"
@@ -27,6 +29,7 @@ class Group:
         held: Range of its rows with a scale each, or of all its numbers.
         factors: Factors that its channels are divided by; None without smoothing.
         smoothing: Where the input is smoothed, or why it is not.
+        block: Numbers of a row, if one node quantises rows with a scale each.
     """
 
     x: ir.Value
@@ -35,6 +38,7 @@ class Group:
     held: Range | FixedRange | WholeInput
     factors: Array | None = None
     smoothing: str = _UNMEASURED
+    block: int | None = None
 
 
 def groups(products: Sequence[Product]) -> list[Group]:
@@ -46,6 +50,17 @@ def groups(products: Sequence[Product]) -> list[Group]:
         held = RANGES.get(operator(x), SYMMETRIC)
         found.setdefault((x, each.node.graph), Group(x, [], x, held)).products.append(each)
     return list(found.values())
+
+
+def set_blocks(model: ir.Model, grouped: Sequence[Group]) -> None:
+    """Set the blocks of inputs that have more than one axis, by their proven shapes, if the opset has blocks."""
+    if model.opset_imports.get("", 0) < BLOCK_OPSET:
+        return
+    stated = prove_shapes(model)
+    for group in grouped:
+        if (rank(group.x) or 0) > 1:
+            group.block = group.products[0].d_in
+    stated.restore(model)
 
 
 def operator(value: ir.Value) -> str:

@@ -18,7 +18,7 @@ from ffn_export.fusion.builder import Builder, Names
 from ffn_export.quantization import safe_integers, smoothing
 from ffn_export.quantization.engines import Engine
 from ffn_export.quantization.fixed_scales import LEAST_OPSET, Calibrate, FixedRange, FixedRows
-from ffn_export.quantization.groups import Group, groups, operator
+from ffn_export.quantization.groups import Group, groups, operator, set_blocks
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
 from ffn_export.quantization.ranges_by_error import are_worth_time, choose, follows_norm, takes_floats
@@ -65,6 +65,8 @@ def rewrite(
     statistics = known.channels
     order = {node: index for index, node in enumerate(model.graph.all_nodes())}
     grouped = groups(sorted(products, key=lambda each: order[each.node]))
+    if engine is None:
+        set_blocks(model, grouped)
     of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
     for each in products:
         of_matrix[each.weight, each.turned].append(each)
@@ -179,7 +181,12 @@ def _share_scale(group: Group, channels: Channels, divider: smoothing.Divider) -
 def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows | FixedRows | QuantizedInput:
     """Write the 8-bit numbers of a group's input before its first product."""
     op = Builder()
-    found = group.held.quantize(op, group.source, model.opset_imports.get("", 18))
+    opset = model.opset_imports.get("", 18)
+    found: QuantizedRows | FixedRows | QuantizedInput
+    if isinstance(group.held, Range):
+        found = group.held.quantize(op, group.source, opset, group.block)
+    else:
+        found = group.held.quantize(op, group.source, opset)
     insert(op, group.products[0].node, names)
     return found
 

@@ -36,6 +36,13 @@ class Product:
     adds: bool = False
 
     @property
+    def d_in(self) -> int:
+        """Width of the rows that are multiplied by the weight."""
+        width = self.weight.shape and self.weight.shape[1 if self.turned else 0]
+        assert isinstance(width, int)
+        return width
+
+    @property
     def reads(self) -> str:
         """Name of the value that is multiplied by the weight."""
         value = self.node.inputs[0]

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
-from ffn_export.fusion import sites
+from ffn_export.fusion import opset, sites
 from ffn_export.fusion.builder import Names
 from ffn_export.fusion.forms.choice import undo
 from ffn_export.fusion.functions.outline import is_outlined
@@ -30,6 +30,7 @@ from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.products import Product, asked_for, read
 from ffn_export.quantization.result import QuantizationReport, QuantizedWeight
+from ffn_export.quantization.row_scales import BLOCK_OPSET
 
 DOMAIN = "com.microsoft"
 _OF_INTEGERS = frozenset({INTEGER_PRODUCT, "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul"})
@@ -79,6 +80,8 @@ def quantize(
             kept[str(node.name or node.outputs[0].name)] = product
         else:
             found.append(product)
+    if options.int8 and engine is None and found and opset.ceiling(quantized) >= BLOCK_OPSET:
+        opset.raise_to(quantized, BLOCK_OPSET)
     names = Names(quantized)
     if options.int8:
         weights = rewrite_int8(quantized, found, known, names, engine)

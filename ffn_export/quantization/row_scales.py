@@ -1,7 +1,7 @@
 """Activations in 8 bits with a scale for each row, as nodes of the graph.
 
-A row is divided by its largest magnitude, and the product of integers is multiplied by it. One fixed scale and zero
-point then fit every row, so the result of a token does not depend on the tokens beside it.
+The scale of a row is a fixed part of its largest magnitude, by which the product of integers is multiplied. One fixed
+zero point fits every row, so the result of a token does not depend on the tokens beside it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from ffn_export.fusion.sites import INTEGER_PRODUCT
 from ffn_export.quantization.smoothing import Channels
 
 DOMAIN = "com.microsoft"
-_TINY = float(np.finfo(np.float32).tiny)
+# From this opset on, QuantizeLinear takes a scale for each block of an axis.
+BLOCK_OPSET = 21
+# Scales of rows must not be denormal: a runtime that flushes them to 0 divides the zeros of a row by 0. A scale is at
+# least 1/255 of its row's divisor.
+_LEAST_SIZE = 256 * float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
 class Range:
-    """Range of the rows after the division: from ``-1 / steepness`` to 1.
+    """Range of the rows, in units of their divisors: from ``-1 / steepness`` to 1.
 
     Attributes:
         steepness: How many times further a row may reach above zero than below it; infinite if it is never negative.
@@ -47,7 +51,7 @@ class Range:
     @property
     def least_size(self) -> float:
         """Least divisor of a row. Rows of zeros are divided by it, too."""
-        return _TINY if self.lowest is None else -self.steepness * self.lowest
+        return _LEAST_SIZE if self.lowest is None else -self.steepness * self.lowest
 
     @property
     def reads_lowest(self) -> bool:
@@ -63,12 +67,20 @@ class Range:
         sizes = np.maximum(rows.max(axis=1, keepdims=True), np.float32(self.least_size))
         if self.reads_lowest:
             sizes = np.maximum(sizes, -self.steepness * rows.min(axis=1, keepdims=True))
-        numbers = np.clip(np.rint(rows / sizes / np.float32(self.scale)) + self.zero_point, 0, 255)
+        numbers = np.clip(np.rint(rows / (sizes * np.float32(self.scale))) + self.zero_point, 0, 255)
         stored: Array = (numbers - self.zero_point) * np.float32(self.scale) * sizes
         return stored
 
-    def quantize(self, op: Builder, x: ir.Value, opset: int) -> QuantizedRows:
-        """Write the nodes that quantise the rows of a value."""
+    def quantize(self, op: Builder, x: ir.Value, opset: int, block: int | None = None) -> QuantizedRows:
+        """Write the nodes that quantise the rows of a value.
+
+        Args:
+            op: Builder of the nodes.
+            x: The value.
+            opset: Opset of the graph.
+            block: Numbers of a row, if ``QuantizeLinear`` is to take a row as a block: from :data:`BLOCK_OPSET` on, and
+                not of a value with one axis, for which onnxruntime takes no block.
+        """
         least = op.constant(np.float32(self.least_size))
         if self == SYMMETRIC:
             rows = op.Max(_extreme(op, "ReduceMax", op.Abs(x), opset), least)
@@ -81,7 +93,13 @@ class Range:
         first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
         rows = op.Slice(rows, first, end, last)
         scale, zero_point = op.constant(np.float32(self.scale)), op.constant(np.uint8(self.zero_point))
-        return QuantizedRows(op.QuantizeLinear(op.Div(x, rows), scale, zero_point), scale, zero_point, rows)
+        scales = op.Mul(rows, scale)
+        if block is None:
+            numbers = op.QuantizeLinear(op.Div(x, scales), op.constant(np.float32(1)), zero_point)
+        else:
+            zero_points = op.ConstantOfShape(op.Shape(scales), value=ir.tensor(np.array([self.zero_point], np.uint8)))
+            numbers = op.QuantizeLinear(x, scales, zero_points, axis=-1, block_size=block)
+        return QuantizedRows(numbers, scale, zero_point, rows)
 
 
 SYMMETRIC = Range(1.0)
@@ -100,7 +118,7 @@ class QuantizedRows:
 
     Attributes:
         numbers: ``uint8`` value of the input's shape.
-        scale: Scale of all rows after their division.
+        scale: Scale of all rows, in units of their divisors.
         zero_point: Stored number of zero.
         rows: Divisor of each row.
     """

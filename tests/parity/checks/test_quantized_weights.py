@@ -33,8 +33,12 @@ def test_weights_in_few_bits_are_compared_block_by_block() -> None:
         assert [each.differing for each in compare_weights(model, module) if each.differing] == [64]
 
 
-@pytest.mark.parametrize("smoothed", [False, True])
-def test_weights_of_integer_products_are_compared_by_channel(smoothed: bool) -> None:
+@pytest.mark.parametrize(("smoothed", "in_blocks"), [(False, True), (True, True), (True, False)])
+def test_weights_of_integer_products_are_compared_by_channel(
+    smoothed: bool, in_blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not in_blocks:
+        monkeypatch.setattr("ffn_export.fusion.opset.HIGHEST_OPSET", 20)
     module = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)).eval()
     exported = fx.fuse(fx.export(module, {"x": "float32[n,64]"}))[0]
     draw = np.random.default_rng(0)
@@ -42,6 +46,7 @@ def test_weights_of_integer_products_are_compared_by_channel(smoothed: bool) -> 
     model, _ = quantize_by_samples(exported, QuantizationOptions(int8=True), {"x": x} if smoothed else None)
     (x_value,) = model.graph.inputs
     assert any(node.op_type == "Mul" and node.inputs[0] is x_value for node in model.graph) == smoothed
+    assert ("Div" in [node.op_type for node in model.graph]) != in_blocks
     found = compare_weights(model, module)
     assert {each.parameter: each.differing for each in found} == {
         f"{layer}.{kind}": 0 for layer in (0, 2) for kind in ("weight", "bias")

@@ -87,13 +87,10 @@ def _of_integers(node: ir.Node, arrays: Mapping[ir.Value, Array]) -> Iterator[tu
     if numbers is None or scales is None or {numbers, scales} - arrays.keys() or input_at(node, 5) is not None:
         return
     matrix = arrays[numbers].astype(np.float32) * arrays[scales]
-    value = input_at(node, 0)
-    whole = producer(value, "DynamicQuantizeLinear")
-    if whole is not None:
-        value = input_at(whole, 0)
-    for operator in ("QuantizeLinear", "Div") if whole is None else ():
-        before = producer(value, operator)
-        value = None if before is None else input_at(before, 0)
+    before = producer(input_at(node, 0), "DynamicQuantizeLinear", "QuantizeLinear")
+    if before is not None and before.op_type == "QuantizeLinear" and "block_size" not in before.attributes:
+        before = producer(input_at(before, 0), "Div")  # by the scales of rows, which are no blocks
+    value = None if before is None else input_at(before, 0)
     smoothed = producer(value, "Mul")
     beside = () if smoothed is None else inputs_of(smoothed)
     factors = [each for each in beside if each in arrays and arrays[each].shape == matrix.shape[:1]]
