@@ -11,6 +11,7 @@ import pytest
 from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
+from ffn_export.fusion.pipeline import fuse
 from ffn_export.quantization import safe_integers
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize, quantize_some
@@ -55,6 +56,20 @@ def test_a_row_does_not_depend_on_the_others() -> None:
     assert np.array_equal(run(quantized, x)[:, 0], run(quantized, X)[:, 0])
     # Nor does the relative error depend on the size of a row.
     assert np.array_equal(run(quantized, 2.0**40 * X) / 2.0**40 != 0, run(quantized, X) != 0)
+
+
+@pytest.mark.parametrize("options", [ALL, QuantizationOptions(all_products=True)])
+def test_attention_stays_one_node(options: QuantizationOptions) -> None:
+    rows = """sizes = Constant <value_ints = [0, 0, 4, 12]> () merged = Constant <value_ints = [0, 0, 48]> ()
+        m = MatMul(x, w) r = Reshape(m, sizes) q = Transpose <perm = [0, 2, 1, 3]> (r)
+        k = Transpose <perm = [0, 2, 3, 1]> (r) p = MatMul(q, k) s = Softmax <axis = -1> (p) o = MatMul(s, q)
+        e = Transpose <perm = [0, 2, 1, 3]> (o) u = Reshape(e, merged) y = MatMul(u, v)"""
+    fused, _ = fuse(graph(rows))
+    quantized, _ = quantize(fused, options)
+    assert operators(fused) == ["MatMul", "MultiHeadAttention", "MatMul"]
+    assert "MultiHeadAttention" in operators(quantized)
+    x = X / 10
+    assert relative(run(quantized, x), run(fused, x)) < 0.02
 
 
 def test_rows_of_zeros_are_zeros() -> None:

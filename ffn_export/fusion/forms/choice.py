@@ -53,5 +53,12 @@ def undo(model: ir.Model) -> None:
             form.undo(model)
 
 
+def undo_for_few_bits(model: ir.Model) -> None:
+    """Take the optional forms back that quantised weights cannot have, in place."""
+    for form in _every_form():
+        if form.undo is not None and not form.in_few_bits:
+            form.undo(model)
+
+
 def _every_form() -> tuple[Form, ...]:
     return tuple(form for target in TARGETS.values() for form in target.optional)

@@ -17,7 +17,9 @@ import onnx_ir as ir
 
 from ffn_export.fusion.activations import FUSED_GEMM
 from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.forms import ATTENTION
 from ffn_export.fusion.functions.body_builder import Values
+from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion.shapes import last_size
 
 DOMAIN = "com.microsoft"
@@ -296,8 +298,13 @@ def of(node: ir.Node) -> Body | None:
 
 
 def _is_plain(node: ir.Node) -> bool:
-    """Whether an attention has queries, keys and values in rows, and a bias of the scores at most."""
+    """Whether an attention has queries, keys and values in rows, and a bias of the scores at most.
+
+    A graph may state no shapes; fusion writes attention of rows alone.
+    """
     ranks = {None if value is None or value.shape is None else len(value.shape) for value in node.inputs[:3]}
+    if ATTENTION in rules_of(node):
+        ranks = (ranks - {None}) or {3}
     has_more = any(value is not None for value in node.inputs[3:5]) or node.attributes.get_int("unidirectional", 0) != 0
     return ranks == {3} and not has_more and node.attributes.get_float("scale", 0.0) != 0
 

@@ -236,6 +236,18 @@ def test_a_body_in_standard_operators(body: str) -> None:
     assert list(assert_portable(fused).functions) == [("com.microsoft", ONE, "")]
 
 
+def test_rows_whose_shape_the_graph_does_not_state() -> None:
+    computed = PLAIN.replace("Reshape(q,", "Reshape(a,").replace("Reshape(k,", "Reshape(b,")
+    of = attention(f"a = Neg(q) b = Abs(k) {computed}")
+    fused = ir.from_proto(ir.to_proto(fuse(of)[0]))
+    assert fused.graph.node(0).outputs[0].shape is None
+    taken_back, _ = fuse(fused, "portable")
+    assert all(not node.domain for node in taken_back.graph)
+    assert np.allclose(run(taken_back, given())[0], run(of, given())[0], rtol=1e-5, atol=1e-6)
+    assert operators(fuse(fused, "ort-native")[0]) == ["Neg", "Abs", "Attention"]
+    assert list(assert_portable(fused).functions) == [("com.microsoft", ONE, "")]
+
+
 @pytest.mark.parametrize("changed", [{"unidirectional": 1}, {"scale": 0.0}])
 def test_a_node_that_the_body_does_not_describe_has_none(changed: dict[str, Any]) -> None:
     fused, _ = fuse(attention(PLAIN))
