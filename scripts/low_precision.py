@@ -248,6 +248,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--folder", type=Path, default=Path(__file__).parents[1] / "docs", help="where the files go [docs]")
     add("--only-pages", action="store_true", help="write the pages again from the stored results")
     options = parser.parse_args(arguments)
+    if not options.folder.is_dir():
+        parser.error(f"--folder {options.folder} is no folder; make it first")  # what is measured would be lost
     stored = options.folder / f"{NAME}.json"
     if not options.only_pages:
         if MINILM in options.models and (options.texts is None or not options.texts.is_file()):

@@ -55,6 +55,15 @@ def test_a_sentence_model_needs_texts(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "embeds texts: give --texts FILE" in capsys.readouterr().err
 
 
+def test_a_folder_that_is_missing_is_told_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        low_precision.main(["BERT-base", "--folder", str(tmp_path / "missing")])
+    assert ended.value.code == 2
+    assert "missing is no folder; make it first" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_model_is_measured_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WHOLE_MODELS, "tiny BERT", TINY_BERT)

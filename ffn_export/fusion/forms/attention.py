@@ -22,7 +22,8 @@ from ffn_export.fusion.forms import ATTENTION as NAME
 from ffn_export.fusion.forms.form import Form
 from ffn_export.fusion.forms.put import put
 from ffn_export.fusion.functions import bodies, portable
-from ffn_export.fusion.functions.attention_calls import AttentionCalls, Found, find
+from ffn_export.fusion.functions.attention_calls import Found, find
+from ffn_export.fusion.functions.attention_writing import AttentionCalls
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion.shapes import are_same_axes
 

@@ -3,9 +3,10 @@
     softmax(scale * Q K^T + bias) V
 
 Covers: scale before or behind the first product, on one operand or both, for each head its own; masks that are added,
-chosen by ``Where`` or clamped, before or behind a factor; heads split off by Reshape and Transpose, in any place; batch
-and heads as one axis, throughout or between Reshapes; keys and values repeated for groups of heads; a row that sees no
-key, which torch's export makes 0.
+chosen by ``Where`` or clamped, before or behind a factor; heads split off by Reshape and Transpose, in any place, from
+rows of queries, keys and values apart or beside each other, with the batch or the length first; batch and heads as one
+axis, throughout or between Reshapes; keys and values repeated for groups of heads; a row that sees no key, which
+torch's export makes 0.
 
 Not covered: scores that anything but this computes (``tanh``, a product with a mask), weights that anything else
 reads, a mask that may widen the scores, heads of values that have another size than those of keys, and more than two
@@ -18,22 +19,21 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.core.strict import expose
 from ffn_export.fusion import constants, safety
-from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.functions import attention_scores
 from ffn_export.fusion.functions.attention_scores import Scores, Step
-from ffn_export.fusion.functions.contract import ATTENTION, Call
+from ffn_export.fusion.functions.axes import Axes, Factor
+from ffn_export.fusion.functions.axes import behind as axes_behind
 from ffn_export.fusion.functions.heads import Heads, read_joined, read_keys, read_rows
 from ffn_export.fusion.shapes import are_same_axes
-from ffn_export.fusion.views import inputs_of, int_of, ints_of, is_standard, rank, readers
+from ffn_export.fusion.views import inputs_of, int_of, is_standard, rank, readers
 
 _FLOAT = ir.DataType.FLOAT
-_AXES_AS_INPUT = 18  # of ReduceMax
+_BATCH_FIRST, _LENGTH_FIRST = "batch", "length"
+_MOST_MERGING = 4  # nodes that merge heads
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Found:
         is_joined: Whether batch and heads are one axis throughout, which counts as a batch of one head each.
         end: Result, by heads or in rows.
         is_merged: Whether the result is in rows.
+        has_length_first: Whether the length then stands before the batch.
+        joining: Reshape that then joins batch and length, or None.
         nodes: Nodes that go.
     """
 
@@ -66,6 +68,8 @@ class Found:
     is_joined: bool
     end: ir.Value
     is_merged: bool
+    has_length_first: bool
+    joining: ir.Node | None
     nodes: tuple[ir.Node, ...]
 
 
@@ -117,12 +121,25 @@ def _read(softmax: ir.Node, has_causal: bool) -> Found | None:
     ending = _behind(mixing, scores, query)
     if ending is None:
         return None
-    behind, is_merged = ending
+    behind, leading, joining = ending
     core = (*scores.nodes, scores.product, softmax, *zeroed, *moved, mixing, *behind)
     scale, end = scores.scale * query.scale * key.scale, core[-1].outputs[0]
     is_joined = not scores.shapes
     return Found(
-        query, key, value, scale, scores.by_head, steps, is_causal, bool(zeroed), is_joined, end, is_merged, core
+        query,
+        key,
+        value,
+        scale,
+        scores.by_head,
+        steps,
+        is_causal,
+        bool(zeroed),
+        is_joined,
+        end,
+        leading is not None,
+        leading == _LENGTH_FIRST,
+        joining,
+        core,
     )
 
 
@@ -187,140 +204,42 @@ def _is_for_all_heads(step: Step, scores: Scores) -> bool:
     return step.sizes[-3] == 1 or not scores.shapes
 
 
-def _behind(mixing: ir.Node, scores: Scores, query: Heads) -> tuple[tuple[ir.Node, ...], bool] | None:
-    """Return the nodes behind the product with the values that go, and whether they bring the result into rows.
+def _behind(
+    mixing: ir.Node, scores: Scores, query: Heads
+) -> tuple[tuple[ir.Node, ...], str | None, ir.Node | None] | None:
+    """Return the nodes behind the product with the values that go, and what they end in.
 
-    These are a Reshape that takes batch and heads apart, and a Transpose and a Reshape that merge heads.
+    They are a Reshape that takes batch and heads apart, and nodes that merge heads to rows. If they end in rows, the
+    axis that leads them is the second, and the Reshape that then joins batch and length the third.
     """
     result, nodes = mixing.outputs[0], tuple[ir.Node, ...]()
     if rank(result) == 3:
         if not scores.shapes:
-            return (), True
+            return (), _BATCH_FIRST, None
         split = _only_reader(result)
         if split is None or attention_scores.regrouped(split) is not result:
             return None
         result, nodes = split.outputs[0], (split,)
         if result.shape is None or not _leads(result.shape, query):
             return None
-    turn = _only_reader(result)
-    if turn is None or not is_standard(turn, "Transpose") or ints_of(turn, "perm") != (0, 2, 1, 3):
-        return nodes, False
-    merge = _only_reader(turn.outputs[0])
-    if merge is None or not is_standard(merge, "Reshape") or merge.outputs[0].shape is None:
-        return nodes, False
-    wanted = [query.batch, query.length, query.count * query.size]
-    shape = list(merge.outputs[0].shape)
-    is_merged = len(shape) == 3 and are_same_axes(shape, wanted)
-    return ((*nodes, turn, merge), True) if is_merged else (nodes, False)
+    batch, count, length, size = (Factor(each) for each in (query.batch, query.count, query.length, query.size))
+    axes: Axes = ((batch,), (count,), (length,), (size,))
+    merging: list[ir.Node] = []
+    while axes[-1] != (count, size) and len(merging) < _MOST_MERGING:
+        node = _only_reader(result)
+        moved = None if node is None else axes_behind(node, node.outputs[0], axes)
+        if node is None or moved is None:
+            return nodes, None, None
+        merging.append(node)
+        result, axes = node.outputs[0], moved.axes
+    order = [factor for axis in axes[:-1] for factor in axis]
+    is_joined = len(axes) == 2 and is_standard(merging[-1], "Reshape")
+    if set(order) != {batch, length} or not (is_joined or len(axes) == 3):
+        return nodes, None, None
+    leading = _BATCH_FIRST if order[0] is batch else _LENGTH_FIRST
+    return (*nodes, *merging), leading, merging[-1] if is_joined else None
 
 
 def _only_reader(value: ir.Value) -> ir.Node | None:
     users = readers(value)
     return users[0] if len(users) == 1 and not value.is_graph_output() else None
-
-
-class AttentionCalls:
-    """Makes the calls of a model. Masks that several layers share are prepared once."""
-
-    def __init__(self, model: ir.Model) -> None:
-        self._reduces_by_input = model.opset_imports.get("", 0) >= _AXES_AS_INPUT
-        self._made: dict[tuple[object, ...], ir.Value] = {}
-
-    def of(self, found: Found, op: Builder) -> Call:
-        """Return the call of an attention, with the nodes before it in the builder."""
-        inputs = {
-            name: heads.rows(op) for name, heads in (("query", found.query), ("key", found.key), ("value", found.value))
-        }
-        if found.by_head is not None:
-            inputs["query"] = _scaled_by_head(inputs["query"], found.by_head, found.query.size, op)
-        if found.steps:
-            inputs["bias"] = self._bias(found, op)
-        attributes = {
-            "num_heads": found.query.count,
-            "kv_num_heads": found.key.count,
-            "scale": found.scale,
-            "causal": int(found.is_causal),
-        }
-        return Call(ATTENTION, inputs, attributes, (found.end,), found.nodes, found.query.size)
-
-    def behind(self, found: Found, y: ir.Value, op: Builder) -> ir.Value:
-        """Write what comes behind the call, whose result is in rows and NaN where a query sees no key."""
-        if found.zeroes and found.steps:
-            y = op.Where(self._sees_none(found, op), op.constant(np.asarray(0, np.float32)), y)
-        if not found.is_merged:
-            sizes = np.asarray([0, 0, found.query.count, found.query.size], np.int64)
-            y = op.Transpose(op.Reshape(y, op.constant(sizes)), perm=[0, 2, 1, 3])
-        return y
-
-    def _bias(self, found: Found, op: Builder) -> ir.Value:
-        """Return what the steps make of zero, with four axes."""
-        key = (found.nodes[-1].graph, found.is_joined, found.query.count, *found.steps)
-        if key not in self._made:
-            self._made[key] = _masked_zero(found, op)
-        return self._made[key]
-
-    def _sees_none(self, found: Found, op: Builder) -> ir.Value:
-        """Return which queries see no key, ``[batch, length, 1]``.
-
-        ONNX Runtime reduces no axis of an empty tensor, so batch, queries and keys get an element more for that.
-        """
-        bias = self._bias(found, op)
-        key = (bias, "sees none")
-        if key not in self._made:
-            least, more = np.asarray(-np.inf, np.float32), np.asarray([0, 0, 0, 0, 1, 0, 1, 1], np.int64)
-            some = op.Pad(bias, op.constant(more), op.constant(least))
-            axis, heads = (op.constant(np.asarray([number], np.int64)) for number in (-1, 1))
-            largest = op.ReduceMax(some, axis) if self._reduces_by_input else op.ReduceMax(some, axes=[-1])
-            first, last, axes = (op.constant(np.asarray(each, np.int64)) for each in ([0, 0], [-1, -1], [0, 2]))
-            rows = op.Squeeze(op.Slice(largest, first, last, axes), heads)
-            hidden = op.Equal(rows, op.constant(least))
-            hidden.dtype = ir.DataType.BOOL
-            self._made[key] = hidden
-        return self._made[key]
-
-
-def _masked_zero(found: Found, op: Builder) -> ir.Value:
-    total: ir.Value | None = None
-    for step in found.steps:
-        if step.operator == "Mul" and total is not None:
-            total = op.Mul(total, op.constant(np.asarray(step.factor, np.float32)))
-        elif step.operator == "Max" and total is not None:
-            total = op.Max(total, step.number)
-        elif step.mask is not None:
-            mask = _four_axes(step, step.mask, found, op)
-            if step.operator == "Where":
-                other = op.constant(np.asarray(0, np.float32)) if total is None else total
-                total = op.Where(mask, *((step.number, other) if step.hides else (other, step.number)))
-            elif total is None:
-                total = op.Neg(mask) if step.operator == "Sub" else mask
-            else:
-                total = getattr(op, step.operator)(total, mask)
-    assert total is not None  # the first step has a mask
-    return total
-
-
-def _four_axes(step: Step, mask: ir.Value, found: Found, op: Builder) -> ir.Value:
-    """Return a mask with four axes: ``[batch, heads, queries, keys]``, each of them or 1."""
-    lacking = 4 - (rank(mask) or 0)
-    if step.axes == 4 or lacking > 1 or (not found.is_joined and step.sizes[0] == 1):
-        y = op.Unsqueeze(mask, op.constant(np.arange(lacking))) if lacking else mask
-    elif found.is_joined:
-        y = op.Unsqueeze(mask, op.constant(np.asarray([1], np.int64)))
-    else:
-        batch, last = op.Shape(found.query.value, start=0, end=1), op.Shape(mask, start=1)
-        sizes = op.Concat(batch, op.constant(np.asarray([found.query.count], np.int64)), last, axis=0)
-        for value in (batch, last, sizes):
-            value.dtype = ir.DataType.INT64
-        # allowzero: an empty sequence is a size of 0 and not "as before".
-        y = op.Reshape(mask, sizes, allowzero=1)
-    y.dtype = mask.dtype
-    return y
-
-
-def _scaled_by_head(rows: ir.Value, factors: ir.Value, size: int, op: Builder) -> ir.Value:
-    """Return queries in rows, those of each head times its factor."""
-    tensor = constant_tensor(factors)
-    assert tensor is not None
-    y: ir.Value = op.Mul(rows, op.constant(np.repeat(tensor.numpy().reshape(-1), size)))
-    y.type, y.shape = rows.type, rows.shape
-    return y

@@ -7,6 +7,7 @@ move or scale numbers; what is read is proven by the shapes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,11 +15,15 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.functions.axes import Axes, Factor
+from ffn_export.fusion.functions.axes import behind as axes_behind
 from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard, producer, rank
 
 _Size = int | ir.SymbolicDim
 FIRST, LAST, _ROWS, _TURNED = "first", "last", "rows", "turned"
+_LENGTH_FIRST = "length first"
+_LONGEST_MOVE = 16
 
 
 @dataclass(frozen=True)
@@ -28,12 +33,15 @@ class Heads:
     Attributes:
         value: Where they are read.
         order: How they lie: heads ``first``, ``[batch, heads, length, size]``; ``last``, ``[batch, length, heads,
-            size]``; ``rows``; or ``turned``, ``[batch, heads, size, length]`` or ``[batch, size, length]``.
+            size]``; ``rows``; ``turned``, ``[batch, heads, size, length]`` or ``[batch, size, length]``; or ``length
+            first``, ``[length, batch, heads * size]``.
         batch: Size of the batch.
         length: Length.
         count: Number of heads, before they are repeated.
         size: Size of a head.
         scale: Factor that the graph applies behind the value.
+        part: Which part of the last axis they are, if the value holds several of them beside each other in rows.
+        parts: Number of these parts.
     """
 
     value: ir.Value
@@ -43,15 +51,26 @@ class Heads:
     count: int
     size: int
     scale: float = 1.0
+    part: int = 0
+    parts: int = 1
 
     @property
     def is_in_rows(self) -> bool:
         """Whether they lie in rows, or are one Reshape away."""
-        return self.order in (_ROWS, LAST)
+        return self.order in (_ROWS, LAST, _LENGTH_FIRST)
+
+    @property
+    def has_length_first(self) -> bool:
+        """Whether the length stands before the batch."""
+        return self.order == _LENGTH_FIRST
 
     def rows(self, op: Builder) -> ir.Value:
-        """Return them as rows."""
+        """Return them as rows, all parts if there are several."""
         value = self.value
+        if self.has_length_first:
+            y: ir.Value = op.Transpose(value, perm=[1, 0, 2])
+            y.type = value.type
+            return y
         if self.order == FIRST:
             value = op.Transpose(value, perm=[0, 2, 1, 3])
         elif self.order == _TURNED:
@@ -76,7 +95,7 @@ def read_rows(value: ir.Value, *, may_repeat: bool = False) -> Heads | None:
     batch, count, length, size = axes
     if not isinstance(count, int) or not isinstance(size, int) or count < 1 or size < 1:
         return None
-    return _back(Heads(value, FIRST, batch, length, count, size), may_repeat)
+    return _moved(_back(Heads(value, FIRST, batch, length, count, size), may_repeat))
 
 
 def read_keys(value: ir.Value) -> Heads | None:
@@ -96,7 +115,7 @@ def read_keys(value: ir.Value) -> Heads | None:
     elif (before := _turned_in_rows(value)) is not None:
         found = read_rows(before, may_repeat=True)
     if found is None and isinstance(count, int) and isinstance(size, int) and count > 0 and size > 0:
-        found = Heads(value, _TURNED, batch, length, count, size)
+        found = _moved(Heads(value, _TURNED, batch, length, count, size))
     return None if found is None else replace(found, scale=found.scale * scale)
 
 
@@ -181,6 +200,50 @@ def _back(heads: Heads, may_repeat: bool) -> Heads:
         if heads.order == _ROWS:
             value, scale = unscaled(heads.value)
             return replace(heads, value=value, scale=heads.scale * scale)
+
+
+def _moved(heads: Heads) -> Heads:
+    """Read back over nodes that only move numbers, to the rows where they begin, if the heads lie in none yet."""
+    chain, value = list[tuple[ir.Node, ir.Value]](), heads.value
+    while heads.order in (FIRST, _TURNED) and rank(heads.value) == 4 and len(chain) < _LONGEST_MOVE:
+        node = value.producer()
+        source = None if node is None else input_at(node, 0)
+        if node is None or source is None:
+            break
+        chain.append((node, value))
+        value = source
+    for start in range(len(chain), 0, -1):
+        source = chain[start - 1][0].inputs[0]
+        for order in (_ROWS, _LENGTH_FIRST):
+            found = None if source is None else _from_rows(heads, source, order, chain[:start][::-1])
+            if found is not None:
+                return found
+    return heads
+
+
+def _from_rows(heads: Heads, rows: ir.Value, order: str, chain: Sequence[tuple[ir.Node, ir.Value]]) -> Heads | None:
+    """Return heads as they lie in rows, if a chain of nodes moves these rows to where the heads are read."""
+    width = heads.count * heads.size
+    if rows.shape is None or len(rows.shape) != 3 or not isinstance(rows.shape[2], int) or rows.shape[2] % width:
+        return None
+    first, second, parts = Factor(rows.shape[0]), Factor(rows.shape[1]), Factor(rows.shape[2] // width)
+    count, size = Factor(heads.count), Factor(heads.size)
+    axes: Axes = ((first,), (second,), (count, size) if parts.size == 1 else (parts, count, size))
+    taken = []
+    for node, output in chain:
+        moved = axes_behind(node, output, axes)
+        if moved is None:
+            return None
+        axes = moved.axes
+        taken += [] if moved.taken is None else [moved.taken]
+    batch, length = (first, second) if order == _ROWS else (second, first)
+    last = (length, size) if heads.order == FIRST else (size, length)
+    wanted = [(parts, number) for _, number in taken] if parts.size != 1 else []
+    if axes != ((batch,), (count,), *((each,) for each in last)) or taken != wanted or len(taken) != (parts.size != 1):
+        return None
+    part = taken[0][1] if taken else 0
+    assert isinstance(parts.size, int)
+    return replace(heads, value=rows, order=order, batch=batch.size, length=length.size, part=part, parts=parts.size)
 
 
 def _split(heads: Heads) -> Heads | None:

@@ -26,6 +26,7 @@ import onnx_ir as ir
 from ffn_export.fusion import inference
 from ffn_export.fusion.builder import Builder, Names, free_name
 from ffn_export.fusion.functions import attention_calls, feed_forward_calls, linear_calls
+from ffn_export.fusion.functions.attention_writing import AttentionCalls
 from ffn_export.fusion.functions.contract import ATTENTION, DOMAIN, KINDS, VERSION, Call
 from ffn_export.fusion.functions.node_bodies import function_of
 from ffn_export.fusion.unused import remove_unused
@@ -98,7 +99,7 @@ class _Outliner:
 
     def attentions(self) -> None:
         """Write each attention as one node."""
-        calls = attention_calls.AttentionCalls(self._model)
+        calls = AttentionCalls(self._model)
         for graph in self._graphs():
             for found in attention_calls.find(self._model, graph):
                 op = Builder()

@@ -114,6 +114,63 @@ def test_a_row_that_sees_no_key_is_zero() -> None:
     assert not y[1, 1].any()
 
 
+# PyTorch's nn.MultiheadAttention: the length stands first, and batch and heads are one axis in between.
+LENGTH_FIRST = """s = Shape<start = 0, end = 1>(q) b = Shape<start = 1, end = 2>(q) four = Constant<value_ints = [4]>()
+    apart = Concat<axis = 0>(b, four, s, four) wide = Constant<value_ints = [16]>()
+    q0 = Reshape(q, joined) q1 = Transpose<perm = [1, 0, 2]>(q0) qh = Reshape<allowzero = 1>(q1, apart)
+    k0 = Reshape(k, joined) k1 = Transpose<perm = [1, 0, 2]>(k0) k2 = Reshape<allowzero = 1>(k1, apart)
+    kt = Transpose<perm = [0, 1, 3, 2]>(k2)
+    v0 = Reshape(v, joined) v1 = Transpose<perm = [1, 0, 2]>(v0) vh = Reshape<allowzero = 1>(v1, apart)"""
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_rows_whose_length_stands_first(joins: bool) -> None:
+    merged = "all = Constant<value_ints = [-1, 16]>() y = Reshape(oh, all)" if joins else "y = Reshape(oh, merged)"
+    of = model(
+        f"{LENGTH_FIRST} {SCORES} {MIXED} oh = Transpose<perm = [2, 0, 1, 3]>(o) {merged}",
+        "int64[3] joined = {0, -1, 4}, int64[3] merged = {0, 0, 16}, float half = {0.5}",
+        inputs=ROWS.replace("batch,seq", "seq,batch"),
+        outputs="float[rows,16] y" if joins else "float[seq,batch,16] y",
+    )
+    for inputs in given(3, 2), given(5, 1), given(3, 0):
+        assert_written(of, [*["Transpose"] * 3, ONE, "Transpose", *["Reshape"] * joins], inputs)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+@pytest.mark.parametrize("takes", ["Gather", "Split"])
+def test_queries_keys_and_values_that_lie_beside_each_other(order: tuple[int, ...], takes: str) -> None:
+    parts = {"Gather": " ".join(f"p{part} = Gather<axis = 0>(t, n{part})" for part in range(3))}
+    parts["Split"] = "s0, s1, s2 = Split<axis = 0, num_outputs = 3>(t) " + " ".join(
+        f"p{part} = Squeeze(s{part}, n)" for part in range(3)
+    )
+    query, key, value = (f"p{part}" for part in order)
+    of = model(
+        f"""r = Reshape(x, apart) t = Transpose<perm = [2, 0, 3, 1, 4]>(r) {parts[takes]}
+        kt = Transpose<perm = [0, 1, 3, 2]>({key})
+        {SCORES.replace("qh", query)} {MIXED.replace("vh", value)} {MERGED}""",
+        """int64[5] apart = {0, 0, 3, 4, 4}, int64[3] merged = {0, 0, 16}, float half = {0.5}, int64[1] n = {0},
+        int64 n0 = {0}, int64 n1 = {1}, int64 n2 = {-1}""",
+        inputs="float[batch,seq,48] x",
+        outputs=OUT,
+    )
+    fused = assert_written(of, ["Split", ONE], {"x": drawn(2, 3, 48)}, {"x": drawn(0, 3, 48)}, {"x": drawn(2, 0, 48)})
+    split, one = fused.graph
+    assert [split.outputs.index(value) for value in one.inputs[:3]] == list(order)
+
+
+def test_parts_that_lie_within_heads_are_left() -> None:
+    of = model(
+        f"""r = Reshape(x, apart) t = Transpose<perm = [3, 0, 2, 1, 4]>(r) p0 = Gather<axis = 0>(t, n0)
+        p1 = Gather<axis = 0>(t, n1) p2 = Gather<axis = 0>(t, n2) kt = Transpose<perm = [0, 1, 3, 2]>(p1)
+        {SCORES.replace("qh", "p0")} {MIXED.replace("vh", "p2")} {MERGED}""",
+        """int64[5] apart = {0, 0, 4, 3, 4}, int64[3] merged = {0, 0, 16}, float half = {0.5},
+        int64 n0 = {0}, int64 n1 = {1}, int64 n2 = {2}""",
+        inputs="float[batch,seq,48] x",
+        outputs=OUT,
+    )
+    assert_left(of, {"x": drawn(2, 3, 48)})
+
+
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", ["q", "k", "v"])
 def test_numbers_that_are_not_finite_are_handed_on(name: str, number: float) -> None:
