@@ -226,10 +226,10 @@ def _from_rows(heads: Heads, rows: ir.Value, order: str, chain: Sequence[tuple[i
     width = heads.count * heads.size
     if rows.shape is None or len(rows.shape) != 3 or not isinstance(rows.shape[2], int) or rows.shape[2] % width:
         return None
-    first, second, parts = Factor(rows.shape[0]), Factor(rows.shape[1]), Factor(rows.shape[2] // width)
-    count, size = Factor(heads.count), Factor(heads.size)
-    axes: Axes = ((first,), (second,), (count, size) if parts.size == 1 else (parts, count, size))
-    taken = []
+    parts = rows.shape[2] // width
+    first, second, part, count, size = map(Factor, (*rows.shape[:2], parts, heads.count, heads.size))
+    axes: Axes = ((first,), (second,), (count, size) if parts == 1 else (part, count, size))
+    taken: list[tuple[Factor, int]] = []
     for node, output in chain:
         moved = axes_behind(node, output, axes)
         if moved is None:
@@ -237,13 +237,13 @@ def _from_rows(heads: Heads, rows: ir.Value, order: str, chain: Sequence[tuple[i
         axes = moved.axes
         taken += [] if moved.taken is None else [moved.taken]
     batch, length = (first, second) if order == _ROWS else (second, first)
-    last = (length, size) if heads.order == FIRST else (size, length)
-    wanted = [(parts, number) for _, number in taken] if parts.size != 1 else []
-    if axes != ((batch,), (count,), *((each,) for each in last)) or taken != wanted or len(taken) != (parts.size != 1):
+    wanted: Axes = ((batch,), (count,), (length,), (size,))
+    if heads.order == _TURNED:
+        wanted = (*wanted[:2], *wanted[:1:-1])
+    # One of the parts is taken; axes with fewer factors than there are would not fit.
+    if axes != wanted or len(taken) != (parts != 1):
         return None
-    part = taken[0][1] if taken else 0
-    assert isinstance(parts.size, int)
-    return replace(heads, value=rows, order=order, batch=batch.size, length=length.size, part=part, parts=parts.size)
+    return replace(heads, value=rows, order=order, part=taken[0][1] if taken else 0, parts=parts)
 
 
 def _split(heads: Heads) -> Heads | None:

@@ -18,7 +18,7 @@ def followed(body: str, constants: str, axes: Axes = ROWS) -> tuple[Axes | None,
     of = model(body, constants, inputs="float[seq,batch,96] x", outputs="float y")
     of.graph.outputs[0].shape = None
     prove_shapes(of)
-    taken = []
+    taken: list[int] = []
     for node in of.graph:
         if node.op_type == "Constant":
             continue
