@@ -76,7 +76,7 @@ def _find(model: ir.Model, graph: ir.Graph, highest: int) -> Iterator[_Found]:
     """Yield the rotary positions of a graph, in graph order."""
     for node in list(graph):
         found = _readable(node) if is_standard(node, "Add", "Concat") else None
-        if found is None:
+        if found is None or any(each.graph is not graph for each in found.rotation.nodes):
             continue
         rotation = found.rotation
         if safety.refusal(model, rotation.nodes, [rotation.end], _OPERATOR, highest) is None:

@@ -83,7 +83,10 @@ def find(model: ir.Model, graph: ir.Graph, *, has_causal: bool = True) -> Iterat
     """
     for node in list(graph):
         found = _readable(node, has_causal) if is_standard(node, "Softmax") else None
-        if found is not None and safety.refusal(model, found.nodes, [found.end], None, 0) is None:
+        # A branch may read what a graph around it computes, which other branches read, too.
+        if found is None or any(each.graph is not graph for each in found.nodes):
+            continue
+        if safety.refusal(model, found.nodes, [found.end], None, 0) is None:
             yield found
 
 

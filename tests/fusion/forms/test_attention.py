@@ -234,6 +234,19 @@ def test_a_mask_is_widened_in_each_graph_that_reads_it() -> None:
         assert np.allclose(run(fused, inputs)[0], run(of, inputs)[0], atol=1e-6)
 
 
+def test_what_a_branch_reads_of_the_graph_around_it_stays_there() -> None:
+    before, end = PLAIN.removesuffix(MERGED), "(float[batch,seq,16] z)"
+    merged = MERGED.replace("y =", "z =")
+    branches = f"then_branch = a () => {end} {{ {merged} }}, else_branch = b () => {end} {{ z = Identity(q) }}"
+    of = attention(f"{before} y = If<{branches}>(first)", f"{ROWS}, bool first")
+    fused, report = fuse(of)
+    assert report.problem is None
+    assert ONE not in operators(fused)
+    for first in (True, False):
+        inputs = given(first=np.array(first))
+        assert np.array_equal(run(fused, inputs)[0], run(of, inputs)[0])
+
+
 def test_a_widened_mask_stands_before_all_that_read_it() -> None:
     mask = np.array([0, 0, LAST, 0, LAST, LAST], np.float32).reshape(2, 1, 1, 3)
     assert_written(side_by_side("batch,1,1,seq"), ["Shape", "Concat", "Expand", ONE, ONE], given(mask=mask))

@@ -196,6 +196,16 @@ def test_what_is_read_elsewhere_is_left() -> None:
     assert_left(rotary(ROTARY, outputs=f"{OUT}, float[batch,2,seq,8] turned"))
 
 
+def test_what_a_branch_reads_of_the_graph_around_it_stays_there() -> None:
+    before, end = ROTARY.removesuffix("y = Add(m, k)"), "(float[batch,2,seq,8] z)"
+    branches = f"then_branch = a () => {end} {{ z = Add(m, k) }}, else_branch = b () => {end} {{ z = Identity(h) }}"
+    of = rotary(f"{before} y = If<{branches}>(first)", f"{INPUTS}, bool first")
+    fused, report = fuse(of)
+    assert report.problem is None
+    inputs = given() | {"first": np.array(True)}
+    assert np.array_equal(run(fused, inputs)[0], run(of, inputs)[0])
+
+
 def test_half_precision_is_left() -> None:
     assert_left(cast(rotary(ROTARY), ir.DataType.FLOAT16))
 
