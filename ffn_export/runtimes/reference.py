@@ -15,7 +15,7 @@ from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError
-from ffn_export.fusion.functions import inline, portable
+from ffn_export.fusion.functions import bodies, inline, portable
 from ffn_export.runtimes.base import Artifact, Runner
 from ffn_export.runtimes.precision import described, graph_dtypes
 
@@ -104,13 +104,14 @@ def _with_bodies(model: ir.Model) -> ir.Model:
 
 
 def unknown_operator(model: ir.Model) -> str | None:
-    """Return a reason that names the first operator that is neither standard, a function nor known here, or None."""
+    """Return a reason that names the first operator that is not standard and has no definition here, or None."""
     from ffn_export.runtimes import contrib_operators
 
     for node in model.graph.all_nodes():
         if node.domain in ("", "ai.onnx", "ai.onnx.ml") or node.op_identifier() in model.functions:
             continue
-        if node.domain != contrib_operators.DOMAIN or node.op_type not in contrib_operators.OPERATORS:
+        is_known = node.domain == contrib_operators.DOMAIN and node.op_type in contrib_operators.OPERATORS
+        if not is_known and bodies.of(node) is None:
             return f"it has no operator {node.domain}::{node.op_type}"
     return None
 

@@ -108,6 +108,16 @@ def test_outputs_left_out_are_not_taken_for_inputs_left_out(tmp_path: Path) -> N
     assert np.abs(ours - kernel).max() < 1e-5
 
 
+def test_attention_as_one_node_is_computed_by_its_body(tmp_path: Path) -> None:
+    rows = "float[N,S,8]"
+    body = "y = com.microsoft.MultiHeadAttention<num_heads = 2, scale = 0.5>(q, k, v)"
+    artifact = write(tmp_path, f"({rows} q, {rows} k, {rows} v) => ({rows} y)", body)
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal((2, 3, 8)).astype(np.float32) for name in "qkv"}
+    ours, kernel = (runtime.load(artifact, 1).run(feeds)["y"] for runtime in (OnnxEvaluator(), OrtCpu()))
+    assert np.abs(ours - kernel).max() < 1e-6
+
+
 def test_weights_beside_the_model_are_read(fused_file: Callable[..., Path], tmp_path: Path) -> None:
     inline, external = fused_file("d2l-ffn"), tmp_path / "external.onnx"
     onnx_file.save(ir.load(inline), external, external_above=0)
