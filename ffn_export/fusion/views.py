@@ -28,6 +28,12 @@ def input_at(node: ir.Node, index: int) -> ir.Value | None:
     return node.inputs[index] if index < len(node.inputs) else None
 
 
+def orders(node: ir.Node | None) -> tuple[tuple[ir.Value, ir.Value], ...]:
+    """Return the two inputs of a node in both orders; nothing for another number of inputs."""
+    given = () if node is None else inputs_of(node)
+    return ((given[0], given[1]), (given[1], given[0])) if len(given) == 2 else ()
+
+
 def producer(value: ir.Value | None, *operators: str) -> ir.Node | None:
     """Return the node that computes a value, if it is one of these standard operators (any, if none is named)."""
     node = None if value is None else value.producer()

@@ -16,7 +16,7 @@ from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 from ffn_export.fusion import opset, sites
 from ffn_export.fusion.builder import Names
-from ffn_export.fusion.forms.choice import undo_for_few_bits
+from ffn_export.fusion.forms.choice import undo
 from ffn_export.fusion.functions.outline import is_outlined
 from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.fusion.sites import INTEGER_PRODUCT, QUANTIZED
@@ -66,7 +66,7 @@ def quantize(
     quantized = sorted_copy(model)
     if quantized is None:
         raise UsageError("the nodes of the model have no order in which they could run")
-    undo_for_few_bits(quantized)
+    undo(quantized, for_few_bits=True)
     found: list[Product] = []
     kept: dict[str, str] = {}
     for node in asked_for(quantized, all_products=options.all_products):

@@ -46,17 +46,10 @@ def for_few_bits(forms: Forms) -> Forms:
     return forms - {form.name for form in _every_form() if not form.in_few_bits}
 
 
-def undo(model: ir.Model) -> None:
-    """Take all optional forms back that can be, in place."""
+def undo(model: ir.Model, *, for_few_bits: bool = False) -> None:
+    """Take all optional forms back that can be, in place; or only those that quantised weights cannot have."""
     for form in _every_form():
-        if form.undo is not None:
-            form.undo(model)
-
-
-def undo_for_few_bits(model: ir.Model) -> None:
-    """Take the optional forms back that quantised weights cannot have, in place."""
-    for form in _every_form():
-        if form.undo is not None and not form.in_few_bits:
+        if form.undo is not None and not (for_few_bits and form.in_few_bits):
             form.undo(model)
 
 

@@ -12,7 +12,6 @@ Concat joins. Channels behind the turned ones may pass unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,8 +20,8 @@ import onnx_ir as ir
 from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.layout import keeps_last_axis
-from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import input_at, inputs_of, int_of, is_standard, producer, rank
+from ffn_export.fusion.shapes import are_alike, last_size
+from ffn_export.fusion.views import input_at, inputs_of, int_of, is_standard, orders, producer, rank
 
 # Operators that give equal numbers for equal numbers.
 _UNARY = ("Cast", "Cos", "Exp", "Identity", "Neg", "Reciprocal", "Sin", "Sqrt")
@@ -72,18 +71,16 @@ class _Part:
 def read(node: ir.Node) -> Rotation | None:
     """Read the rotary positions that a node is the end of; with the channels that pass, if there are any."""
     found = _of_sum(node) if is_standard(node, "Add") else _of_halves(node) if is_standard(node, "Concat") else None
-    if found is not None:
-        return _with_passing(found)
-    return None
+    return None if found is None else _with_passing(found)
 
 
 def _of_sum(node: ir.Node) -> Rotation | None:
     """Read ``x * cos + turned(x) * sin``."""
-    for plain, crossed in _orders(node):
+    for plain, crossed in orders(node):
         first, second = producer(plain, "Mul"), producer(crossed, "Mul")
-        for turned, sin in _orders(second):
+        for turned, sin in orders(second):
             found = _turned(turned)
-            for x, cos in _orders(first) if found is not None else ():
+            for x, cos in orders(first) if found is not None else ():
                 if found is None or second is None or first is None or x is not found[0]:
                     continue
                 source, are_neighbours, nodes = found
@@ -116,7 +113,9 @@ def _turned(value: ir.Value) -> tuple[ir.Value, bool, tuple[ir.Node, ...]] | Non
         return None
     size = last_size(first.source)
     expected = _pairs(size or 0, are_neighbours=merge is not None)
-    if size is None or size % 2 or [_place(first), _place(second)] != expected or last_size(value) != size:
+    if size is None or size % 2 or [_place(first), _place(second)] != expected:
+        return None
+    if not are_alike(value, first.source):  # a Reshape may move the other axes, too
         return None
     return first.source, merge is not None, (negated, *reversed(nodes))
 
@@ -128,11 +127,11 @@ def _of_halves(node: ir.Node) -> Rotation | None:
     if less is None or more is None or len(inputs_of(less)) != 2:
         return None
     above = [producer(value, "Mul") for value in inputs_of(less)]
-    for below in ([producer(value, "Mul") for value in pair] for pair in _orders(more)):
+    for below in ([producer(value, "Mul") for value in pair] for pair in orders(more)):
         products = [each for each in (*above, *below) if each is not None]
         if len(products) < 4:
             continue
-        for (one, cos), (other, sin) in ((a, b) for a in _orders(above[0]) for b in _orders(above[1])):
+        for (one, cos), (other, sin) in ((a, b) for a in orders(above[0]) for b in orders(above[1])):
             first, second = _part(one), _part(other)
             if first is None or second is None or first.source is not second.source:
                 continue
@@ -145,7 +144,7 @@ def _of_halves(node: ir.Node) -> Rotation | None:
     return None
 
 
-def _with_passing(found: Rotation) -> Rotation | None:
+def _with_passing(found: Rotation) -> Rotation:
     """Add the channels that pass behind the turned ones, where a Concat joins both."""
     cut = _part(found.x)
     users = found.end.uses()
@@ -160,14 +159,6 @@ def _with_passing(found: Rotation) -> Rotation | None:
     if [_place(cut), _place(passing)] != [(0, found.channels, 1), (found.channels, size, 1)]:
         return found
     return replace(found, x=cut.source, end=join.outputs[0], nodes=(*found.nodes, join))
-
-
-def _orders(node: ir.Node | None) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Yield the two inputs of a node in both orders; nothing for another number of inputs."""
-    given = () if node is None else inputs_of(node)
-    if len(given) == 2:
-        yield given[0], given[1]
-        yield given[1], given[0]
 
 
 def _pairs(size: int, *, are_neighbours: bool) -> list[tuple[int, int, int]]:
@@ -269,6 +260,6 @@ def _table_repeats(value: ir.Value, are_neighbours: bool) -> bool:
     if tensor is None or tensor.size > _LARGEST_TABLE:
         return False
     table = tensor.numpy()
-    pairs = table.reshape(*table.shape[:-1], *((-1, 2) if are_neighbours else (2, -1)))
-    first, second = np.moveaxis(pairs, -1 if are_neighbours else -2, 0)
-    return bool(np.array_equal(first, second))
+    half = table.shape[-1] // 2
+    halves = table[..., :half], table[..., half:]
+    return bool(np.array_equal(*((table[..., ::2], table[..., 1::2]) if are_neighbours else halves)))

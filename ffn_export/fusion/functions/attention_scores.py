@@ -8,7 +8,7 @@ in any order, with factors among them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import dropwhile
 
@@ -19,7 +19,7 @@ from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.functions.heads import Heads, factor_of
 from ffn_export.fusion.shapes import are_same_axes, are_same_operand_axes
-from ffn_export.fusion.views import input_at, inputs_of, int_of, is_standard, producer, rank
+from ffn_export.fusion.views import input_at, inputs_of, int_of, is_standard, orders, producer, rank
 
 _FLOAT = ir.DataType.FLOAT
 # A hidden score: added to any other, it stays the same number.
@@ -124,7 +124,7 @@ def _behind(node: ir.Node, value: ir.Value, axes: int, most: int) -> Iterator[Sc
         if found is not None:
             yield found.then(node).seen_as(before, value)
     elif is_standard(node, "Mul"):
-        for inner, other in _pairs(node):
+        for inner, other in orders(node):
             found = read(inner, most) if _is_by_head(other, value) else None
             if found is not None and not found.steps and found.by_head is None:
                 yield replace(found.then(node), by_head=other)
@@ -138,11 +138,11 @@ def _behind(node: ir.Node, value: ir.Value, axes: int, most: int) -> Iterator[Sc
 def _steps(node: ir.Node, axes: int) -> Iterator[tuple[ir.Value, Step]]:
     """Yield what a node may do to an input that holds scores, for each of its inputs."""
     if is_standard(node, "Add", "Sub"):
-        for inner, mask in _pairs(node)[: 1 if node.op_type == "Sub" else 2]:
+        for inner, mask in orders(node)[: 1 if node.op_type == "Sub" else 2]:
             if mask.dtype == _FLOAT:
                 yield inner, Step(node.op_type, axes, mask)
     elif is_standard(node, "Max"):
-        for inner, number in _pairs(node):
+        for inner, number in orders(node):
             if _hides(number, axes):
                 yield inner, Step("Max", axes, number=number)
     elif is_standard(node, "Where") and len(inputs_of(node)) == 3:
@@ -150,12 +150,6 @@ def _steps(node: ir.Node, axes: int) -> Iterator[tuple[ir.Value, Step]]:
         for inner, number, hides in ((no, yes, True), (yes, no, False)):
             if _hides(number, axes):
                 yield inner, Step("Where", axes, condition, number, hides)
-
-
-def _pairs(node: ir.Node) -> Sequence[tuple[ir.Value, ir.Value]]:
-    """Return the two inputs of a node in both orders; nothing for another number of inputs."""
-    given = inputs_of(node)
-    return [(given[0], given[1]), (given[1], given[0])] if len(given) == 2 else []
 
 
 def regrouped(node: ir.Node) -> ir.Value | None:

@@ -61,12 +61,12 @@ class AttentionCalls:
             return heads.rows(op)
         key = (found.nodes[-1].graph, heads.value, heads.order, heads.parts)
         if (*key, heads.part) not in self._made:
-            rows = heads.rows(op)
-            sizes = op.constant(np.full(heads.parts, heads.count * heads.size, np.int64))
-            parts = [rows] if heads.parts == 1 else op.Split(rows, sizes, axis=-1, _outputs=heads.parts)
+            rows, width = heads.rows(op), heads.count * heads.size
+            parts = [rows]
+            if heads.parts > 1:
+                parts = op.Split(rows, op.constant(np.full(heads.parts, width)), axis=-1, _outputs=heads.parts)
             for part, value in enumerate(parts):
-                value.dtype = _FLOAT
-                value.shape = ir.Shape([heads.batch, heads.length, heads.count * heads.size])
+                value.dtype, value.shape = _FLOAT, ir.Shape([heads.batch, heads.length, width])
                 self._made[*key, part] = value
         return self._made[*key, heads.part]
 

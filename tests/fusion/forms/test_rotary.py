@@ -13,7 +13,7 @@ import pytest
 
 from ffn_export.fusion.forms import rotations
 from ffn_export.fusion.pipeline import fuse, rewrite
-from tests.fusion.graphs import assert_interface_kept, cast, model, operators, run
+from tests.fusion.graphs import assert_interface_kept, assert_same_results, cast, model, operators, run
 
 ONE = "RotaryEmbedding"
 # Two heads of 8 channels. Angles: [batch, 1, seq, 4] for pairs, and for channels, each twice.
@@ -70,9 +70,7 @@ def assert_written(of: ir.Model, *inputs: Mapping[str, Any], count: int = 1) -> 
     onnx.checker.check_model(ir.to_proto(fused))
     assert_interface_kept(of, fused)
     for each in inputs or [given()]:
-        for before, after in zip(run(of, each), run(fused, each), strict=True):
-            assert after.shape == before.shape
-            assert np.allclose(after, before, rtol=1e-5, atol=1e-6, equal_nan=True)
+        assert_same_results(of, fused, each)
     return fused
 
 
@@ -184,6 +182,14 @@ def test_halves_that_turn_otherwise_are_left(changed: tuple[str, str]) -> None:
 def test_neighbours_are_no_halves() -> None:
     assert_left(rotary(NEIGHBOURS.replace(IN_PAIRS.replace("five", "last"), TWICE)))
     assert_left(rotary(ROTARY.replace(TWICE, IN_PAIRS.replace("five", "last"))))
+
+
+def test_neighbours_that_are_put_back_elsewhere_are_left() -> None:
+    body = NEIGHBOURS.replace("turned = Reshape(c, flat)", "turned = Reshape(c, apart)")
+    inputs = INPUTS.replace("batch", "1")
+    of = rotary(body, inputs, "float[2,2,seq,8] y", "int64[4] apart = {-1, 1, 0, 8}")
+    assert run(of, given(1, 3))[0].shape == (2, 2, 3, 8)
+    assert_left(of)
 
 
 def test_angles_that_widen_the_heads_are_left() -> None:
