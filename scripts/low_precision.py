@@ -1,8 +1,8 @@
 """Time whole models in low precision, with the error of each form beside its time.
 
 The contenders run in turn, in one process. On one thread its processor time is taken, to which waiting for a busy
-processor adds nothing. Times are medians, ratios are to ONNX Runtime's default float32 session on
-the export, quartiles are those of the ratio in each turn. The error is that of the first output against the module in
+processor adds nothing. Times are medians; ratios are to ONNX Runtime's default float32 session on the export, median
+and quartiles of the ratios of all turns. The error is that of the first output against the module in
 float64, relative L2: on a text for MiniLM, which has its real weights, on drawn inputs for the others, whose weights
 are drawn too. MiniLM also embeds each line of ``--texts``, and the embeddings are compared with those of float32.
 Smoothing takes its samples from ``scripts/peers/sentences.py``, so give other texts.
