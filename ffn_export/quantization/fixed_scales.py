@@ -69,7 +69,7 @@ class FixedRange:
         )
         return FixedRange(low, high, self.symmetric)
 
-    def quantize(self, op: Builder, x: ir.Value, opset: int) -> FixedRows:
+    def quantize(self, op: Builder, x: ir.Value, opset: int = LEAST_OPSET, block: int | None = None) -> FixedRows:
         """Write the nodes that quantise a value, and those that engines fuse with what reads it."""
         scale, zero_point = op.constant(np.float32(self.scale)), op.constant(self.zero_point)
         return FixedRows(op.DequantizeLinear(op.QuantizeLinear(x, scale, zero_point), scale, zero_point))

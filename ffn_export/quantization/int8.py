@@ -17,7 +17,7 @@ from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder, Names
 from ffn_export.quantization import safe_integers, smoothing
 from ffn_export.quantization.engines import Engine
-from ffn_export.quantization.fixed_scales import LEAST_OPSET, Calibrate, FixedRange, FixedRows
+from ffn_export.quantization.fixed_scales import Calibrate, FixedRange, FixedRows
 from ffn_export.quantization.groups import Group, groups, operator, set_blocks
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
@@ -181,12 +181,7 @@ def _share_scale(group: Group, channels: Channels, divider: smoothing.Divider) -
 def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows | FixedRows | QuantizedInput:
     """Write the 8-bit numbers of a group's input before its first product."""
     op = Builder()
-    opset = model.opset_imports.get("", 18)
-    found: QuantizedRows | FixedRows | QuantizedInput
-    if isinstance(group.held, Range):
-        found = group.held.quantize(op, group.source, opset, group.block)
-    else:
-        found = group.held.quantize(op, group.source, opset)
+    found = group.held.quantize(op, group.source, model.opset_imports.get("", 18), group.block)
     insert(op, group.products[0].node, names)
     return found
 
@@ -254,7 +249,7 @@ def _become(each: Product, form: _Form, stored: Sequence[ir.Value], names: Names
     else:
         result = rows.product(op, *stored)
     if node in form.outputs:
-        result = form.outputs[node].quantize(op, result, LEAST_OPSET).value
+        result = form.outputs[node].quantize(op, result).value
     if added is not None:
         result = op.Add(result, added)
     insert(op, node, names)

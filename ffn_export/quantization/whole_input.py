@@ -41,7 +41,7 @@ class WholeInput:
         stored: Array = (np.clip(np.rint(rows / scale) + zero_point, 0, 255) - zero_point) * scale
         return stored
 
-    def quantize(self, op: Builder, x: ir.Value, opset: int) -> QuantizedInput:
+    def quantize(self, op: Builder, x: ir.Value, opset: int, block: int | None = None) -> QuantizedInput:
         """Write the node that quantises a value."""
         return QuantizedInput(*op.DynamicQuantizeLinear(x, _outputs=3))
 

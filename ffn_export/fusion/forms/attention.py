@@ -65,7 +65,7 @@ def undo(model: ir.Model) -> None:
 def _fits(found: Found) -> bool:
     """Whether the operator computes this, and nothing has to be moved for it."""
     heads = (found.query, found.key, found.value)
-    in_rows = found.is_merged and all(each.is_in_rows for each in heads)
+    in_rows = found.merging is not None and all(each.is_in_rows for each in heads)
     can_mask = not found.steps or _covers(found, -1)
     return in_rows and can_mask and found.scale != 0  # 0 is for the default
 

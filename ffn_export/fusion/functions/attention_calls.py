@@ -32,8 +32,20 @@ from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import inputs_of, int_of, is_standard, rank, readers
 
 _FLOAT = ir.DataType.FLOAT
-_BATCH_FIRST, _LENGTH_FIRST = "batch", "length"
 _MOST_MERGING = 4  # nodes that merge heads
+
+
+@dataclass(frozen=True)
+class Merging:
+    """How heads are merged to rows behind an attention.
+
+    Attributes:
+        has_length_first: Whether the length then stands before the batch.
+        joining: Reshape that joins batch and length at the end, or None.
+    """
+
+    has_length_first: bool = False
+    joining: ir.Node | None = None
 
 
 @dataclass(frozen=True)
@@ -51,9 +63,7 @@ class Found:
         zeroes: Whether a row that sees no key is 0.
         is_joined: Whether batch and heads are one axis throughout, which counts as a batch of one head each.
         end: Result, by heads or in rows.
-        is_merged: Whether the result is in rows.
-        has_length_first: Whether the length then stands before the batch.
-        joining: Reshape that then joins batch and length, or None.
+        merging: How it came to be in rows; None if it is by heads.
         nodes: Nodes that go.
     """
 
@@ -67,9 +77,7 @@ class Found:
     zeroes: bool
     is_joined: bool
     end: ir.Value
-    is_merged: bool
-    has_length_first: bool
-    joining: ir.Node | None
+    merging: Merging | None
     nodes: tuple[ir.Node, ...]
 
 
@@ -124,7 +132,7 @@ def _read(softmax: ir.Node, has_causal: bool) -> Found | None:
     ending = _behind(mixing, scores, query)
     if ending is None:
         return None
-    behind, leading, joining = ending
+    behind, merging = ending
     core = (*scores.nodes, scores.product, softmax, *zeroed, *moved, mixing, *behind)
     scale, end = scores.scale * query.scale * key.scale, core[-1].outputs[0]
     is_joined = not scores.shapes
@@ -139,9 +147,7 @@ def _read(softmax: ir.Node, has_causal: bool) -> Found | None:
         bool(zeroed),
         is_joined,
         end,
-        leading is not None,
-        leading == _LENGTH_FIRST,
-        joining,
+        merging,
         core,
     )
 
@@ -207,18 +213,15 @@ def _is_for_all_heads(step: Step, scores: Scores) -> bool:
     return step.sizes[-3] == 1 or not scores.shapes
 
 
-def _behind(
-    mixing: ir.Node, scores: Scores, query: Heads
-) -> tuple[tuple[ir.Node, ...], str | None, ir.Node | None] | None:
-    """Return the nodes behind the product with the values that go, and what they end in.
+def _behind(mixing: ir.Node, scores: Scores, query: Heads) -> tuple[tuple[ir.Node, ...], Merging | None] | None:
+    """Return the nodes behind the product with the values that go, and how they merge heads to rows, if they do.
 
-    They are a Reshape that takes batch and heads apart, and nodes that merge heads to rows. If they end in rows, the
-    axis that leads them is the second, and the Reshape that then joins batch and length the third.
+    The nodes are a Reshape that takes batch and heads apart, and those that merge.
     """
     result, nodes = mixing.outputs[0], tuple[ir.Node, ...]()
     if rank(result) == 3:
         if not scores.shapes:
-            return (), _BATCH_FIRST, None
+            return (), Merging()
         split = _only_reader(result)
         if split is None or attention_scores.regrouped(split) is not result:
             return None
@@ -232,15 +235,14 @@ def _behind(
         node = _only_reader(result)
         moved = None if node is None else axes_behind(node, node.outputs[0], axes)
         if node is None or moved is None:
-            return nodes, None, None
+            return nodes, None
         merging.append(node)
         result, axes = node.outputs[0], moved.axes
     order = [factor for axis in axes[:-1] for factor in axis]
     is_joined = len(axes) == 2 and is_standard(merging[-1], "Reshape")
     if set(order) != {batch, length} or not (is_joined or len(axes) == 3):
-        return nodes, None, None
-    leading = _BATCH_FIRST if order[0] is batch else _LENGTH_FIRST
-    return (*nodes, *merging), leading, merging[-1] if is_joined else None
+        return nodes, None
+    return (*nodes, *merging), Merging(order[0] is not batch, merging[-1] if is_joined else None)
 
 
 def _only_reader(value: ir.Value) -> ir.Node | None:

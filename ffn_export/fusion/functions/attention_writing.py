@@ -46,14 +46,14 @@ class AttentionCalls:
         """Write what comes behind the call, whose result is in rows and NaN where a query sees no key."""
         if found.zeroes and found.steps:
             y = op.Where(self._sees_none(found, op), op.constant(np.asarray(0, np.float32)), y)
-        if found.has_length_first:
-            y = op.Transpose(y, perm=[1, 0, 2])
-        if found.joining is not None:
-            y = op.like(found.joining, y, *found.joining.inputs[1:])
-        if not found.is_merged:
+        if found.merging is None:
             sizes = np.asarray([0, 0, found.query.count, found.query.size], np.int64)
             y = op.Transpose(op.Reshape(y, op.constant(sizes)), perm=[0, 2, 1, 3])
-        return y
+            return y
+        if found.merging.has_length_first:
+            y = op.Transpose(y, perm=[1, 0, 2])
+        joining = found.merging.joining
+        return y if joining is None else op.like(joining, y, *joining.inputs[1:])
 
     def _rows(self, heads: Heads, found: Found, op: Builder) -> ir.Value:
         """Return heads in rows. Parts that lie beside each other are split once."""
