@@ -46,9 +46,9 @@ none, has no such nodes; nor has an export with
 `attn_implementation="eager"`."""
 _METHOD = (
     "The contenders took turns in one process, each run twice and timed the second time; on one thread that is "
-    "processor time, to which waiting for a busy processor adds nothing. The ratio is to ONNX Runtime's default session "
-    "on the export: the median and the quartiles of the ratios of all turns. The error is relative L2 of the first "
-    "output against the module in float64."
+    "processor time, to which waiting for a busy processor adds nothing. The ratio is to ONNX Runtime's default "
+    "session on the export: the median and the quartiles of the ratios of all turns. The error is relative L2 of the "
+    "first output against the module in float64."
 )
 
 

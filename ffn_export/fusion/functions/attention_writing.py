@@ -49,10 +49,9 @@ class AttentionCalls:
         if found.merging is None:
             sizes = np.asarray([0, 0, found.query.count, found.query.size], np.int64)
             y = op.Transpose(op.Reshape(y, op.constant(sizes)), perm=[0, 2, 1, 3])
-            return y
-        if found.merging.has_length_first:
+        elif found.merging.has_length_first:
             y = op.Transpose(y, perm=[1, 0, 2])
-        joining = found.merging.joining
+        joining = None if found.merging is None else found.merging.joining
         return y if joining is None else op.like(joining, y, *joining.inputs[1:])
 
     def _rows(self, heads: Heads, found: Found, op: Builder) -> ir.Value:
