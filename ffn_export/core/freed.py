@@ -16,7 +16,7 @@ from ffn_export.core.types import Array
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _LARGE = 2**18
-_MUCH = 2**24  # bytes of arrays whose pages are given back during a run
+MUCH = 2**24  # bytes of arrays that are worth the time in which memory is given back
 _EVERY = 0.02  # seconds
 
 
@@ -61,7 +61,7 @@ def pages_during(arrays: Sequence[Array]) -> Iterator[None]:
         while not done.wait(_EVERY):
             pages(arrays)
 
-    is_much = hasattr(mmap, "MADV_DONTNEED") and sum(map(_mapped, arrays)) > _MUCH
+    is_much = hasattr(mmap, "MADV_DONTNEED") and sum(map(_mapped, arrays)) > MUCH
     watcher = threading.Thread(target=watch, daemon=True) if is_much else None
     if watcher is not None:
         watcher.start()

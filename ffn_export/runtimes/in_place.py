@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from ffn_export.core import freed
+from ffn_export.core.onnx_file import weight_bytes
 from ffn_export.runtimes.model_files import ModelFiles
 from ffn_export.runtimes.ort_session import CPU, OrtRunner, Provider, make_session
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, UNPACKED
@@ -30,7 +31,8 @@ def load_in_place(
         RuntimeUnavailableError: If the provider lacks a kernel for an operator of the model in its dtype.
         UsageError: If onnxruntime refuses the model.
     """
-    freed.now()
+    if weight_bytes(model) > freed.MUCH:
+        freed.now()
     with tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         path, weights = ModelFiles(Path(scratch)).write_without_weights(model.clone())
         settings = NO_OPTIMIZER if packed else UNPACKED

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import re
+from unittest import TestCase
 
 import onnx_ir as ir
 import pytest
@@ -182,11 +182,10 @@ def test_polynomial_is_not_taken_for_an_axis_of_that_name() -> None:
     assert shapes(of) == {"y": "[(2*b)]", "z": "[2*b]"}
 
 
-def test_contradiction_is_quiet(caplog: pytest.LogCaptureFixture) -> None:
+def test_contradiction_is_quiet() -> None:
     of = model("a = Neg(x) b = MatMul(a, a) y = Identity(b)", inputs="float[2,3] x", outputs="float[7] y")
-    with caplog.at_level(logging.DEBUG):
+    with TestCase().assertNoLogs(level="DEBUG"):
         prove_shapes(of).restore(of)
-    assert caplog.records == []
     assert str(of.graph.outputs[0].shape) == "[7]"
 
 

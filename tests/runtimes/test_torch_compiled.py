@@ -25,7 +25,7 @@ class Breaks(torch.nn.Module):
         return x if x.sum() > 0 else 2 * x
 
 
-@pytest.mark.slow  # inductor starts a C++ compiler for each graph
+@pytest.mark.integration  # inductor starts a C++ compiler for each graph
 @pytest.mark.parametrize(
     ("more", "graphs"), [([(0, 3)], 2), pytest.param([(1, 5), (0, 3), (1, 1)], 4, marks=pytest.mark.exhaustive)]
 )
@@ -47,7 +47,7 @@ def test_sizes_share_graphs_and_compiled_code_runs_every_time(
     assert runner.placement() == {f"inductor, {graphs} compiled graphs": 4}
 
 
-@pytest.mark.slow  # as above
+@pytest.mark.integration  # as above
 def test_a_prepared_call_compiles_nothing_any_more(source: Callable[[str], Source]) -> None:
     runner = TorchCompiled().load(Artifact(source=source("d2l-ffn")), 1)
     assert isinstance(runner, CompiledRunner)
