@@ -35,13 +35,6 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "name",
         "triton",
         "share_weights",
-        "report_path",
-        "json_path",
-        "junit_path",
-        "markdown_path",
-        "html_path",
-        "sarif_path",
-        "github_path",
         "plot",
         "reduce_to",
         "failures",
@@ -119,5 +112,6 @@ class Command(click.Command):
 
 
 def group_of(option: click.Option, grouped: Mapping[str, str]) -> str:
-    """Return the group of an option; click's own --help is among the output."""
-    return "Output" if "--help" in option.opts else grouped.get(str(option.name), "Other")
+    """Return the group of an option; click's own --help is among the output, and so is every file of a report."""
+    is_output = "--help" in option.opts or str(option.name).endswith("_path")
+    return "Output" if is_output else grouped.get(str(option.name), "Other")

@@ -12,27 +12,12 @@ import click
 
 from ffn_export.cli.state import State
 from ffn_export.errors import UsageError, did_you_mean
+from ffn_export.runtimes.listed import LISTED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# Written out, because neither fusion nor runtimes are imported for a help text. A test compares them.
+# Written out, because fusion is not imported for a help text. A test compares them.
 TARGET_NAMES = "portable|ort|ort-cpu|ort-native|ort-cuda"
-RUNTIME_NAMES = (
-    "ort-cpu",
-    "ort-cuda",
-    "ort-tensorrt",
-    "ort-native",
-    "ort-native-bf16",
-    "ort-native-int8",
-    "reference",
-    "torch",
-    "torch-compile",
-    "torch-cuda",
-    "openvino",
-    "openvino-bf16",
-    "tract",
-)
-
 
 LARGEST_SIZE = 2**31 - 1  # of an axis
 LONGEST = 10.0**9  # seconds
@@ -142,7 +127,7 @@ runtime_option = click.option(
     "runtimes",
     multiple=True,
     metavar="NAME",
-    help=f"A runtime that must judge it; once for each: {', '.join(RUNTIME_NAMES)}. `ffn-export doctor` says which "
+    help=f"A runtime that must judge it; once for each: {', '.join(LISTED)}. `ffn-export doctor` says which "
     "work here. [default: ort-cpu and ort-cuda, where they can run]",
 )
 threads_option = click.option(

@@ -42,8 +42,8 @@ class Activation:
         constants: Arguments of that class; the NumPy formula holds for these only.
         numpy: Formula in NumPy, in float64. Required if ``torch`` is given; the two share no code.
         aliases: Names in Hugging Face configurations (``transformers.activations.ACT2FN``).
-        alpha: Default of the operators' attribute ``alpha``; None if they have none.
-        outlined: Whether a node of native kernels may name it. False if it has parameters other than ``alpha``.
+        alpha: Default of the operators' attribute ``alpha`` in ONNX, whatever the module has; None if they have none.
+        outlined: Whether a node of native kernels may name it: if ``native/src/provider/contract.cpp`` lists it.
         in_fused_gemm: Whether ``com.microsoft::FusedGemm`` has a kernel for it.
         measured_split: Whether the costs of its feed-forward with a split hidden layer are measured.
     """
@@ -57,9 +57,16 @@ class Activation:
     numpy: Function | None = None
     aliases: tuple[str, ...] = ()
     alpha: float | None = None
-    outlined: bool = True
+    outlined: bool = False
     in_fused_gemm: bool = False
     measured_split: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.operators or self.chain):
+            raise ValueError(
+                f"activation {self.name!r} names no operator and no chain: if its nodes are neither, write a rule that "
+                "makes one operator of them, and name that"
+            )
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
@@ -168,7 +175,7 @@ def _relu2(x: Tensor) -> Tensor:
 
 
 _ALL = (
-    Activation("relu", ("Relu",), torch="ReLU", numpy=relu, in_fused_gemm=True, measured_split=True),
+    Activation("relu", ("Relu",), torch="ReLU", numpy=relu, in_fused_gemm=True, measured_split=True, outlined=True),
     Activation(
         "gelu",
         ("Gelu", "com.microsoft::Gelu", "com.microsoft::BiasGelu"),
@@ -176,6 +183,7 @@ _ALL = (
         constants={"approximate": "none"},
         numpy=gelu,
         measured_split=True,
+        outlined=True,
     ),
     Activation(
         "gelu_tanh",
@@ -185,16 +193,25 @@ _ALL = (
         numpy=gelu_tanh,
         aliases=("gelu_new", "gelu_fast", "gelu_pytorch_tanh"),
         measured_split=True,
+        outlined=True,
     ),
     # Each slope of Swish and QuickGelu has its own name; any other is ``swish(alpha)`` in a report.
-    Activation("quick_gelu", ("com.microsoft::QuickGelu",), torch=_quick_gelu, numpy=quick_gelu, alpha=1.702),
-    Activation("silu", ("Swish",), torch="SiLU", numpy=silu, aliases=("swish",), alpha=1.0, measured_split=True),
-    Activation("relu2", chain=("Relu", SQUARE), torch=_relu2, numpy=relu2),
-    Activation("tanh", ("Tanh",), torch="Tanh", numpy=tanh, in_fused_gemm=True),
-    Activation("elu", ("Elu",), torch="ELU", constants={"alpha": 1.0}, numpy=elu, alpha=1.0, in_fused_gemm=True),
-    Activation("softplus", ("Softplus",), spelling="softplus.Softplus"),
-    Activation("mish", ("Mish",), spelling="mish.Mish", torch="Mish", numpy=mish),
-    Activation("hardswish", ("HardSwish",), spelling="hard_swish.HardSwish", torch="Hardswish", numpy=hardswish),
+    Activation(
+        "quick_gelu", ("com.microsoft::QuickGelu",), torch=_quick_gelu, numpy=quick_gelu, alpha=1.702, outlined=True
+    ),
+    Activation(
+        "silu", ("Swish",), torch="SiLU", numpy=silu, aliases=("swish",), alpha=1.0, measured_split=True, outlined=True
+    ),
+    Activation("relu2", chain=("Relu", SQUARE), torch=_relu2, numpy=relu2, outlined=True),
+    Activation("tanh", ("Tanh",), torch="Tanh", numpy=tanh, in_fused_gemm=True, outlined=True),
+    Activation(
+        "elu", ("Elu",), torch="ELU", constants={"alpha": 1.0}, numpy=elu, alpha=1.0, in_fused_gemm=True, outlined=True
+    ),
+    Activation("softplus", ("Softplus",), spelling="softplus.Softplus", outlined=True),
+    Activation("mish", ("Mish",), spelling="mish.Mish", torch="Mish", numpy=mish, outlined=True),
+    Activation(
+        "hardswish", ("HardSwish",), spelling="hard_swish.HardSwish", torch="Hardswish", numpy=hardswish, outlined=True
+    ),
     Activation(
         "leaky_relu",
         ("LeakyRelu",),
@@ -203,14 +220,15 @@ _ALL = (
         numpy=leaky_relu,
         alpha=0.01,
         in_fused_gemm=True,
+        outlined=True,
     ),
-    Activation("sigmoid", ("Sigmoid",), in_fused_gemm=True),
-    Activation("softsign", ("Softsign",)),
-    Activation("selu", ("Selu",), outlined=False),
-    Activation("celu", ("Celu",), outlined=False),
-    Activation("hardsigmoid", ("HardSigmoid",), outlined=False),
-    Activation("thresholded_relu", ("ThresholdedRelu",), outlined=False),
-    Activation("clip", ("Clip",), outlined=False),
+    Activation("sigmoid", ("Sigmoid",), in_fused_gemm=True, outlined=True),
+    Activation("softsign", ("Softsign",), outlined=True),
+    Activation("selu", ("Selu",)),
+    Activation("celu", ("Celu",)),
+    Activation("hardsigmoid", ("HardSigmoid",)),
+    Activation("thresholded_relu", ("ThresholdedRelu",)),
+    Activation("clip", ("Clip",)),
 )
 TABLE: Mapping[str, Activation] = MappingProxyType({each.name: each for each in _ALL})
 # Operators as ``(domain, name)``: those of all activations, and those of the activations of the reference modules.

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 
 from ffn_export.errors import UsageError, did_you_mean
-from ffn_export.runtimes import openvino_cpu, ort_native
 from ffn_export.runtimes.base import Runtime
-from ffn_export.runtimes.ort_cpu import OrtCpu
-from ffn_export.runtimes.ort_cuda import OrtCuda
-from ffn_export.runtimes.ort_tensorrt import OrtTensorrt
-from ffn_export.runtimes.reference import OnnxEvaluator
-from ffn_export.runtimes.torch_compiled import TorchCompiled
-from ffn_export.runtimes.torch_cuda import TorchCuda
-from ffn_export.runtimes.torch_eager import TorchEager
-from ffn_export.runtimes.tract_cpu import Tract
+from ffn_export.runtimes.listed import LISTED
 
-_ALL: tuple[Runtime, ...] = (
-    OrtCpu(),
-    OrtCuda(),
-    OrtTensorrt(),
-    ort_native.FLOAT32,
-    ort_native.BFLOAT16,
-    ort_native.INT8,
-    OnnxEvaluator(),
-    TorchEager(),
-    TorchCompiled(),
-    TorchCuda(),
-    openvino_cpu.FLOAT32,
-    openvino_cpu.BFLOAT16,
-    Tract(),
-)
 
-RUNTIMES: Mapping[str, Runtime] = {runtime.name: runtime for runtime in _ALL}
+def _made(place: str) -> Runtime:
+    module, _, name = place.partition(":")
+    found: Runtime | type[Runtime] = getattr(import_module(f"ffn_export.runtimes.{module}"), name)
+    return found() if isinstance(found, type) else found
+
+
+RUNTIMES: Mapping[str, Runtime] = {name: _made(place) for name, place in LISTED.items()}
 
 
 def get_runtimes(names: Sequence[str]) -> list[Runtime]:

@@ -9,8 +9,9 @@ import pytest
 
 from ffn_export.cli.help import GROUPS, Command, group_of
 from ffn_export.cli.main import COMMANDS, commands
-from ffn_export.cli.options import RUNTIME_NAMES, TARGET_NAMES
+from ffn_export.cli.options import TARGET_NAMES
 from ffn_export.fusion.targets import TARGETS
+from ffn_export.runtimes.listed import LISTED
 from ffn_export.runtimes.registry import RUNTIMES
 
 
@@ -49,4 +50,4 @@ def test_help_is_narrow_and_breaks_no_word(name: str, capsys: pytest.CaptureFixt
 
 def test_the_choices_are_all_there() -> None:
     assert TARGET_NAMES.split("|") == list(TARGETS)
-    assert set(RUNTIME_NAMES) == set(RUNTIMES)
+    assert {name: runtime.name for name, runtime in RUNTIMES.items()} == {name: name for name in LISTED}

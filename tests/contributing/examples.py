@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "CONTRIBUTING.md"
-_COPIED = ("ffn_export", "tests", "docs", "pyproject.toml")
+_COPIED = ("ffn_export", "tests", "docs", "pyproject.toml", "native/src")
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
@@ -41,7 +41,10 @@ class Change:
             return
         content = file.read_text()
         for before, after in self.hunks:
-            assert content.count(before) == 1, f"{self.path} has these lines {content.count(before)} times:\n{before}"
+            assert content.count(before) == 1, (
+                f"{self.path} has these lines {content.count(before)} times, and an example of CONTRIBUTING.md changes "
+                f"them: change its block, too\n{before}"
+            )
             content = content.replace(before, after)
         file.write_text(content)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -137,9 +137,11 @@ def assert_same_function(
         assert error <= TOLERANCE[expected.dtype.name] * np.abs(expected.astype(np.float64)).max(initial=0)
 
 
-def assert_fuses(of: ir.Model, expected: Sequence[str], target: str = "portable") -> tuple[ir.Model, FusionReport]:
-    """Fuse, and compare the node list and the numbers; nothing may be refused."""
-    fused, report = fuse(of, target)
+def assert_fuses(
+    of: ir.Model, expected: Sequence[str], target: str = "portable", *, forms: Collection[str] | None = None
+) -> tuple[ir.Model, FusionReport]:
+    """Fuse, and compare the node list and the numbers; nothing may be refused. None takes the target's usual forms."""
+    fused, report = fuse(of, target, forms=forms)
     assert operators(fused) == list(expected)
     assert [site for site in report.sites if site.status == "refused"] == []
     assert_interface_kept(of, fused)

@@ -1,0 +1,22 @@
+"""Where each runtime is. Nothing is imported here, so that help texts can name them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Name -> ``module:object`` in this package: a class without arguments, or a runtime.
+LISTED: Mapping[str, str] = {
+    "ort-cpu": "ort_cpu:OrtCpu",
+    "ort-cuda": "ort_cuda:OrtCuda",
+    "ort-tensorrt": "ort_tensorrt:OrtTensorrt",
+    "ort-native": "ort_native:FLOAT32",
+    "ort-native-bf16": "ort_native:BFLOAT16",
+    "ort-native-int8": "ort_native:INT8",
+    "reference": "reference:OnnxEvaluator",
+    "torch": "torch_eager:TorchEager",
+    "torch-compile": "torch_compiled:TorchCompiled",
+    "torch-cuda": "torch_cuda:TorchCuda",
+    "openvino": "openvino_cpu:FLOAT32",
+    "openvino-bf16": "openvino_cpu:BFLOAT16",
+    "tract": "tract_cpu:Tract",
+}
