@@ -12,7 +12,7 @@ from ffn_export.fusion.inference import prove_shapes
 from ffn_export.fusion.views import rank
 from ffn_export.quantization.fixed_scales import FixedRange
 from ffn_export.quantization.products import Product
-from ffn_export.quantization.row_scales import BLOCK_OPSET, RANGES, SYMMETRIC, Range
+from ffn_export.quantization.row_scales import BLOCK_OPSET, DOMAIN, RANGES, SYMMETRIC, Range
 from ffn_export.quantization.whole_input import WholeInput
 
 _UNMEASURED = "not smoothed: not measured on samples or drawn inputs"
@@ -64,6 +64,6 @@ def set_blocks(model: ir.Model, grouped: Sequence[Group]) -> None:
 
 
 def operator(value: ir.Value) -> str:
-    """Return the operator that writes a value."""
+    """Return the operator of ONNX or ONNX Runtime that writes a value; a function of a model may have any name."""
     node = value.producer()
-    return "" if node is None else node.op_type
+    return "" if node is None or node.domain not in ("", DOMAIN) else node.op_type

@@ -30,7 +30,7 @@ from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.products import Product, asked_for, read
 from ffn_export.quantization.result import QuantizationReport, QuantizedWeight
-from ffn_export.quantization.row_scales import BLOCK_OPSET
+from ffn_export.quantization.row_scales import BLOCK_OPSET, ROWS_OPSET
 
 DOMAIN = "com.microsoft"
 _OF_INTEGERS = frozenset({INTEGER_PRODUCT, "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul"})
@@ -56,8 +56,8 @@ def quantize(
         The quantised model, and the result for each product.
 
     Raises:
-        UsageError: If the nodes have no topological order, or fixed scales are asked for without samples or in an
-            opset that lacks them.
+        UsageError: If the nodes have no topological order, or 8-bit activations are asked for in an opset that
+            lacks them, or fixed scales without samples.
     """
     options, known = options or QuantizationOptions(), known or Known()
     engine = None if options.static is None else ENGINES[options.static]
@@ -82,6 +82,9 @@ def quantize(
             found.append(product)
     if options.int8 and engine is None and found and opset.ceiling(quantized) >= BLOCK_OPSET:
         opset.raise_to(quantized, BLOCK_OPSET)
+    current = quantized.opset_imports.get("", ROWS_OPSET)
+    if options.int8 and found and current < ROWS_OPSET:
+        raise UsageError(f"the model has opset {current}, 8-bit activations need {ROWS_OPSET}")
     names = Names(quantized)
     if options.int8:
         weights = rewrite_int8(quantized, found, known, names, engine)

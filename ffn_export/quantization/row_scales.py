@@ -18,6 +18,8 @@ from ffn_export.fusion.sites import INTEGER_PRODUCT
 from ffn_export.quantization.smoothing import Channels
 
 DOMAIN = "com.microsoft"
+# QuantizeLinear and Slice with inputs are of this opset.
+ROWS_OPSET = 10
 # From this opset on, QuantizeLinear takes a scale for each block of an axis.
 BLOCK_OPSET = 21
 # Scales of rows must not be denormal: a runtime that flushes them to 0 divides the zeros of a row by 0. A scale is at

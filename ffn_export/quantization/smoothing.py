@@ -103,7 +103,12 @@ class Divider:
             alone_is_worth: Whether to write a ``Mul`` if nothing before the value can take the division in.
         """
         node = x.producer()
-        if node is not None and not x.is_graph_output() and set(readers(x)) <= set(users):
+        if (
+            node is not None
+            and not x.is_graph_output()
+            and set(readers(x)) <= set(users)
+            and _are_in_one_graph(node, *users)
+        ):
             if self._in_scale(op, node, by):
                 return x, IN_NORM
             if self._in_product(op, node, by):
@@ -138,6 +143,8 @@ class Divider:
         node = None if value is None else value.producer()
         if value is None or node is None or value.is_graph_output() or len(value.uses()) != 1:
             return False
+        if not _are_in_one_graph(node, *readers(value)):
+            return False
         if node in self._quantized and node not in self.columns:
             bias = input_at(node, 2)
             array = None if bias is None else _channels(bias, by)
@@ -156,6 +163,11 @@ class Divider:
                     _replace(node, place, op.constant((array / by).astype(np.float32)))
                     return True
         return False
+
+
+def _are_in_one_graph(*nodes: ir.Node) -> bool:
+    """Whether nodes can read the same constants: a branch reads values from outside, but its constants stay inside."""
+    return all(node.graph is nodes[0].graph for node in nodes)
 
 
 def _channels(value: ir.Value | None, by: Array) -> Array | None:

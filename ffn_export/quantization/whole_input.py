@@ -87,6 +87,8 @@ def bias_after(node: ir.Node, scales: ir.Value) -> tuple[ir.Value | None, ir.Nod
     found = readers(product)
     if product.is_graph_output() or len(found) != 1 or not is_standard(found[0], "Add"):
         return None, None
+    if found[0].graph is not node.graph:  # a branch adds it
+        return None, None
     bias = found[0].inputs[1 if found[0].inputs[0] is product else 0]
     fits = bias is not None and is_constant(bias) and bias.shape == scales.shape and bias.dtype == scales.dtype
     return (bias, found[0]) if fits else (None, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -145,6 +146,42 @@ def test_after_a_norm_the_lowest_number_of_gelu_is_known(before: str, is_after_n
     for size in (1e-3, 1, 1e3):
         x = (size * X).astype(np.float32)
         assert relative(run(quantized, x), run(model, x)) < 0.03
+
+
+@pytest.mark.parametrize(
+    "before",
+    [NORMED, "m = MatMul(x, w) u = MatMul(m, v) a = Add(u, c) n = Relu(a)"],
+    ids=["of a norm", "of a product"],
+)
+def test_what_a_branch_reads_is_not_divided_outside(before: str) -> None:
+    """There, the factors would be constants of the branch."""
+    chosen = "then_branch = t () => (float[batch,seq,48] z) { z = MatMul(n, table) }, "
+    chosen += "else_branch = e () => (float[batch,seq,48] z) { z = Identity(b) }"
+    model = graph(f"{before} s = ReduceSum <keepdims = 0> (x) d = Equal(s, s) y = If (d) <{chosen}>")
+    quantized, report = quantize_by_samples(model, ALL, {"x": UNEVEN})
+    onnx.checker.check_model(ir.to_proto(quantized))
+    assert report.weights[-1].smoothing not in (IN_NORM, IN_PRODUCT)
+    assert relative(run(quantized, UNEVEN), run(model, UNEVEN)) < 0.03
+
+
+def test_a_function_of_the_model_is_no_activation_by_its_name() -> None:
+    model = graph("h = Relu(x) y = MatMul(h, w)")
+    model.graph.node(0).domain = "its.own"
+    body = onnx.parser.parse_function(
+        '<domain: "its.own", opset_import: ["" : 20]> Relu (x) => (y) { y = LeakyRelu <alpha: float = 0.9> (x) }'
+    )
+    function = ir.serde.deserialize_function(body)
+    model.functions[function.identifier()] = function
+    model.opset_imports["its.own"] = 1
+    quantized, _ = quantize(model, ALL)
+    assert relative(run(quantized, X), run(model, X)) < 0.02
+
+
+def test_an_opset_without_8_bit_activations_is_refused() -> None:
+    model = graph("s = Softmax <axis = 1> (x) y = MatMul(s, w)")  # of another meaning from opset 13 on
+    model.opset_imports[""] = 9
+    with pytest.raises(UsageError, match="opset 9, 8-bit activations need 10"):
+        quantize(model, ALL)
 
 
 def test_small_rows_are_scaled_by_their_own_size() -> None:

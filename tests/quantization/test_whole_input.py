@@ -92,3 +92,12 @@ def test_in_a_model_of_floats_nan_stays_in_its_row(bad: float, place: int) -> No
     y = run(made, x)
     assert np.isnan(y[:, place]).all()
     np.testing.assert_array_equal(np.delete(y, place, 1), np.delete(wanted, place, 1))
+
+
+def test_a_bias_that_a_branch_adds_stays_there() -> None:
+    branches = "then_branch = t () => (float[batch,seq,48] z) { z = Add(m, b) }, "
+    branches += "else_branch = e () => (float[batch,seq,48] z) { z = Identity(b) }"
+    body = f"m = MatMul(n, w) s = ReduceSum <keepdims = 0> (x) g = Equal(s, s) y = If (g) <{branches}>"
+    made = quantized(body)
+    assert operators(made).count("MatMulIntegerToFloat") == 1
+    assert relative(run(made, X), run(of_integers(body), X)) < 0.02

@@ -67,7 +67,7 @@ def _fits(found: Found) -> bool:
     heads = (found.query, found.key, found.value)
     in_rows = found.merging is not None and all(each.is_in_rows for each in heads)
     can_mask = not found.steps or _covers(found, -1)
-    return in_rows and can_mask and found.scale != 0  # 0 is for the default
+    return in_rows and can_mask and bool(np.float32(found.scale))  # 0 is for the default
 
 
 def _covers(found: Found, axis: int) -> bool:

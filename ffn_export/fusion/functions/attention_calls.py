@@ -15,10 +15,10 @@ leading axes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.strict import expose
@@ -32,6 +32,7 @@ from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import inputs_of, int_of, is_standard, rank, readers
 
 _FLOAT = ir.DataType.FLOAT
+_LARGEST = float(np.finfo(np.float32).max)  # an attribute is a float32
 _MOST_MERGING = 4  # nodes that merge heads
 
 
@@ -178,7 +179,7 @@ def _operands(scores: Scores, mixing: ir.Node) -> tuple[Heads, Heads, Heads] | N
         return None
     are_floats = all(each.dtype == _FLOAT for each in (query.value, key.value, value.value, mixing.outputs[0]))
     # A factor of the values would have to go behind the call.
-    can_scale = value.scale == 1 and math.isfinite(query.scale * key.scale * scores.scale)
+    can_scale = value.scale == 1 and abs(query.scale * key.scale * scores.scale) <= _LARGEST
     return (query, key, value) if are_floats and can_scale else None
 
 

@@ -82,7 +82,7 @@ class AttentionCalls:
         ONNX Runtime reduces no axis of an empty tensor, so batch, queries and keys get an element more for that.
         """
         bias = self._bias(found, op)
-        key = (bias, "sees none")
+        key = (found.nodes[-1].graph, bias, "sees none")
         if key not in self._made:
             least, more = np.asarray(-np.inf, np.float32), np.asarray([0, 0, 0, 0, 1, 0, 1, 1], np.int64)
             some = op.Pad(bias, op.constant(more), op.constant(least))

@@ -212,12 +212,20 @@ def test_a_causal_mask_is_added_as_any_other() -> None:
     assert "unidirectional" not in fused.graph.node(1).attributes
 
 
-def test_a_scale_of_zero_is_left() -> None:
-    assert_left(attention(PLAIN.replace("Mul(p, half)", "Mul(p, zero)")))  # the operator takes it for no scale
+@pytest.mark.parametrize("scale", ["Mul(p, zero)", "Div(d, large)", "Mul(m, large)"])
+def test_a_scale_that_no_attribute_holds_is_left(scale: str) -> None:
+    large = "large = Constant<value_float = 1e30>()"
+    body = PLAIN.replace("sc = Mul(p, half)", f"{large} d = Div(p, large) m = Mul(p, large) sc = {scale}")
+    assert ONE not in operators(fuse(attention(body))[0])  # the operator takes 0 for no scale
 
 
-def test_a_mask_is_widened_in_each_graph_that_reads_it() -> None:
-    inner = {name: MASKED.replace("y =", f"{name} =") for name in ("a", "b")}
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [(MASKED, []), (ZEROED, ["Pad", "ReduceMax", "Slice", "Squeeze", "Equal", "Where"])],
+    ids=["masked", "zeroed"],
+)
+def test_a_mask_is_prepared_in_each_graph_that_reads_it(body: str, after: Sequence[str]) -> None:
+    inner = {name: body.replace("y =", f"{name} =") for name in ("a", "b")}
     branches = ", ".join(
         f"{branch} = {branch} () => (float[batch,seq,16] {name}) {{ {inner[name]} }}"
         for branch, name in (("then_branch", "a"), ("else_branch", "b"))
@@ -226,7 +234,8 @@ def test_a_mask_is_widened_in_each_graph_that_reads_it() -> None:
     mask = np.array([0, 0, LAST, 0, LAST, LAST], np.float32).reshape(2, 1, 1, 3)
     fused, _ = fuse(of)
     found = [[node.op_type for node in graph] for graph in fused.graph.subgraphs() if graph is not fused.graph]
-    assert found == [["Shape", "Concat", "Expand", ONE]] * 2
+    assert [sorted(each) for each in found] == [sorted(["Shape", "Concat", "Expand", ONE, *after])] * 2
+    onnx.checker.check_model(ir.to_proto(fused))
     for first in (True, False):
         inputs = given(mask=mask, first=np.array(first))
         assert np.allclose(run(fused, inputs)[0], run(of, inputs)[0], atol=1e-6)
