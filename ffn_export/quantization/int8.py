@@ -132,7 +132,9 @@ def _calibrate(
     nodes = [each.node for group in grouped for each in group.products]
     # Asked for apart: an output may be the input of another product, which is smoothed.
     found = known.calibrate({str(node.outputs[0].name): divider.columns.get(node) for node in nodes})
-    return {node: FixedRange(*found[str(node.outputs[0].name)], engine.symmetric) for node in nodes}
+    named = {node: str(node.outputs[0].name) for node in nodes}
+    # Not found: those in a branch, which no sample shows, and those that are never finite.
+    return {node: FixedRange(*found[name], engine.symmetric) for node, name in named.items() if name in found}
 
 
 def _fit(

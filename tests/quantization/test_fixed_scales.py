@@ -163,3 +163,13 @@ def test_a_model_with_fixed_scales_is_in_integers_already() -> None:
     quantized, _ = quantize_by_samples(graph(FEED_FORWARD), static(), {"x": X})
     with pytest.raises(UsageError, match="in 8-bit integers already"):
         quantize_by_samples(quantized, QuantizationOptions(int8=True, all_products=True), None)
+
+
+@pytest.mark.slow
+def test_the_output_of_a_product_in_a_branch_has_no_range() -> None:
+    chosen = "then_branch = t () => (float[batch,seq,48] z) { z = MatMul(x, w) }, "
+    chosen += "else_branch = e () => (float[batch,seq,48] z) { z = Identity(b) }"
+    model = graph(f"s = ReduceSum <keepdims = 0> (x) d = Equal(s, s) y = If (d) <{chosen}>")
+    quantized, report = quantize_by_samples(model, static("qnn"), {"x": X})
+    assert len(report.weights) == 1
+    assert relative(run(quantized, X), run(model, X)) < 0.05
