@@ -112,6 +112,13 @@ def test_a_row_that_sees_no_key_is_zero() -> None:
     assert not y[1, 1].any()
 
 
+@pytest.mark.parametrize("instead", ["Where(n, half, w0)", "Where(n, zero, s0)", "Where(n, w0, zero)"])
+def test_what_becomes_anything_but_0_where_no_key_is_seen_is_left(instead: str) -> None:
+    mask = np.zeros((2, 1, 3, 3), np.float32)
+    mask[1, 0, 1] = -np.inf
+    assert_left(attention(ZEROED.replace("Where(n, zero, w0)", instead), f"{ROWS}, {MASK}"), given(mask=mask))
+
+
 # PyTorch's nn.MultiheadAttention: the length stands first, and batch and heads are one axis in between.
 LENGTH_FIRST = """s = Shape<start = 0, end = 1>(q) b = Shape<start = 1, end = 2>(q) four = Constant<value_ints = [4]>()
     apart = Concat<axis = 0>(b, four, s, four) wide = Constant<value_ints = [16]>()

@@ -179,6 +179,16 @@ def test_halves_that_turn_otherwise_are_left(changed: tuple[str, str]) -> None:
     assert_left(rotary(body.replace(*changed)))
 
 
+def test_heads_that_were_repeated_before_are_turned_as_they_are() -> None:
+    repeated = """r = Reshape(x, of_one) g = Transpose<perm = [0, 2, 1, 3]>(r) u = Unsqueeze(g, two)
+        w = Expand(u, twice) h = Reshape(w, of_two)"""
+    constants = "int64[4] of_one = {0, 0, 1, 8}, int64[5] twice = {1, 1, 2, 1, 1}, int64[4] of_two = {0, 2, -1, 8}"
+    of = rotary(ROTARY.replace(HEADS, repeated), INPUTS.replace("16", "8"), constants=constants)
+    fused, report = fuse(of)
+    assert report.rules == {"rotary": 1}
+    assert_same_results(of, fused, given() | {"x": given()["x"][..., :8]})
+
+
 def test_neighbours_are_no_halves() -> None:
     assert_left(rotary(NEIGHBOURS.replace(IN_PAIRS.replace("five", "last"), TWICE)))
     assert_left(rotary(ROTARY.replace(TWICE, IN_PAIRS.replace("five", "last"))))
