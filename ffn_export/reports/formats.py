@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
@@ -70,8 +70,7 @@ class Format:
 
     def text(self, verification: Verification) -> str:
         """Return the report."""
-        module, _, name = self.function.partition(":")
-        function: Callable[[Verification], str] = getattr(import_module(f"ffn_export.reports.{module}"), name)
+        function: Callable[[Verification], str] = resolve_name(f"ffn_export.reports.{self.function}")
         return function(verification)
 
 

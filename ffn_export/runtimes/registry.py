@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
+from pkgutil import resolve_name
 
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.runtimes.base import Runtime
@@ -11,8 +11,7 @@ from ffn_export.runtimes.listed import LISTED
 
 
 def _made(place: str) -> Runtime:
-    module, _, name = place.partition(":")
-    found: Runtime | type[Runtime] = getattr(import_module(f"ffn_export.runtimes.{module}"), name)
+    found: Runtime | type[Runtime] = resolve_name(f"ffn_export.runtimes.{place}")
     return found() if isinstance(found, type) else found
 
 
