@@ -73,6 +73,6 @@ def choose(rows: Array, matrices: Sequence[Array], ranges: Sequence[Held]) -> tu
 
 
 def are_worth_time(rows: Array, matrices: Sequence[Array], held: Range | FixedRange | WholeInput) -> bool:
-    """Whether scales of rows are worth their time: one scale adds a larger share of squared error than it saves."""
+    """Whether scales of rows are worth their time: one scale adds a larger share of the error than it saves of that."""
     (_, error), (_, of_one) = (choose(rows, matrices, [each]) for each in (held, WHOLE))
-    return of_one > (1 + row_scale_cost(matrices)) * error
+    return of_one > (1 + row_scale_cost(matrices)) ** 2 * error

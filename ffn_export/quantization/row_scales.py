@@ -84,13 +84,10 @@ class Range:
                 not of a value with one axis, for which onnxruntime takes no block.
         """
         least = op.constant(np.float32(self.least_size))
-        if self == SYMMETRIC:
-            rows = op.Max(_extreme(op, "ReduceMax", op.Abs(x), opset), least)
-        elif self.reads_lowest:
-            below = op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-self.steepness)))
-            rows = op.Max(_extreme(op, "ReduceMax", x, opset), below, least)
-        else:
-            rows = op.Max(_extreme(op, "ReduceMax", x, opset), least)
+        sizes = [_extreme(op, "ReduceMax", x, opset)]
+        if self.reads_lowest:
+            sizes.append(op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-self.steepness))))
+        rows = op.Max(*sizes, least)
         # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number is all otherwise.
         first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
         rows = op.Slice(rows, first, end, last)

@@ -20,7 +20,7 @@ from tests.quantization.test_quantize import graph, operators, relative, run
 EVERY = (SYMMETRIC, Range(4.0), Range(float("inf")), FLOORED["Gelu"])
 SHAPES = ((1, 40), (5000, 40), (1, 1, 40), (2, 9, 40), (2, 3, 4, 40))
 EMPTY = ((0, 40), (0, 9, 40), (2, 0, 40), (0, 0, 40))
-SIZES = ["Abs", "ReduceMax", "Max", "Slice", "Mul"]
+SIZES = ["ReduceMax", "ReduceMin", "Mul", "Max", "Slice", "Mul"]
 BLOCKS = ["Shape", "ConstantOfShape", "QuantizeLinear"]
 DIVIDED = ["Div", "QuantizeLinear"]
 AFTER = ["MatMulIntegerToFloat", "Mul"]

@@ -56,7 +56,7 @@ def test_products_of_one_input_share_its_numbers() -> None:
     "body",
     [
         "y = MatMul(f, w)",  # any size, without a norm
-        "m = MatMul(n, w) k = Mul(m, m) l = Mul(k, k) y = MatMul(l, v)",  # sizes to the fourth power
+        "m = MatMul(n, w) k = Mul(m, m) l = Mul(k, k) o = Mul(l, l) y = MatMul(o, v)",  # sizes to the eighth power
         "m = MatMul(n, w) r = Transpose <perm = [0, 2, 1]> (m) s = MatMul(m, r) p = Softmax(s) a = MatMul(p, m)"
         " y = MatMul(a, v)",  # means over as many rows as are seen
     ],
