@@ -13,6 +13,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted(DOCS.rglob("*.md")),
 ]
+FOLDERS = ("ffn_export", "tests", "scripts", "examples", "native")
 DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
 each_page = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 
@@ -41,6 +42,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_path_that_is_named_exists(page: Path) -> None:
     for path in re.findall(r"`((?:ffn_export|tests|scripts|docs|examples)/[\w/.-]+)`", page.read_text()):
         assert (ROOT / path).exists(), path
+    for name in re.findall(r"`(\w+\.py)`", page.read_text()):
+        assert any(any((ROOT / folder).rglob(name)) for folder in FOLDERS), name
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if not is_made(page)], ids=lambda page: page.stem)

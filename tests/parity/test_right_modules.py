@@ -181,6 +181,28 @@ def test_a_module_that_refuses_most_sizes_is_warned_of() -> None:
     assert any("cases were not compared" in line and "one token at a time" in line for line in result.warnings)
 
 
+CANCELLING: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "elu": F.elu,
+    "selu": F.selu,
+    "celu": F.celu,
+    "expm1": lambda x: torch.expm1(-x.abs()),
+    "log1p": lambda x: torch.log1p(x.abs()),
+    "erfc": lambda x: torch.special.erfc(x.abs()),
+}
+
+
+@pytest.mark.parametrize("function", CANCELLING.values(), ids=CANCELLING.keys())
+def test_a_graph_may_subtract_where_the_module_does_not(function: Callable[[Tensor], Tensor]) -> None:
+    """The function is multiplied by its input, as a gate is: the result is as small as its lost digits."""
+    right = made(OfRows, lambda self, x: self.router(function(x) * x))
+    result = verified(right, ROWS)
+    assert result.failures == ()
+    ordinary = [output for case in result.cases if case.values == "normal" for output in case.outputs]
+    assert max(output.conditioning_ulps for output in ordinary) < 4
+    wrong = made(OfRows, lambda self, x: self.router(function(x * 1.0001) * x))
+    assert not verified(right, ROWS, wrong).passed
+
+
 @pytest.mark.slow
 def test_a_long_sum_over_tokens_may_be_added_in_order() -> None:
     """With signs that cancel, rows in order are off by more than PyTorch allows a short sum."""

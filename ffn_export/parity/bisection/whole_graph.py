@@ -44,8 +44,8 @@ def expected(reference: Reference, feeds: Mapping[str, Array], seed: int, *, ill
     outputs = reference.evaluate(feeds)
     truths = {name: truth for name, (truth, _) in outputs.items()}
     moved = conditioning.movement(reference, feeds, truths, seed) if ill_conditioned else {}
-    in_order = conditioning.of_order(reference.in_order(feeds), truths)
-    return Expected(outputs, conditioning.larger(moved, in_order))
+    arithmetic = conditioning.of_arithmetic(reference.as_runtime(feeds), truths)
+    return Expected(outputs, conditioning.larger(moved, arithmetic))
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def compare(
     have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
     filled = fills(truth)
     computed = truth if filled is None else np.where(filled, np.nan, truth)
-    scale = _scale(computed)
+    scale = _scale(np.where(np.isfinite(own), computed, np.nan))  # without what is beyond the dtype
     unit = unit_in_the_last_place(scale, actual.dtype)
     exact_error = error = _error(have, truth)
     own_error = _error(own, truth)
@@ -112,13 +112,12 @@ def _scale(truth: Array) -> float:
 
 def unit_in_the_last_place(scale: float, dtype: np.dtype[np.generic]) -> float:
     """Return the spacing of a floating-point ``dtype`` at ``scale``."""
-    number = np.asarray(scale).astype(dtype)
-    with np.errstate(over="ignore"):
-        unit = float(np.abs(np.spacing(number).astype(np.float64)))
-    if math.isfinite(unit):
-        return unit
-    # The largest number, which masks use, has no number above it.
-    return float(np.spacing(np.nextafter(number, np.zeros_like(number))).astype(np.float64))
+    with np.errstate(over="ignore", invalid="ignore"):
+        number = np.asarray(scale).astype(dtype)
+        # Nothing is above the largest number, which masks use, nor above what is beyond the dtype.
+        while not np.isfinite(unit := np.abs(np.spacing(number).astype(np.float64))):
+            number = np.nextafter(number, np.zeros_like(number))
+    return float(unit)
 
 
 def _is_floating(dtype: np.dtype[np.generic]) -> bool:

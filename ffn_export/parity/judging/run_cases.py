@@ -195,7 +195,7 @@ def _evaluated(
         }
         truths = {name: truth for name, (truth, _) in expected.items()}
         moved = conditioning.movement(reference, feeds, truths, case.seed) if case.ill_conditioned else {}
-        moved = conditioning.larger(moved, conditioning.of_order(reference.in_order(feeds), truths))
+        moved = conditioning.larger(moved, conditioning.of_arithmetic(reference.as_runtime(feeds), truths))
         moved |= conditioning.without_order(feeds, truths)
     except Exception as error:  # noqa: BLE001 - a user's module may raise anything on a size that it refuses
         expose_own(error)

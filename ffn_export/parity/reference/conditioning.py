@@ -64,11 +64,11 @@ def without_order(feeds: Mapping[str, Array], truth: Mapping[str, Array]) -> dic
     return {name: float(array.size) for name, array in truth.items() if array.dtype.kind in "iu"}
 
 
-def of_order(ordered: Mapping[str, Array] | None, truth: Mapping[str, Array]) -> dict[str, float]:
-    """Return output name -> largest error of the baseline that adds its sums in order; empty without that baseline."""
+def of_arithmetic(baseline: Mapping[str, Array] | None, truth: Mapping[str, Array]) -> dict[str, float]:
+    """Return output name -> largest error of the baseline in a runtime's arithmetic; empty without that baseline."""
     return {
         name: _largest_change(truth[name], array.astype(np.float64))
-        for name, array in (ordered or {}).items()
+        for name, array in (baseline or {}).items()
         if is_floating(array) and array.shape == truth[name].shape
     }
 

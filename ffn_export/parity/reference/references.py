@@ -24,7 +24,7 @@ from ffn_export.parity.judging.inner_precision import inner_precisions
 from ffn_export.parity.judging.metrics import relative_l2
 from ffn_export.parity.reference.float64_graph import GraphOracle
 from ffn_export.parity.reference.oracle import TorchOracle
-from ffn_export.parity.reference.sums_in_order import SumsInOrder
+from ffn_export.parity.reference.runtime_arithmetic import RuntimeArithmetic
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.in_place import load_in_place
 from ffn_export.runtimes.ort_cpu import OrtCpu
@@ -64,8 +64,8 @@ class Reference(Protocol):
         """
         ...
 
-    def in_order(self, feeds: Mapping[str, Array]) -> Mapping[str, Array] | None:
-        """Return the baseline with long sums over tokens added in order, or None if it is the baseline itself."""
+    def as_runtime(self, feeds: Mapping[str, Array]) -> Mapping[str, Array] | None:
+        """Return the baseline in the arithmetic of ONNX Runtime, or None if it is the baseline itself."""
         ...
 
 
@@ -80,7 +80,7 @@ class TorchReference:
         self.computed_in: Mapping[str, str] = {}  # not needed: PyTorch's own error includes inner roundings
         self._oracle = TorchOracle(source)
         self._baseline = TorchRunner(source, threads)
-        self._in_order = SumsInOrder(source)
+        self._as_runtime = RuntimeArithmetic(source)
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
         """Run oracle and baseline."""
@@ -97,9 +97,9 @@ class TorchReference:
         arrays = self._oracle.run(feeds, rounding_seed)
         return dict(zip(self._baseline.output_names(feeds), arrays, strict=True))
 
-    def in_order(self, feeds: Mapping[str, Array]) -> Mapping[str, Array] | None:
-        """Run the module with its sums in order."""
-        arrays = self._in_order.run(feeds)
+    def as_runtime(self, feeds: Mapping[str, Array]) -> Mapping[str, Array] | None:
+        """Run the module in the arithmetic of ONNX Runtime."""
+        arrays = self._as_runtime.run(feeds)
         return None if arrays is None else dict(zip(self._baseline.output_names(feeds), arrays, strict=True))
 
 
@@ -194,8 +194,8 @@ class OnnxReference:
             return None
         return dict(zip(self._oracle.outputs, self._oracle.run(feeds), strict=True))
 
-    def in_order(self, feeds: Mapping[str, Array]) -> None:
-        """Return None: the baseline runs in ONNX Runtime, which adds in order."""
+    def as_runtime(self, feeds: Mapping[str, Array]) -> None:
+        """Return None: the baseline runs in ONNX Runtime."""
         del feeds
 
 
@@ -260,7 +260,7 @@ class VectorReference:
         """Return None, since the oracle ran only when the vectors were written."""
         del feeds, rounding_seed
 
-    def in_order(self, feeds: Mapping[str, Array]) -> None:
+    def as_runtime(self, feeds: Mapping[str, Array]) -> None:
         """Return None: no module is known."""
         del feeds
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -240,6 +242,25 @@ def test_narrow_rows_are_not_told_apart() -> None:
     baseline[0] += np.float32(0.5)
     actual = baseline + np.float32(1e-3)
     assert output_failure(compare("y", actual, truth, baseline), Tolerances()) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_an_element_beyond_the_dtype_hides_no_error_of_others(dtype: type) -> None:
+    """The oracle in float64 holds it, PyTorch and the runtime have infinity there."""
+    oracle = ORACLE.copy()
+    oracle[0, 0] = 1e40
+    with np.errstate(over="ignore"):
+        own: NDArray[Any] = oracle.astype(dtype)
+    wrong = own.copy()
+    wrong[1, 1] *= dtype(2)
+    assert output_failure(compare("y", own, oracle, own), Tolerances()) is None
+    assert "units in the last place at [1, 1]" in str(output_failure(compare("y", wrong, oracle, own), Tolerances()))
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [("float32", 2.0**104), ("float16", 2.0**5), ("float64", 2.0**971)])
+def test_the_unit_of_what_is_beyond_the_dtype_is_that_of_its_largest_number(dtype: str, unit: float) -> None:
+    scales = (float(np.finfo(dtype).max), math.inf)
+    assert [unit_in_the_last_place(scale, np.dtype(dtype)) for scale in scales] == [unit, unit]
 
 
 def test_a_known_caveat_of_a_runtime_explains_what_it_says_and_no_more() -> None:

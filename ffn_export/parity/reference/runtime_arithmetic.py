@@ -1,9 +1,14 @@
-"""Run a module with sums over tokens added in order, to measure the error that this order costs.
+"""Run a module with the arithmetic of ONNX Runtime where PyTorch's is more accurate, to measure the error of that.
 
-PyTorch adds long sums in pairs of parts. ONNX Runtime adds the rows of a tensor one after the other where a sum is not
-over the last axis, as when a long sequence is pooled. The error of n additions in order grows as sqrt(n), that in pairs
-as sqrt(log n) (Higham and Mary 2019, "A new approach to probabilistic rounding error analysis"). Neither order is
-wrong, so the error in order is measured, too: on the module itself, whose other operators stay as they are.
+Sums: PyTorch adds long ones in pairs of parts. ONNX Runtime adds the rows of a tensor one after the other where a sum
+is not over the last axis, as when a long sequence is pooled. The error of n additions in order grows as sqrt(n), that
+in pairs as sqrt(log n) (Higham and Mary 2019, "A new approach to probabilistic rounding error analysis").
+
+Functions that are small where their terms are not: ONNX has no ``Expm1``, ``Log1p`` and ``Erfc``, so a graph computes
+``exp(x) - 1``, ``log(1 + x)`` and ``1 - erf(x)``, and ONNX Runtime's kernels of ``Elu``, ``Selu`` and ``Celu`` do, too.
+The difference has few correct digits, or none: ``Elu`` of -1e-8 is 0.
+
+Neither is wrong, so the error is measured: on the module itself, whose other operators stay as they are.
 """
 
 from __future__ import annotations
@@ -28,27 +33,40 @@ _aten = torch.ops.aten
 LONG = 64
 
 
-class _InOrder(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
-    """Replaces sums, means and variances over other axes than the last.
+class _AsRuntime(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
+    """Replaces functions of float32 that cancel, and sums, means and variances over other axes than the last.
+
+    Args:
+        sums: Whether to replace sums.
 
     Attributes:
         found: Whether an operator was replaced.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, sums: bool) -> None:
         super().__init__()
         self.found = False
+        self._sums = sums
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run an operator, in order if it is a sum."""
-        replacement = _REPLACEMENTS.get(func)
-        axes = None if replacement is None else _axes(*args[:2])
-        if replacement is None or axes is None:
+        """Run an operator, as ONNX Runtime would if it is known to differ."""
+        cancelling = _CANCELLING.get(func)
+        if cancelling is not None and args[0].dtype is torch.float32:
+            self.found = True
+            return cancelling(*args, **kwargs)
+        sum_in_order = _SUMS.get(func) if self._sums else None
+        axes = None if sum_in_order is None else _axes(*args[:2])
+        if sum_in_order is None or axes is None:
             return func(*args, **kwargs)
         self.found = True
         correction = kwargs.get("correction")
         keeps = args[2] if len(args) > 2 else kwargs.get("keepdim", False)
-        return replacement(args[0], axes, keeps, 1 if correction is None else correction)
+        return sum_in_order(args[0], axes, keeps, 1 if correction is None else correction)
+
+
+def _elu(x: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
+    """ELU and SELU with a difference in place of ``expm1``."""
+    return scale * torch.where(x > 0, x, alpha * ((input_scale * x).exp() - 1))
 
 
 def _axes(x: Any, dim: Any = None) -> list[int] | None:
@@ -82,32 +100,39 @@ def _count(x: Tensor, axes: Sequence[int]) -> int:
     return math.prod(x.shape[axis] for axis in axes)
 
 
-_REPLACEMENTS: Mapping[Any, Callable[..., Tensor]] = {
+_SUMS: Mapping[Any, Callable[..., Tensor]] = {
     _aten.sum.dim_IntList: _sum,
     _aten.mean.dim: _mean,
     _aten.var.correction: _variance,
 }
+_CANCELLING: Mapping[Any, Callable[..., Tensor]] = {
+    _aten.elu.default: _elu,
+    _aten.celu.default: lambda x, alpha=1.0: _elu(x, alpha, 1.0, 1 / alpha),
+    _aten.expm1.default: lambda x: x.exp() - 1,
+    _aten.log1p.default: lambda x: (x + 1).log(),
+    _aten.erfc.default: lambda x: 1 - x.erf(),
+}
 
 
-class SumsInOrder:
-    """Runs a module with its sums in order, unless a first run shows that it has none."""
+class RuntimeArithmetic:
+    """Runs a module with the arithmetic of ONNX Runtime, unless an earlier run replaced no operator."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._has_sums = True
+        self._differs = {False: True, True: True}  # with sums in order or without -> whether it may differ
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array] | None:
-        """Return the outputs in order, or None if no sum of the module is long and over another axis than the last."""
-        longest = max((size for array in feeds.values() for size in array.shape), default=0)
-        if longest < LONG or not self._has_sums:
+        """Return the outputs, or None if no operator is replaced; sums are only where an axis is long."""
+        sums = max((size for array in feeds.values() for size in array.shape), default=0) >= LONG
+        if not self._differs[sums]:
             return None
         args, kwargs = self._source.call.arguments(to_torch(feeds))
-        mode = _InOrder()
+        mode = _AsRuntime(sums=sums)
         try:
             with torch.no_grad():
                 result = mode.watch(lambda: self._source.module(*args, **kwargs))
         except Exception as error:  # noqa: BLE001 - a user's module may raise anything under a mode; it ran without one
             expose_own(error)
             mode.found = False
-        self._has_sums = mode.found
+        self._differs[sums] = mode.found
         return [to_numpy(tensor) for tensor in tensors_of(result)] if mode.found else None
