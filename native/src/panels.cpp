@@ -73,9 +73,12 @@ Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix othe
                         panel * written + (second ? lane - format.lanes : lane)};
     if (!column.there()) continue;
     if (column.bias) w.bias[c] = column.bias[column.n];
+    const auto of_group = [&](int group) {
+      return static_cast<size_t>((panel * w.groups + group) * format.panel + lane);
+    };
     for (int group = 0; group < w.groups; group++) {
       const int first = group * group_rows;
-      w.scales[static_cast<size_t>(group) * all + c] =
+      w.scales[of_group(group)] =
           scale_of(column, first, std::min(first + group_rows, matrix.rows));
     }
 
@@ -92,7 +95,7 @@ Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix othe
           break;
         }
         case Precision::kInt8: {
-          const size_t at = static_cast<size_t>(k / group_rows) * all + c;
+          const size_t at = of_group(k / group_rows);
           const int8_t q = quantised(column.smoothed(k), w.scales[at]);
           std::memcpy(unit + part, &q, sizeof q);
           w.sums[at] += q;

@@ -51,7 +51,7 @@ struct Weights {
   Aligned<int32_t> data;            // panels, one after the other
   std::vector<float> bias;          // in the order of the panels, zero where there is none
   long groups = 0;                  // int8: of K
-  std::vector<float> scales, sums;  // int8: of all columns in the order of the panels, group after group
+  std::vector<float> scales, sums;  // int8: of a panel's columns, group after group, panel after panel
   std::vector<float> inverse;       // int8: what each k of the activations is multiplied by; empty without smoothing
 };
 

@@ -8,8 +8,11 @@ namespace {
 using namespace test;
 using ffn::Format;
 
+// Where a column's scale in the group of k is.
 size_t in_group(const Format& format, const ffn::Weights& w, int k, size_t column) {
-  return static_cast<size_t>(k / format.elements / format.group) * w.bias.size() + column;
+  const size_t panel = column / static_cast<size_t>(format.panel), lane = column % static_cast<size_t>(format.panel);
+  const size_t group = static_cast<size_t>(k / format.elements / format.group);
+  return (panel * static_cast<size_t>(w.groups) + group) * static_cast<size_t>(format.panel) + lane;
 }
 
 float element(const Format& format, const ffn::Weights& w, int k, size_t column) {
@@ -58,11 +61,13 @@ void packed(const Format& format, int k_count, int n_count, bool gated, bool tra
       const float got = element(format, w, k, c);
       right = right && std::fabs(got - wanted) <= 1e-6 * std::fabs(wanted);
       if (format.precision != Precision::kInt8) continue;
-      const size_t at = in_group(format, w, k, c);
-      sums[at / w.bias.size()] += std::nearbyint(got / w.scales[at]);
+      sums[static_cast<size_t>(k / format.elements / format.group)] +=
+          std::nearbyint(got / w.scales[in_group(format, w, k, c)]);
     }
-    for (size_t group = 0; group < sums.size(); group++)
-      right = right && sums[group] == w.sums[group * w.bias.size() + c];
+    for (size_t group = 0; group < sums.size(); group++) {
+      const int k = static_cast<int>(group) * static_cast<int>(format.group) * format.elements;
+      right = right && sums[group] == w.sums[in_group(format, w, k, c)];
+    }
   }
   check(right, "packing " + std::to_string(k_count) + " x " + std::to_string(n_count) + (gated ? ", gated" : "") +
                    (transposed ? ", transposed" : "") + ", " + std::to_string(format.elements) + " elements a unit");

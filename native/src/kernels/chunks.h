@@ -27,8 +27,8 @@ FFN_INLINE void multiply_all(Multiply multiply, Source s, int rows, int panels, 
     if constexpr (kScaled) {
       const Scales& scales = s.scales;
       for (int row = 0; row < rows; row++) {
-        for (int column = 0; column < panels * kPanel; column += kLanes) {
-          const long at = row * stride + column;
+        for (int lane = 0; lane < panels * kPanel; lane += kLanes) {
+          const long at = row * stride + lane, column = lane / kPanel * scales.panel + lane % kPanel;
           const Float sum =
               D::scaled(integers + at, scales.rows[row * scales.groups], scales.columns + column, scales.sums + column);
           store(tile + at, first ? sum : add(load(tile + at), sum));

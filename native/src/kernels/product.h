@@ -26,8 +26,20 @@ int tasks(int tokens, int panels) { return divided_up(panels, panels_of_task(tok
 FFN_INLINE Scales scales_of(const ffn::Product& p, int token, int panel) {
   if (Dot::kElements != 4) return {};
   const ffn::Weights& w = *p.weights;
-  const long column = static_cast<long>(panel) * kPanel;
-  return {p.scales + token * w.groups, w.groups, w.scales.data() + column, w.sums.data() + column, w.panels * kPanel};
+  const long size = w.groups * kPanel, at = panel * size;
+  return {p.scales + token * w.groups, w.groups, w.scales.data() + at, w.sums.data() + at, size};
+}
+
+FFN_INLINE void prefetch(const std::vector<float>& values, long from, long end) {
+  for (; from < end; from += kLine / 4) __builtin_prefetch(values.data() + from, 0, 2);
+}
+
+// What belongs to the columns of panels. Without it, each group of K waits for its scales.
+FFN_INLINE void prefetch_columns(const ffn::Weights& w, int panel, int panels) {
+  const long from = panel * kPanel, end = (panel + panels < w.panels ? panel + panels : w.panels) * kPanel;
+  prefetch(w.bias, from, end);
+  prefetch(w.scales, from * w.groups, end * w.groups);
+  prefetch(w.sums, from * w.groups, end * w.groups);
 }
 
 template <class D = Dot>
@@ -59,6 +71,7 @@ void run(const ffn::Product& p, int task) {
                               : at_once == 2 ? pick<2, kRows2>(rows)
                                              : pick<1, kRows1>(rows);
     tiles.shape(rows, at_once);
+    if (part == 0) prefetch_columns(w, panel + at_once, at_once);
     const int32_t* b = w.data.get() + panel * panel_size;
     const long lines = panel + at_once < w.panels ? divided_up(at_once * kLinesOfPanel, down) : 0;
     const char* ahead =

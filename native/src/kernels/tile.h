@@ -15,12 +15,12 @@ struct Scales {
   const ffn::RowScale* rows;
   long groups;  // from row to row
   const float *columns, *sums;
-  long all;  // columns: from group to group
+  long panel;  // from panel to panel
 
   FFN_INLINE void next() {
     rows++;
-    columns += all;
-    sums += all;
+    columns += kPanel;
+    sums += kPanel;
   }
 };
 
