@@ -6,7 +6,8 @@ nothing. Where nothing is added to the scores, it computes them by blocks that s
 The operator has no attribute for keys that several heads share, so they are repeated in rows, as the graph did with
 heads first. Its causal mask is another one where there are more keys than queries, so that is added as any other mask.
 A mask that is alike for all queries is widened to each of them, since the operator takes no other, once for all layers.
-Not written: heads that do not lie in rows, which would have to be moved there first.
+Of queries, keys and values, one may lie otherwise, as the values of GPT-NeoX do: it is moved to rows first, by one of
+the Transposes that are saved. Where two would have to be moved, nothing is written.
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ def undo(model: ir.Model) -> None:
 
 
 def _fits(found: Found) -> bool:
-    """Whether the operator computes this, and nothing has to be moved for it."""
-    heads = (found.query, found.key, found.value)
-    in_rows = found.merging is not None and all(each.is_in_rows for each in heads)
+    """Whether the operator computes this, with fewer nodes that move heads."""
+    moved = [each for each in (found.query, found.key, found.value) if not each.is_in_rows]
+    gains = found.merging is not None and len(moved) <= 1
     can_mask = not found.steps or _covers(found, -1)
-    return in_rows and can_mask and bool(np.float32(found.scale))  # 0 is for the default
+    return gains and can_mask and bool(np.float32(found.scale))  # 0 is for the default
 
 
 def _covers(found: Found, axis: int) -> bool:

@@ -190,14 +190,28 @@ def test_numbers_that_are_not_finite_are_handed_on(name: str, number: float) -> 
     "body",
     [
         HEADS + SCORES + " th = Tanh(sc) wt = Softmax<axis = -1>(th) o = MatMul(wt, vh) " + MERGED,
-        # Heads that are turned after they were split off.
-        PLAIN.replace("p = MatMul(qh,", "qn = Neg(qh) p = MatMul(qn,"),
+        # Two of three are computed from heads.
+        PLAIN.replace("p = MatMul(qh,", "qn = Neg(qh) p = MatMul(qn,")
+        .replace("(wt, vh)", "(wt, vn)")
+        .replace("o = MatMul", "vn = Neg(vh) o = MatMul"),
         f"{HEADS} {SCORES} {MIXED} oh = Transpose<perm = [0, 2, 1, 3]>(o) on = Neg(oh) y = Reshape(on, merged)",
     ],
     ids=["scores", "heads", "result"],
 )
 def test_what_is_not_attention_on_rows_is_left(body: str) -> None:
     assert_left(attention(body))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("p = MatMul(qh,", "n = Neg(qh) p = MatMul(n,"), ("o = MatMul(wt, vh)", "n = Neg(vh) o = MatMul(wt, n)")],
+)
+def test_one_of_three_may_be_computed_from_heads(before: str, after: str) -> None:
+    """It is moved to rows, and of four Transposes two are left."""
+    of = attention(PLAIN.replace(before, after))
+    assert operators(of).count("Transpose") == 4
+    moved = ["Reshape", "Transpose", "Neg", "Transpose", "Reshape"]
+    assert_written(of, [*moved, ONE], given(), given(3, 1), given(3, 0), given(0, 3))
 
 
 def test_a_mask_with_one_number_for_all_keys_is_left() -> None:
