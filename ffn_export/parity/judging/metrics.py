@@ -115,9 +115,9 @@ def unit_in_the_last_place(scale: float, dtype: np.dtype[np.generic]) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         number = np.asarray(scale).astype(dtype)
         # Nothing is above the largest number, which masks use, nor above what is beyond the dtype.
-        while not np.isfinite(unit := np.abs(np.spacing(number).astype(np.float64))):
+        while np.isinf(number) or np.isinf(np.spacing(number)):
             number = np.nextafter(number, np.zeros_like(number))
-    return float(unit)
+    return float(np.abs(np.spacing(number).astype(np.float64)))
 
 
 def _is_floating(dtype: np.dtype[np.generic]) -> bool:

@@ -263,6 +263,10 @@ def test_the_unit_of_what_is_beyond_the_dtype_is_that_of_its_largest_number(dtyp
     assert [unit_in_the_last_place(scale, np.dtype(dtype)) for scale in scales] == [unit, unit]
 
 
+def test_a_dtype_without_infinity_has_no_unit_beyond_its_numbers() -> None:
+    assert math.isnan(unit_in_the_last_place(1e9, np.dtype(ml_dtypes.float8_e4m3fn)))
+
+
 def test_a_known_caveat_of_a_runtime_explains_what_it_says_and_no_more() -> None:
     tolerances = Tolerances()
     unit = np.spacing(np.float32(4.0))
