@@ -78,8 +78,7 @@ Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix othe
     };
     for (int group = 0; group < w.groups; group++) {
       const int first = group * group_rows;
-      w.scales[of_group(group)] =
-          scale_of(column, first, std::min(first + group_rows, matrix.rows));
+      w.scales[of_group(group)] = scale_of(column, first, std::min(first + group_rows, matrix.rows));
     }
 
     int32_t* to = w.data.get() + static_cast<long>(panel) * w.units * format.panel + lane;
