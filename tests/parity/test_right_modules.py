@@ -181,6 +181,18 @@ def test_a_module_that_refuses_most_sizes_is_warned_of() -> None:
     assert any("cases were not compared" in line and "one token at a time" in line for line in result.warnings)
 
 
+def test_what_is_beyond_the_dtype_widens_no_bound() -> None:
+    """The oracle holds 1e60, and one rounding of the inputs moves that by more than the other outputs are large."""
+
+    def beyond(factor: float) -> Of:
+        return made(OfRows, lambda self, x: torch.cat([self.linear(x * factor), x[..., :1] * 1e30 * 1e30], -1))
+
+    assert verified(beyond(1), ROWS).passed
+    result = verified(beyond(1), ROWS, beyond(1.001))
+    failed = {case.values for case in result.cases if case.status(result.tolerances) == "failed"}
+    assert failed >= {"normal", "outliers", "offset"}
+
+
 CANCELLING: Mapping[str, Callable[[Tensor], Tensor]] = {
     "elu": F.elu,
     "selu": F.selu,

@@ -42,10 +42,7 @@ def expected(reference: Reference, feeds: Mapping[str, Array], seed: int, *, ill
         Exception: If the reference refuses the inputs; of any type.
     """
     outputs = reference.evaluate(feeds)
-    truths = {name: truth for name, (truth, _) in outputs.items()}
-    moved = conditioning.movement(reference, feeds, truths, seed) if ill_conditioned else {}
-    arithmetic = conditioning.of_arithmetic(reference.as_runtime(feeds), truths)
-    return Expected(outputs, conditioning.larger(moved, arithmetic))
+    return Expected(outputs, conditioning.allowed(reference, feeds, outputs, seed, ill_conditioned=ill_conditioned))
 
 
 @dataclass(frozen=True)

@@ -194,8 +194,7 @@ def _evaluated(
             o: (case.judged(reference.inputs, t), case.judged(reference.inputs, b)) for o, (t, b) in expected.items()
         }
         truths = {name: truth for name, (truth, _) in expected.items()}
-        moved = conditioning.movement(reference, feeds, truths, case.seed) if case.ill_conditioned else {}
-        moved = conditioning.larger(moved, conditioning.of_arithmetic(reference.as_runtime(feeds), truths))
+        moved = conditioning.allowed(reference, feeds, expected, case.seed, ill_conditioned=case.ill_conditioned)
         moved |= conditioning.without_order(feeds, truths)
     except Exception as error:  # noqa: BLE001 - a user's module may raise anything on a size that it refuses
         expose_own(error)
