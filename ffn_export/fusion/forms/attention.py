@@ -5,6 +5,7 @@ nothing. Where nothing is added to the scores, it computes them by blocks that s
 
 The operator has no attribute for keys that several heads share, so they are repeated in rows, as the graph did with
 heads first. Its causal mask is another one where there are more keys than queries, so that is added as any other mask.
+A mask that hides nothing, whatever the inputs are, is left out, so that scores are computed by blocks.
 A mask that is alike for all queries is widened to each of them, since the operator takes no other, once for all layers.
 Of queries, keys and values, one may lie otherwise, as the values of GPT-NeoX do: a Transpose moves it to rows, and two
 others go. Where two would have to be moved, as many come as go, and nothing is written.

@@ -19,6 +19,7 @@ from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.functions.heads import Heads, factor_of
 from ffn_export.fusion.shapes import are_same_axes, are_same_operand_axes
+from ffn_export.fusion.uniform import number_everywhere
 from ffn_export.fusion.views import input_at, inputs_of, int_of, is_standard, orders, producer, rank
 
 _FLOAT = ir.DataType.FLOAT
@@ -56,11 +57,12 @@ class Step:
         return [1] * (self.axes - len(shape)) + shape
 
     @property
-    def is_zero(self) -> bool:
-        """Whether it adds zeros."""
-        widened = producer(self.mask, "Expand")
-        zeros = self.mask if widened is None else widened.inputs[0]
-        return self.operator in ("Add", "Sub") and zeros is not None and constants.number(zeros) == 0
+    def does_nothing(self) -> bool:
+        """Whether it adds zeros, or hides no score."""
+        if self.mask is None:
+            return False
+        nothing = 1.0 if self.operator == "Where" and not self.hides else 0.0
+        return number_everywhere(self.mask) == nothing
 
 
 @dataclass(frozen=True)
@@ -198,8 +200,8 @@ def fits(step: Step, scores: Scores, query: Heads, key: Heads) -> bool:
 
 
 def that_mask(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Return the steps without those that add zeros, and without those that compute with zeros only."""
-    return tuple(dropwhile(lambda step: step.mask is None, (step for step in steps if not step.is_zero)))
+    """Return the steps without those that do nothing, and without those that compute with zeros only."""
+    return tuple(dropwhile(lambda step: step.mask is None, (step for step in steps if not step.does_nothing)))
 
 
 def without_causal(steps: tuple[Step, ...], query: Heads, key: Heads) -> tuple[tuple[Step, ...], bool]:

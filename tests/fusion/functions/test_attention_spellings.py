@@ -26,12 +26,12 @@ from tests.fusion.graphs import model as parsed
 from tests.fusion.graphs import operators, run
 
 
-def masked(*steps: str, inputs: str = MASK, constants: str = "") -> ir.Model:
+def masked(*steps: str, inputs: str = MASK, constants: str = "", before: str = "") -> ir.Model:
     """Return attention whose scaled scores go through steps; ``$`` is the scores before a step."""
     names_of = [*(f"s{place}" for place in range(len(steps))), "sc"]
     body = " ".join(f"{names_of[place + 1]} = {step.replace('$', names_of[place])}" for place, step in enumerate(steps))
     return parsed(
-        f"{HEADS} p = MatMul(qh, kt) s0 = Mul(p, half) {body} {MIXED} {MERGED}",
+        f"{before} {HEADS} p = MatMul(qh, kt) s0 = Mul(p, half) {body} {MIXED} {MERGED}",
         f"{CONSTANTS}{constants}",
         inputs=f"{ROWS}, {inputs}" if inputs else ROWS,
         outputs=OUT,
@@ -77,10 +77,34 @@ def test_a_query_that_sees_nothing_gets_the_same_weights(steps: list[str], numbe
     assert np.isfinite(run(one, inputs)[0]).all()
 
 
-def test_zeros_that_are_added_are_left_out() -> None:
-    of = masked("Add($, zeros)", inputs="", constants=", float[1,1,1,1] zeros = {0}")
+ALL = "b = Shape<start = 0, end = 1>(q) l = Shape<start = 1, end = 2>(q) sizes = Concat<axis = 0>(b, one, l, l)"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Add($, zeros)",
+        f"Add($, wide) {ALL} wide = Expand(zeros, sizes)",
+        "Where(no, lowest, $)",
+        f"Where(every, $, lowest) {ALL} every = Expand(yes, sizes)",
+        f"Add($, mask) {ALL} every = Expand(yes, sizes) mask = Where(every, zeros, lowest)",
+        f"Add($, mask) {ALL} none = Expand(no, sizes) mask = Where(none, lowest, zeros)",
+    ],
+)
+def test_a_mask_that_hides_nothing_is_left_out(step: str) -> None:
+    does, _, before = step.partition(" b = ")
+    constants = """, float[1,1,1,1] zeros = {0}, bool[1,1,1,1] yes = {1}, bool[1,1,1,1] no = {0},
+        int64[1] one = {1}"""
+    of = masked(does, inputs="", constants=constants, before=f"b = {before}" if before else "")
     (node,) = nodes(assert_outlines(of, ["Attention"]))
     assert names(node) == ["q", "k", "v"]
+
+
+@pytest.mark.parametrize("step", ["Where(first, $, lowest)", "Where(first, lowest, $)", "Add($, last)"])
+def test_a_mask_that_hides_something_stays(step: str) -> None:
+    constants = ", bool[1,1,1,3] first = {1, 0, 0}, float[1,1,1,3] last = {0, 0, -1}"
+    (node,) = nodes(assert_outlines(masked(step, inputs="", constants=constants), ["Attention"], exact=False))
+    assert len(names(node)) == 4
 
 
 def test_a_factor_for_each_head_goes_to_the_queries() -> None:
