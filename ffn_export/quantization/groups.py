@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.fusion.inference import prove_shapes
-from ffn_export.fusion.views import rank
-from ffn_export.quantization.fixed_scales import FixedRange
+from ffn_export.fusion.shapes import are_same_axes
+from ffn_export.fusion.views import is_one_of, rank, readers
 from ffn_export.quantization.products import Product
-from ffn_export.quantization.row_scales import BLOCK_OPSET, DOMAIN, RANGES, SYMMETRIC, Range
-from ffn_export.quantization.whole_input import WholeInput
+from ffn_export.quantization.row_scales import ACTIVATIONS, BLOCK_OPSET, DOMAIN, RANGES, SYMMETRIC
+from ffn_export.quantization.whole_input import AnyRange
 
+# Operators that make a row of their result NaN where a row of an input is.
+_ROW_BY_ROW = (*ACTIVATIONS, "Add", "Sub", "Mul")
 _UNMEASURED = "not smoothed: not measured on samples or drawn inputs"
 
 
@@ -30,15 +32,20 @@ class Group:
         factors: Factors that its channels are divided by; None without smoothing.
         smoothing: Where the input is smoothed, or why it is not.
         block: Numbers of a row, if one node quantises rows with a scale each.
+        carrier: The group that makes a row of its result NaN where one of this input is, if this one does not; None if
+            there is no such group.
+        carries: Groups that it does so for.
     """
 
     x: ir.Value
     products: list[Product]
     source: ir.Value
-    held: Range | FixedRange | WholeInput
+    held: AnyRange
     factors: Array | None = None
     smoothing: str = _UNMEASURED
     block: int | None = None
+    carrier: Group | None = None
+    carries: list[Group] = field(default_factory=list)
 
 
 def groups(products: Sequence[Product]) -> list[Group]:
@@ -52,15 +59,41 @@ def groups(products: Sequence[Product]) -> list[Group]:
     return list(found.values())
 
 
-def set_blocks(model: ir.Model, grouped: Sequence[Group]) -> None:
-    """Set the blocks of inputs that have more than one axis, by their proven shapes, if the opset has blocks."""
-    if model.opset_imports.get("", 0) < BLOCK_OPSET:
-        return
+def read_shapes(model: ir.Model, grouped: Sequence[Group]) -> None:
+    """Set what proven shapes tell: the blocks of inputs with more than one axis, if the opset has blocks; carriers."""
+    group_of = {each.node: group for group in grouped for each in group.products}
+    has_blocks = model.opset_imports.get("", 0) >= BLOCK_OPSET
     stated = prove_shapes(model)
     for group in grouped:
-        if (rank(group.x) or 0) > 1:
+        if has_blocks and (rank(group.x) or 0) > 1:
             group.block = group.products[0].d_in
+        group.carrier = _carrier(group, group_of)
     stated.restore(model)
+
+
+def _carrier(group: Group, group_of: Mapping[ir.Node, Group]) -> Group | None:
+    """Return the only group that reads what the products of a group give, if each row of it comes from one row."""
+    graph, found = group.products[0].node.graph, dict[int, Group]()
+    waiting = [each.node.outputs[0] for each in group.products]
+    seen = set(waiting)
+    while waiting:
+        value = waiting.pop()
+        if value.is_graph_output():
+            return None
+        for node in readers(value):
+            reader = group_of.get(node)
+            if node.graph is not graph or (reader is None and not is_one_of(node, *_ROW_BY_ROW)):
+                return None
+            if reader is not None:
+                found[id(reader)] = reader
+            elif node.outputs[0] not in seen:
+                seen.add(node.outputs[0])
+                waiting.append(node.outputs[0])
+    carrier = next(iter(found.values())) if len(found) == 1 else None
+    if carrier is None or carrier is group or group.x.shape is None or carrier.x.shape is None:
+        return None
+    rows, others = group.x.shape[:-1], carrier.x.shape[:-1]
+    return carrier if len(rows) == len(others) and are_same_axes(rows, others) else None
 
 
 def operator(value: ir.Value) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -18,14 +18,14 @@ from ffn_export.fusion.builder import Builder, Names
 from ffn_export.quantization import safe_integers, smoothing
 from ffn_export.quantization.engines import Engine
 from ffn_export.quantization.fixed_scales import Calibrate, FixedRange, FixedRows
-from ffn_export.quantization.groups import Group, groups, operator, set_blocks
+from ffn_export.quantization.groups import Group, groups, operator, read_shapes
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
 from ffn_export.quantization.ranges_by_error import are_worth_time, choose, follows_norm, takes_floats
 from ffn_export.quantization.result import QuantizedWeight
 from ffn_export.quantization.row_scales import FLOORED, QuantizedRows, Range
 from ffn_export.quantization.smoothing import Channels
-from ffn_export.quantization.whole_input import WHOLE, QuantizedInput, WholeInput, bias_after
+from ffn_export.quantization.whole_input import WHOLE, AnyRange, FiniteRows, QuantizedInput, bias_after
 
 _SHARED = "not smoothed: other products read its matrix"
 _UNSEEN = "not smoothed: no input has finite numbers here"
@@ -66,32 +66,38 @@ def rewrite(
     order = {node: index for index, node in enumerate(model.graph.all_nodes())}
     grouped = groups(sorted(products, key=lambda each: order[each.node]))
     if engine is None:
-        set_blocks(model, grouped)
+        read_shapes(model, grouped)
     of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
     for each in products:
         of_matrix[each.weight, each.turned].append(each)
     alone = {found[0].node for found in of_matrix.values() if len(found) == 1 and len(found[0].weight.uses()) == 1}
     divider = smoothing.Divider(alone)
-    may_share = engine is None and not takes_floats(model)
+    is_guarded = takes_floats(model)
     for group in grouped:
         channels = statistics.get(str(group.x.name))
         if statistics and channels is None:
             group.smoothing = _UNSEEN
         if channels is not None:
             _fit(group, _ranges(group, channels, engine), channels, divider, alone, names)
-            if may_share and follows_norm(group.x):
-                _share_scale(group, channels, divider)
+            if engine is None and follows_norm(group.x):
+                _share_scale(group, channels, divider, is_guarded=is_guarded)
     outputs = {} if engine is None else _calibrate(grouped, known, divider, engine)
     group_of = {each.node: group for group in grouped for each in group.products}
+    rows: dict[int, _Rows] = {}
+    for group in grouped:
+        rows[id(group)] = _quantized_rows(group, model, [rows[id(each)] for each in group.carries], names)
     form = _Form(
         group_of,
-        {id(group): _quantized_rows(group, model, names) for group in grouped},
+        rows,
         outputs,
         engine is not None and engine.per_tensor,
     )
     return tuple(
         _quantize(found, form, divider.columns.get(found[0].node), statistics, names) for found in of_matrix.values()
     )
+
+
+_Rows = QuantizedRows | FixedRows | QuantizedInput
 
 
 @dataclass(frozen=True)
@@ -106,12 +112,12 @@ class _Form:
     """
 
     group_of: Mapping[ir.Node, Group]
-    rows: Mapping[int, QuantizedRows | FixedRows | QuantizedInput]
+    rows: Mapping[int, _Rows]
     outputs: Mapping[ir.Node, FixedRange]
     per_tensor: bool
 
 
-def _ranges(group: Group, channels: Channels, engine: Engine | None) -> list[Range | FixedRange | WholeInput]:
+def _ranges(group: Group, channels: Channels, engine: Engine | None) -> list[AnyRange]:
     """Return the ranges that an input can have, the fastest last."""
     if engine is not None:
         return [FixedRange.of(channels, engine)]
@@ -139,7 +145,7 @@ def _calibrate(
 
 def _fit(
     group: Group,
-    ranges: Sequence[Range | FixedRange | WholeInput],
+    ranges: Sequence[AnyRange],
     channels: Channels,
     divider: smoothing.Divider,
     alone: set[ir.Node],
@@ -172,18 +178,44 @@ def _fit(
         insert(op, nodes[0], names)
 
 
-def _share_scale(group: Group, channels: Channels, divider: smoothing.Divider) -> None:
-    """Give all rows one scale if theirs lower the error too little for the time that they take."""
+def _share_scale(group: Group, channels: Channels, divider: smoothing.Divider, *, is_guarded: bool) -> None:
+    """Give all rows one scale if theirs lower the error too little for the time that they take.
+
+    Args:
+        group: The group.
+        channels: Statistics of its input.
+        divider: What divided channels.
+        is_guarded: Whether a row may be anything but finite, and a product behind must then tell so.
+    """
+    if is_guarded and (group.carrier is None or group.carries):
+        return
+    assert isinstance(group.held, Range)
+    shared = FiniteRows(group.held) if is_guarded else WHOLE
     rows = channels.rows if group.factors is None else channels.rows / group.factors
     matrices = [_matrix(each, group.factors, divider.columns.get(each.node)) for each in group.products]
-    if not are_worth_time(rows, matrices, group.held):
-        group.held = WHOLE
+    if are_worth_time(rows, matrices, group.held, shared):
+        return
+    group.held = shared
+    if is_guarded and group.carrier is not None:
+        group.carrier.carries.append(group)
 
 
-def _quantized_rows(group: Group, model: ir.Model, names: Names) -> QuantizedRows | FixedRows | QuantizedInput:
-    """Write the 8-bit numbers of a group's input before its first product."""
+def _quantized_rows(group: Group, model: ir.Model, carried: Sequence[_Rows], names: Names) -> _Rows:
+    """Write the 8-bit numbers of a group's input before its first product.
+
+    Args:
+        group: The group.
+        model: The model.
+        carried: Inputs whose rows make those of the result NaN that are not finite.
+        names: Names in use.
+    """
     op = Builder()
     found = group.held.quantize(op, group.source, model.opset_imports.get("", 18), group.block)
+    for each in carried:
+        assert isinstance(found, QuantizedRows)
+        assert isinstance(each, QuantizedInput)
+        assert each.rows is not None
+        found = replace(found, rows=op.Add(found.rows, op.Mul(each.rows, op.constant(np.float32(0)))))
     insert(op, group.products[0].node, names)
     return found
 

@@ -14,15 +14,13 @@ from ffn_export.fusion.constants import is_fixed
 from ffn_export.fusion.region import through
 from ffn_export.fusion.views import inputs_of, is_one_of
 from ffn_export.quantization import safe_integers
-from ffn_export.quantization.fixed_scales import FixedRange
-from ffn_export.quantization.row_scales import RANGES, Range
-from ffn_export.quantization.whole_input import WHOLE, WholeInput, row_scale_cost
+from ffn_export.quantization.row_scales import ACTIVATIONS
+from ffn_export.quantization.whole_input import AnyRange, FiniteRows, WholeInput
 
-Held = TypeVar("Held", bound=Range | FixedRange | WholeInput)
+Held = TypeVar("Held", bound=AnyRange)
 
-_ACTIVATIONS = RANGES.keys() - {"Softmax"}
 # Operators that a value may pass on its way from norms.
-_FOLLOWING = frozenset({*sites.PRODUCTS, "Add", "Mul", *_ACTIVATIONS})
+_FOLLOWING = frozenset({*sites.PRODUCTS, "Add", "Mul", *ACTIVATIONS})
 # The lowest number of each row is read if that makes the error this many times smaller.
 _WORTH_LOWEST = 1.1
 
@@ -72,7 +70,7 @@ def choose(rows: Array, matrices: Sequence[Array], ranges: Sequence[Held]) -> tu
     return ranges[best], errors[best] + weights
 
 
-def are_worth_time(rows: Array, matrices: Sequence[Array], held: Range | FixedRange | WholeInput) -> bool:
-    """Whether scales of rows are worth their time: one scale adds a larger share of the error than it saves of that."""
-    (_, error), (_, of_one) = (choose(rows, matrices, [each]) for each in (held, WHOLE))
-    return of_one > (1 + row_scale_cost(matrices)) ** 2 * error
+def are_worth_time(rows: Array, matrices: Sequence[Array], held: AnyRange, shared: WholeInput | FiniteRows) -> bool:
+    """Whether scales of rows are worth their time: a shared one adds a larger share of error than it saves of time."""
+    (_, error), (_, of_one) = (choose(rows, matrices, [each]) for each in (held, shared))
+    return of_one > (1 + shared.saves(matrices)) ** 2 * error

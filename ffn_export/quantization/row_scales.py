@@ -66,9 +66,15 @@ class Range:
 
     def rounded(self, rows: Array) -> Array:
         """Return rows as they are stored, in float32."""
-        sizes = np.maximum(rows.max(axis=1, keepdims=True), np.float32(self.least_size))
-        if self.reads_lowest:
-            sizes = np.maximum(sizes, -self.steepness * rows.min(axis=1, keepdims=True))
+        return self.stored(rows, self.sizes(rows))
+
+    def sizes(self, rows: Array) -> Array:
+        """Return the divisor of each row, ``[rows, 1]``."""
+        sizes: Array = np.maximum(rows.max(axis=1, keepdims=True), np.float32(self.least_size))
+        return np.maximum(sizes, -self.steepness * rows.min(axis=1, keepdims=True)) if self.reads_lowest else sizes
+
+    def stored(self, rows: Array, sizes: Array) -> Array:
+        """Return rows as they are stored with these divisors, in float32."""
         numbers = np.clip(np.rint(rows / (sizes * np.float32(self.scale))) + self.zero_point, 0, 255)
         stored: Array = (numbers - self.zero_point) * np.float32(self.scale) * sizes
         return stored
@@ -83,14 +89,7 @@ class Range:
             block: Numbers of a row, if ``QuantizeLinear`` is to take a row as a block: from :data:`BLOCK_OPSET` on, and
                 not of a value with one axis, for which onnxruntime takes no block.
         """
-        least = op.constant(np.float32(self.least_size))
-        sizes = [_extreme(op, "ReduceMax", x, opset)]
-        if self.reads_lowest:
-            sizes.append(op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-self.steepness))))
-        rows = op.Max(*sizes, least)
-        # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number is all otherwise.
-        first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
-        rows = op.Slice(rows, first, end, last)
+        rows = self.divisors(op, x, opset)
         scale, zero_point = op.constant(np.float32(self.scale)), op.constant(np.uint8(self.zero_point))
         scales = op.Mul(rows, scale)
         if block is None:
@@ -100,6 +99,17 @@ class Range:
             numbers = op.QuantizeLinear(x, scales, zero_points, axis=-1, block_size=block)
         return QuantizedRows(numbers, scale, zero_point, rows)
 
+    def divisors(self, op: Builder, x: ir.Value, opset: int) -> ir.Value:
+        """Write the nodes that compute the divisor of each row: infinite or NaN if a number of the row is."""
+        sizes = [_extreme(op, "ReduceMax", x, opset)]
+        if self.reads_lowest:
+            sizes.append(op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-self.steepness))))
+        rows = op.Max(*sizes, op.constant(np.float32(self.least_size)))
+        # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number is all otherwise.
+        first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
+        divisors: ir.Value = op.Slice(rows, first, end, last)
+        return divisors
+
 
 SYMMETRIC = Range(1.0)
 # Activations that fall below zero by little. A row that falls further is scaled by that.
@@ -107,6 +117,7 @@ RANGES: Mapping[str, Range] = {
     **dict.fromkeys(("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "Swish", "HardSwish"), Range(4.0)),
     **dict.fromkeys(("Relu", "Sigmoid", "Softmax"), Range(float("inf"))),
 }
+ACTIVATIONS = RANGES.keys() - {"Softmax"}
 # The same with the least number that they give, for rows that are not all small.
 FLOORED: Mapping[str, Range] = dict.fromkeys(("Gelu", "FastGelu", "BiasGelu"), Range(4.0, -0.17))
 

@@ -2,6 +2,10 @@
 
 It takes fewer passes over the activations than a scale for each row does, and adds about as little error where all
 rows are of one size. The product adds a bias that follows it, which a row's scale would have to come before.
+
+A row that holds NaN or infinity must not reach the others, nor look right itself. Where a caller can give a model such
+numbers, the scale is that of the finite rows, and a product behind it makes the row NaN again
+(:attr:`~ffn_export.quantization.groups.Group.carrier`).
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.constants import is_constant
 from ffn_export.fusion.sites import INTEGER_PRODUCT
 from ffn_export.fusion.views import is_standard, readers
-from ffn_export.quantization.row_scales import DOMAIN
+from ffn_export.quantization.fixed_scales import FixedRange
+from ffn_export.quantization.row_scales import DOMAIN, Range
 from ffn_export.quantization.smoothing import Channels
 
 # Fitted by `python scripts/row_scale_cost.py` with ONNX Runtime 1.31 on an Intel Xeon with VNNI; an AMD EPYC (Zen 4)
@@ -29,6 +34,10 @@ _PER_COLUMN, _PER_CHANNEL, _MOST = 126.0, 49.0, 0.6
 @dataclass(frozen=True)
 class WholeInput:
     """Range of all numbers of an input, from the lowest to the highest of this run."""
+
+    def saves(self, matrices: Sequence[Array]) -> float:
+        """Return the time that it saves over scales of rows, as a share of the time of the products, about."""
+        return row_scale_cost(matrices)
 
     def smoothed(self, channels: Channels, factors: Array) -> WholeInput:
         """Return the range after a division of the channels."""
@@ -50,6 +59,41 @@ class WholeInput:
 WHOLE = WholeInput()
 
 
+@dataclass(frozen=True)
+class FiniteRows:
+    """Range of all rows, by the largest divisor that is finite.
+
+    Attributes:
+        each: Range of a row.
+    """
+
+    each: Range
+
+    def saves(self, matrices: Sequence[Array]) -> float:
+        """Return the time that it saves over scales of rows: the passes over the outputs."""
+        return min(_PER_COLUMN / len(matrices[0]), _MOST)
+
+    def smoothed(self, channels: Channels, factors: Array) -> FiniteRows:
+        """Return the range after a division of the channels."""
+        return FiniteRows(self.each.smoothed(channels, factors))
+
+    def rounded(self, rows: Array) -> Array:
+        """Return rows as they are stored, in float32."""
+        return self.each.stored(rows, self.each.sizes(rows).max())
+
+    def quantize(self, op: Builder, x: ir.Value, opset: int, block: int | None = None) -> QuantizedInput:
+        """Write the nodes that quantise a value. Rows that are not finite get numbers, too."""
+        rows = self.each.divisors(op, x, opset)
+        none, scale = op.constant(np.float32(self.each.least_size)), op.constant(np.float32(self.each.scale))
+        finite = op.Where(op.Less(rows, op.constant(np.float32(np.inf))), rows, none)
+        scale = op.Mul(op.ReduceMax(finite, keepdims=0), scale)
+        zero_point = op.constant(np.uint8(self.each.zero_point))
+        return QuantizedInput(op.QuantizeLinear(x, scale, zero_point), scale, zero_point, rows)
+
+
+AnyRange = Range | FixedRange | WholeInput | FiniteRows
+
+
 def row_scale_cost(matrices: Sequence[Array]) -> float:
     """Return the time that the scales of rows take over that of the products themselves, about."""
     d_in, d_out = len(matrices[0]), sum(int(matrix.shape[1]) for matrix in matrices)
@@ -64,11 +108,13 @@ class QuantizedInput:
         numbers: ``uint8`` value of the input's shape.
         scale: Scale of all numbers.
         zero_point: Stored number of zero.
+        rows: Divisor of each row, infinite or NaN if a number of the row is; None if nobody is told.
     """
 
     numbers: ir.Value
     scale: ir.Value
     zero_point: ir.Value
+    rows: ir.Value | None = None
 
     def product(self, op: Builder, numbers: ir.Value, scales: ir.Value, bias: ir.Value | None = None) -> ir.Value:
         """Write the product with 8-bit weights, in float32."""

@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.calibration.calibrated import quantize_by_samples
+from ffn_export.core.types import Array
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.whole_input import row_scale_cost
 from tests.quantization.test_quantize import graph, operators, relative, run
@@ -92,6 +93,75 @@ def test_in_a_model_of_floats_nan_stays_in_its_row(bad: float, place: int) -> No
     y = run(made, x)
     assert np.isnan(y[:, place]).all()
     np.testing.assert_array_equal(np.delete(y, place, 1), np.delete(wanted, place, 1))
+
+
+OF_FLOATS = NORM.replace("Cast <to = 1>", "Identity")
+FLOATS = X.astype(np.float32)
+
+
+def of_floats(body: str) -> tuple[ir.Model, Array]:
+    """Quantise a model of floats whose norm writes ``n``. Return it, and what the model gives for the samples."""
+    model = graph(OF_FLOATS + body)
+    return quantize_by_samples(model, ALL, {"x": FLOATS})[0], run(model, FLOATS)
+
+
+def shares_scale(model: ir.Model) -> list[bool]:
+    """Return for each product whether its rows share a scale, which the graph computes."""
+    products = [node for node in model.graph if node.op_type == "MatMulIntegerToFloat"]
+    return [node.inputs[2] is not None and node.inputs[2].producer() is not None for node in products]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 3, 31])
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "m = MatMul(n, w) a = Add(m, b) h = Gelu(a)",
+        "m = MatMul(n, w) h = Relu(m)",
+        "g = MatMul(n, w) u = MatMul(n, table) s = Sigmoid(g) h = Mul(s, u)",
+    ],
+)
+def test_in_a_model_of_floats_rows_share_a_scale_if_the_next_product_makes_nan_of_those_that_are(
+    hidden: str, place: int, bad: float
+) -> None:
+    made, wanted = of_floats(f"{hidden} o = MatMul(h, v) y = Add(o, x)")
+    *first, last = shares_scale(made)
+    assert all(first)
+    assert not last
+    x = FLOATS.copy()
+    x[:, place, -1] = bad
+    y = run(made, x)
+    assert np.isnan(y[:, place]).all()
+    assert relative(np.delete(y, place, 1), np.delete(wanted, place, 1)) < 0.02
+    assert run(made, x[:0]).shape == (0, 32, 40)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = MatMul(n, w) y = Add(m, b)",  # no product behind it
+        "m = MatMul(n, w) h = Relu(m) o = MatMul(h, v) k = Tanh(m) y = Concat <axis = -1> (o, k)",  # read elsewhere
+        "m = MatMul(n, w) h = Relu(m) o = MatMul(h, v) p = MatMul(m, v) y = Add(o, p)",  # by two products
+        # Other rows:
+        "m = MatMul(n, w) h = Transpose <perm = [0, 2, 1]> (m) r = MatMul(h, n) s = Relu(r) y = MatMul(s, table)",
+        "m = MatMul(n, w) h = Softmax <axis = 1> (m) y = MatMul(h, v)",  # where NaN reaches other rows
+        "m = MatMul(n, w) h = Add(m, twice) y = MatMul(h, v)",  # twice as many rows
+    ],
+)
+def test_otherwise_rows_keep_their_scales(body: str) -> None:
+    twice = "twice = Constant <value = float[2,1,1,1] {1, 2}> () "
+    model = graph(OF_FLOATS + twice + body.replace("y =", "z =") + " y = Identity(x)")
+    model.graph.outputs.append(next(node for node in model.graph if node.outputs[0].name == "z").outputs[0])
+    made = quantize_by_samples(model, ALL, {"x": FLOATS})[0]
+    assert shares_scale(made)
+    assert not any(shares_scale(made))
+
+
+def test_rows_keep_their_scales_where_the_caller_gets_the_result_before_the_next_product() -> None:
+    model = graph(OF_FLOATS + "m = MatMul(n, w) h = Relu(m) y = MatMul(h, v)")
+    model.graph.outputs.append(next(node for node in model.graph if node.op_type == "Relu").outputs[0])
+    made = quantize_by_samples(model, ALL, {"x": FLOATS})[0]
+    assert shares_scale(made) == [False, False]
 
 
 def test_a_bias_that_a_branch_adds_stays_there() -> None:
