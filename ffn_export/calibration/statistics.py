@@ -12,6 +12,7 @@ from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.fusion.pipeline import sorted_copy
+from ffn_export.quantization.products import LARGEST
 from ffn_export.quantization.smoothing import Channels
 from ffn_export.runtimes.in_place import load_in_place
 
@@ -109,7 +110,10 @@ def joined(first: Mapping[str, Channels], second: Mapping[str, Channels]) -> dic
 def watched(
     model: ir.Model, names: Collection[str], samples: Mapping[str, Array], threads: int = 1
 ) -> Iterator[tuple[str, Array, int]]:
-    """Run the samples, and yield the finite rows of each value by its name, beside the number of batches."""
+    """Run the samples, and yield the rows of each value by its name, beside the number of batches.
+
+    Rows with NaN, infinity or numbers whose products would not be finite are left out.
+    """
     if not names:
         return
     shown = sorted_copy(model)
@@ -123,7 +127,7 @@ def watched(
         seen = {**feeds, **runner.run(feeds)}
         for name in names:
             rows = real_rows(feeds, seen[name]).astype(np.float32) if name in seen else np.zeros((0, 1), np.float32)
-            rows = rows[np.isfinite(rows).all(axis=1)]
+            rows = rows[(rows.min(axis=1) >= -LARGEST) & (rows.max(axis=1) <= LARGEST)]  # neither is true of NaN
             if len(rows):
                 yield name, rows, len(parts)
         del seen, rows  # before the next ones are computed

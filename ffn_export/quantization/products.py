@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ from ffn_export.quantization.options import INTEGERS, QuantizationOptions
 # Weight dtypes that the CPU kernel supports.
 _DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+# Largest magnitude of a number of a matrix, and of an input of which statistics are taken: scales and errors are
+# computed in float32, in which products of larger ones may not be finite.
+LARGEST = 2.0**40
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,10 @@ def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
     """Yield the products to quantise, each once: those of feed-forwards, or all that have constant weights."""
     if all_products:
         graphs = (model.graph, *model.graph.subgraphs())
-        yield from (node for graph in graphs for node in graph if _is_product(node) and _has_weights(node))
+        yield from (node for graph in graphs for node in graph if is_product(node) and _has_weights(node))
         return
     found = (site.nodes for site in sites.find(model) if site.kind == "feed_forward")
-    yield from dict.fromkeys(node for nodes in found for node in nodes if _is_product(node))
+    yield from dict.fromkeys(node for nodes in found for node in nodes if is_product(node))
 
 
 def read(node: ir.Node, options: QuantizationOptions) -> Product | str:
@@ -75,6 +79,8 @@ def read(node: ir.Node, options: QuantizationOptions) -> Product | str:
         dtype = weight.dtype.name.lower() if weight.dtype else "an unknown dtype"
         advice = ": quantize the model in float32" if weight.dtype in _HALVES else ""
         return f"{operator} takes no matrix in {dtype}{advice}"
+    if not _is_usual(weight):
+        return "its matrix has NaN, infinity or numbers above 1e12"
     if weight.dtype == ir.DataType.FLOAT16 and options.accuracy_level == INTEGERS:
         # onnxruntime 1.31 on CPU returns the bias alone, as if the product were 0.
         return (
@@ -95,7 +101,8 @@ def _gemm(node: ir.Node, weight: ir.Value) -> Product | str:
     return Product(node, weight, turned, bias)
 
 
-def _is_product(node: ir.Node) -> bool:
+def is_product(node: ir.Node) -> bool:
+    """Whether a node is a product of matrices, constant or not."""
     return node.op_type in sites.PRODUCTS and node.domain in ("", "com.microsoft")
 
 
@@ -103,6 +110,19 @@ def _has_weights(node: ir.Node) -> bool:
     """Whether a product's second operand is an initializer, or computed from constants alone."""
     weight = input_at(node, 1)
     return weight is not None and (weight.is_initializer() or is_fixed(weight))
+
+
+def _is_usual(weight: ir.Value) -> bool:
+    """Whether all numbers of a matrix are finite and far from the largest of float32."""
+    assert weight.const_value is not None
+    array = weight.const_value.numpy()
+    # The least and the largest are NaN if any number is, and take no memory, which a mask of all numbers would.
+    usual = float(array.min()) >= -LARGEST and float(array.max()) <= LARGEST
+    del array  # a view of a mapped file cannot be closed while it exists
+    if isinstance(weight.const_value, ir.ExternalTensor):
+        with contextlib.suppress(BufferError):
+            weight.const_value.release()
+    return usual
 
 
 def _matrix(node: ir.Node) -> ir.Value | None:

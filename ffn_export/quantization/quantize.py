@@ -28,13 +28,14 @@ from ffn_export.quantization.int8 import Known
 from ffn_export.quantization.int8 import rewrite as rewrite_int8
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.options import QuantizationOptions
-from ffn_export.quantization.products import Product, asked_for, read
+from ffn_export.quantization.products import Product, asked_for, is_product, read
 from ffn_export.quantization.result import QuantizationReport, QuantizedWeight
 from ffn_export.quantization.row_scales import BLOCK_OPSET, ROWS_OPSET
 
 DOMAIN = "com.microsoft"
 _OF_INTEGERS = frozenset({INTEGER_PRODUCT, "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul"})
-_UNSEEN = "no sample has finite numbers at its input"
+_UNSEEN = "no sample has numbers at its input that are finite and below 1e12"
+_NO_PRODUCT = "there is no product with constant weights"
 _NOT_WORTH = "left in float32: over the budget, and others save more time for their error"
 
 
@@ -124,7 +125,8 @@ def quantize_some(
     """
     quantized, report = quantize(model, options, known, only)
     if not report.weights:
-        raise UsageError(f"nothing to quantize: {_why_not(model) or report.why_nothing}")
+        why = _why_not(model) or (_NO_PRODUCT if options.all_products and not report.kept else report.why_nothing)
+        raise UsageError(f"nothing to quantize: {why}")
     return quantized, report
 
 
@@ -145,6 +147,9 @@ def _why_not(model: ir.Model) -> str | None:
         return "its products are in 8-bit integers already"
     if is_outlined(model):
         return "its products are nodes of native kernels: quantize it for another target than ort-native"
+    bodies = (node for function in model.functions.values() for node in function.all_nodes())
+    if not any(map(is_product, model.graph.all_nodes())) and any(map(is_product, bodies)):
+        return "its products are in functions of the model: `ffn-export fuse` puts their nodes in their place"
     return None
 
 

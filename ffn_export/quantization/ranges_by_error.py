@@ -62,12 +62,14 @@ def choose(rows: Array, matrices: Sequence[Array], ranges: Sequence[Held]) -> tu
         matrices: The ``[d_in, d_out]`` matrices that are multiplied by it.
         ranges: How rows can be scaled, the fastest last.
     """
-    errors = [
-        sum(float(np.square((each.rounded(rows) - rows) @ matrix).sum()) for matrix in matrices) for each in ranges
-    ]
+    errors = [sum(_squares((each.rounded(rows) - rows) @ matrix) for matrix in matrices) for each in ranges]
     best = max(index for index, error in enumerate(errors) if error <= _WORTH_LOWEST**2 * errors[0])
-    weights = sum(float(np.square(rows @ (safe_integers.nearest(matrix) - matrix)).sum()) for matrix in matrices)
+    weights = sum(_squares(rows @ (safe_integers.nearest(matrix) - matrix)) for matrix in matrices)
     return ranges[best], errors[best] + weights
+
+
+def _squares(errors: Array) -> float:
+    return float(np.square(errors, dtype=np.float64).sum())
 
 
 def are_worth_time(rows: Array, matrices: Sequence[Array], held: AnyRange, shared: WholeInput | FiniteRows) -> bool:

@@ -48,6 +48,9 @@ def scales(matrix: Array, importance: Array | None = None, means: Array | None =
     """
     weights = np.ones(len(matrix), np.float32) if importance is None else importance.astype(np.float32)
     usual = _usual(matrix)
+    if importance is not None and weights.any():  # in units of the largest input: squares of errors stay finite
+        unit = np.float32(2) ** np.floor(np.log2(weights.max()) / 2)
+        weights, means = weights / unit / unit, None if means is None else means / unit
     if means is not None:
         weights = np.maximum(weights - np.square(means), 0)
     best = usual

@@ -122,7 +122,7 @@ class Divider:
             if len(node.outputs) > 1 and any(output.uses() for output in node.outputs[1:]):
                 return False
         elif is_standard(node, "Mul"):
-            places = [place for place, value in enumerate(node.inputs) if constants.is_constant(value)]
+            places = [place for place, value in enumerate(node.inputs) if constants.is_constant(value)][:1]
         else:
             return False
         arrays = [_channels(node.inputs[place], by) for place in places]

@@ -215,3 +215,37 @@ def test_options_of_blocks_are_not_its() -> None:
         QuantizationOptions(bits=4, int8=True)
     assert INT8.command_line() == ("--int8",)
     assert ALL.command_line() == ("--int8", "--all")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 2e12])
+@pytest.mark.parametrize("options", [ALL, QuantizationOptions(all_products=True)])
+def test_a_matrix_that_is_not_finite_or_huge_is_kept(options: QuantizationOptions, bad: float) -> None:
+    model = graph(FEED_FORWARD)
+    held = model.graph.initializers["w"].const_value
+    assert held is not None
+    matrix = held.numpy().copy()
+    matrix[3, 5] = bad
+    model.graph.initializers["w"].const_value = ir.tensor(matrix, name="w")
+    quantized, report = quantize_by_samples(model, options, {"x": X})
+    assert [weight.name for weight in report.weights] == ["v"]
+    assert list((report.kept or {}).values()) == ["its matrix has NaN, infinity or numbers above 1e12"]
+    assert "w" in quantized.graph.initializers
+
+
+@pytest.mark.parametrize(("size", "smoothed"), [(1e11, True), (1e15, False), (1e25, False)])
+def test_rows_of_any_size_are_computed_and_measured_where_their_squares_are_finite(size: float, smoothed: bool) -> None:
+    x = UNEVEN / np.abs(UNEVEN).max() * np.float32(size)
+    model = graph("m = MatMul(x, w) y = MatMul(m, v)")
+    quantized, report = quantize_by_samples(model, ALL, {"x": x})
+    assert relative(run(quantized, x), run(model, x)) < 0.05
+    assert (report.weights[0].smoothing == OF_ITS_OWN) is smoothed
+
+
+def test_a_product_of_two_constants_is_divided_once() -> None:
+    one = "k = Constant <value = float[40] {" + SPREAD + "}> () l = Mul(k, c) p = MatMul(l, w) q = MatMul(p, v)"
+    model = graph(f"{one} y = Add(x, q)")
+    model.graph.outputs.append(next(node.outputs[0] for node in model.graph if node.outputs[0].name == "q"))
+    model.graph.outputs.reverse()
+    quantized, report = quantize_by_samples(model, ALL, {"x": X})
+    assert IN_NORM in {weight.smoothing for weight in report.weights}
+    assert relative(run(quantized, X), run(model, X)) < 0.02

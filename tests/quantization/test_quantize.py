@@ -326,3 +326,26 @@ def test_logging_of_the_process_stays_as_it_was() -> None:
     before = list(logging.getLogger().handlers), logging.getLogger().level
     quantize(graph(FEED_FORWARD))
     assert (list(logging.getLogger().handlers), logging.getLogger().level) == before
+
+
+FUNCTION = """<ir_version: 10, opset_import: ["" : 20, "mine" : 1]>
+g (float[batch,40] x) => (float[batch,40] y) { y = mine.twice(x, w, v) }
+<domain: "mine", opset_import: ["" : 20]> twice (x, w, v) => (y) { m = MatMul(x, w) h = Relu(m) y = MatMul(h, v) }"""
+
+
+def test_products_in_functions_are_named() -> None:
+    parsed = onnx.parser.parse_model(FUNCTION)
+    parsed.graph.initializer.extend(onnx.numpy_helper.from_array(ARRAYS[name], name) for name in "wv")
+    model = ir.from_proto(parsed)
+    for options in (QuantizationOptions(), QuantizationOptions(int8=True, all_products=True)):
+        with pytest.raises(UsageError, match="its products are in functions of the model: `ffn-export fuse` puts"):
+            quantize_some(model, options)
+        assert len(quantize_some(fuse(model, "ort-cpu")[0], options)[1].weights) == 2
+
+
+def test_a_model_without_constant_weights_is_not_told_to_take_all() -> None:
+    for body in ("y = Relu(x)", "r = Transpose<perm = [1, 0]>(x) s = MatMul(x, r) y = MatMul(s, x)"):
+        with pytest.raises(UsageError, match="there is no product with constant weights"):
+            quantize_some(graph(body, rows="batch"), QuantizationOptions(int8=True, all_products=True))
+    with pytest.raises(UsageError, match="all_products=True takes other products"):
+        quantize_some(graph("y = Relu(x)"), QuantizationOptions())

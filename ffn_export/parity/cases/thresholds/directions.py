@@ -57,6 +57,7 @@ def along(rows: Array, distances: Array, above: bool, most: int = 4) -> Iterator
         above: Whether the element should grow.
         most: Number of elements to try, starting with those that change most.
     """
+    distances = distances[:, np.isfinite(distances).all(axis=0)]  # a weight that is NaN leaves others
     centred = distances - distances.mean(axis=0)
     slopes = rows.T @ centred / len(rows)  # [features, elements]
     sizes = np.linalg.norm(slopes, axis=0)
