@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ffn_export.core.drawing import is_floating
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 
@@ -94,19 +95,21 @@ def parse(text: str) -> Metric:
 
 def cosine(before: Outputs, after: Outputs) -> float:
     """Mean cosine of the rows of an output before and after; the least over the outputs."""
-    found = [_mean_cosine(array, after[name]) for name, array in before.items() if array.dtype.kind == "f"]
+    found = [_mean_cosine(array, after[name]) for name, array in before.items() if is_floating(array)]
     if not found:
         raise UsageError("cosine is of outputs of floats, which the model lacks: take top1 or FILE.py:function")
     return min(found)
 
 
 def top1(before: Outputs, after: Outputs) -> float:
-    """Share of rows whose largest element stays the same; the least over the outputs."""
-    return min(
-        float(np.mean(array.argmax(axis=-1) == after[name].argmax(axis=-1)))
-        for name, array in before.items()
-        if array.ndim
-    )
+    """Share of rows whose largest element stays the same, and of integers that do; the least over the outputs."""
+    return min(float(np.mean(_first(array) == _first(after[name]))) for name, array in before.items() if array.ndim)
+
+
+def _first(array: Array) -> Array:
+    """Return the place of the largest element of each row; integers are such places already."""
+    found: Array = array.argmax(axis=-1) if is_floating(array) else array
+    return found
 
 
 def _mean_cosine(before: Array, after: Array) -> float:

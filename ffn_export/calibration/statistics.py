@@ -76,18 +76,32 @@ def _axes(value: ir.Value) -> list[int | str | None]:
 
 
 def _without_padding(feeds: dict[str, Array]) -> dict[str, Array]:
-    mask = feeds.get("attention_mask")
-    if mask is None or mask.ndim != 2 or not mask.any() or any(array.shape != mask.shape for array in feeds.values()):
+    real = _real(feeds)
+    if real is None or not real.any() or any(array.shape != real.shape for array in feeds.values()):
         return feeds
-    length = int(np.flatnonzero(mask.any(axis=0))[-1]) + 1
+    length = int(np.flatnonzero(real.any(axis=0))[-1]) + 1
     return {name: array[:, :length] for name, array in feeds.items()}
+
+
+def _real(feeds: Mapping[str, Array]) -> Array | None:
+    """Return which positions ``attention_mask`` leaves; None if it says nothing of padding.
+
+    A mask of floats that is added to scores has 0 at real positions and large negative numbers at others: its rows
+    are all judged. Zeros alone are such a mask, too.
+    """
+    mask = feeds.get("attention_mask")
+    if mask is None or mask.ndim != 2 or not ((mask == 0) | (mask == 1)).all():
+        return None
+    if mask.dtype.kind not in "iub" and not mask.any():
+        return None
+    return mask.astype(bool)
 
 
 def real_rows(feeds: Mapping[str, Array], array: Array) -> Array:
     """Return an array as rows, without those that a mask of the same positions leaves out as padding."""
-    mask = feeds.get("attention_mask")
-    if mask is not None and mask.ndim == 2 and array.ndim == 3 and array.shape[:2] == mask.shape:
-        rows: Array = array[mask.astype(bool)]
+    real = _real(feeds) if array.ndim == 3 else None
+    if real is not None and array.shape[:2] == real.shape:
+        rows: Array = array[real]
         return rows
     return array.reshape(-1, array.shape[-1] if array.ndim else 1)
 

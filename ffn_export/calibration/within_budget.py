@@ -13,10 +13,12 @@ from ffn_export.calibration.calibrated import known
 from ffn_export.calibration.metrics import Measured, Metric, judge
 from ffn_export.calibration.sensitivity import sensitivities
 from ffn_export.calibration.statistics import batches, real_rows
+from ffn_export.core.drawing import is_floating
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import FfnExportError, UsageError
+from ffn_export.parity.judging.tolerances import budget_of
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import groups_of, quantize, quantize_some
 from ffn_export.quantization.result import QuantizationReport
@@ -137,11 +139,15 @@ def longest_beginning(count: int, attempt: Callable[[int], Result | None]) -> tu
 
 
 def relative_error(before: Mapping[str, Array], after: Mapping[str, Array]) -> float:
-    """Return the largest relative L2 error of a floating-point output over its finite numbers.
+    """Return the largest error of an output: of floating-point numbers, the relative L2 error of those that are finite.
 
-    It is infinite if an output is not NaN or infinite where the original is, or is not zero where all of that is.
+    It is infinite if an output is not NaN or infinite where the original is, or is not zero where all of that is. Of
+    integers, it is a tenth of the share that differs: a verification allows ten times the budget of them.
     """
-    errors = [_error(array, after[name]) for name, array in before.items() if array.dtype.kind == "f"]
+    errors = [
+        _error(array, after[name]) if is_floating(array) else budget_of(int((array != after[name]).sum()), array.size)
+        for name, array in before.items()
+    ]
     return max(errors, default=0.0)
 
 
@@ -168,7 +174,7 @@ def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: in
     except Exception as error:  # onnxruntime's own exceptions derive from Exception alone
         expose_own(error)
         raise UsageError(f"the model refuses the samples: {first_line(error)}") from error
-    floats = [array for array in found.values() if array.dtype.kind == "f"]
+    floats = [array for array in found.values() if is_floating(array)]
     if floats and not any(np.isfinite(array).any() for array in floats):
         raise UsageError("no output has a finite number on the samples, so nothing can be judged: give other samples")
     return found
@@ -181,10 +187,21 @@ def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int, *, pac
         {name: real_rows(feeds, array) for name, array in runner.run(feeds).items()}
         for feeds in batches(samples, model)
     ]
-    return {name: _joined([each[name] for each in found]) for name in found[0]}
+    return {name: joined([each[name] for each in found]) for name in found[0]}
 
 
-def _joined(parts: list[Array]) -> Array:
-    """Join rows; those of an output whose last axis is the length differ in width, and become one column."""
-    alike = len({part.shape[1] for part in parts}) == 1
-    return np.concatenate(parts if alike else [part.reshape(-1, 1) for part in parts])
+def joined(parts: list[Array]) -> Array:
+    """Join rows. Those of an output whose last axis is the length differ in width.
+
+    Floats are filled with -inf behind their end, like logits that a mask takes out. Integers become one column.
+    """
+    width = max(part.shape[1] for part in parts)
+    if any(part.shape[1] != width for part in parts):
+        parts = [_filled(part, width) if is_floating(part) else part.reshape(-1, 1) for part in parts]
+    return np.concatenate(parts)
+
+
+def _filled(rows: Array, width: int) -> Array:
+    filled = np.full((len(rows), width), -np.inf, rows.dtype)
+    filled[:, : rows.shape[1]] = rows
+    return filled

@@ -56,3 +56,9 @@ def test_what_is_no_metric(wrong: str) -> None:
 def test_a_file_that_is_gone() -> None:
     with pytest.raises(UsageError, match=r"no such file: gone\.py"):
         parse("gone.py:f")
+
+
+def test_largest_of_integers_are_they_themselves() -> None:
+    labels = {"y": np.array([[3, 1], [2, 2]])}
+    assert judge(parse("top1=1"), labels, labels).passed
+    assert judge(parse("top1=0.5"), labels, {"y": np.array([[3, 0], [2, 2]])}).value == 0.75

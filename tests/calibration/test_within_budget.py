@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import pytest
 
-from ffn_export.calibration.metrics import parse
+from ffn_export.calibration.metrics import judge, parse
 from ffn_export.calibration.statistics import batches, real_rows, statistics
-from ffn_export.calibration.within_budget import Budget, fit, relative_error
+from ffn_export.calibration.within_budget import Budget, fit, joined, relative_error
 from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
@@ -189,3 +190,50 @@ def test_the_error_of_weights_in_few_bits_is_that_of_their_kernel() -> None:
     assert at_level_0.report.error is not None
     assert at_level_4.report.error is not None
     assert at_level_4.report.error > 1.2 * at_level_0.report.error  # its inputs are rounded, too
+
+
+@pytest.mark.parametrize(
+    ("mask", "rows"),
+    [
+        (np.array([[1, 0]], np.int64), [[0, 1]]),
+        (np.array([[0, 0]], np.int64), []),
+        (np.array([[True, False]]), [[0, 1]]),
+        (np.array([[1.0, 0.0]], np.float32), [[0, 1]]),
+        (np.array([[0.0, -1e9]], np.float32), [[0, 1], [2, 3]]),
+        (np.array([[0.0, -np.inf]], np.float32), [[0, 1], [2, 3]]),
+        (np.array([[0.0, 0.0]], np.float32), [[0, 1], [2, 3]]),
+        (np.array([[7, 3]], np.int64), [[0, 1], [2, 3]]),
+    ],
+)
+def test_a_mask_that_is_added_hides_no_row(mask: Array, rows: list[list[int]]) -> None:
+    assert real_rows({"attention_mask": mask}, np.arange(4).reshape(1, 2, 2)).tolist() == rows
+
+
+@pytest.mark.parametrize(("shown", "hidden", "length"), [(0.0, -1e9, 3), (1.0, 0.0, 2)])
+def test_positions_that_an_added_mask_leaves_out_are_not_cut(shown: float, hidden: float, length: int) -> None:
+    mask = np.array([[shown, shown, hidden]] * 2, np.float32)
+    given = {"x": np.zeros((2, 3), np.float32), "attention_mask": mask}
+    model = reading("x:float32[batch,seq]", "attention_mask:float32[batch,seq]")
+    assert next(batches(given, model))["x"].shape == (2, length)
+
+
+@pytest.mark.parametrize(("differing", "error"), [(0, 0.0), (1, 0.0), (2, 0.002), (50, 0.05), (51, np.inf)])
+def test_integers_count_by_the_share_that_differs(differing: int, error: float) -> None:
+    before = np.arange(100).reshape(10, 10)
+    assert relative_error({"y": before}, {"y": np.where(before < differing, -1, before)}) == pytest.approx(error)
+
+
+def test_bfloat16_is_judged() -> None:
+    before, after = (np.array(each, ml_dtypes.bfloat16) for each in ([3.0, 4.0], [3.0, 4.5]))
+    assert relative_error({"y": before}, {"y": after}) == pytest.approx(0.1)
+
+
+def test_rows_of_several_lengths_stay_rows() -> None:
+    parts = [np.array([[1.0, 2.0], [4.0, 3.0]], np.float32), np.array([[5.0, 6.0, 7.0]], np.float32)]
+    before, turned = joined(parts), joined([-each for each in parts])
+    assert before.tolist() == [[1, 2, -np.inf], [4, 3, -np.inf], [5, 6, 7]]
+    for metric in ("top1=0.01", "cosine=0.01"):
+        assert judge(parse(metric), {"y": before}, {"y": before}).value == 1.0
+        assert not judge(parse(metric), {"y": before}, {"y": turned}).passed
+    assert relative_error({"y": before}, {"y": joined([2 * each for each in parts])}) == pytest.approx(1.0)
+    assert joined([each.astype(np.int64) for each in parts]).tolist() == [[1], [2], [4], [3], [5], [6], [7]]

@@ -11,6 +11,10 @@ from ffn_export.errors import UsageError
 
 # Kind of values of a case with the user's arrays.
 GIVEN = "given"
+# Share of an output of integers, such as the largest logit of each row, that may differ, over the budget: noise within
+# the budget changes the largest of 1,000 normal logits in twice that share of the rows, and more where they are closer.
+_FLIPPED = 10
+_MOST_FLIPPED = 0.5
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,18 @@ def check_budget(budget: float) -> None:
     """
     if not 0 < budget < math.inf:
         raise UsageError(f"an error budget of {budget:g} is none: take a finite number above 0")
+
+
+def may_differ(elements: int, budget: float) -> int:
+    """Return how many elements of an output of integers may differ under a budget, rounded up: one at least."""
+    return max(1, math.ceil(min(_FLIPPED * budget, _MOST_FLIPPED) * elements))
+
+
+def budget_of(differing: int, elements: int) -> float:
+    """Return a budget under which so many elements of an output of integers may differ; infinite if there is none."""
+    if differing > may_differ(elements, math.inf):
+        return math.inf
+    return differing / (_FLIPPED * elements) if differing > may_differ(elements, 0.0) else 0.0
 
 
 def allowed_ulps(

@@ -14,15 +14,11 @@ from ffn_export.parity.judging.measures import (
     WeightMetrics,
 )
 from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN, SUMS_IN_ORDER
-from ffn_export.parity.judging.tolerances import Tolerances, allowed_ulps, explained_ulps, ratio
+from ffn_export.parity.judging.tolerances import Tolerances, allowed_ulps, explained_ulps, may_differ, ratio
 
 # Largest growth of a flushed input in a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
 _FLUSHED = 1024
 _LISTED = 3
-# Share of an output of integers, such as the largest logit of each row, that may differ, over the budget: noise within
-# the budget changes the largest of 1,000 normal logits in twice that share of the rows, and more where they are closer.
-_FLIPPED = 10
-_MOST_FLIPPED = 0.5
 _SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}
 
 
@@ -66,7 +62,7 @@ def factor(metrics: OutputMetrics, tolerances: Tolerances) -> float:
     if closeness is not None:
         return closeness.factor(metrics.frontier)
     if tolerances.relative_l2 is not None and not metrics.is_floating:
-        return ratio(_differing(metrics), _may_differ(metrics, tolerances.relative_l2))
+        return ratio(_differing(metrics), may_differ(metrics.elements or 0, tolerances.relative_l2))
     if tolerances.relative_l2 is not None:
         return ratio(metrics.actual.relative_l2, tolerances.relative_l2)
     return worst(metrics, tolerances).factor
@@ -75,11 +71,6 @@ def factor(metrics: OutputMetrics, tolerances: Tolerances) -> float:
 def _differing(metrics: OutputMetrics) -> float:
     """Return the number of elements of an output of integers that are neither the oracle's nor PyTorch's."""
     return metrics.actual.ulps // UNITS_OF_AN_ELEMENT
-
-
-def _may_differ(metrics: OutputMetrics, budget: float) -> int:
-    """Return how many elements of an output of integers may differ under a budget, rounded up: one at least."""
-    return max(1, math.ceil(min(_FLIPPED * budget, _MOST_FLIPPED) * (metrics.elements or 0)))
 
 
 def output_failure(
@@ -126,7 +117,7 @@ def _over_budget(metrics: OutputMetrics, budget: float) -> str:
     if metrics.is_floating:
         return f"relative L2 error {metrics.actual.relative_l2:.3g}, the declared budget is {budget:g}"
     differing = f"{_differing(metrics):.0f} of {metrics.elements} elements differ"
-    return f"{differing}, the declared budget of {budget:g} allows {_may_differ(metrics, budget)}"
+    return f"{differing}, the declared budget of {budget:g} allows {may_differ(metrics.elements or 0, budget)}"
 
 
 def _outside(metrics: OutputMetrics, error: Error, most: float) -> str:
