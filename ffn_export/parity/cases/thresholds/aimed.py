@@ -238,7 +238,7 @@ class _Aim:
         for threshold in sorted({each for each, _ in missing if each.sums and not each.is_kink}, key=str)[:_MOST_FOUND]:
             with observer(self.model, [threshold], self.runtimes) as watching:
                 costs = ((Work.of(self.model), self.affordable), (watching.work, _MOST_OBSERVING))
-                for candidate in longer(self.specs, self.base.sizes, self.seed, costs):
+                for candidate in longer(self.specs, self.base.sizes, self.seed, costs, threshold.limit):
                     new = watching.met(candidate) & missing
                     if new and self._is_taken(candidate):
                         found.append(self._case(_label(new), candidate))
@@ -318,13 +318,24 @@ def _label(met: Met) -> str:
 
 
 def _notes(missing: Met, floating: frozenset[str]) -> tuple[str, ...]:
-    """Return a note on explicit thresholds that floating-point inputs did not reach; of integers, all were tried."""
-    left = sorted({(each.node, side) for each, side in missing if not each.is_kink and each.inputs & floating})
+    """Return a note on explicit thresholds that floating-point inputs or several integers did not reach.
+
+    Of a single integer, all were tried.
+    """
+    left = sorted({(each.node, side) for each, side in missing if _is_told(each, side, floating)})
     if not left:
         return ()
     named = "; ".join(f"{node}: nothing arrived {_WORDS[side]}" for node, side in left[:3])
     more = f"; and {len(left) - 3} more" if len(left) > 3 else ""
     return (f"thresholds that no input tried has reached, and behind which nothing is verified: {named}{more}",)
+
+
+def _is_told(threshold: Threshold, side: str, floating: frozenset[str]) -> bool:
+    if threshold.is_kink or threshold.inputs & floating:
+        return not threshold.is_kink
+    # Integers are rarely negative: graphs that wrap negative indices around ask whether they are.
+    limit = threshold.limit
+    return threshold.of_several and isinstance(limit, float) and (side != "below" or limit > 0)
 
 
 _WORDS = {"below": "below its limit", "above": "above its limit", "equal": "at its limit", "other": "beside its limit"}

@@ -35,6 +35,7 @@ class Threshold:
         is_kink: Whether the node is a function that only bends or turns at the number, or compares two values that
             are both computed from inputs. Sides that are not reached are then not reported.
         sums: Whether the value comes from a sum over an axis whose size is symbolic, and so grows with that size.
+        of_several: Whether the value is computed from several numbers of the inputs, such as a difference of two.
     """
 
     node: str
@@ -45,6 +46,7 @@ class Threshold:
     equal_is_above: bool | None = None
     is_kink: bool = False
     sums: bool = False
+    of_several: bool = False
 
 
 _Found = Iterator[tuple[ir.Value | None, ir.Value | float | None]]
@@ -57,6 +59,7 @@ def find(model: ir.Model) -> list[Threshold]:
         model: A graph without functions and branches. Loop bodies are not searched.
     """
     data, sums = _data(model), _sums(model)
+    several = _of_several(model, data)
     found = dict[Threshold, None]()
     for node in model.graph:
         finder = _FINDERS.get(node.op_type) if node.domain == "" else None
@@ -78,6 +81,7 @@ def find(model: ir.Model) -> list[Threshold]:
                 equal_is_above=above if above is None else above != turned,
                 is_kink=bool(of_limit) or node.op_type in _KINKS,
                 sums=value in sums,
+                of_several=value in several or value in sums,
             )
             found[threshold] = None
     return list(found)
@@ -104,6 +108,16 @@ def _sums(model: ir.Model) -> set[ir.Value]:
     for node in model.graph:
         if _is_of_symbolic_axis(node) or any(value in found for value in node.inputs):
             found.update(node.outputs)
+    return found
+
+
+def _of_several(model: ir.Model, data: Mapping[ir.Value, frozenset[str]]) -> set[ir.Value]:
+    """Return the values that are computed from two values which depend on the numbers in the inputs."""
+    found: set[ir.Value] = set()
+    for node in model.graph:
+        read = {value for value in node.inputs if value in data}
+        if len(read) > 1 or read & found:
+            found.update(output for output in node.outputs if output in data)
     return found
 
 

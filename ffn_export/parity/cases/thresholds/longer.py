@@ -12,10 +12,15 @@ from ffn_export.core.types import Array
 from ffn_export.parity.cases.sizes.work import Work
 
 _SIZES = (64, 512, 4096)
+_BEHIND = 2  # a count of ones, or one less, is on both sides of a limit at this size behind it
 
 
 def longer(
-    specs: Sequence[TensorSpec], base: Mapping[str, int], seed: int, costs: Sequence[tuple[Work, int]]
+    specs: Sequence[TensorSpec],
+    base: Mapping[str, int],
+    seed: int,
+    costs: Sequence[tuple[Work, int]],
+    limit: float | str = 0.0,
 ) -> Iterator[Mapping[str, Array]]:
     """Yield inputs with one axis at a larger size: under masks of ones, and under masks of one key.
 
@@ -24,10 +29,12 @@ def longer(
         base: Sizes of the other axes.
         seed: Seed of the drawn inputs.
         costs: Work of what runs on the inputs, each with the largest that is allowed.
+        limit: The threshold. A size just behind it is tried, which may cost less than the next larger one.
     """
+    own = [int(limit) + _BEHIND] if isinstance(limit, float) and 0 < limit < _SIZES[-1] else []
     dims = merge_dims(specs).values()
     masks = [spec.name for spec in specs if spec.is_mask]
-    for size in _SIZES:
+    for size in sorted({*_SIZES, *own}):
         for dim in dims:
             sizes = fit_sizes(dims, {**base, dim.name: size})
             if any(work.of_case(specs, sizes) > most for work, most in costs):

@@ -15,6 +15,7 @@ from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.exporter.source import from_module
 from ffn_export.parity.cases.case import given, sweep
 from ffn_export.parity.cases.thresholds.aimed import Aimed, aimed
+from ffn_export.parity.cases.thresholds.longer import longer
 from ffn_export.parity.reference.references import TorchReference
 
 pytestmark = pytest.mark.traced
@@ -112,3 +113,23 @@ def test_a_users_own_arrays_are_not_joined_by_others() -> None:
     source = from_module(module, ROWS)
     own = given({"x": np.zeros((1, 2, 16), np.float32)}, parse_inputs(ROWS))
     assert aimed(fx.export(module, ROWS), TorchReference(source, 1), [own], 1) == Aimed()
+
+
+def test_integers_that_no_input_brings_together_are_said() -> None:
+    found = made(OfIds(lambda self, ids: torch.where((ids[:, 0] - ids[:, -1] == 4_321)[:, None], 0, ids)), IDS)
+    (note,) = found.notes
+    assert "(Equal): nothing arrived at its limit" in note
+
+
+@pytest.mark.parametrize("unreached", [lambda ids: ids >= 6_000, lambda ids: ids - ids.flip(1) - 5_001 >= -20_000])
+def test_a_side_that_all_integers_leave_out_is_none(unreached: Callable[[Tensor], Tensor]) -> None:
+    assert made(OfIds(lambda self, ids: torch.where(unreached(ids), 1, 2)), IDS).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("limit", "lengths"),
+    [(700.0, [64, 512, 702, 4096]), (5.0, [7, 64, 512, 4096]), (9e9, [64, 512, 4096]), ("v", [64, 512, 4096])],
+)
+def test_a_count_passes_a_limit_just_behind_it(limit: float | str, lengths: list[int]) -> None:
+    tried = longer(parse_inputs({"ids": "int64[1,seq]"}), {"seq": 5}, 0, (), limit)
+    assert [feeds["ids"].shape[1] for feeds in tried] == lengths
