@@ -7,9 +7,11 @@ available; 130 interrupted.
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 
 import click
@@ -40,6 +42,7 @@ COMMANDS = {
 # Commands that may read untrusted files.
 SUPERVISED = ("fuse", "inspect", "verify", "diff", "quantize", "bench", "tune")
 INTERRUPTED = 130
+_ONE_SIGNAL = 1.0  # seconds in which a signal that comes twice is one
 
 
 class Commands(click.Group):
@@ -90,25 +93,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if ended is not None:
             if ended < 0:
                 say(f"ffn-export: {supervised.words(-ended)}")
-            sys.exit(2 if ended < 0 else ended)
+                sys.exit(INTERRUPTED if supervised.was_told(-ended) else 2)
+            sys.exit(ended)
     guard_libraries()
     _end_as_by_ctrl_c()
     status = run(words, is_supervised=is_supervised)
     # The work is done. Ctrl-C during the interpreter's shutdown would only print a traceback.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in _ending():
+        signal.signal(each, signal.SIG_IGN)
     sys.exit(status)
 
 
 def _end_as_by_ctrl_c() -> None:
     """Clean up after a cancelled job or a closed terminal in the same way as after Ctrl-C."""
+    last = -math.inf
 
     def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
+        # A signal to all processes of a command comes once more from the one that supervises it. Raised again, it
+        # would end the cleaning up.
+        nonlocal last
+        before, last = last, time.monotonic()
+        if last - before > _ONE_SIGNAL:
+            raise KeyboardInterrupt
 
-    for name in ("SIGTERM", "SIGHUP"):
-        asked = getattr(signal, name, None)  # Windows has no SIGHUP
-        if asked is not None and signal.getsignal(asked) == signal.SIG_DFL:  # `nohup` ignores SIGHUP
-            signal.signal(asked, interrupt)
+    for each in _ending():
+        if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler):  # `nohup` ignores SIGHUP
+            signal.signal(each, interrupt)
+
+
+def _ending() -> list[signal.Signals]:
+    """Return the signals by which a command is told to end; Windows has no SIGHUP."""
+    return [getattr(signal, name) for name in supervised.ENDING if hasattr(signal, name)]
 
 
 def run(arguments: list[str], *, is_supervised: bool = False) -> int:

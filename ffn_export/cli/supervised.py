@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from ffn_export.core.parent_process import end_with
 
-_FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP")
+ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # signals by which a command is told to end
 _KERNEL = 0  # signals with a higher code come from the terminal, which sends them to every process of the command
 
 
@@ -24,7 +24,7 @@ def is_possible() -> bool:
 
 def wait_for_command() -> int | None:
     """Fork: return None in the child; in the parent, wait and return the exit code, negative for a signal."""
-    signals = {getattr(signal, name) for name in _FORWARDED} | {signal.SIGCHLD}
+    signals = {getattr(signal, name) for name in ENDING} | {signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored SIGCHLD is not delivered
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     parent = os.getpid()
@@ -47,11 +47,18 @@ def _status_of(child: int, signals: Collection[signal.Signals]) -> int:
             os.kill(child, received.si_signo)
 
 
+def was_told(ended_by: int) -> bool:
+    """Whether the signal that ended a process was one by which a command is told to end."""
+    return signal.Signals(ended_by).name in ENDING
+
+
 def words(ended_by: int) -> str:
     """Return the message for a process that a signal ended."""
     if ended_by == signal.SIGXCPU:
         return "it took more CPU time than a file of its size may: allow it more with --max-cpu SECONDS"
     name = signal.Signals(ended_by).name
+    if was_told(ended_by):
+        return f"interrupted by {name}; what was there before is unchanged"
     if ended_by == signal.SIGKILL:
         return f"the process was ended by {name}, probably since there was no memory left"
     return f"a library crashed ({name}) on what it was given: the file is damaged, or was made to do that"

@@ -27,6 +27,23 @@ print(supervised.words(-ended) if ended < 0 else ended)
 """
 
 
+# The command sleeps in its clean-up, in which the signal comes once more.
+_ENDED = """
+import sys, time
+from ffn_export.cli import main
+
+def works(*arguments, **options):
+    print("ready", file=sys.stderr, flush=True)
+    try:
+        time.sleep(60)
+    finally:
+        time.sleep(0.3)
+
+main.commands.main = works
+main.main(["verify", "m.onnx"])
+"""
+
+
 def supervising(work: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", _COMMAND.format(work=work)], stdout=subprocess.PIPE, text=True)
 
@@ -39,6 +56,7 @@ def supervising(work: str) -> subprocess.Popen[str]:
         ("os.abort()", "a library crashed (SIGABRT) on what it was given"),
         ("os.kill(os.getpid(), signal.SIGXCPU)", "it took more CPU time than a file of its size may"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "the process was ended by SIGKILL, probably"),
+        ("os.kill(os.getpid(), signal.SIGTERM)", "interrupted by SIGTERM; what was there before is unchanged"),
     ],
 )
 def test_however_it_ends_there_is_a_line(work: str, told: str) -> None:
@@ -51,6 +69,35 @@ def test_a_signal_to_the_command_reaches_the_process_that_works() -> None:
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
     assert "SIGTERM" in process.communicate(timeout=30)[0]
+
+
+@pytest.mark.parametrize(("between", "times"), [(0.0, 1), (1.2, 2)])
+def test_a_signal_to_all_processes_of_a_command_counts_once(between: float, times: int) -> None:
+    code = (
+        "import os, signal, sys, time\nfrom ffn_export.cli import main\n"
+        "main._end_as_by_ctrl_c()\n"
+        "heard = 0\n"
+        f"for wait in (0, {between}):\n"
+        "    try:\n        time.sleep(wait)\n        os.kill(os.getpid(), getattr(signal, sys.argv[1]))\n"
+        "        time.sleep(0.01)\n"
+        "    except KeyboardInterrupt:\n        heard += 1\n"
+        "print(heard)"
+    )
+    for name in supervised.ENDING:
+        heard = subprocess.run([sys.executable, "-c", code, name], check=True, capture_output=True, text=True)
+        assert heard.stdout == f"{times}\n"
+
+
+def test_a_command_whose_processes_are_all_told_to_end_was_interrupted() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ENDED], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGTERM)
+    told = process.stderr.read()
+    assert process.wait(30) == 130
+    assert told == "ffn-export: interrupted; what was there before is unchanged\n"
 
 
 def test_the_process_that_works_does_not_outlive_the_command() -> None:
