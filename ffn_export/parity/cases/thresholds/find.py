@@ -35,7 +35,7 @@ class Threshold:
         is_kink: Whether the node is a function that only bends or turns at the number, or compares two values that
             are both computed from inputs. Sides that are not reached are then not reported.
         sums: Whether the value comes from a sum over an axis whose size is symbolic, and so grows with that size.
-        of_several: Whether the value is computed from several numbers of the inputs, such as a difference of two.
+        of_several: Whether it is an integer that is computed from several numbers of the inputs, such as a difference.
     """
 
     node: str
@@ -81,7 +81,7 @@ def find(model: ir.Model) -> list[Threshold]:
                 equal_is_above=above if above is None else above != turned,
                 is_kink=bool(of_limit) or node.op_type in _KINKS,
                 sums=value in sums,
-                of_several=value in several or value in sums,
+                of_several=value in several,
             )
             found[threshold] = None
     return list(found)
@@ -112,13 +112,20 @@ def _sums(model: ir.Model) -> set[ir.Value]:
 
 
 def _of_several(model: ir.Model, data: Mapping[ir.Value, frozenset[str]]) -> set[ir.Value]:
-    """Return the values that are computed from two values which depend on the numbers in the inputs."""
+    """Return the integers that are computed from two values which depend on the numbers in the inputs.
+
+    Floating-point numbers are embeddings of integers mostly, and pass the limits of a graph rarely on purpose.
+    """
     found: set[ir.Value] = set()
     for node in model.graph:
         read = {value for value in node.inputs if value in data}
         if len(read) > 1 or read & found:
-            found.update(output for output in node.outputs if output in data)
+            found.update(each for each in node.outputs if each in data and _is_of_integers(each))
     return found
+
+
+def _is_of_integers(value: ir.Value) -> bool:
+    return value.dtype is not None and value.dtype.is_integer()
 
 
 def _is_of_symbolic_axis(node: ir.Node) -> bool:

@@ -126,6 +126,12 @@ def test_a_side_that_all_integers_leave_out_is_none(unreached: Callable[[Tensor]
     assert made(OfIds(lambda self, ids: torch.where(unreached(ids), 1, 2)), IDS).notes == ()
 
 
+def test_a_floor_under_sums_of_embeddings_is_none() -> None:
+    table = torch.linspace(1, 2, 64).reshape(16, 4)
+    floored = OfIds(lambda self, ids: (table[ids % 16] + table[ids.flip(1) % 16]).amax(-1).clamp_min(1e-30))
+    assert made(floored, IDS).notes == ()
+
+
 @pytest.mark.parametrize(
     ("limit", "lengths"),
     [(700.0, [64, 512, 702, 4096]), (5.0, [7, 64, 512, 4096]), (9e9, [64, 512, 4096]), ("v", [64, 512, 4096])],
