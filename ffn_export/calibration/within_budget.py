@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -11,6 +12,7 @@ import onnx_ir as ir
 
 from ffn_export.calibration.calibrated import known
 from ffn_export.calibration.metrics import Measured, Metric, judge
+from ffn_export.calibration.rows_on_disk import RowsOnDisk
 from ffn_export.calibration.sensitivity import sensitivities
 from ffn_export.calibration.statistics import batches, real_rows
 from ffn_export.core.drawing import is_floating
@@ -183,25 +185,8 @@ def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: in
 def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int, *, packed: bool = False) -> dict[str, Array]:
     """Return the rows of the outputs on the samples, which run a few at a time, without padding."""
     runner = load_in_place(model, threads, packed=packed)
-    found = [
-        {name: real_rows(feeds, array) for name, array in runner.run(feeds).items()}
-        for feeds in batches(samples, model)
-    ]
-    return {name: joined([each[name] for each in found]) for name in found[0]}
-
-
-def joined(parts: list[Array]) -> Array:
-    """Join rows. Those of an output whose last axis is the length differ in width.
-
-    Floats are filled with -inf behind their end, like logits that a mask takes out. Integers become one column.
-    """
-    width = max(part.shape[1] for part in parts)
-    if any(part.shape[1] != width for part in parts):
-        parts = [_filled(part, width) if is_floating(part) else part.reshape(-1, 1) for part in parts]
-    return np.concatenate(parts)
-
-
-def _filled(rows: Array, width: int) -> Array:
-    filled = np.full((len(rows), width), -np.inf, rows.dtype)
-    filled[:, : rows.shape[1]] = rows
-    return filled
+    found: dict[str, RowsOnDisk] = defaultdict(RowsOnDisk)
+    for feeds in batches(samples, model):
+        for name, array in runner.run(feeds).items():
+            found[name].add(real_rows(feeds, array))
+    return {name: rows.joined() for name, rows in found.items()}

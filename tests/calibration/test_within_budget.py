@@ -7,9 +7,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from ffn_export.calibration.metrics import judge, parse
+from ffn_export.calibration.metrics import parse
 from ffn_export.calibration.statistics import batches, real_rows, statistics
-from ffn_export.calibration.within_budget import Budget, fit, joined, relative_error
+from ffn_export.calibration.within_budget import Budget, fit, relative_error
 from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
@@ -226,14 +226,3 @@ def test_integers_count_by_the_share_that_differs(differing: int, error: float) 
 def test_bfloat16_is_judged() -> None:
     before, after = (np.array(each, ml_dtypes.bfloat16) for each in ([3.0, 4.0], [3.0, 4.5]))
     assert relative_error({"y": before}, {"y": after}) == pytest.approx(0.1)
-
-
-def test_rows_of_several_lengths_stay_rows() -> None:
-    parts = [np.array([[1.0, 2.0], [4.0, 3.0]], np.float32), np.array([[5.0, 6.0, 7.0]], np.float32)]
-    before, turned = joined(parts), joined([-each for each in parts])
-    assert before.tolist() == [[1, 2, -np.inf], [4, 3, -np.inf], [5, 6, 7]]
-    for metric in ("top1=0.01", "cosine=0.01"):
-        assert judge(parse(metric), {"y": before}, {"y": before}).value == 1.0
-        assert not judge(parse(metric), {"y": before}, {"y": turned}).passed
-    assert relative_error({"y": before}, {"y": joined([2 * each for each in parts])}) == pytest.approx(1.0)
-    assert joined([each.astype(np.int64) for each in parts]).tolist() == [[1], [2], [4], [3], [5], [6], [7]]
