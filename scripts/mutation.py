@@ -1,11 +1,11 @@
 """Change one operator, number or condition of the package at a time, and run the tests of its file: one should fail.
 
 Mutants are drawn by a seed, first the place and then the change; a larger draw begins with the smaller one. The tests
-of a file are those of the usual run that lie in the folder of the same path or import its module, also by way of
-helpers. They run once without a mutant, traced, slow ones as well. A mutant then meets those that ran its statement or
-started a process; one of a statement that runs on import meets all. If they pass, the mutant survived; so did a mutant
-of a file without tests. Results are appended to a file of JSON lines, and a later run with that file does only what it
-lacks.
+of a file are those of the usual run that lie in the folder of the same path or the nearest above it, import its module,
+also by way of helpers, or are named after a module of the same part of the package that uses it. They run once without
+a mutant, traced, slow ones as well. A mutant then meets those that ran its statement or started a process; one of a
+statement that runs on import meets all. If they pass, the mutant survived; so did a mutant of a file without tests.
+Results are appended to a file of JSON lines, and a later run with that file does only what it lacks.
 Exit status: 0 all mutants ran, whatever survived; 2 bad usage, or the unchanged tests fail; 130 interrupted.
 """
 

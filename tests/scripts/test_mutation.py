@@ -135,6 +135,25 @@ def test_tests_are_those_of_the_path_and_those_that_import_the_module(repository
     assert "tests/deep/test_by_helper.py" in found_tests(PAIR, repository)
 
 
+def test_tests_are_those_of_the_nearest_folder_and_those_named_after_a_user(repository: Path) -> None:
+    tests = ("part/high/test_outer", "part/high/test_outer_again", "part/high/test_alone", "other/test_outer")
+    for name, text in {
+        "ffn_export/part/low/middle.py": "from ffn_export.part.low import inner\n",
+        "ffn_export/part/high/outer.py": "from ffn_export.part.low.middle import inner\n",
+        "ffn_export/other/outer.py": "from ffn_export.part.low import inner\n",
+        **dict.fromkeys((f"tests/{each}.py" for each in (*tests, "part/low/test_low")), ""),
+    }.items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text(text)
+    users = ["tests/part/high/test_outer.py", "tests/part/high/test_outer_again.py"]
+    # Those of a user in another part, and of its neighbour, are not its own.
+    assert found_tests("ffn_export/part/low/inner.py", repository) == [*users, "tests/part/low/test_low.py"]
+    (repository / "tests/part/low/test_low.py").rename(repository / "tests/part/test_part.py")
+    (repository / "tests/part/low").rmdir()
+    nearest = ["tests/part/high/test_alone.py", *users, "tests/part/test_part.py"]
+    assert found_tests("ffn_export/part/low/inner.py", repository) == nearest
+
+
 @pytest.mark.integration
 def test_a_mutant_meets_the_tests_that_run_its_statement(repository: Path) -> None:
     files = ["tests/test_other.py", "tests/test_pair.py"]
