@@ -78,7 +78,7 @@ class SkipLayerNorm(Rule):
         return Match(pair.nodes, outputs, lambda op: self._write(op, pair))
 
     def _refusal(self, pair: _Pair) -> str | None:
-        node, x, width = pair.norm, pair.x, rank(pair.x)
+        node, x = pair.norm, pair.x
         shift = input_at(node, 2)
         normalised = rank(node.inputs[0]) or 0
         opset = node.graph.opset_imports.get("", 0) if node.graph is not None else 0
@@ -88,7 +88,6 @@ class SkipLayerNorm(Rule):
             f"the addends have shapes {x.shape} and {pair.skip.shape}: {x.name!r}, {pair.skip.name!r}": _fit(
                 x, pair.skip
             ),
-            f"the sum has rank {width}": width is not None and width > 0,
             "the norm runs over more than the last axis": int_of(node, "axis", -1) in (-1, normalised - 1),
             "the norm's epsilon is no number": not math.isnan(float_of(node, "epsilon", 1e-5)),
             "the norm's scale is not one number for each feature": is_row_of(input_at(node, 1), x),
@@ -99,7 +98,7 @@ class SkipLayerNorm(Rule):
             # The node would output the sum, and read a row that may be computed from it.
             "the norm's scale or bias is computed, and the sum is read elsewhere": not pair.keeps_sum
             or not any(map(_is_computed, (input_at(node, 1), shift))),
-            f"reshaping to rows and back needs opset {RESHAPE_WITH_ZERO}": width in (2, 3)
+            f"reshaping to rows and back needs opset {RESHAPE_WITH_ZERO}": rank(x) in (2, 3)
             or opset >= RESHAPE_WITH_ZERO,
         }
         return next((reason for reason, holds in conditions.items() if not holds), None)

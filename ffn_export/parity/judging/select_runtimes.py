@@ -12,7 +12,7 @@ from ffn_export.runtimes.registry import RUNTIMES, get_runtimes
 
 
 def load(
-    artifact: Artifact, names: Sequence[str] | None, threads: int, *, for_each_run: bool = False
+    artifact: Artifact, names: Sequence[str] | None, threads: int, *, for_each_run: bool
 ) -> tuple[dict[str, Runner], list[CaseResult], dict[str, str]]:
     """Load the model in each runtime.
 

@@ -140,6 +140,14 @@ def test_other_ranks_go_through_rows(total: str, norm: str, written: str) -> Non
     assert_same_function(goes_on, fused)
 
 
+def test_one_row_has_rank_1_and_one_number_has_no_feature() -> None:
+    body = "t = Add(x, r) y = LayerNormalization(t, g)"
+    of = model(body, CONSTANTS, inputs="float[8] x, float[8] r", outputs="float[8] y")
+    assert_fuses(of, ["Reshape", "Reshape", "SkipLayerNormalization", "Shape", "Reshape"], "ort")
+    of = model(body, "float[1] g = {2}", inputs="float x, float r", outputs="float y")
+    assert_refuses(of, "scale is not one number for each feature", "ort", runs=False)
+
+
 def test_an_empty_batch_of_rank_4() -> None:
     shape = "float[a,b,c,8]"
     of = model(
