@@ -252,6 +252,13 @@ def test_addends_of_no_known_rank_are_refused() -> None:
     assert_refuses(of, "the addends have shapes None and None", "ort", runs=False)
 
 
+@pytest.mark.parametrize(("sum_dtype", "scale_dtype"), [("float", "float16"), ("float16", "float")])
+def test_a_scale_of_another_dtype_is_refused(sum_dtype: str, scale_dtype: str) -> None:
+    inputs = f"{sum_dtype}[2,8] x, {sum_dtype}[2,8] r, {scale_dtype}[8] q"
+    of = model("t = Add(x, r) y = RMSNormalization(t, q)", inputs=inputs, outputs=f"{scale_dtype}[2,8] y")
+    assert_refuses(of, "the norm's scale or bias has another dtype", "ort", runs=False)
+
+
 def test_statistics_that_are_read_are_refused() -> None:
     of = model(
         "t = Add(x, r) y, m = LayerNormalization(t, g, b)",

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.judging.causes import Causes, _unseen
@@ -24,7 +25,7 @@ def hint(spec: str, wrong_row: int = 1) -> str | None:
     output = OutputMetrics("y", "float32", 1.0, Deviation(1.0, ulps=1e6, worst_index=(wrong_row, 0)))
     case = CaseResult("ort-cpu", "batch=2", {"batch": 2, "seq": 2}, "normal", 0, (output,))
     parsed = TensorSpec.parse(spec)
-    return _unseen(case, {parsed.name: SEES_NO_KEY.astype(parsed.dtype)}, [parsed])
+    return _unseen(case, {parsed.name: SEES_NO_KEY.astype(numpy_dtype(parsed.dtype))}, [parsed])
 
 
 @pytest.mark.parametrize("spec", ["m:bool[batch,seq]", "m:int64[batch,seq]{0..1}", "m:int64[batch,seq]"])
@@ -36,7 +37,14 @@ def test_an_input_that_may_be_a_mask_is_named_with_its_row(spec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["m:float32[batch,seq]", "m:int64[batch,seq]{0..98}", "m:bool[batch,seq]{mask}", "padding:bool[batch,seq]"]
+    "spec",
+    [
+        "m:float32[batch,seq]",
+        "m:bfloat16[batch,seq]",
+        "m:int64[batch,seq]{0..98}",
+        "m:bool[batch,seq]{mask}",
+        "padding:bool[batch,seq]",
+    ],
 )
 def test_other_inputs_are_not(spec: str) -> None:
     assert hint(spec) is None
@@ -44,6 +52,12 @@ def test_other_inputs_are_not(spec: str) -> None:
 
 def test_a_hidden_row_that_came_out_right_is_not() -> None:
     assert hint("m:bool[batch,seq]", wrong_row=0) is None
+
+
+def test_an_input_of_one_axis_hides_no_row() -> None:
+    output = OutputMetrics("y", "int64", 1.0, Deviation(1.0, ulps=1e6, worst_index=(1,)))
+    case = CaseResult("ort-cpu", "batch=2", {"batch": 2}, "normal", 0, (output,))
+    assert _unseen(case, {"m": np.zeros(2, bool)}, [TensorSpec.parse("m:bool[batch]")]) is None
 
 
 def test_a_row_of_a_mask_for_each_query_is_named_by_both_places() -> None:

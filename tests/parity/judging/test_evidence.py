@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +53,7 @@ def test_three_failing_cases_are_written_and_the_others_are_not(keeper: FailingI
 def test_a_place_that_cannot_be_written_to_is_told_once(keeper: FailingInputs) -> None:
     keeper.directory.write_text("in the way")
     assert keeper.keep(evaluated("case"))[0].saved is None
-    assert str(keeper.problem).startswith(f"{keeper.directory} cannot be written to: ")
+    assert keeper.problem == f"{keeper.directory} cannot be written to: {os.strerror(errno.ENOTDIR)}"
     keeper.directory.unlink()
     assert keeper.keep(evaluated("case"))[0].saved is None
     assert not keeper.directory.exists()

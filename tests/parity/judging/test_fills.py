@@ -39,7 +39,6 @@ def test_fills_are_found(values: tuple[float, ...]) -> None:
         filled(10.0),
         filled(64 * float(np.abs(COMPUTED[:, 1:]).max())),
         filled(-1e3, -1e4, -1e5, 1e6, 1e7),
-        np.where(np.arange(32).reshape(4, 8) == 3, 1e9, COMPUTED),
         np.empty((0, 8)),
         filled(-np.inf),
     ],
@@ -55,6 +54,11 @@ def test_fills_beside_other_numbers(computed: Array) -> None:
     found = fills(np.where(np.arange(8) == 0, 0.5 if computed.max() < 0.5 else -1e9, computed))
     assert found is not None
     np.testing.assert_array_equal(found[0], np.arange(8) == 0)
+
+
+@pytest.mark.parametrize(("places", "is_fill"), [([3], False), ([3, 20], True)])
+def test_a_fill_stands_there_twice_at_least(places: list[int], is_fill: bool) -> None:
+    assert (fills(np.where(np.isin(np.arange(32), places), 1e9, COMPUTED.ravel())) is not None) == is_fill
 
 
 def test_an_error_shows_beside_a_fill() -> None:

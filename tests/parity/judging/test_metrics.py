@@ -102,8 +102,7 @@ def test_an_empty_output_passes() -> None:
     empty = np.zeros((0, 4), np.float32)
     metrics = compare("y", empty, empty.astype(np.float64), empty)
     assert output_failure(metrics, Tolerances()) is None
-    assert metrics.actual.worst_index == ()
-    assert (metrics.scale, metrics.settled_ulps, metrics.settled_baseline_ulps) == (0.0, 0.0, 0.0)
+    assert metrics == OutputMetrics("y", "float32", elements=0)
 
 
 def test_integers_must_be_equal() -> None:
@@ -234,6 +233,15 @@ def test_rows_of_about_one_error_are_judged_by_the_largest() -> None:
     assert metrics.settled_ulps == metrics.actual.ulps
     assert metrics.settled_baseline_ulps == metrics.baseline.ulps
     assert metrics.settled_index == metrics.actual.worst_index
+
+
+@pytest.mark.parametrize(("units", "is_settled"), [(2, True), (3, False)])
+def test_pytorch_is_not_lost_on_a_row_within_two_units(units: int, is_settled: bool) -> None:
+    truth = np.linspace(-1.0, 1.0, 8 * 32).reshape(2, 4, 32).astype(np.float32).astype(np.float64)
+    own = truth.copy()
+    own[0, 1, 3] += units * 2.0**-23
+    metrics = compare("y", own.astype(np.float32), truth, own.astype(np.float32))
+    assert metrics.settled_ulps == (units if is_settled else 0)
 
 
 def test_narrow_rows_are_not_told_apart() -> None:

@@ -16,7 +16,7 @@ from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter.source import Source, from_module
 from ffn_export.latency.measure import measure
-from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.select_runtimes import load
 from ffn_export.parity.reference.references import OnnxReference, TorchReference
@@ -101,6 +101,8 @@ def test_a_model_that_a_named_runtime_refuses_has_failed(layer: Source, path: Pa
     assert not result.passed
     assert "NoSuchOperator" in " ".join(result.failures)
     assert result.notes == ()
+    (broken,) = result.cases
+    assert broken == CaseResult("ort-cpu", "loading the model", {}, "none", 0, error=broken.error)
     unnamed = run_cases(path, TorchReference(layer, 1), cases=[])
     assert set(unnamed.unavailable) == {"ort-cpu", "ort-cuda", "reference"}
     assert "no runtime could judge" in unnamed.failures[0]

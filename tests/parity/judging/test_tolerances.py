@@ -37,6 +37,7 @@ def test_without_conditioning_the_floor_is_left() -> None:
     assert allowed_ulps(0.0, LOW) == 0.5
     assert allowed_ulps(0.0, Tolerances(), 8.0) == 16.0
     assert explained_ulps(math.nan, LOW) == 0.0
+    assert explained_ulps(2.0, Tolerances()) == 128.0
 
 
 def test_closeness_is_judged_element_by_element() -> None:

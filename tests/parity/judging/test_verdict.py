@@ -154,9 +154,20 @@ def test_what_is_said_of_sizes(sizes: Sizes, outcome: str, words: str) -> None:
 def test_a_budget_holds_for_properties_that_are_not_exact() -> None:
     off = PropertyMetrics("ort-cpu", "the batch does not matter", "y", ulps=99.0, relative_l2=0.01)
     assert verdict.property_failure(off, Tolerances(relative_l2=0.02)) is None
-    assert "allowed 16" in str(verdict.property_failure(off, Tolerances(relative_l2=0.001)))
+    failure = str(verdict.property_failure(off, Tolerances(relative_l2=0.001)))
+    assert failure.startswith("the batch does not matter: y: results differ by 99 units")
+    assert failure.endswith("allowed 16")
+    missing = PropertyMetrics("ort-cpu", "the batch does not matter", problem="it raised")
+    assert verdict.property_failure(missing, Tolerances()) == "the batch does not matter: it raised"
     exact = replace(off, exact=True)
     assert "bits should be the same" in str(verdict.property_failure(exact, Tolerances(relative_l2=0.02)))
+
+
+def test_a_budget_holds_for_weights() -> None:
+    off = WeightMetrics("w", "fc.weight", 3, 0.1, (0, 1), relative_l2=0.01)
+    assert verdict.weight_failure(off, Tolerances(relative_l2=0.02)) is None
+    assert verdict.weight_failure(off, Tolerances(relative_l2=0.005)) is not None
+    assert verdict.weight_failure(off, Tolerances()) is not None
 
 
 def test_operators_are_imprecise_in_a_runtime_with_their_kernels() -> None:
