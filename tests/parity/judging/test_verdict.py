@@ -170,6 +170,10 @@ def test_a_budget_holds_for_weights() -> None:
     assert verdict.weight_failure(off, Tolerances()) is not None
 
 
+def test_axes_of_size_1_and_their_order_tell_no_constant_from_a_parameter() -> None:
+    assert UntracedConstant("c", "float32[64,1,32,100]").sizes == ("100", "32", "64")
+
+
 def test_operators_are_imprecise_in_a_runtime_with_their_kernels() -> None:
     of = model("t = com.microsoft.SkipLayerNormalization(x, x, g) y = Relu(t)", "float[8] g = {1,1,1,1,1,1,1,1}")
     assert imprecise_operators(of, "ort-cpu") == ("com.microsoft::SkipLayerNormalization",)
