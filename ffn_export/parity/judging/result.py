@@ -94,7 +94,7 @@ class CaseResult:
         tolerances = tolerances.for_case(self.runtime, self.values)
         beyond = self._is_beyond_budget(tolerances)
         known = bool(self.imprecise_operators or self.caveats or beyond)
-        if not known or self.skipped is not None or self.failure(tolerances) is not None:
+        if not known or self.failure(tolerances) is not None:
             return None
         found = (verdict.output_failure(output, tolerances) for output in self.outputs)
         outside = self.error or next((failure for failure in found if failure is not None), None)

@@ -74,6 +74,7 @@ def test_a_row_of_a_mask_for_each_query_is_named_by_both_places() -> None:
         ("ort-cpu", "y = Relu(x)", np.zeros((0, 4)), True),
         ("ort-cpu", "y = Relu(x)", np.zeros((1, 4)), False),
         ("ort-cpu", "y = Reshape(x, five)", np.zeros((0, 4)), False),  # the evaluator raises
+        ("ort-cpu", "y = NoSuchOperator(x)", np.zeros((0, 4)), False),  # the evaluator refuses the graph
         ("reference", "y = Relu(x)", np.zeros((0, 4)), False),
     ],
 )

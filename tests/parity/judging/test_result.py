@@ -65,6 +65,14 @@ def test_foreign_weights_explain_a_failure_and_are_a_warning_without_one() -> No
     )
 
 
+def test_a_failure_or_a_skipped_case_is_no_warning() -> None:
+    assert off(20.0, caveats=(SUMS_IN_ORDER,)).warning(Tolerances()) is not None
+    failed = off(99.0, caveats=(SUMS_IN_ORDER,))
+    assert (failed.status(Tolerances()), failed.warning(Tolerances())) == ("failed", None)
+    skipped = replace(case(skipped="no kernel"), caveats=(SUMS_IN_ORDER,))
+    assert (skipped.status(Tolerances()), skipped.warning(Tolerances())) == ("skipped", None)
+
+
 def test_a_warning_tells_the_error_and_its_reason() -> None:
     explained = off(16.0, caveats=(SUMS_IN_ORDER,))
     assert (explained.status(Tolerances()), off(16.0).status(Tolerances())) == ("warned", "failed")

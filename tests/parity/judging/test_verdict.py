@@ -180,7 +180,7 @@ def test_operators_are_imprecise_in_a_runtime_with_their_kernels() -> None:
     assert imprecise_operators(of, "reference") == ()
 
 
-@pytest.mark.parametrize(("findings", "words"), [((), "fine"), (("a",), "a"), (("a", "b", "c"), "a (and 2 more)")])
+@pytest.mark.parametrize(("findings", "words"), [((), "fine"), (("a",), "a"), (("a", "b"), "a (and 1 more)")])
 def test_a_check_fails_by_its_findings(findings: tuple[str, ...], words: str) -> None:
     check = CheckResult.of("interface", "fine", findings, ("a note",))
     assert check == CheckResult("interface", "failed" if findings else "passed", words, findings, ("a note",))
