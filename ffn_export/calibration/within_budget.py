@@ -171,7 +171,7 @@ def _error(before: Array, after: Array) -> float:
 def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dict[str, Array]:
     try:
         found = _outputs(model, samples, threads)
-    except FfnExportError:
+    except (FfnExportError, OSError):  # OSError: no room for the outputs
         raise
     except Exception as error:  # onnxruntime's own exceptions derive from Exception alone
         expose_own(error)

@@ -41,8 +41,10 @@ def number_everywhere(value: ir.Value | None) -> float | None:
 
 def _element(value: ir.Value | None, deepest: int) -> Any:
     """Return the only element of a value as a scalar of its dtype, looking back over so many nodes; None if unknown."""
-    if value is None or constants.is_constant(value):
-        return None if value is None else _only(value)
+    if value is None:
+        return None
+    if constants.is_constant(value):
+        return _only(value)
     node = value.producer()
     if node is None or not deepest:
         return None

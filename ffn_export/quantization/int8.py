@@ -25,7 +25,7 @@ from ffn_export.quantization.ranges_by_error import are_worth_time, choose, foll
 from ffn_export.quantization.result import QuantizedWeight
 from ffn_export.quantization.row_scales import FLOORED, QuantizedRows, Range
 from ffn_export.quantization.smoothing import Channels
-from ffn_export.quantization.whole_input import WHOLE, AnyRange, FiniteRows, QuantizedInput, bias_after
+from ffn_export.quantization.whole_input import WHOLE, FiniteRows, QuantizedInput, bias_after
 
 _SHARED = "not smoothed: other products read its matrix"
 _UNSEEN = "not smoothed: no input has finite numbers here"
@@ -86,12 +86,7 @@ def rewrite(
     rows: dict[int, _Rows] = {}
     for group in grouped:
         rows[id(group)] = _quantized_rows(group, model, [rows[id(each)] for each in group.carries], names)
-    form = _Form(
-        group_of,
-        rows,
-        outputs,
-        engine is not None and engine.per_tensor,
-    )
+    form = _Form(group_of, rows, outputs, engine is not None and engine.per_tensor)
     return tuple(
         _quantize(found, form, divider.columns.get(found[0].node), statistics, names) for found in of_matrix.values()
     )
@@ -117,10 +112,11 @@ class _Form:
     per_tensor: bool
 
 
-def _ranges(group: Group, channels: Channels, engine: Engine | None) -> list[AnyRange]:
+def _ranges(group: Group, channels: Channels, engine: Engine | None) -> list[Range] | list[FixedRange]:
     """Return the ranges that an input can have, the fastest last."""
     if engine is not None:
         return [FixedRange.of(channels, engine)]
+    assert isinstance(group.held, Range)
     floored = FLOORED.get(operator(group.x))
     return [group.held, *([floored] if floored is not None and follows_norm(group.x) else [])]
 
@@ -145,7 +141,7 @@ def _calibrate(
 
 def _fit(
     group: Group,
-    ranges: Sequence[AnyRange],
+    ranges: Sequence[Range] | Sequence[FixedRange],
     channels: Channels,
     divider: smoothing.Divider,
     alone: set[ir.Node],
@@ -154,16 +150,18 @@ def _fit(
     """Choose the range of a group's input, and smooth it if its matrices are its own, as is best on samples."""
     nodes = [each.node for each in group.products]
     matrices = [_matrix(each, None, divider.columns.get(each.node)) for each in group.products]
-    group.held, error = choose(channels.rows, matrices, ranges)
+    unsmoothed: Range | FixedRange
+    unsmoothed, error = choose(channels.rows, matrices, ranges)
+    group.held = unsmoothed
     if not alone.issuperset(nodes):
         group.smoothing = _SHARED
         return
-    few = isinstance(group.held, FixedRange) and channels.count < smoothing.MANY
+    few = isinstance(unsmoothed, FixedRange) and channels.count < smoothing.MANY
     sizes = np.sqrt(channels.squares) if few else channels.largest
     least, factors = error / (_WORTH_FEW**2 if few else 1), None
     for alpha in smoothing.ALPHAS:
         tried = smoothing.factors(sizes, matrices, alpha)
-        held = group.held.smoothed(channels, tried)
+        held = unsmoothed.smoothed(channels, tried)
         _, smoothed = choose(channels.rows / tried, [matrix * tried[:, None] for matrix in matrices], [held])
         if smoothed < least:
             least, factors = smoothed, tried
@@ -174,7 +172,7 @@ def _fit(
     divided = divider.divide(op, group.x, factors, nodes, alone_is_worth=error >= _WORTH_MUL**2 * least)
     if divided is not None:
         group.source, group.smoothing = divided
-        group.factors, group.held = factors, group.held.smoothed(channels, factors)
+        group.factors, group.held = factors, unsmoothed.smoothed(channels, factors)
         insert(op, nodes[0], names)
 
 

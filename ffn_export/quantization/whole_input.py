@@ -23,7 +23,6 @@ from ffn_export.fusion.sites import INTEGER_PRODUCT
 from ffn_export.fusion.views import is_standard, readers
 from ffn_export.quantization.fixed_scales import FixedRange
 from ffn_export.quantization.row_scales import DOMAIN, Range
-from ffn_export.quantization.smoothing import Channels
 
 # Fitted by `python scripts/row_scale_cost.py` with ONNX Runtime 1.31 on an Intel Xeon with VNNI; an AMD EPYC (Zen 4)
 # gives 90 and 5. A row's scale takes a pass over each output, and the bias another one; its divisor takes two passes
@@ -38,10 +37,6 @@ class WholeInput:
     def saves(self, matrices: Sequence[Array]) -> float:
         """Return the time that it saves over scales of rows, as a share of the time of the products, about."""
         return row_scale_cost(matrices)
-
-    def smoothed(self, channels: Channels, factors: Array) -> WholeInput:
-        """Return the range after a division of the channels."""
-        return self
 
     def rounded(self, rows: Array) -> Array:
         """Return rows as they are stored, in float32."""
@@ -72,10 +67,6 @@ class FiniteRows:
     def saves(self, matrices: Sequence[Array]) -> float:
         """Return the time that it saves over scales of rows: the passes over the outputs."""
         return min(_PER_COLUMN / len(matrices[0]), _MOST)
-
-    def smoothed(self, channels: Channels, factors: Array) -> FiniteRows:
-        """Return the range after a division of the channels."""
-        return FiniteRows(self.each.smoothed(channels, factors))
 
     def rounded(self, rows: Array) -> Array:
         """Return rows as they are stored, in float32."""
