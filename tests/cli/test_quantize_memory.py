@@ -39,25 +39,28 @@ def model(directory: Path, width: int) -> tuple[Path, float]:
     return path, sum(each.nbytes for each in module.parameters()) / MIB
 
 
-def quantized(path: Path) -> tuple[float, str]:
-    """Quantise a model in a process; return the largest memory of the process in MiB, and what it printed."""
+def quantized(path: Path) -> tuple[float, list[float]]:
+    """Quantise a model in a process; return its largest memory, and the three sizes that it printed, in MiB."""
     command = ["-m", "ffn_export", "quantize", path, "-o", path.with_suffix(".q.onnx"), "--int8", "--all"]
     command += ["--samples", path.with_suffix(".npz"), "--budget", "0.2", "--runtime", "ort-cpu"]
     ran = subprocess.run(
         [sys.executable, "-c", COUNTING, *map(str, command)], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    return int(ran.stdout.splitlines()[-1]) / 1024, " ".join(ran.stderr.split())
+    said = " ".join(ran.stderr.split())
+    printed = re.search(r"at most (\d+) MiB of .* mapped from files and (\d+) without, beside (\d+) of Python", said)
+    assert printed is not None, said
+    return int(ran.stdout.splitlines()[-1]) / 1024, [float(size) for size in printed.groups()]
 
 
 def test_it_stays_near_the_weights(tmp_path: Path) -> None:
     (small, _), (large, weights) = model(tmp_path, 16), model(tmp_path, 640)
-    base, (peak, said) = quantized(small)[0], quantized(large)
-    printed = re.search(r"at most (\d+) MiB of memory with pages mapped from files and (\d+) without", said)
     assert weights > 50
-    assert printed is not None
-    mapped, private = map(float, printed.groups())
+    # What a model without weights takes is that of the program: code that it loads, buffers of a run.
+    (base, (_, base_private, _)), (peak, (mapped, private, python)) = quantized(small), quantized(large)
     # With both models in memory it took three and a half times the weights.
     assert peak - base < 2 * weights
-    assert private < 1.5 * weights
-    assert private <= mapped < peak - base + 0.6 * weights
+    assert private - base_private < 1.2 * weights
+    assert private <= mapped
+    # The numbers printed are those of the system, which may still count pages that are read at the end.
+    assert peak - 0.2 * weights < python + mapped <= peak + 1
