@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from command_line import seconds
 from ffn_export.fusion.builder import Builder
-from ffn_export.quantization.row_scales import BLOCK_OPSET, SYMMETRIC, Range
+from ffn_export.quantization.row_scales import BLOCK_OPSET, SYMMETRIC, InputTraits, Range
 from ffn_export.quantization.whole_input import WHOLE, WholeInput
 from ffn_export.runtimes.session_options import SessionSettings
 from native_benchmark import Call, bound, in_turn, session
@@ -52,9 +52,9 @@ def _call(d_in: int, d_out: int, held: Range | WholeInput) -> Call:
     numbers = op.constant(drawn.integers(-64, 64, (d_in, d_out), np.int8))
     scales, bias = (op.constant(drawn.uniform(0.01, 0.02, d_out).astype(np.float32)) for _ in range(2))
     if isinstance(held, WholeInput):
-        y = held.quantize(op, x, BLOCK_OPSET).product(op, numbers, scales, bias)
+        y = held.quantize(op, x, InputTraits(BLOCK_OPSET)).product(op, numbers, scales, bias)
     else:
-        y = op.Add(held.quantize(op, x, BLOCK_OPSET, d_in).product(op, numbers, scales), bias)
+        y = op.Add(held.quantize(op, x, InputTraits(BLOCK_OPSET, d_in)).product(op, numbers, scales), bias)
     y.name, y.type = "y", ir.TensorType(ir.DataType.FLOAT)
     for index, constant in enumerate(op.constants):
         constant.name = f"c{index}"

@@ -14,9 +14,9 @@ from ffn_export.errors import UsageError
 from ffn_export.quantization.int8 import Known
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import groups_of, quantize_some
-from ffn_export.quantization.ranges_by_error import takes_floats
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.quantization.smoothing import FEWEST, Channels
+from ffn_export.quantization.whole_rows import takes_floats
 
 
 def known(

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder
 from ffn_export.quantization.engines import Engine
+from ffn_export.quantization.row_scales import InputTraits
 from ffn_export.quantization.smoothing import Channels
 
 # A scale of an index of the weights, and DequantizeLinear with an axis, are of this opset.
@@ -69,7 +70,7 @@ class FixedRange:
         )
         return FixedRange(low, high, self.symmetric)
 
-    def quantize(self, op: Builder, x: ir.Value, opset: int = LEAST_OPSET, block: int | None = None) -> FixedRows:
+    def quantize(self, op: Builder, x: ir.Value, traits: InputTraits | None = None) -> FixedRows:
         """Write the nodes that quantise a value, and those that engines fuse with what reads it."""
         scale, zero_point = op.constant(np.float32(self.scale)), op.constant(self.zero_point)
         return FixedRows(op.DequantizeLinear(op.QuantizeLinear(x, scale, zero_point), scale, zero_point))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
@@ -12,11 +12,10 @@ from ffn_export.fusion.inference import prove_shapes
 from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import is_one_of, rank, readers
 from ffn_export.quantization.products import Product
-from ffn_export.quantization.row_scales import ACTIVATIONS, BLOCK_OPSET, DOMAIN, RANGES, SYMMETRIC
+from ffn_export.quantization.row_scales import BLOCK_OPSET, DOMAIN, RANGES, SYMMETRIC, InputTraits
 from ffn_export.quantization.whole_input import AnyRange
+from ffn_export.quantization.whole_rows import ROW_BY_ROW, are_rows_whole, takes_floats
 
-# Operators that make a row of their result NaN where a row of an input is.
-_ROW_BY_ROW = (*ACTIVATIONS, "Add", "Sub", "Mul")
 _UNMEASURED = "not smoothed: not measured on samples or drawn inputs"
 
 
@@ -28,10 +27,10 @@ class Group:
         x: The input.
         products: The products, in the order of the graph.
         source: The input after smoothing.
+        traits: What is known of the input.
         held: Range of its rows with a scale each, or of all its numbers.
         factors: Factors that its channels are divided by; None without smoothing.
         smoothing: Where the input is smoothed, or why it is not.
-        block: Numbers of a row, if one node quantises rows with a scale each.
         carrier: The group that makes a row of its result NaN where one of this input is, if this one does not; None if
             there is no such group.
         carries: Groups that it does so for.
@@ -40,33 +39,37 @@ class Group:
     x: ir.Value
     products: list[Product]
     source: ir.Value
+    traits: InputTraits
     held: AnyRange
     factors: Array | None = None
     smoothing: str = _UNMEASURED
-    block: int | None = None
     carrier: Group | None = None
     carries: list[Group] = field(default_factory=list)
 
 
-def groups(products: Sequence[Product]) -> list[Group]:
+def groups(products: Sequence[Product], opset: int) -> list[Group]:
     """Group products, which are in the order of the graph, by their input."""
     found: dict[tuple[ir.Value, object], Group] = {}
     for each in products:
         x = each.node.inputs[0]
         assert x is not None
         held = RANGES.get(operator(x), SYMMETRIC)
-        found.setdefault((x, each.node.graph), Group(x, [], x, held)).products.append(each)
+        found.setdefault((x, each.node.graph), Group(x, [], x, InputTraits(opset), held)).products.append(each)
     return list(found.values())
 
 
 def read_shapes(model: ir.Model, grouped: Sequence[Group]) -> None:
-    """Set what proven shapes tell: the blocks of inputs with more than one axis, if the opset has blocks; carriers."""
+    """Set what proven shapes tell: the traits of inputs, and carriers."""
     group_of = {each.node: group for group in grouped for each in group.products}
-    has_blocks = model.opset_imports.get("", 0) >= BLOCK_OPSET
+    is_guarded = takes_floats(model)
     stated = prove_shapes(model)
     for group in grouped:
-        if has_blocks and (rank(group.x) or 0) > 1:
-            group.block = group.products[0].d_in
+        has_blocks = group.traits.opset >= BLOCK_OPSET and (rank(group.x) or 0) > 1
+        group.traits = replace(
+            group.traits,
+            block=group.products[0].d_in if has_blocks else None,
+            are_rows_whole=not is_guarded or are_rows_whole(group.x),
+        )
         group.carrier = _carrier(group, group_of)
     stated.restore(model)
 
@@ -82,7 +85,7 @@ def _carrier(group: Group, group_of: Mapping[ir.Node, Group]) -> Group | None:
             return None
         for node in readers(value):
             reader = group_of.get(node)
-            if node.graph is not graph or (reader is None and not is_one_of(node, *_ROW_BY_ROW)):
+            if node.graph is not graph or (reader is None and not is_one_of(node, *ROW_BY_ROW)):
                 return None
             if reader is not None:
                 found[id(reader)] = reader

@@ -21,11 +21,12 @@ from ffn_export.quantization.fixed_scales import Calibrate, FixedRange, FixedRow
 from ffn_export.quantization.groups import Group, groups, operator, read_shapes
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.products import Product
-from ffn_export.quantization.ranges_by_error import are_worth_time, choose, follows_norm, takes_floats
+from ffn_export.quantization.ranges_by_error import are_worth_time, choose, follows_norm
 from ffn_export.quantization.result import QuantizedWeight
 from ffn_export.quantization.row_scales import FLOORED, QuantizedRows, Range
 from ffn_export.quantization.smoothing import Channels
 from ffn_export.quantization.whole_input import WHOLE, FiniteRows, QuantizedInput, bias_after
+from ffn_export.quantization.whole_rows import takes_floats
 
 _SHARED = "not smoothed: other products read its matrix"
 _UNSEEN = "not smoothed: no input has finite numbers here"
@@ -64,7 +65,7 @@ def rewrite(
     """
     statistics = known.channels
     order = {node: index for index, node in enumerate(model.graph.all_nodes())}
-    grouped = groups(sorted(products, key=lambda each: order[each.node]))
+    grouped = groups(sorted(products, key=lambda each: order[each.node]), model.opset_imports.get("", 18))
     if engine is None:
         read_shapes(model, grouped)
     of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
@@ -85,7 +86,7 @@ def rewrite(
     group_of = {each.node: group for group in grouped for each in group.products}
     rows: dict[int, _Rows] = {}
     for group in grouped:
-        rows[id(group)] = _quantized_rows(group, model, [rows[id(each)] for each in group.carries], names)
+        rows[id(group)] = _quantized_rows(group, [rows[id(each)] for each in group.carries], names)
     form = _Form(group_of, rows, outputs, engine is not None and engine.per_tensor)
     return tuple(
         _quantize(found, form, divider.columns.get(found[0].node), statistics, names) for found in of_matrix.values()
@@ -198,17 +199,16 @@ def _share_scale(group: Group, channels: Channels, divider: smoothing.Divider, *
         group.carrier.carries.append(group)
 
 
-def _quantized_rows(group: Group, model: ir.Model, carried: Sequence[_Rows], names: Names) -> _Rows:
+def _quantized_rows(group: Group, carried: Sequence[_Rows], names: Names) -> _Rows:
     """Write the 8-bit numbers of a group's input before its first product.
 
     Args:
         group: The group.
-        model: The model.
         carried: Inputs whose rows make those of the result NaN that are not finite.
         names: Names in use.
     """
     op = Builder()
-    found = group.held.quantize(op, group.source, model.opset_imports.get("", 18), group.block)
+    found = group.held.quantize(op, group.source, group.traits)
     for each in carried:
         assert isinstance(found, QuantizedRows)
         assert isinstance(each, QuantizedInput)

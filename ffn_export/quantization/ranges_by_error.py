@@ -47,11 +47,6 @@ def follows_norm(value: ir.Value) -> bool:
     return True
 
 
-def takes_floats(model: ir.Model) -> bool:
-    """Whether a caller can give a model NaN or infinity, which would reach all rows that share a scale."""
-    return any(value.dtype is None or value.dtype.is_floating_point() for value in model.graph.inputs)
-
-
 def choose(rows: Array, matrices: Sequence[Array], ranges: Sequence[Held]) -> tuple[Held, float]:
     """Return the fastest range that is nearly as accurate as the first, and the squared error of the products.
 

@@ -28,6 +28,22 @@ _LEAST_SIZE = 256 * float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
+class InputTraits:
+    """What is known of an input that is quantised.
+
+    Attributes:
+        opset: Opset of the graph.
+        block: Numbers of a row, if ``QuantizeLinear`` is to take a row as a block: from :data:`BLOCK_OPSET` on, and not
+            of a value with one axis, for which onnxruntime takes no block.
+        are_rows_whole: Whether no row holds NaN beside numbers.
+    """
+
+    opset: int
+    block: int | None = None
+    are_rows_whole: bool = True
+
+
+@dataclass(frozen=True)
 class Range:
     """Range of the rows, in units of their divisors: from ``-1 / steepness`` to 1.
 
@@ -79,31 +95,25 @@ class Range:
         stored: Array = (numbers - self.zero_point) * np.float32(self.scale) * sizes
         return stored
 
-    def quantize(self, op: Builder, x: ir.Value, opset: int, block: int | None = None) -> QuantizedRows:
-        """Write the nodes that quantise the rows of a value.
-
-        Args:
-            op: Builder of the nodes.
-            x: The value.
-            opset: Opset of the graph.
-            block: Numbers of a row, if ``QuantizeLinear`` is to take a row as a block: from :data:`BLOCK_OPSET` on, and
-                not of a value with one axis, for which onnxruntime takes no block.
-        """
-        rows = self.divisors(op, x, opset)
+    def quantize(self, op: Builder, x: ir.Value, traits: InputTraits) -> QuantizedRows:
+        """Write the nodes that quantise the rows of a value."""
+        rows = self.divisors(op, x, traits)
         scale, zero_point = op.constant(np.float32(self.scale)), op.constant(np.uint8(self.zero_point))
         scales = op.Mul(rows, scale)
-        if block is None:
+        if traits.block is None:
             numbers = op.QuantizeLinear(op.Div(x, scales), op.constant(np.float32(1)), zero_point)
         else:
             zero_points = op.ConstantOfShape(op.Shape(scales), value=ir.tensor(np.array([self.zero_point], np.uint8)))
-            numbers = op.QuantizeLinear(x, scales, zero_points, axis=-1, block_size=block)
+            numbers = op.QuantizeLinear(x, scales, zero_points, axis=-1, block_size=traits.block)
         return QuantizedRows(numbers, scale, zero_point, rows)
 
-    def divisors(self, op: Builder, x: ir.Value, opset: int) -> ir.Value:
+    def divisors(self, op: Builder, x: ir.Value, traits: InputTraits) -> ir.Value:
         """Write the nodes that compute the divisor of each row: infinite or NaN if a number of the row is."""
-        sizes = [_extreme(op, "ReduceMax", x, opset)]
+        sizes = [_reduced(op, "ReduceMax", x, traits.opset)]
         if self.reads_lowest:
-            sizes.append(op.Mul(_extreme(op, "ReduceMin", x, opset), op.constant(np.float32(-self.steepness))))
+            sizes.append(op.Mul(_reduced(op, "ReduceMin", x, traits.opset), op.constant(np.float32(-self.steepness))))
+        if not traits.are_rows_whole:  # onnxruntime's ReduceMax may pass over NaN beside numbers, but no sum does
+            sizes.append(_reduced(op, "ReduceSum", op.Mul(x, op.constant(np.float32(0))), traits.opset))
         rows = op.Max(*sizes, op.constant(np.float32(self.least_size)))
         # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number is all otherwise.
         first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
@@ -145,9 +155,9 @@ class QuantizedRows:
         return result
 
 
-def _extreme(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:
-    """Reduce the last axis, which is an input from opset 18 on."""
-    if opset < 18:
+def _reduced(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:
+    """Reduce the last axis, which is an input from opset 18 on, and of sums from 13 on."""
+    if opset < (13 if operator == "ReduceSum" else 18):
         result: ir.Value = getattr(op, operator)(x, axes=[-1], keepdims=1)
     else:
         result = getattr(op, operator)(x, op.constant(np.array([-1], np.int64)), keepdims=1)

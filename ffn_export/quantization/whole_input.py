@@ -22,7 +22,7 @@ from ffn_export.fusion.constants import is_constant
 from ffn_export.fusion.sites import INTEGER_PRODUCT
 from ffn_export.fusion.views import is_standard, readers
 from ffn_export.quantization.fixed_scales import FixedRange
-from ffn_export.quantization.row_scales import DOMAIN, Range
+from ffn_export.quantization.row_scales import DOMAIN, InputTraits, Range
 
 # Fitted by `python scripts/row_scale_cost.py` with ONNX Runtime 1.31 on an Intel Xeon with VNNI; an AMD EPYC (Zen 4)
 # gives 90 and 5. A row's scale takes a pass over each output, and the bias another one; its divisor takes two passes
@@ -46,7 +46,7 @@ class WholeInput:
         stored: Array = (np.clip(np.rint(rows / scale) + zero_point, 0, 255) - zero_point) * scale
         return stored
 
-    def quantize(self, op: Builder, x: ir.Value, opset: int, block: int | None = None) -> QuantizedInput:
+    def quantize(self, op: Builder, x: ir.Value, traits: InputTraits) -> QuantizedInput:
         """Write the node that quantises a value."""
         return QuantizedInput(*op.DynamicQuantizeLinear(x, _outputs=3))
 
@@ -72,9 +72,9 @@ class FiniteRows:
         """Return rows as they are stored, in float32."""
         return self.each.stored(rows, self.each.sizes(rows).max())
 
-    def quantize(self, op: Builder, x: ir.Value, opset: int, block: int | None = None) -> QuantizedInput:
+    def quantize(self, op: Builder, x: ir.Value, traits: InputTraits) -> QuantizedInput:
         """Write the nodes that quantise a value. Rows that are not finite get numbers, too."""
-        rows = self.each.divisors(op, x, opset)
+        rows = self.each.divisors(op, x, traits)
         none, scale = op.constant(np.float32(self.each.least_size)), op.constant(np.float32(self.each.scale))
         finite = op.Where(op.Less(rows, op.constant(np.float32(np.inf))), rows, none)
         scale = op.Mul(op.ReduceMax(finite, keepdims=0), scale)
