@@ -68,7 +68,7 @@ def judge(metric: Metric, before: Outputs, after: Outputs) -> Measured:
         value = float(metric.measure(before, after))
     except UsageError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{metric.name} failed: {type(error).__name__}: {error}") from error
     return Measured(metric.name, value, metric.least)
 
@@ -134,7 +134,7 @@ def _load(path: Path, function: str) -> Callable[[Outputs, Outputs], float]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     found: Any = getattr(module, function, None)
     if not callable(found):

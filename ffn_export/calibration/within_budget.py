@@ -176,6 +176,8 @@ def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: in
     except Exception as error:  # onnxruntime's own exceptions derive from Exception alone
         expose_own(error)
         raise UsageError(f"the model refuses the samples: {first_line(error)}") from error
+    if not any(array.size for array in found.values()):
+        raise UsageError("no output has an element on the samples, so nothing can be judged: give samples with rows")
     floats = [array for array in found.values() if is_floating(array)]
     if floats and not any(np.isfinite(array).any() for array in floats):
         raise UsageError("no output has a finite number on the samples, so nothing can be judged: give other samples")

@@ -37,14 +37,20 @@ def test_a_function_of_the_user(tmp_path: Path) -> None:
         "def gain(before, after):\n    return (after['y'] == before['y']).mean()\n"
         "def same(before, after):\n    return bool((after['y'] == before['y']).all())\n"
         "def fails(before, after):\n    return 1 / 0\n"
+        "def ends(before, after):\n    raise SystemExit(3)\n"
     )
     assert judge(parse(f"{file}:gain=0.5"), BEFORE, TURNED).value == 0.5
     assert judge(parse(f"{file}:same"), BEFORE, BEFORE).passed
     assert not judge(parse(f"{file}:same"), BEFORE, TURNED).passed
     with pytest.raises(UsageError, match="fails failed: ZeroDivisionError"):
         judge(parse(f"{file}:fails"), BEFORE, BEFORE)
+    with pytest.raises(UsageError, match="ends failed: SystemExit: 3"):
+        judge(parse(f"{file}:ends"), BEFORE, BEFORE)
     with pytest.raises(UsageError, match="has no function 'gone'"):
         parse(f"{file}:gone")
+    file.write_text("raise SystemExit(3)")
+    with pytest.raises(UsageError, match="cannot be imported: SystemExit: 3"):
+        parse(f"{file}:gain")
 
 
 @pytest.mark.parametrize("wrong", ["cosine", "cosine=2", "bleu=0.3", "cosine=much", "top1=0"])
