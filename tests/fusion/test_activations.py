@@ -115,8 +115,7 @@ class SideBySide(nn.Module):
 
     def __init__(self, form: str, names: Collection[str]) -> None:
         super().__init__()
-        # relu2 between convolutions: its two nodes stand between two transposes that no rule moves yet.
-        self.names = [name for name in names if (form, name) != ("convolutions", "relu2")]
+        self.names = list(names)
         self.branches = nn.ModuleList(make(form, name) for name in self.names)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:

@@ -2,28 +2,30 @@
 
 A kernel-1 convolution has its channels on the middle axis. Raised to a matrix product, it leaves a pair of
 transposes around the activation that undo each other. Element-wise functions and Casts between them are not
-affected; an added constant, such as a bias, is transposed.
+affected, in any arrangement: ``x * g(x)`` reads the transposed value twice. A constant among them, such as a bias, is
+transposed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.activations import OPERATORS_OF_MODULES
+from ffn_export.core.activations import OPERATORS
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
-from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard, producer
+from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard
 
-ELEMENTWISE: frozenset[Operator] = (OPERATORS_OF_MODULES - {("com.microsoft", "BiasGelu")}) | standard(
-    "Cast", "Identity"
+# With one input.
+ELEMENTWISE: frozenset[Operator] = (OPERATORS - {("com.microsoft", "BiasGelu")}) | standard(
+    *("Abs", "Cast", "Erf", "Exp", "Identity", "Neg", "Reciprocal")
 )
-_LONGEST = 4
+_OF_TWO = ("Add", "Sub", "Mul", "Div", "Pow")
+_LARGEST = 8
 
 
 class TransposedActivation(Rule):
@@ -35,48 +37,75 @@ class TransposedActivation(Rule):
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the operators between the transposes."""
-        between: list[tuple[ir.Node, ir.Value]] = []
-        inner = producer(input_at(node, 0))
-        while inner is not None and inner.graph is node.graph and len(between) < _LONGEST:
-            data = _data(inner)
-            if data is None:
-                break
-            between.append((inner, data))
-            inner = producer(data)
-        if not between or inner is None or not is_standard(inner, "Transpose") or inner.graph is not node.graph:
+        back, end = ints_of(node, "perm"), input_at(node, 0)
+        between = _Between(node.graph, len(back))
+        if end is None or not between.grow(end) or not between.nodes or len(between.sources) != 1:
             return None
+        (inner,) = between.sources
         x = input_at(inner, 0)
-        back = ints_of(node, "perm")
         if x is None or not _undo_each_other(ints_of(inner, "perm"), back):
             return None
-        if any(array.ndim > len(back) for element, data in between for array in _beside(element, data)):
-            return None
-        nodes = (node, *(element for element, _ in between), inner)
-        return Match(nodes, (node.outputs[0],), lambda op: [_write(op, x, between, back)])
+        nodes = (node, *reversed(between.nodes), inner)
+        given = {inner.outputs[0]: x}
+        return Match(nodes, (node.outputs[0],), lambda op: [_write(op, given, between.nodes, back)[end]])
 
 
-def _data(node: ir.Node) -> ir.Value | None:
-    """Return the computed input of an element-wise operator; None for another operator, or if there are two."""
-    if (node.domain, node.op_type) in ELEMENTWISE:
-        return input_at(node, 0) if len(node.inputs) == 1 else None
-    inputs = inputs_of(node)
-    if not is_standard(node, "Add") or len(inputs) != 2:
-        return None
-    computed = [value for value in inputs if constants.evaluate(value) is None]
-    return computed[0] if len(computed) == 1 else None
+class _Between:
+    """The element-wise nodes before a transpose.
+
+    Attributes:
+        nodes: The nodes, in the order of their computation.
+        sources: The transposes that they read.
+    """
+
+    def __init__(self, graph: object, rank: int) -> None:
+        self._graph, self._rank = graph, rank
+        self.nodes: dict[ir.Node, None] = {}
+        self.sources: set[ir.Node] = set()
+
+    def grow(self, value: ir.Value) -> bool:
+        """Read backwards from a value. Return False if it is computed from anything else."""
+        node = value.producer()
+        if node is None or node.graph is not self._graph or len(self.nodes) > _LARGEST:
+            return False
+        if is_standard(node, "Transpose"):
+            self.sources.add(node)
+        elif node not in self.nodes:
+            if not _is_elementwise(node) or not all(map(self._is_read, node.inputs)):
+                return False
+            self.nodes[node] = None
+        return len(self.nodes) <= _LARGEST
+
+    def _is_read(self, value: ir.Value | None) -> bool:
+        array = constants.evaluate(value)
+        return value is not None and (self.grow(value) if array is None else array.ndim <= self._rank)
 
 
-def _beside(node: ir.Node, data: ir.Value) -> list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
-    """Return the constant that a node adds; an empty list if it has a single input."""
-    arrays = (constants.evaluate(value) for value in node.inputs if value is not data)
-    return [array for array in arrays if array is not None]
+def _is_elementwise(node: ir.Node) -> bool:
+    if is_standard(node, *_OF_TWO):
+        return len(inputs_of(node)) == 2
+    return (node.domain, node.op_type) in ELEMENTWISE and len(node.inputs) == 1
 
 
-def _write(op: Builder, x: ir.Value, between: Sequence[tuple[ir.Node, ir.Value]], back: Sequence[int]) -> ir.Value:
-    for node, data in reversed(between):
-        turned = [array.reshape((1,) * (len(back) - array.ndim) + array.shape) for array in _beside(node, data)]
-        x = op.like(node, x, *(op.constant(array.transpose(back), node.outputs[0].dtype) for array in turned))
-    return x
+def _write(
+    op: Builder, given: Mapping[ir.Value, ir.Value], between: Iterable[ir.Node], back: Sequence[int]
+) -> Mapping[ir.Value, ir.Value]:
+    """Write the nodes once more, on what is written for the values that they read."""
+    written = dict(given)
+    for node in between:
+        written[node.outputs[0]] = op.like(
+            node, *(written.get(value) or _turned(op, value, back) for value in inputs_of(node))
+        )
+    return written
+
+
+def _turned(op: Builder, value: ir.Value, back: Sequence[int]) -> ir.Value:
+    """Transpose a constant like the value beside it, whose axes it shares from the last one on."""
+    array = constants.evaluate(value)
+    assert array is not None
+    if array.size == 1:
+        return value
+    return op.constant(array.reshape((1,) * (len(back) - array.ndim) + array.shape).transpose(back), value.dtype)
 
 
 def _undo_each_other(there: Sequence[int], back: Sequence[int]) -> bool:

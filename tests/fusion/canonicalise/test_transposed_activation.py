@@ -89,9 +89,40 @@ def test_a_constant_with_more_axes_than_the_transposes() -> None:
     assert len(fused.graph) == 3
 
 
-def test_a_sum_of_two_computed_values_stays() -> None:
-    body = "t = Transpose<perm = [0,2,1]>(x) s = Add(t, t) a = Relu(s) y = Transpose<perm = [0,2,1]>(a)"
-    assert_refuses(model(body), None)
+@pytest.mark.parametrize(
+    ("activation", "operators"),
+    [
+        ("s = Add(t, t) a = Relu(s)", "Add Relu"),
+        ("r = Relu(t) a = Pow(r, two)", "Relu Pow"),
+        ("s = Sigmoid(t) q = Mul(s, s) a = Mul(t, q)", "Sigmoid Mul Mul"),
+        ("d = Mul(row, t) s = Softplus(d) h = Tanh(s) a = Mul(h, t)", "Mul Softplus Tanh Mul"),
+        ("s = Sub(column, t) a = Div(s, two)", "Sub Div"),
+    ],
+)
+@pytest.mark.parametrize("perms", [("[0,2,1]", "[0,2,1]"), ("[1,2,0]", "[2,0,1]")])
+def test_a_value_that_is_read_twice_and_constants_in_any_place(
+    activation: str, operators: str, perms: tuple[str, str]
+) -> None:
+    there, back = perms
+    shape = {"[0,2,1]": "[2,3,4]", "[1,2,0]": "[3,2,4]"}[there]
+    given = "float two = {2}, float[3] row = {1,2,3}, float[4,1] column = {1,2,3,4}"
+    body = f"t = Transpose<perm = {there}>(x) {activation} y = Transpose<perm = {back}>(a)"
+    of = model(body, given, inputs=f"float{shape} x", outputs=f"float{shape} y")
+    assert_fuses(of, operators.split())
+
+
+def test_a_product_with_another_value_stays() -> None:
+    body = "t = Transpose<perm = [0,2,1]>(x) s = Sigmoid(t) a = Mul(s, {}) y = Transpose<perm = [0,2,1]>(a)"
+    beside = "float[batch,seq,8] x, float[batch,8,seq] z"
+    assert_refuses(model(body.format("z"), inputs=beside), None)
+    of_two = body.format("u").replace("s =", "u = Transpose<perm = [0,2,1]>(z) s =")
+    assert_refuses(model(of_two, inputs=beside.replace("8,seq", "seq,8")), None)
+
+
+def test_a_value_read_twice_and_elsewhere() -> None:
+    body = "t = Transpose<perm = [0,2,1]>(x) s = Relu(t) a = Mul(s, t) y = Transpose<perm = [0,2,1]>(a) z = Neg(s)"
+    read = model(body, outputs="float[batch,seq,8] y, float[batch,8,seq] z")
+    assert_refuses(read, "intermediate 's' is also read by Neg")
 
 
 def test_transposes_that_do_not_undo_each_other() -> None:
