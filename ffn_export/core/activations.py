@@ -23,6 +23,8 @@ FloatArray = NDArray[np.float64]
 Function = Callable[[ArrayLike], FloatArray]
 
 SQUARE = "Square"
+_TIMES = "Mul:"
+TIMES_X = f"{_TIMES}x"
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,9 @@ class Activation:
         name: Name in the reference modules, in reports and in nodes of native kernels.
         operators: Operators that compute the activation: standard ones by name, others as ``domain::Name``.
             ``Gelu:tanh`` is ``Gelu`` with ``approximate="tanh"``. ONNX's schemas say in which opset each was added.
-        chain: Standard operators that compute the activation if no single one does. Each reads only the one before it.
-            ``Square`` is a power of two or a product of a value with itself.
+        chain: Standard operators that compute the activation if no single one does. Each reads the one before it.
+            ``Square`` is a power of two or a product of a value with itself. ``Mul:2`` multiplies by a number, and
+            ``Mul:x`` by the input of the activation: ``Sigmoid``, ``Square``, ``Mul:x`` is ``x * sigmoid(x)^2``.
         spelling: Rule in ``fusion/canonicalise``, as ``mish.Mish``, if exporters decompose the operator.
             The rules of ``Gelu`` and ``Swish`` are in ``fusion/targets.py``: targets write different operators.
         torch: Name of the class in ``torch.nn``, or the formula in methods of ``Tensor``. None for an activation
@@ -70,9 +73,22 @@ class Activation:
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
-        """Operators as ``(domain, name)``; those of the chain if no single operator computes the activation."""
-        split = (each.rpartition("::") for each in (*self.operators, *self.chain) if each != SQUARE)
+        """Operators as ``(domain, name)``; those of the chain if no single one does, without its products."""
+        chain = (each for each in self.chain if each != SQUARE and not each.startswith(_TIMES))
+        split = (each.rpartition("::") for each in (*self.operators, *chain))
         return tuple((domain, name.partition(":")[0]) for domain, _, name in split)
+
+    @property
+    def after_product(self) -> tuple[tuple[str, str], ...]:
+        """The operators that read the product before the activation, if nothing else in it does."""
+        if not self.chain:
+            return self.keys
+        return () if TIMES_X in self.chain or ("", self.chain[0]) not in self.keys else self.keys[:1]
+
+
+def number_of(link: str) -> float | None:
+    """Return the number of a product in a chain, such as ``Mul:2``; None for any other operator."""
+    return float(link.removeprefix(_TIMES)) if link.startswith(_TIMES) and link != TIMES_X else None
 
 
 def to_float64(x: ArrayLike) -> FloatArray:
@@ -231,6 +247,6 @@ _ALL = (
     Activation("clip", ("Clip",)),
 )
 TABLE: Mapping[str, Activation] = MappingProxyType({each.name: each for each in _ALL})
-# Operators as ``(domain, name)``: those of all activations, and those of the activations of the reference modules.
+# Operators as ``(domain, name)``: of all activations, and those that alone read the product in a reference module.
 OPERATORS = frozenset(key for each in _ALL for key in each.keys)
-OPERATORS_OF_MODULES = frozenset(key for each in _ALL if each.torch is not None for key in each.keys)
+AFTER_PRODUCTS = frozenset(key for each in _ALL if each.torch is not None for key in each.after_product)

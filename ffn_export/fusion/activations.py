@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ffn_export.core.activations import OPERATORS, SQUARE, TABLE
-from ffn_export.core.words import words
+from ffn_export.core.activations import TABLE
 from ffn_export.fusion import constants
-from ffn_export.fusion.rule import Operator, standard
+from ffn_export.fusion.chains import activation_inside, is_chain
 from ffn_export.fusion.views import float_of, input_at, string_of
 
 _BY_OPERATOR = {operator: each for each in TABLE.values() for operator in each.operators}
@@ -19,14 +18,6 @@ CHAINED = frozenset(_BY_CHAIN.values())
 # Activation of ``FusedGemm`` -> the default of its alpha, which the kernel calls activation_alpha.
 FUSED_GEMM = {each.operators[0]: each.alpha for each in TABLE.values() if each.in_fused_gemm}
 _SLOPES = {operator: _BY_OPERATOR[operator].alpha or 0.0 for operator in ("Swish", "com.microsoft::QuickGelu")}
-
-# Element-wise operators.
-ELEMENTWISE: frozenset[Operator] = OPERATORS | standard(
-    *words(
-        "Add Sub Mul Div Pow Sqrt Reciprocal Neg Abs Exp Log Erf Min Max Sign Where Less LessOrEqual Greater "
-        "GreaterOrEqual Equal Not And Or PRelu Sum Sin Cos Floor Ceil Round"
-    )
-)
 
 
 def activation_name(activated: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> str | None:
@@ -39,11 +30,10 @@ def activation_name(activated: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> s
     Returns:
         The name in the reference modules, or None if it is another function.
     """
-    words = [string_of(node, "activation", "") or "" for node in activated]
-    chain = (*words, *(SQUARE if _squares(node) else node.op_type for node in nodes))
-    if len(chain) == 1 and chain not in _BY_CHAIN:
-        return operator_activation(nodes[0]) if nodes else _name(words[0])
-    return _BY_CHAIN.get(chain) or _decomposed_swish(nodes)
+    chained = next((name for chain, name in _BY_CHAIN.items() if is_chain(chain, activated, nodes)), None)
+    if chained is None and len(activated) + len(nodes) == 1:
+        return operator_activation(nodes[0]) if nodes else _name(activation_inside(activated[0]))
+    return chained or _decomposed_swish(nodes)
 
 
 def operator_activation(node: ir.Node) -> str | None:
@@ -58,12 +48,6 @@ def operator_activation(node: ir.Node) -> str | None:
 
 def _name(operator: str) -> str | None:
     return _BY_OPERATOR[operator].name if operator in _BY_OPERATOR else None
-
-
-def _squares(node: ir.Node) -> bool:
-    if node.op_type == "Pow":
-        return constants.number(input_at(node, 1)) == 2
-    return node.op_type == "Mul" and input_at(node, 0) is input_at(node, 1)
 
 
 def _decomposed_swish(nodes: Sequence[ir.Node]) -> str | None:

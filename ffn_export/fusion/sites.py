@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
-from ffn_export.fusion.activations import CHAINED, ELEMENTWISE, activation_name
+from ffn_export.fusion.activations import CHAINED, activation_name
 from ffn_export.fusion.forms.padded_widths.units import plain_shape
-from ffn_export.fusion.region import LARGEST, LAYOUT, Region, through
+from ffn_export.fusion.region import ELEMENTWISE, LARGEST, LAYOUT, Region, through
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import input_at, int_of, is_one_of, producer, readers

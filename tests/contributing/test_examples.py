@@ -16,6 +16,8 @@ from tests.contributing.examples import Change, copied, examples
 EXAMPLES = examples()
 # Tests that are there already and hold for what an example adds, as expressions of ``pytest -k``.
 _LISTS = ("tests/fusion/test_catalogue.py", "tests/fusion/functions/test_contract.py", "tests/cli/test_help.py")
+# Tests of a rule that reads the table of activations.
+_READERS = ("tests/fusion/rules/test_biased_gemm.py", "tests/fusion/rules/test_fused_gemm.py")
 _TABLES = ("tests/modules/test_presets.py", "tests/fusion/test_presets.py", "tests/fusion/test_precisions.py")
 _OF_TABLES = "opt-ffn and (written or twin or widths) and not 18 and not 23 or presets_are_these or is_complete"
 
@@ -39,12 +41,12 @@ def outcomes(changed: Path) -> Counter[tuple[str, bool]]:
     page = subprocess.run(catalogue, cwd=changed, env=environment, capture_output=True, text=True, check=True).stdout
     (changed / "docs" / "fusion.md").write_text(page)
     added = [change.path for changes in EXAMPLES.values() for change in changes if _is_test(change)]
-    names = " or ".join(Path(path).stem for path in (*added, *_LISTS))
+    names = " or ".join(Path(path).stem for path in (*added, *_LISTS, *_READERS))
     command = [
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
         *("--junit-xml=outcomes.xml", "-o", "junit_family=xunit1"),
         *("-m", "not exhaustive", "-k", f"{names} or {_OF_TABLES}"),
-        *(*added, *_LISTS, *_TABLES),
+        *(*added, *_LISTS, *_READERS, *_TABLES),
     ]
     done = subprocess.run(command, cwd=changed, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -33,6 +33,14 @@ def feed_forward(body: str, **options: str) -> FoundSite:
     return site
 
 
+def test_a_chain_is_read_in_its_order() -> None:
+    both = "h = MatMul(x, w1) u = MatMul(x, wu)"
+    two = f"{WEIGHTS}, float two = {{2}}"
+    (apart,) = found(f"{both} a = Relu(h) b = Pow(u, two) g = Mul(b, a) y = MatMul(g, w2)", two)
+    (chain,) = found(f"{both} a = Relu(h) b = Pow(a, two) g = Mul(b, u) y = MatMul(g, w2)", two)
+    assert (apart.activation, chain.activation) == (None, "relu2")
+
+
 @pytest.mark.parametrize(
     ("operator", "name"),
     [

@@ -9,8 +9,7 @@ import onnx_ir as ir
 
 from ffn_export.core.activations import TABLE
 from ffn_export.fusion import constants
-from ffn_export.fusion.activations import ELEMENTWISE
-from ffn_export.fusion.region import HALVES, LAYOUT
+from ffn_export.fusion.region import ELEMENTWISE, HALVES, LAYOUT
 from ffn_export.fusion.sites import PRODUCTS, FoundSite
 from ffn_export.fusion.views import input_at, is_standard, readers
 

@@ -13,11 +13,12 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from ffn_export.core.activations import OPERATORS
-from ffn_export.fusion import linear
-from ffn_export.fusion.region import through
+from ffn_export.fusion import constants, linear
+from ffn_export.fusion.chains import squares, unscaled
+from ffn_export.fusion.region import Region, through
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Operator, Rule, replacing
-from ffn_export.fusion.sites import leads_to_a_product
+from ffn_export.fusion.sites import data_of, leads_to_a_product
 from ffn_export.fusion.views import inputs_of, is_standard
 
 # A product that holds its activation marks a gated feed-forward like an activation does.
@@ -29,15 +30,17 @@ class BiasedGemm(Rule):
 
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "Gemm"
-    ends: ClassVar[frozenset[Operator]] = OPERATORS | {("", "Mul")}
+    ends: ClassVar[frozenset[Operator]] = OPERATORS | {("", "Mul"), ("", "Pow")}
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before an activation, or the one beside it in a gated feed-forward."""
-        if is_standard(node, "Mul") and not _is_gating(node):
+        if is_standard(node, "Pow") and not squares(node):
+            return None
+        if is_standard(node, "Mul") and not (squares(node) or _is_gating(node)):
             return None
         opset = node.graph.opset_imports.get("", 0) if node.graph is not None else 0
         for value in inputs_of(node)[:2]:
-            layer = linear.read(through(value), node.graph)
+            layer = linear.read(through(unscaled(value)[0]), node.graph)
             # No CPU kernel of ONNX Runtime takes bfloat16, so the plain nodes stay.
             if layer is None or layer.bias is None or value.dtype == ir.DataType.BFLOAT16:
                 continue
@@ -56,7 +59,8 @@ def _is_gating(node: ir.Node) -> bool:
 
 
 def _is_activated(value: ir.Value) -> bool:
-    node = value.producer()
-    if is_standard(node, "Pow") and node is not None and inputs_of(node):  # the square of a Relu
-        node = through(inputs_of(node)[0]).producer()
-    return node is not None and (node.domain, node.op_type) in _ACTIVATED
+    """Whether a value is the result of an activation, or is computed of one, as the square of a Relu is."""
+    node, region = value.producer(), Region(data_of, constants.is_fixed)
+    if node is None or not region.grow(value, node.graph):
+        return node is not None and (node.domain, node.op_type) in _ACTIVATED
+    return any((each.domain, each.op_type) in _ACTIVATED or squares(each) for each in region.seen)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import onnx_ir as ir
 
-from ffn_export.core.activations import OPERATORS_OF_MODULES
+from ffn_export.core.activations import AFTER_PRODUCTS
 from ffn_export.fusion import constants, layout, linear
 from ffn_export.fusion.activations import FUSED_GEMM
 from ffn_export.fusion.builder import Builder
@@ -27,7 +27,7 @@ class FusedGemm(Rule):
 
     site: ClassVar[SiteKind] = "feed_forward"
     writes: ClassVar[str | None] = "com.microsoft::FusedGemm"
-    ends: ClassVar[frozenset[Operator]] = OPERATORS_OF_MODULES & standard(*FUSED_GEMM)
+    ends: ClassVar[frozenset[Operator]] = AFTER_PRODUCTS & standard(*FUSED_GEMM)
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the linear layer before the activation."""

@@ -109,6 +109,23 @@ def test_other_targets_keep_their_nodes(target: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("activation", "expected"),
+    [
+        ("a = Pow(s, two)", "Pow"),
+        ("a = Mul(s, s)", "Mul"),
+        ("k = Mul(s, two) a = Mish(k)", "Mul Mish"),
+        ("i = Sigmoid(s) k = Mul(i, i) a = Mul(k, s)", "Sigmoid Mul Mul"),
+    ],
+)
+def test_a_chain_of_operators(activation: str, expected: str) -> None:
+    plain = f"m = MatMul(x, w) s = Add(m, b) {activation} y = MatMul(a, o)"
+    assert_fuses(model(plain, f"{W}, float two = {{2}}"), [*GEMM, *expected.split(), "MatMul"], "ort")
+    both = f"m = MatMul(x, w) s = Add(m, b) u = MatMul(x, v) r = Add(u, c) {activation}"
+    gated = model(f"{both} g = Mul(a, r) y = MatMul(g, o)", f"{W}, float two = {{2}}")
+    assert_fuses(gated, [*GEMM, *GEMM, *expected.split(), "Mul", "MatMul"], "ort")
+
+
+@pytest.mark.parametrize(
     "body",
     [
         "m = MatMul(x, w) s = Add(m, b) a = Mish(s) y = Neg(a)",  # no feed-forward: nothing comes after it
@@ -116,7 +133,7 @@ def test_other_targets_keep_their_nodes(target: str) -> None:
         "m = MatMul(x, w) s = Add(m, t) a = Mish(s) y = MatMul(a, o)",  # another bias for each token
         "m = MatMul(x, z) s = Add(m, b) a = Mish(s) y = MatMul(a, o)",  # the weight is no constant
         "m = MatMul(x, w) s = Add(m, b) y = Mul(s, m)",
-        "m = MatMul(x, w) s = Add(m, b) n = Neg(s) g = Mul(s, n) y = MatMul(g, o)",  # nothing is activated
+        "m = MatMul(x, w) s = Add(m, b) n = Floor(s) g = Mul(s, n) y = MatMul(g, o)",  # nothing is activated
     ],
 )
 def test_what_is_none_stays(body: str) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from ffn_export.fusion import constants, sites
-from ffn_export.fusion.activations import ELEMENTWISE
 from ffn_export.fusion.forms.padded_widths.units import Fill, Padding, is_aliased, paddings_of
+from ffn_export.fusion.region import ELEMENTWISE
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import input_at, int_of, ints_of, is_standard, rank, readers
 
