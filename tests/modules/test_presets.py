@@ -20,23 +20,24 @@ from ffn_export.modules import (
 
 TwinError = Callable[..., float]
 
-WIDTHS = {
-    "apx-ffn": (512, 2048),
-    "apx-ffn-residual": (512, 2048),
-    "nlp-transformers-ffn": (768, 3072),
-    "nlp-transformers-conv": (768, 3072),
-    "numpy-ffn": (512, 2048),
-    "d2l-ffn": (4, 8),
-    "d2l-ffn-addnorm": (4, 8),
-    "transformer-base": (512, 2048),
-    "transformer-big": (1024, 4096),
-    "bert-ffn": (768, 3072),
-    "gpt2-ffn": (768, 3072),
-    "t5-ffn": (512, 2048),
-    "llama-ffn": (768, 2048),
-    "gemma-ffn": (768, 2048),
+# Widths and activation.
+FEED_FORWARDS = {
+    "apx-ffn": (512, 2048, "relu"),
+    "apx-ffn-residual": (512, 2048, "relu"),
+    "nlp-transformers-ffn": (768, 3072, "gelu"),
+    "nlp-transformers-conv": (768, 3072, "gelu"),
+    "numpy-ffn": (512, 2048, "relu"),
+    "d2l-ffn": (4, 8, "relu"),
+    "d2l-ffn-addnorm": (4, 8, "relu"),
+    "transformer-base": (512, 2048, "relu"),
+    "transformer-big": (1024, 4096, "relu"),
+    "bert-ffn": (768, 3072, "gelu"),
+    "gpt2-ffn": (768, 3072, "gelu_tanh"),
+    "t5-ffn": (512, 2048, "relu"),
+    "llama-ffn": (768, 2048, "gated silu"),
+    "gemma-ffn": (768, 2048, "gated gelu_tanh"),
 }
-ALL = ["d2l-addnorm", *WIDTHS]
+ALL = ["d2l-addnorm", *FEED_FORWARDS]
 
 
 def leading_shapes(name: str) -> list[tuple[int, ...]]:
@@ -59,15 +60,15 @@ def test_the_presets_are_these() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_agrees_with_its_twin_in_float64(name: str, twin_error: TwinError) -> None:
     module = create(name)
-    width = 4 if name == "d2l-addnorm" else WIDTHS[name][0]
+    width = 4 if name == "d2l-addnorm" else FEED_FORWARDS[name][0]
     for leading in leading_shapes(name):
         shapes = [(*leading, width)] * len(PRESETS[name].inputs)
         assert twin_error(module, *shapes) <= 1e-12
 
 
-@pytest.mark.parametrize("name", WIDTHS)
+@pytest.mark.parametrize("name", FEED_FORWARDS)
 def test_widths_are_those_of_the_summary_and_the_input(name: str) -> None:
-    d_model, d_ff = WIDTHS[name]
+    d_model, d_ff, _ = FEED_FORWARDS[name]
     first = next(each for each in create(name).modules() if isinstance(each, (nn.Linear, nn.Conv1d)))
     assert first.weight.shape[:2] == (d_ff, d_model)
     assert dict(PRESETS[name].inputs) == {"x": f"float32[batch,seq,{d_model}]"}
@@ -108,14 +109,12 @@ def test_norms_are_of_their_kind_and_not_trivial(name: str, kind: type[nn.Module
         assert (norm.bias != 0).all()
 
 
-@pytest.mark.parametrize("name", WIDTHS)
+@pytest.mark.parametrize("name", FEED_FORWARDS)
 def test_activations(name: str) -> None:
-    others = {"bert-ffn": "gelu", "gpt2-ffn": "gelu_tanh", "llama-ffn": "silu", "gemma-ffn": "gelu_tanh"}
-    expected = "gelu" if name.startswith("nlp-") else others.get(name, "relu")
     kinds = (FeedForward, ConvFeedForward, GatedFeedForward)
     (ff,) = [each for each in create(name).modules() if isinstance(each, kinds)]
-    assert ff.activation_name == expected
-    assert isinstance(ff, GatedFeedForward) is (name in ("llama-ffn", "gemma-ffn"))
+    gated = "gated " if isinstance(ff, GatedFeedForward) else ""
+    assert gated + ff.activation_name == FEED_FORWARDS[name][2]
 
 
 @pytest.mark.parametrize("name", ["gpt2-ffn", "t5-ffn", "llama-ffn", "gemma-ffn"])
