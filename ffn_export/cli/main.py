@@ -137,7 +137,7 @@ def run(arguments: list[str], *, is_supervised: bool = False) -> int:
             say(line)
         return 2
     except click.ClickException as error:
-        return _fail(state, error, error.format_message(), 2)
+        return _fail(state, error, _of_click(error), 2)
     except FfnExportError as error:
         return _fail(state, error, str(error), error.exit_status)
     except (KeyboardInterrupt, click.Abort) as error:
@@ -152,6 +152,15 @@ def run(arguments: list[str], *, is_supervised: bool = False) -> int:
         expose(error)
         return _fail(state, error, f"unexpected {type(error).__name__}: {error}; --debug shows where", 2)
     return int(status or 0)
+
+
+def _of_click(error: click.ClickException) -> str:
+    """Return the message; if an argument is missing or is one too many, with those that the command takes."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    is_missing = isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument)
+    if context is None or not (is_missing or type(error) is click.UsageError):
+        return message
+    return f"{message.rstrip('.')}: write {context.get_usage().partition(' ')[2]}"
 
 
 def _of_the_system(error: OSError | MemoryError) -> str:

@@ -168,3 +168,18 @@ def test_a_copy_of_a_bundle_elsewhere_may_be_written_beside(bundle: Path, tmp_pa
     out = tmp_path / "copy" / "fused.onnx"
     assert run(["fuse", str(bundle / "model.onnx"), "-o", str(out), "--quiet"]) == 0
     assert out.is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["diff", "model.onnx"], "Missing argument 'B': write ffn-export diff [OPTIONS] A B"),
+        (["doctor", "more"], "Got unexpected extra argument (more): write ffn-export doctor [OPTIONS]"),
+        (["fuse", "model.onnx"], "Missing option '-o' / '--output'."),
+    ],
+)
+def test_arguments_that_are_missing_or_too_many(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    assert capsys.readouterr().err == f"ffn-export: {said}\n"
