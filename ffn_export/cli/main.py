@@ -7,16 +7,13 @@ available; 130 interrupted.
 from __future__ import annotations
 
 import importlib
-import math
 import os
-import signal
 import sys
-import time
 from collections.abc import Sequence
 
 import click
 
-from ffn_export.cli import supervised
+from ffn_export.cli import interruption, supervised
 from ffn_export.cli.help import Context
 from ffn_export.cli.state import State
 from ffn_export.core.strict import expose
@@ -42,7 +39,6 @@ COMMANDS = {
 # Commands that may read untrusted files.
 SUPERVISED = ("fuse", "inspect", "verify", "diff", "quantize", "bench", "tune")
 INTERRUPTED = 130
-_ONE_SIGNAL = 1.0  # seconds in which a signal that comes twice is one
 
 
 class Commands(click.Group):
@@ -96,34 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 sys.exit(INTERRUPTED if supervised.was_told(-ended) else 2)
             sys.exit(ended)
     guard_libraries()
-    _end_as_by_ctrl_c()
+    interruption.end_as_by_ctrl_c()
     status = run(words, is_supervised=is_supervised)
-    # The work is done. Ctrl-C during the interpreter's shutdown would only print a traceback.
-    for each in _ending():
-        signal.signal(each, signal.SIG_IGN)
+    interruption.ignore()
     sys.exit(status)
-
-
-def _end_as_by_ctrl_c() -> None:
-    """Clean up after a cancelled job or a closed terminal in the same way as after Ctrl-C."""
-    last = -math.inf
-
-    def interrupt(number: int, frame: object) -> None:
-        # A signal to all processes of a command comes once more from the one that supervises it. Raised again, it
-        # would end the cleaning up.
-        nonlocal last
-        before, last = last, time.monotonic()
-        if last - before > _ONE_SIGNAL:
-            raise KeyboardInterrupt
-
-    for each in _ending():
-        if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler):  # `nohup` ignores SIGHUP
-            signal.signal(each, interrupt)
-
-
-def _ending() -> list[signal.Signals]:
-    """Return the signals by which a command is told to end; Windows has no SIGHUP."""
-    return [getattr(signal, name) for name in supervised.ENDING if hasattr(signal, name)]
 
 
 def run(arguments: list[str], *, is_supervised: bool = False) -> int:

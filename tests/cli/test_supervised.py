@@ -74,9 +74,9 @@ def test_a_signal_to_the_command_reaches_the_process_that_works() -> None:
 @pytest.mark.parametrize(("between", "times"), [(0.0, 1), (1.2, 2)])
 def test_a_signal_to_all_processes_of_a_command_counts_once(between: float, times: int) -> None:
     code = (
-        "import os, signal, sys, time\nfrom ffn_export.cli import main\n"
+        "import os, signal, sys, time\nfrom ffn_export.cli import interruption\n"
         "signal.signal(getattr(signal, sys.argv[1]), signal.SIG_DFL)  # nohup ignores it\n"
-        "main._end_as_by_ctrl_c()\n"
+        "interruption.end_as_by_ctrl_c()\n"
         "heard = 0\n"
         f"for wait in (0, {between}):\n"
         "    try:\n        time.sleep(wait)\n        os.kill(os.getpid(), getattr(signal, sys.argv[1]))\n"
