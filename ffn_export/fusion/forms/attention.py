@@ -3,12 +3,12 @@
 Its kernel reads the heads where they lie in rows, so the Transposes around both products go, and the scale costs
 nothing. Where nothing is added to the scores, it computes them by blocks that stay in cache.
 
-The operator has no attribute for keys that several heads share, so they are repeated in rows, as the graph did with
-heads first. Its causal mask is another one where there are more keys than queries, so that is added as any other mask.
-A mask that hides nothing, whatever the inputs are, is left out, so that scores are computed by blocks.
-A mask that is alike for all queries is widened to each of them, since the operator takes no other, once for all layers.
-Of queries, keys and values, one may lie otherwise, as the values of GPT-NeoX do: a Transpose moves it to rows, and two
-others go. Where two would have to be moved, as many come as go, and nothing is written.
+- Keys that several heads share are repeated in rows, since the operator has no attribute for them.
+- A causal mask is added like any other, since the operator's is another one if there are more keys than queries.
+- A mask that hides nothing for any input is left out, so that scores are computed by blocks.
+- A mask that is alike for all queries is widened to each of them, once for all layers: the operator takes no other.
+- One of queries, keys and values may have another layout, as the values of GPT-NeoX: a Transpose moves it to rows, and
+  two others go. If two had to be moved, no Transpose would be saved, and the form is not written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Run a module with the arithmetic of ONNX Runtime where PyTorch's is more accurate, to measure the error of that.
+"""Run a module with ONNX Runtime's arithmetic where PyTorch's is more accurate, to measure the error of the former.
 
-Sums: PyTorch adds long ones in pairs of parts. ONNX Runtime adds the rows of a tensor one after the other where a sum
-is not over the last axis, as when a long sequence is pooled. The error of n additions in order grows as sqrt(n), that
+Sums: PyTorch adds long ones in pairs of parts. If a sum is not over the last axis, as when a long sequence is pooled,
+ONNX Runtime adds the rows of the tensor one after the other. The error of n additions in order grows as sqrt(n), that
 in pairs as sqrt(log n) (Higham and Mary 2019, "A new approach to probabilistic rounding error analysis").
 
 Functions that are small where their terms are not: ONNX has no ``Expm1``, ``Log1p`` and ``Erfc``, so a graph computes
