@@ -15,8 +15,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from bundle_index import INDEX, IndexEntry, index, index_entry, read_build
 from command_line import count
-from ffn_export.bundle.folder import INDEX, IndexEntry, index, index_entry, read_build
 from ffn_export.core.matrix_cell import Cell
 from ffn_export.errors import FfnExportError, did_you_mean
 from ffn_export.fusion.targets import TARGETS

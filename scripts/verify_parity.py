@@ -14,7 +14,7 @@ from pathlib import Path
 
 from command_line import count
 from ffn_export.bundle import stored
-from ffn_export.bundle.folder import bundles_in
+from ffn_export.bundle.manifest import MANIFEST
 from ffn_export.core.matrix_cell import Cell
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError
 from ffn_export.model_matrix.entries import Entry
@@ -31,7 +31,7 @@ from ffn_export.runtimes.threads import available_threads
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    bundles = bundles_in(options.folder)
+    bundles = _bundles_in(options.folder)
     if not bundles:
         say(f"verify_parity: {options.folder} holds no bundle; `make demo` builds one")
         return 2
@@ -63,6 +63,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=count, metavar="N", help="intra-op threads of a process [1]")
     parser.add_argument("--trust", action="store_true", help="import the sources that bundles name, which runs code")
     return parser
+
+
+def _bundles_in(folder: Path) -> list[Path]:
+    """Return the bundles of a folder, sorted by name, without those that are being built."""
+    manifests = sorted(folder.glob(f"*/{MANIFEST}"))
+    return [manifest.parent for manifest in manifests if not manifest.parent.name.startswith(".")]
 
 
 def _verified(

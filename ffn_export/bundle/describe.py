@@ -68,6 +68,16 @@ def summarise_parity(result: ParityResult) -> dict[str, Any]:
     return {"passed": result.passed, "fast": result.fast, "runtimes": runtimes, "weights_traced": len(result.weights)}
 
 
+def verdicts(parity: ParityResult) -> dict[str, dict[str, Any]]:
+    """Return runtime -> its verdict, the error nearest to its bound, that bound, and its numbers of cases."""
+    summary = summarise_parity(parity)["runtimes"]
+    failed = {case.runtime for case in parity.cases if case.status(parity.tolerances) == "failed"}
+    return {
+        name: {"verdict": "failed" if name in failed else "warned" if found["warned"] else "passed", **found}
+        for name, found in summary.items()
+    }
+
+
 def _finite(number: float | None) -> float | None:
     """Replace NaN and infinity by None, since JSON has neither."""
     return number if number is not None and math.isfinite(number) else None

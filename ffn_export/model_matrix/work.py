@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ffn_export.bundle.build import Build, build_bundle
-from ffn_export.bundle.folder import verdicts
+from ffn_export.bundle.describe import verdicts
 from ffn_export.bundle.manifest import read_manifest
 from ffn_export.core import onnx_file
 from ffn_export.core.arrays_file import read_arrays

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from executed import end_profile
 from ffn_export.core.types import Array
 from ffn_export.runtimes import openvino_cpu
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.executed import end_profile
 from ffn_export.runtimes.ort_session import make_session
 
 _RUNS = 8

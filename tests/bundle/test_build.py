@@ -16,12 +16,12 @@ import pytest
 import torch
 
 import ffn_export as fx
+from executed import executed_kernels
 from ffn_export.bundle.describe import provider
 from ffn_export.bundle.manifest import read_manifest
 from ffn_export.errors import GateError, IntegrityError, RuntimeUnavailableError, UsageError
 from ffn_export.runtimes import ort_native
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.ort_cuda import CUDA
 from ffn_export.runtimes.ort_session import CPU
 from ffn_export.runtimes.registry import get_runtime

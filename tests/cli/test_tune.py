@@ -11,11 +11,11 @@ import onnx
 import pytest
 
 import ffn_export as fx
+from executed import executed_kernels
 from ffn_export.bundle.manifest import read_manifest
 from ffn_export.cli.main import run
 from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
-from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.result import TuningResult
 from tests.tuning.planted import Clock, loading

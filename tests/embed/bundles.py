@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import torch
 
+from executed import executed_kernels
 from ffn_export.bundle.build import build_bundle
 from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import read_manifest
@@ -23,7 +24,6 @@ from ffn_export.modules.block import FeedForwardBlock
 from ffn_export.modules.feed_forward import FeedForward
 from ffn_export.modules.norms import make_norm
 from ffn_export.quantization.options import QuantizationOptions
-from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import SessionSettings
 
 NAMES = ("plain", "contrib operators", "two inputs")

@@ -15,7 +15,7 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from ffn_export.runtimes.executed import of_kernels
+from executed import of_kernels
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HEADERS = (os.environ.get("ORT_INCLUDE", ""), "/usr/include/onnxruntime", "/usr/local/include/onnxruntime")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import ffn_export as fx
-from ffn_export.runtimes.executed import of_kernels
+from executed import of_kernels
 from ffn_export.runtimes.session_options import STOP_REFUSING, SessionSettings
 from tests.browser import needs_browser, start
 from tests.bundle.processors import on_another_processor

@@ -8,11 +8,11 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from executed import executed_kernels
 from ffn_export.core import onnx_file
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport
 from ffn_export.modules.presets import PRESETS
-from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import SessionSettings
 from tests.fusion.conftest import Exported
 from tests.fusion.graphs import assert_interface_kept, assert_same_function, feeds, whole

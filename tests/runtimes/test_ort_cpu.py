@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, save
 
+from executed import executed_kernels
 from ffn_export.core.drawing import numpy_dtype
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.ort_values import to_array

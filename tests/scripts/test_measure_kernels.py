@@ -14,10 +14,10 @@ import onnxruntime
 import pytest
 
 import measure_kernels
+from executed import executed_kernels
 from ffn_export.core.processor import family, instruction_set, vendor
 from ffn_export.fusion.costs import costs, read_tables
 from ffn_export.fusion.forms.by_rows.split_hidden import PARTS
-from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import NO_OPTIMIZER
 from kernels.feed_forwards import FEED_FORWARDS, FeedForward
 from kernels.graphs import FEW, KERNELS, MANY, Kernel, pair

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import ffn_export as fx
-from ffn_export.bundle.folder import index_entry
+from bundle_index import index_entry
 from ffn_export.core import onnx_file
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cuda import OrtCuda

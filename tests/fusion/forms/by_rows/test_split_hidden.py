@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from executed import executed_kernels
 from ffn_export.core import onnx_file
 from ffn_export.fusion.forms.by_rows import split_hidden
 from ffn_export.fusion.forms.by_rows.row_chunks import ROW_CHUNKS
@@ -17,7 +18,6 @@ from ffn_export.fusion.forms.padded_widths.pad import PADDED_WIDTHS
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.quantization.quantize import quantize
-from ffn_export.runtimes.executed import executed_kernels
 from ffn_export.runtimes.session_options import SessionSettings
 from tests.fusion.feed_forwards import GATED, PACKED, PLAIN, feed_forward
 from tests.fusion.graphs import assert_interface_kept, assert_same_function, cast, feeds, operators, run

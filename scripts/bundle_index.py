@@ -1,4 +1,4 @@
-"""A folder of bundles and its ``index.json``, which describes each bundle."""
+"""``index.json`` of a folder of bundles, which describes each bundle."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 
 from ffn_export.bundle import results, stored
 from ffn_export.bundle.build import Build
-from ffn_export.bundle.describe import summarise_parity
+from ffn_export.bundle.describe import verdicts
 from ffn_export.bundle.manifest import MANIFEST, read_manifest
 from ffn_export.core import plain_file
 from ffn_export.core.plain_data import PlainData
 from ffn_export.errors import UsageError
 from ffn_export.fusion.report import FusionReport
-from ffn_export.parity.judging.result import ParityResult
 
 INDEX = "index.json"
 
@@ -54,12 +53,6 @@ class IndexEntry(PlainData):
     operators_outside_standard: tuple[str, ...] = ()
     bytes: int | None = None
     ratio: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-
-def bundles_in(folder: Path) -> list[Path]:
-    """Return the bundles of a folder, sorted by name, without those that are being built."""
-    manifests = sorted(folder.glob(f"*/{MANIFEST}"))
-    return [manifest.parent for manifest in manifests if not manifest.parent.name.startswith(".")]
 
 
 def read_build(directory: Path) -> Build:
@@ -110,16 +103,6 @@ def _listed(path: Path) -> list[dict[str, Any]]:
         return [entry for entry in entries if entry["path"] and (path.parent / entry["path"] / MANIFEST).is_file()]
     except (UsageError, OSError, KeyError, TypeError):
         return []
-
-
-def verdicts(parity: ParityResult) -> dict[str, dict[str, Any]]:
-    """Return runtime -> its verdict, the error nearest to its bound, that bound, and its numbers of cases."""
-    summary = summarise_parity(parity)["runtimes"]
-    failed = {case.runtime for case in parity.cases if case.status(parity.tolerances) == "failed"}
-    return {
-        name: {"verdict": "failed" if name in failed else "warned" if found["warned"] else "passed", **found}
-        for name, found in summary.items()
-    }
 
 
 def _warnings(build: Build) -> tuple[str, ...]:

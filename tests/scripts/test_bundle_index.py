@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bundle_index import index_entry
 from ffn_export.bundle.build import Build
-from ffn_export.bundle.folder import index_entry
 from ffn_export.fusion.report import FusionReport
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio
 
