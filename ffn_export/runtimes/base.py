@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ffn_export.core.types import Array
+from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.runtimes.session_options import SessionSettings
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class CopyingRunner(Runner, Protocol):
         ...
 
 
-class Runtime(Protocol):
+class Runtime(ABC):
     """Software that can run a model or a module.
 
     Attributes:
@@ -78,14 +80,15 @@ class Runtime(Protocol):
     """
 
     name: str
-    by_default: bool
-    last_resort: bool
-    runs_module: bool
+    by_default: bool = False
+    last_resort: bool = False
+    runs_module: bool = False
 
+    @abstractmethod
     def unavailable(self, artifact: Artifact) -> str | None:
         """Return why the runtime cannot run this artifact here, as far as is known before loading, or None."""
-        ...
 
+    @abstractmethod
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Load an artifact with a number of intra-op threads.
 
@@ -93,4 +96,14 @@ class Runtime(Protocol):
             RuntimeUnavailableError: If the runtime cannot run the artifact here; the message is only the reason.
             UsageError: If the runtime refuses the model.
         """
-        ...
+
+    def model_of(self, artifact: Artifact) -> Path:
+        """Return the file of an artifact that the runtime can run here.
+
+        Raises:
+            RuntimeUnavailableError: If it cannot, as far as is known before loading.
+        """
+        reason = self.unavailable(artifact)
+        if reason is not None or artifact.model_path is None:
+            raise RuntimeUnavailableError(reason)
+        return artifact.model_path

@@ -17,7 +17,7 @@ import numpy as np
 from ffn_export.core import onnx_file
 from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError, UsageError
-from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.precision import described, graph_dtypes
 
@@ -32,7 +32,7 @@ _IN_FLOAT32 = {
 }
 
 
-class OpenVino:
+class OpenVino(Runtime):
     """A runtime of OpenVINO.
 
     Args:
@@ -42,8 +42,6 @@ class OpenVino:
     """
 
     by_default = False  # an optional package: the default runtimes are the same on all machines
-    last_resort = False
-    runs_module = False
 
     def __init__(self, name: str, precision: str, options: Mapping[str, str]) -> None:
         self.name = name
@@ -66,16 +64,14 @@ class OpenVino:
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Compile the model and check the device and precision of its nodes."""
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.model_path is None:
-            raise RuntimeUnavailableError(reason)
-        model = onnx_file.load(artifact.model_path)
+        path = self.model_of(artifact)
+        model = onnx_file.load(path)
         dtypes = {value.dtype.name.lower() for value in (*model.graph.inputs, *model.graph.outputs) if value.dtype}
         if "bfloat16" in dtypes:
             raise RuntimeUnavailableError("its Python interface takes and gives no arrays in bfloat16")
         if "float64" in graph_dtypes(model):
             raise RuntimeUnavailableError("OpenVINO computes in float32 at most, and the graph is in float64")
-        compiled = _compile(artifact.model_path, {**self.options, "INFERENCE_NUM_THREADS": threads})
+        compiled = _compile(path, {**self.options, "INFERENCE_NUM_THREADS": threads})
         reason = self.misplaced(compiled)
         if reason is not None:
             raise RuntimeUnavailableError(reason)

@@ -27,7 +27,7 @@ from ffn_export.core.one_line import root_cause
 from ffn_export.core.types import Array
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError
 from ffn_export.runtimes import ort_session
-from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.ort_session import OrtRunner, Provider, make_session, operators_by_provider
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
@@ -70,13 +70,9 @@ class Accelerator:
         return Provider(self.name, dict(self.options), {})
 
 
-class OrtAccelerator:
+class OrtAccelerator(Runtime):
     """A runtime on one accelerator, which its subclass sets."""
 
-    name: str
-    by_default: bool
-    last_resort = False
-    runs_module = False
     accelerator: Accelerator
 
     def unavailable(self, artifact: Artifact) -> str | None:
@@ -100,10 +96,7 @@ class OrtAccelerator:
             RuntimeUnavailableError: If the provider does not start, or a node is placed elsewhere.
             UsageError: If onnxruntime refuses the model.
         """
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.model_path is None:
-            raise RuntimeUnavailableError(reason)
-        session, allowed = _session(self.accelerator, artifact.model_path, artifact.settings, threads)
+        session, allowed = _session(self.accelerator, self.model_of(artifact), artifact.settings, threads)
         reason = node_elsewhere(self.accelerator, session, allowed)
         if reason is not None:
             raise RuntimeUnavailableError(reason)
@@ -118,11 +111,8 @@ class OrtAccelerator:
             RuntimeUnavailableError: If the provider does not start, or no provider has a kernel for a node.
             UsageError: If onnxruntime refuses the model.
         """
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.model_path is None:
-            raise RuntimeUnavailableError(reason)
-        provider = self.accelerator.lenient
-        return operators_by_provider(make_session(artifact.model_path, artifact.settings, threads, provider=provider))
+        path, provider = self.model_of(artifact), self.accelerator.lenient
+        return operators_by_provider(make_session(path, artifact.settings, threads, provider=provider))
 
 
 def _session(

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from ffn_export.core import onnx_file
-from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.runtimes import ort_session
-from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
 from ffn_export.runtimes.precision import described, graph_dtypes
 
 
-class OrtCpu:
+class OrtCpu(Runtime):
     """The runtime ``ort-cpu``."""
 
     name = "ort-cpu"
     by_default = True
-    last_resort = False
-    runs_module = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Return why the package or model is missing, or None; missing kernels show only in loading."""
@@ -24,9 +21,7 @@ class OrtCpu:
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Make a session with the artifact's settings."""
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.model_path is None:
-            raise RuntimeUnavailableError(reason)
-        session = make_session(artifact.model_path, artifact.settings, threads, weights=artifact.weights)
-        dtypes = graph_dtypes(onnx_file.load(artifact.model_path, artifact.weights))
+        path = self.model_of(artifact)
+        session = make_session(path, artifact.settings, threads, weights=artifact.weights)
+        dtypes = graph_dtypes(onnx_file.load(path, artifact.weights))
         return OrtRunner(session, described(dtypes), ends=True)

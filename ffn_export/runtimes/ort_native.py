@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.runtimes import ort_session
-from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.ort_session import OrtRunner, Provider, make_session, operators_by_provider
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ PACKAGE = "onnxruntime_ep_ffn"
 
 
 @dataclass(eq=False)
-class OrtNative:
+class OrtNative(Runtime):
     """A runtime with the provider in one precision.
 
     Attributes:
@@ -40,9 +40,6 @@ class OrtNative:
     name: str
     precision: str
     dtype: str
-    by_default = False
-    last_resort = False
-    runs_module = False
 
     @property
     def provider(self) -> Provider:
@@ -70,10 +67,7 @@ class OrtNative:
             RuntimeUnavailableError: If the provider is missing, has no such kernel, or claims no node.
             UsageError: If onnxruntime refuses the model.
         """
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.model_path is None:
-            raise RuntimeUnavailableError(reason)
-        session = make_session(artifact.model_path, artifact.settings, threads, provider=self.provider)
+        session = make_session(self.model_of(artifact), artifact.settings, threads, provider=self.provider)
         if NAME not in operators_by_provider(session):
             raise RuntimeUnavailableError(
                 f"{NAME} claims no node of this model: it takes what `fuse --target ort-native` writes, in float32"

@@ -16,17 +16,16 @@ from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.fusion.functions import bodies, inline, portable
-from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.precision import described, graph_dtypes
 
 
-class OnnxEvaluator:
+class OnnxEvaluator(Runtime):
     """The runtime ``reference``."""
 
     name = "reference"
     by_default = False  # takes minutes where other runtimes take seconds
     last_resort = True
-    runs_module = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Return why the model is missing or has an unknown vendor operator, or None."""
@@ -37,10 +36,7 @@ class OnnxEvaluator:
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Make an evaluator; NumPy chooses its threads."""
         del threads
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.model_path is None:
-            raise RuntimeUnavailableError(reason)
-        return EvaluatorRunner(artifact.model_path)
+        return EvaluatorRunner(self.model_of(artifact))
 
 
 class EvaluatorRunner:

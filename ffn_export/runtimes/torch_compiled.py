@@ -20,32 +20,28 @@ from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Artifact, Runner
-from ffn_export.runtimes.torch_eager import TorchRunner, no_source
+from ffn_export.runtimes.torch_eager import ModuleRuntime, TorchRunner
 
 # Sizes are symbolic, but 0 and 1 are specialised, so every axis may need two more graphs.
 _MOST_GRAPHS = 256
 _ONE_AT_A_TIME = threading.Lock()
 
 
-class TorchCompiled:
+class TorchCompiled(ModuleRuntime):
     """The runtime ``torch-compile``."""
 
     name = "torch-compile"
     by_default = False  # it runs the module, not the model, and compiling takes longer than all other runtimes
-    last_resort = False
-    runs_module = True
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Return why the module or a C++ compiler is missing, or None; compile errors show only in loading."""
-        return no_source(artifact) or compiler_problem()
+        return super().unavailable(artifact) or compiler_problem()
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Compile the module by running it once, at the sizes with which export traces it."""
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.source is None:
-            raise RuntimeUnavailableError(reason)
-        runner = CompiledRunner(artifact.source, threads)
-        args, kwargs = artifact.source.arguments(artifact.source.traced_sizes())
+        source = self.source_of(artifact)
+        runner = CompiledRunner(source, threads)
+        args, kwargs = source.arguments(source.traced_sizes())
         try:
             runner.check(args, kwargs)
         except Exception as error:

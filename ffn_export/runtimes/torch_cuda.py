@@ -19,32 +19,28 @@ from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
 from ffn_export.runtimes.base import Artifact, Runner
-from ffn_export.runtimes.torch_eager import TorchRunner, no_source
+from ffn_export.runtimes.torch_eager import ModuleRuntime, TorchRunner
 
 _BACKENDS: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
 _ONE_AT_A_TIME = threading.Lock()
 
 
-class TorchCuda:
+class TorchCuda(ModuleRuntime):
     """The runtime ``torch-cuda``."""
 
     name = "torch-cuda"
     by_default = False  # it runs the module, not the model
-    last_resort = False
-    runs_module = True
     device = "cuda"
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Return why the module or GPU is missing, or None; operators elsewhere show only in loading."""
-        return no_source(artifact) or gpu_problem()
+        return super().unavailable(artifact) or gpu_problem()
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Copy the module to the GPU, and run it once to check the device of each operator."""
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.source is None:
-            raise RuntimeUnavailableError(reason)
+        source = self.source_of(artifact)
         try:
-            return DeviceRunner(artifact.source, threads, self.device)
+            return DeviceRunner(source, threads, self.device)
         except (RuntimeError, NotImplementedError) as error:
             raise RuntimeUnavailableError(f"PyTorch on {self.device}: {first_line(error)}") from error
 

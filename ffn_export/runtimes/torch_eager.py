@@ -14,33 +14,41 @@ from ffn_export.errors import RuntimeUnavailableError, to_caller
 from ffn_export.exporter.outputs import output_names, tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
-from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.precision import described
 
 
-def no_source(artifact: Artifact) -> str | None:
-    """Return why there is no module to run, or None: a model alone has none."""
-    return to_caller("there is no PyTorch module to run: name one with --against") if artifact.source is None else None
+class ModuleRuntime(Runtime):
+    """A runtime of the PyTorch module."""
+
+    runs_module = True
+
+    def unavailable(self, artifact: Artifact) -> str | None:
+        """Return why the module is missing, or None: a model alone has none."""
+        missing = "there is no PyTorch module to run: name one with --against"
+        return to_caller(missing) if artifact.source is None else None
+
+    def source_of(self, artifact: Artifact) -> Source:
+        """Return the source of an artifact that the runtime can run here.
+
+        Raises:
+            RuntimeUnavailableError: If it cannot, as far as is known before loading.
+        """
+        reason = self.unavailable(artifact)
+        if reason is not None or artifact.source is None:
+            raise RuntimeUnavailableError(reason)
+        return artifact.source
 
 
-class TorchEager:
+class TorchEager(ModuleRuntime):
     """The runtime ``torch``."""
 
     name = "torch"
     by_default = False  # it is the baseline that the others are judged by
-    last_resort = False
-    runs_module = True
-
-    def unavailable(self, artifact: Artifact) -> str | None:
-        """Return why the module is missing, or None."""
-        return no_source(artifact)
 
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Return a runner of the module with this number of intra-op threads."""
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.source is None:
-            raise RuntimeUnavailableError(reason)
-        return TorchRunner(artifact.source, threads)
+        return TorchRunner(self.source_of(artifact), threads)
 
 
 class TorchRunner:

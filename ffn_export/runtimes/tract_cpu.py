@@ -13,7 +13,7 @@ import numpy as np
 from ffn_export.core import onnx_file
 from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError, UsageError
-from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.precision import described, graph_dtypes
 
@@ -22,13 +22,11 @@ _DTYPES = {"F16": "float16", "F32": "float32", "F64": "float64"}
 _ARITHMETIC = re.compile(r"(?:FMA|Div)\((\w+)\)")  # an entry of a node's cost, with its dtype
 
 
-class Tract:
+class Tract(Runtime):
     """The runtime ``tract``."""
 
     name = "tract"
     by_default = False  # an optional package: the default runtimes are the same on all machines
-    last_resort = False
-    runs_module = False
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Return why the package or model is missing, or None; operators and dtypes are checked in loading."""
@@ -41,15 +39,13 @@ class Tract:
     def load(self, artifact: Artifact, threads: int) -> Runner:
         """Load the model; ``threads`` is ignored, since tract's Python package computes on one thread."""
         del threads
-        reason = self.unavailable(artifact)
-        if reason is not None or artifact.model_path is None:
-            raise RuntimeUnavailableError(reason)
-        model = onnx_file.load(artifact.model_path)
+        path = self.model_of(artifact)
+        model = onnx_file.load(path)
         others = graph_dtypes(model) - {"float32"}
         if others:
             raise RuntimeUnavailableError(f"tract is asked for float32 alone, and the graph has {described(others)}")
         names = [str(value.name) for value in model.graph.outputs]
-        return TractRunner(*_load(artifact.model_path), names)
+        return TractRunner(*_load(path), names)
 
 
 class TractRunner:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "CONTRIBUTING.md"
-_COPIED = ("ffn_export", "tests", "docs", "pyproject.toml", "native/src")
+_COPIED = ("ffn_export", "scripts", "tests", "docs", "pyproject.toml", "native/src")
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 

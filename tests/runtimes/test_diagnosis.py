@@ -20,11 +20,10 @@ from ffn_export.runtimes.probe_model import Trial
 from ffn_export.runtimes.tract_cpu import Tract
 
 
-class Wrong:
+class Wrong(Runtime):
     """A runtime that is broken: it gives back what it is given."""
 
     name = "wrong"
-    by_default = last_resort = runs_module = False
 
     def unavailable(self, artifact: Artifact) -> None:
         return None
