@@ -16,7 +16,7 @@ from ffn_export.fusion_check.running import RefusedError
 from ffn_export.parity.bisection.cuts import Cuts
 from ffn_export.parity.bisection.judged_errors import own_error, truth_of, whole_error
 from ffn_export.parity.bisection.result import Error
-from ffn_export.parity.judging.imprecise_operators import imprecise_among
+from ffn_export.parity.judging.imprecise_operators import imprecise_operators
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference import conditioning
 
@@ -95,4 +95,4 @@ class OwnErrors:
 
     def _is_imprecise(self, name: str) -> bool:
         region = self.cuts.suspect.graph.between(name, self.cuts.pairs.values)
-        return bool(imprecise_among(region.nodes, self.cuts.suspect.runtime.name))
+        return bool(imprecise_operators(region.nodes, self.cuts.suspect.runtime.name))

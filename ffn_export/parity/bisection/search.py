@@ -23,7 +23,7 @@ from ffn_export.parity.bisection.runs import MOST_BYTES, Runs, Side, reference_s
 from ffn_export.parity.bisection.unrolled import unrolled
 from ffn_export.parity.bisection.whole_graph import Expected, WholeGraph, expected
 from ffn_export.parity.cases.case import Case
-from ffn_export.parity.judging.imprecise_operators import imprecise_among
+from ffn_export.parity.judging.imprecise_operators import imprecise_operators
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference.references import Reference
@@ -167,7 +167,7 @@ class _Search:
             own.feeds,
             wanted,
             self.tolerances,
-            excused=bool(imprecise_among(own.graph.model.graph.all_nodes(), own.runtime.name)),
+            excused=bool(imprecise_operators(own.graph.model.graph.all_nodes(), own.runtime.name)),
         )
         examination = Examination(own, other, whole, runs, self.tolerances, case.ill_conditioned)
         examined = examination.examine(blank, self.suspect.settings)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -36,14 +36,6 @@ class Evaluated:
     truths: Mapping[str, Array]
     outputs: Mapping[str, Mapping[str, Array]]
     results: tuple[CaseResult, ...]
-
-
-class Keeper(Protocol):
-    """Stores data of every case."""
-
-    def keep(self, evaluated: Evaluated) -> tuple[CaseResult, ...]:
-        """Store data of the case and return its results, annotated where needed."""
-        ...
 
 
 @dataclass
@@ -108,6 +100,10 @@ class AllOutputs:
         except OSError as error:
             raise UsageError(f"{self.directory} cannot be written to: {error.strerror or error}") from error
         return evaluated.results
+
+
+Keeper = FailingInputs | AllOutputs
+"""Stores data of every case, and returns its results, annotated where needed."""
 
 
 def slug(name: str) -> str:

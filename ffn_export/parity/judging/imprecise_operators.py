@@ -27,12 +27,7 @@ IMPRECISE: Mapping[str, str] = {
 _RUNTIMES = frozenset({"ort-cpu", "ort-cuda"})
 
 
-def imprecise_operators(model: ir.Model, runtime: str) -> tuple[str, ...]:
-    """Return the imprecise operators that a runtime executes in a model, as sorted ``domain::Operator``."""
-    return imprecise_among(model.graph.all_nodes(), runtime)
-
-
-def imprecise_among(nodes: Iterable[ir.Node], runtime: str) -> tuple[str, ...]:
+def imprecise_operators(nodes: Iterable[ir.Node], runtime: str) -> tuple[str, ...]:
     """Return the imprecise operators that a runtime executes among nodes, as sorted ``domain::Operator``."""
     if runtime not in _RUNTIMES:
         return ()

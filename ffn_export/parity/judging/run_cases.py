@@ -102,7 +102,7 @@ def run_cases(
         like=like if has_budget else None,
     )
     cases = chosen.cases
-    imprecise = {name: imprecise_operators(model, name) for name in loaded}
+    imprecise = {name: imprecise_operators(model.graph.all_nodes(), name) for name in loaded}
     known = of_operators(model.graph.all_nodes())
     causes = Causes(artifact, tolerances or Tolerances())
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from ffn_export.core.drawing import float_info, is_floating
 from ffn_export.core.types import Array
+from ffn_export.parity.reference.references import Reference
 
 _DRAWS = 4
 # Inputs of at most this magnitude count as zero.
@@ -37,16 +38,8 @@ class Oracle(Protocol):
         ...
 
 
-class Baseline(Oracle, Protocol):
-    """A whole reference, which also runs in the arithmetic of ONNX Runtime."""
-
-    def as_runtime(self, feeds: Mapping[str, Array]) -> Mapping[str, Array] | None:
-        """Return the baseline in the arithmetic of ONNX Runtime, or None if it is the baseline itself."""
-        ...
-
-
 def allowed(
-    reference: Baseline,
+    reference: Reference,
     feeds: Mapping[str, Array],
     expected: Mapping[str, tuple[Array, Array]],
     seed: int,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -36,48 +37,44 @@ _ORDINARY = 5  # size of every axis, if its bounds allow it
 _APART = 0.1  # relative L2 distance; errors of half precision and quantised products are smaller
 
 
-class Reference(Protocol):
+class Reference(ABC):
     """Source of oracle and baseline for a set of inputs."""
 
-    name: str
-    inputs: Sequence[TensorSpec]
-    source: Source | None
-    example: Mapping[str, int]
-    computed_in: Mapping[str, str]  # output name -> dtype that it is computed in, if coarser than the output's dtype
+    def __init__(self, name: str, inputs: Sequence[TensorSpec], source: Source | None = None) -> None:
+        self.name, self.inputs, self.source = name, inputs, source
+        self.example: Mapping[str, int] = {} if source is None else source.example
+        # Output name -> dtype that it is computed in, if coarser than the output's dtype.
+        self.computed_in: Mapping[str, str] = {}
 
+    @abstractmethod
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
         """Return output name -> (oracle in float64, baseline in the working dtype).
 
         Raises:
             Exception: If the reference refuses the inputs; of any type.
         """
-        ...
 
+    @abstractmethod
     def baseline(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """Run only in the working dtype, without a cache."""
-        ...
 
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array] | None:
         """Return output name -> array of the oracle, or None without an oracle.
 
         With a seed, each parameter that the reference knows is moved by one rounding in a drawn direction.
         """
-        ...
+        return None
 
     def as_runtime(self, feeds: Mapping[str, Array]) -> Mapping[str, Array] | None:
         """Return the baseline in the arithmetic of ONNX Runtime, or None if it is the baseline itself."""
-        ...
+        return None
 
 
-class TorchReference:
+class TorchReference(Reference):
     """A PyTorch module: oracle in float64, baseline in its working dtype."""
 
     def __init__(self, source: Source, threads: int) -> None:
-        self.name = source.spec
-        self.source: Source | None = source
-        self.inputs: Sequence[TensorSpec] = source.inputs
-        self.example = source.example
-        self.computed_in: Mapping[str, str] = {}  # not needed: PyTorch's own error includes inner roundings
+        super().__init__(source.spec, source.inputs, source)
         self._oracle = TorchOracle(source)
         self._baseline = TorchRunner(source, threads)
         self._as_runtime = RuntimeArithmetic(source)
@@ -103,7 +100,7 @@ class TorchReference:
         return None if arrays is None else dict(zip(self._baseline.output_names(feeds), arrays, strict=True))
 
 
-class OnnxReference:
+class OnnxReference(Reference):
     """Another ONNX model: oracle in float64 by ONNX's reference evaluator, baseline in the dtypes of the graph.
 
     The baseline runs in ONNX Runtime, or in the evaluator if ONNX Runtime has no kernel, as for bfloat16.
@@ -117,11 +114,8 @@ class OnnxReference:
     """
 
     def __init__(self, path: Path, threads: int, inputs: InputSpecs | None = None, *, exact: bool = True) -> None:
-        self.name = str(path)
-        self.source: Source | None = None
         model = onnx_file.load(path)
-        self.inputs: Sequence[TensorSpec] = graph_inputs(model, inputs)
-        self.example: Mapping[str, int] = {}
+        super().__init__(str(path), graph_inputs(model, inputs))
         self.computed_in = inner_precisions(model)
         artifact = Artifact(path, settings=NO_OPTIMIZER)
         try:
@@ -189,14 +183,9 @@ class OnnxReference:
 
     def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array] | None:
         """Run only the oracle, or return None without one. The seed is ignored, and initializers are not moved."""
-        del rounding_seed
         if self._oracle is None:
             return None
         return dict(zip(self._oracle.outputs, self._oracle.run(feeds), strict=True))
-
-    def as_runtime(self, feeds: Mapping[str, Array]) -> None:
-        """Return None: the baseline runs in ONNX Runtime."""
-        del feeds
 
 
 def _fits(array: Array, declared: ir.Shape | None) -> bool:
@@ -214,7 +203,7 @@ def _distance(own: Array, truth: Array) -> float:
     return relative_l2(wide[finite], truth[finite])
 
 
-class VectorReference:
+class VectorReference(Reference):
     """Test vectors of a bundle: the oracle's outputs for one set of inputs, rounded to the working dtype.
 
     Attributes:
@@ -229,15 +218,9 @@ class VectorReference:
         outputs: Mapping[str, Array],
         why_alone: str | None = None,
     ) -> None:
-        self.name = name
+        typed = ((t["name"], f"{t['dtype']}[{','.join(map(str, _shape(t, inputs)))}]") for t in tensors)
+        super().__init__(name, tuple(TensorSpec.parse_tensor(*each) for each in typed))
         self.why_alone = why_alone
-        self.source: Source | None = None
-        self.example: Mapping[str, int] = {}
-        self.computed_in: Mapping[str, str] = {}
-        self.inputs: Sequence[TensorSpec] = tuple(
-            TensorSpec.parse_tensor(t["name"], f"{t['dtype']}[{','.join(map(str, _shape(t, inputs)))}]")
-            for t in tensors
-        )
         self._outputs = outputs
         self.case = given(inputs, self.inputs)
 
@@ -248,21 +231,11 @@ class VectorReference:
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
         """Return the recorded outputs. PyTorch's own error is not recorded and counts as 0."""
-        del feeds
         return {name: (array, array) for name, array in self._outputs.items()}
 
     def baseline(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the recorded outputs."""
-        del feeds
         return self._outputs
-
-    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> None:
-        """Return None, since the oracle ran only when the vectors were written."""
-        del feeds, rounding_seed
-
-    def as_runtime(self, feeds: Mapping[str, Array]) -> None:
-        """Return None: no module is known."""
-        del feeds
 
 
 def graph_inputs(model: ir.Model, declared: InputSpecs | None = None) -> tuple[TensorSpec, ...]:
