@@ -45,9 +45,8 @@ def _scaled(factor: float) -> Values:
     return Values(lambda x, _: x * x.dtype.type(factor))
 
 
-def _offset(x: Array, spec: TensorSpec) -> Array:
+def _offset(x: Array, _: TensorSpec) -> Array:
     """Rows with a mean of 1,000 times their spread; less in a dtype where the spread would be below 16 ULP."""
-    del spec
     mean = min(1000.0, 1 / (16 * float(float_info(x.dtype).eps)))
     moved: Array = (x.astype(np.float64) + mean).astype(x.dtype)
     return moved
@@ -72,64 +71,36 @@ def _repeated(x: Array, spec: TensorSpec) -> Array:
     return x if axis is None else np.broadcast_to(x.take([0] if x.shape[axis] else [], axis), x.shape).copy()
 
 
-def _eighths(x: Array, spec: TensorSpec) -> Array:
+def _eighths(x: Array, _: TensorSpec) -> Array:
     """Multiples of 1/8. Scaled by a power of two, many of them lie halfway between two integers."""
-    del spec
     rounded: Array = (np.round(x.astype(np.float64) * 8) / 8).astype(x.dtype)
     return rounded
 
 
-def _tiny(x: Array, spec: TensorSpec) -> Array:
+def _tiny(x: Array, _: TensorSpec) -> Array:
     """Values far below the root of every epsilon and above the smallest normal number: 1e-12, or 5e-4 in float16."""
-    del spec
     scaled: Array = (x.astype(np.float64) * max(1e-12, 8 * float(float_info(x.dtype).smallest_normal))).astype(x.dtype)
     return scaled
 
 
-def _denormal(x: Array, spec: TensorSpec) -> Array:
+def _denormal(x: Array, _: TensorSpec) -> Array:
     """Values below the smallest normal number of the dtype: about 1e-39 in float32 and bfloat16, 8e-6 in float16."""
-    del spec
     scaled: Array = (x.astype(np.float64) * (float(float_info(x.dtype).smallest_normal) / 8)).astype(x.dtype)
     return scaled
 
 
-def _outliers(x: Array, spec: TensorSpec) -> Array:
+def _outliers(x: Array, _: TensorSpec) -> Array:
     """One element in 64 is 100 times as large as the others, as in the activations of large models.
 
     Source: Dettmers et al. 2022, "LLM.int8(): 8-bit matrix multiplication for transformers at scale", section 4.
     """
-    del spec
     wild: Array = x.copy()
     wild.reshape(-1)[::64] *= x.dtype.type(100)
     return wild
 
 
-def _nan(x: Array, spec: TensorSpec) -> Array:
-    """NaN in one element of the last token. Other tokens become NaN only if they depend on it."""
-    del spec
-    return _spoiled(x, np.nan)
-
-
-def _infinite(x: Array, spec: TensorSpec) -> Array:
-    """Infinity in one element of the last token, and minus infinity in one of the token before."""
-    del spec
-    return _spoiled(x, np.inf, -np.inf)
-
-
-def _nan_parts(x: Array, spec: TensorSpec) -> Array:
-    """NaN in every second token: in the first features of the first sequence, and in the last features of the last."""
-    del spec
-    return _spoiled_in_parts(x, np.nan)
-
-
-def _infinite_parts(x: Array, spec: TensorSpec) -> Array:
-    """Infinity and minus infinity in turn, in the places of ``nan in parts``."""
-    del spec
-    return _spoiled_in_parts(x, np.inf, -np.inf)
-
-
 def _spoiled_in_parts(x: Array, *numbers: float) -> Array:
-    """Overwrite one element of every second token, moving from the first feature to the last."""
+    """Overwrite one element of every second token, numbers in turn, moving from the first feature to the last."""
     spoiled = x.copy()
     if spoiled.size and spoiled.ndim:
         tokens = spoiled.reshape(-1, spoiled.shape[-1])
@@ -140,6 +111,7 @@ def _spoiled_in_parts(x: Array, *numbers: float) -> Array:
 
 
 def _spoiled(x: Array, *numbers: float) -> Array:
+    """Overwrite one element of the last token, and with a second number one of the token before."""
     spoiled = x.copy()
     if spoiled.size:
         tokens = spoiled.reshape(-1, spoiled.shape[-1]) if spoiled.ndim else spoiled.reshape(1, 1)
@@ -162,8 +134,9 @@ VALUES: Mapping[str, Values] = {
     HALFWAY: Values(_eighths),
     "repeated": Values(_repeated, ill_conditioned=True, of_integers=True),
     "zeros": Values(lambda x, _: np.zeros_like(x), ill_conditioned=True),
-    "nan": Values(_nan),
-    "nan in parts": Values(_nan_parts),
-    "infinite": Values(_infinite),
-    "infinite in parts": Values(_infinite_parts),
+    # Tokens other than the last become NaN only if they depend on it.
+    "nan": Values(lambda x, _: _spoiled(x, np.nan)),
+    "nan in parts": Values(lambda x, _: _spoiled_in_parts(x, np.nan)),
+    "infinite": Values(lambda x, _: _spoiled(x, np.inf, -np.inf)),
+    "infinite in parts": Values(lambda x, _: _spoiled_in_parts(x, np.inf, -np.inf)),
 }

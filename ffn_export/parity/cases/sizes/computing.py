@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.parity.cases.sizes.expressions import Expression
-from ffn_export.parity.cases.sizes.facts import MOST_ITEMS, Fact, Items, Kind
-from ffn_export.parity.cases.sizes.operation import Operation, Rule, is_one, vector
+from ffn_export.parity.cases.sizes.facts import MOST_ITEMS, Fact, Items, Kind, Operation, Rule, is_one, mapped, vector
 
 # Element-wise operators and the names of their expressions.
 _ELEMENTWISE = {
@@ -111,7 +109,7 @@ def _cast(op: Operation) -> Fact:
     name = "bool" if to == ir.DataType.BOOL else "int" if given.is_float and to.is_integer() else None
     change = (lambda e: e) if name is None else (lambda e: op.make.of(str(name), e))
     last = None if given.last is None else change(given.last)
-    items = None if given.items is None else _each(change, given.items)
+    items = None if given.items is None else mapped(change, given.items)
     return Fact(op.kind, given.shape, items, last, to.is_floating_point(), given.is_same)
 
 
@@ -183,13 +181,6 @@ def _reduce(op: Operation) -> Fact:
         items.fill(last)
         return op.known(items, is_float=given.is_float)
     return Fact(op.kind, shape, None, last, given.is_float, given.is_same)
-
-
-def _each(change: Callable[[Expression], Expression], items: Items) -> Items:
-    changed = np.empty(items.shape, dtype=object)
-    for index in np.ndindex(items.shape):
-        changed[index] = change(items.item(*index))
-    return changed
 
 
 COMPUTING: Mapping[str, Rule] = {

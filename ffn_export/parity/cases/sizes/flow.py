@@ -11,7 +11,7 @@ followed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
 import numpy as np
@@ -19,11 +19,9 @@ import onnx_ir as ir
 
 from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.tensor_spec import Axis, Dim, TensorSpec
-from ffn_export.core.types import Array
 from ffn_export.core.words import words
 from ffn_export.parity.cases.sizes.expressions import Expression, Expressions
-from ffn_export.parity.cases.sizes.facts import DATA, MOST_ITEMS, Fact, Items, Kind
-from ffn_export.parity.cases.sizes.operation import Operation
+from ffn_export.parity.cases.sizes.facts import DATA, MOST_ITEMS, Fact, Kind, Operation, mapped
 from ffn_export.parity.cases.sizes.operators import infer
 
 _MOST_NODES = 200_000
@@ -146,16 +144,9 @@ class Flow:
         is_number = is_float or tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL
         if not is_number or tensor.size > _LARGEST_READ:
             return Fact(Kind.CONSTANT, shape, None, None, is_float)
-        array = tensor.numpy()
-        if array.size <= MOST_ITEMS or (array.ndim == 1 and not is_float):
-            return Fact(Kind.CONSTANT, shape, self._numbers(array.astype(float) if is_float else array), None, is_float)
-        return Fact(Kind.CONSTANT, shape, None, None, is_float)
-
-    def _numbers(self, array: Array) -> Items:
-        items = np.empty(array.shape, dtype=object)
-        for index in np.ndindex(array.shape):
-            items[index] = self.make.number(array[index].item())
-        return items
+        array = tensor.numpy().astype(float) if is_float else tensor.numpy()
+        few = array.size <= MOST_ITEMS or (array.ndim == 1 and not is_float)
+        return Fact(Kind.CONSTANT, shape, mapped(self.make.number, array) if few else None, None, is_float)
 
     def _walk(self, graph: ir.Graph | ir.Function) -> None:
         for node in graph:
@@ -197,7 +188,7 @@ class Flow:
             self.make.number(dim) if isinstance(dim, int) else self.make.unknown(f"a size of {value.name}")
             for dim in value.shape
         )
-        return Fact(fact.kind, shape, fact.items, fact.last, fact.is_float, fact.is_same)
+        return replace(fact, shape=shape)
 
     def _of(self, node: ir.Node, inputs: Sequence[Fact | None]) -> Fact:
         shapes = _SHAPES.get(node.op_type, frozenset()) if node.domain == "" else frozenset()

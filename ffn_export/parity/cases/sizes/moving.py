@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ffn_export.parity.cases.sizes.expressions import Expression
-from ffn_export.parity.cases.sizes.facts import MOST_ITEMS, Fact, Items, Kind
-from ffn_export.parity.cases.sizes.operation import Operation, Rule, is_one, scalar, vector
+from ffn_export.parity.cases.sizes.facts import (
+    MOST_ITEMS,
+    Fact,
+    Kind,
+    Operation,
+    Rule,
+    as_items,
+    is_one,
+    scalar,
+    vector,
+)
 
 _TO_THE_END = 2**31 - 1
 
@@ -50,7 +60,7 @@ def _expand(op: Operation) -> Fact:
 def _identity(op: Operation) -> Fact:
     given = op.inputs[0]
     assert given is not None
-    return Fact(op.kind, given.shape, given.items, given.last, given.is_float, given.is_same)
+    return replace(given, kind=op.kind)
 
 
 def _gather(op: Operation) -> Fact:
@@ -64,7 +74,7 @@ def _gather(op: Operation) -> Fact:
         rows = table.items.shape[axis]
         if places.size and (abs(places) <= rows).all() and (places < rows).all():
             taken = table.items.take(places % rows, axis)
-            return op.known(_as_items(taken), is_float=table.is_float)
+            return op.known(as_items(taken), is_float=table.is_float)
     shape = None
     if table.shape is not None and index.shape is not None and table.shape:
         axis %= len(table.shape)
@@ -101,7 +111,7 @@ def _slice(op: Operation) -> Fact:
         cuts[axis] = _cut(start, end, step)
         shape[axis] = _length(op, shape[axis], start, end, step) or op.unknown("a size")
     if given.items is not None and None not in cuts:
-        return op.known(_as_items(given.items[tuple(cuts)]), is_float=given.is_float)
+        return op.known(as_items(given.items[tuple(cuts)]), is_float=given.is_float)
     return Fact(op.kind, tuple(shape), None, given.sample if given.is_same else None, given.is_float, given.is_same)
 
 
@@ -177,7 +187,7 @@ def _squeeze(op: Operation) -> Fact:
     assert given is not None
     if given.items is not None:
         items = given.items.squeeze(None if axes is None else tuple(axes))
-        return op.known(_as_items(items), is_float=given.is_float)
+        return op.known(as_items(items), is_float=given.is_float)
     shape = None
     if given.shape is not None and axes is not None:
         at = {axis % len(given.shape) for axis in axes}
@@ -194,10 +204,6 @@ def _transpose(op: Operation) -> Fact:
     order = order or list(range(len(given.shape)))[::-1]
     items = None if given.items is None else given.items.transpose(order)
     return Fact(op.kind, tuple(given.shape[i] for i in order), items, given.last, given.is_float, given.is_same)
-
-
-def _as_items(taken: Any) -> Items:
-    return taken if isinstance(taken, np.ndarray) else scalar(taken)
 
 
 def _cut(start: Expression, end: Expression, step: int) -> slice | None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from ffn_export.core.activations import OPERATORS
 from ffn_export.core.words import words
 from ffn_export.parity.cases.sizes.computing import COMPUTING
-from ffn_export.parity.cases.sizes.facts import Fact
+from ffn_export.parity.cases.sizes.facts import Fact, Operation
 from ffn_export.parity.cases.sizes.moving import MOVING
-from ffn_export.parity.cases.sizes.operation import Operation
 
 # Operators that return the shape of their first input: element-wise ones and normalisations.
 _SAME_SHAPE = words(

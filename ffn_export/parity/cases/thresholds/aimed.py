@@ -37,7 +37,7 @@ from ffn_export.parity.cases.thresholds.directions import along, around, directe
 from ffn_export.parity.cases.thresholds.every import may_hold, reader
 from ffn_export.parity.cases.thresholds.find import Threshold, ends, find
 from ffn_export.parity.cases.thresholds.flat import flat
-from ffn_export.parity.cases.thresholds.integer_cases import IntegersOf
+from ffn_export.parity.cases.thresholds.integers import IntegersOf
 from ffn_export.parity.cases.thresholds.longer import longer
 from ffn_export.parity.reference.references import Reference
 
