@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ffn_export.core.types import Array
-from ffn_export.parity.bisection.graph import weights_of
+from ffn_export.inspection.regions import weights
 from ffn_export.parity.bisection.pairs import Pairs
 from ffn_export.parity.bisection.runs import Runs, Side
 
@@ -31,19 +31,15 @@ class Cuts:
 
     def chunks(self, names: Iterable[str]) -> Iterator[list[str]]:
         """Split values of the suspect into chunks of bounded memory, for values and for weights."""
-        chunk, values, weights = list[str](), 0, 0
-        for name in names:
+
+        def sizes(name: str) -> tuple[int, int]:
             region = self.suspect.graph.between(name, self.pairs.values)
             # One copy each for the suspect's part and whole, the reference's whole and part, and two for float64.
             size = 6 * sum(map(self.runs.byte_size, (self.suspect.graph.values[name], *region.given)))
-            stored = sum(weight.const_value.nbytes for weight in weights_of(region) if weight.const_value is not None)
-            if chunk and max(values + size, weights + stored) > self.runs.most_bytes:
-                yield chunk
-                chunk, values, weights = [], 0, 0
-            chunk.append(name)
-            values, weights = values + size, weights + stored
-        if chunk:
-            yield chunk
+            read = weights(region.nodes)
+            return size, sum(weight.const_value.nbytes for weight in read if weight.const_value is not None)
+
+        return self.runs.split(names, sizes)
 
     def recorded(self, names: Iterable[str]) -> dict[str, Array]:
         """Return numbers that the reference computes, by its names.

@@ -97,12 +97,6 @@ class Graph:
         return Region(tuple(sorted(nodes, key=self._order.__getitem__)), tuple(borders))
 
 
-def weights_of(region: Region) -> list[ir.Value]:
-    """Return the initializers that the nodes of a region read, each once."""
-    read = (value for node in region.nodes for value in node.inputs)
-    return list(dict.fromkeys(v for v in read if v is not None and v.is_initializer()))
-
-
 def _is_tensor(value: ir.Value) -> bool:
     if value.type is not None and not isinstance(value.type, ir.TensorType):
         return False

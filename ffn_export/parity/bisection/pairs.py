@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ffn_export.parity.bisection.graph import Graph
@@ -17,25 +17,21 @@ class Pairs:
         inputs: Input of the suspect -> input of the reference.
         values: Computed value of the suspect -> computed value of the reference.
         by: Method that found the pairs.
+        taken: Values of the reference that are paired.
     """
 
     inputs: Mapping[str, str]
     values: dict[str, str] = field(default_factory=dict)
     by: Alignment = "names"
-    _taken: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
 
     def add(self, value: str, counterpart: str) -> bool:
         """Pair two values, unless one of them is already paired; return whether they were."""
-        if value in self.values or counterpart in self._taken:
+        if value in self.values or counterpart in self.taken:
             return False
         self.values[value] = counterpart
-        self._taken.add(counterpart)
+        self.taken.add(counterpart)
         return True
-
-    @property
-    def taken(self) -> Collection[str]:
-        """The values of the reference that are paired."""
-        return self._taken
 
     def counterpart(self, value: str) -> str | None:
         """Return the counterpart of an input or of a computed value."""

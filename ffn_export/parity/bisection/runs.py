@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,14 +49,18 @@ class Runs:
 
     def chunks(self, graph: Graph, names: Iterable[str]) -> Iterator[list[str]]:
         """Split values of a graph, in the given order, into chunks that fit in memory."""
-        chunk, used = list[str](), 0
+        return self.split(names, lambda name: (self.byte_size(graph.values[name]), 0))
+
+    def split(self, names: Iterable[str], sizes: Callable[[str], tuple[int, int]]) -> Iterator[list[str]]:
+        """Split values into chunks, of whose bytes of values and of weights each fits in memory."""
+        chunk, values, weights = list[str](), 0, 0
         for name in names:
-            size = self.byte_size(graph.values[name])
-            if chunk and used + size > self.most_bytes:
+            value, weight = sizes(name)
+            if chunk and max(values + value, weights + weight) > self.most_bytes:
                 yield chunk
-                chunk, used = [], 0
+                chunk, values, weights = [], 0, 0
             chunk.append(name)
-            used += size
+            values, weights = values + value, weights + weight
         if chunk:
             yield chunk
 

@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from ffn_export.core.drawing import float_info
 from ffn_export.core.types import Array
-from ffn_export.parity.bisection.graph import Region, weights_of
+from ffn_export.inspection.regions import weights
+from ffn_export.parity.bisection.graph import Region
 
 # Within this relative difference a weight was meant to equal the reference's. Farther ones may be new constants, as
 # folding one constant into another creates.
@@ -55,9 +56,9 @@ class Changed:
 
 def changed(region: Region, instead_of: Region) -> Iterator[Changed]:
     """Yield the weights of a part that are not among the reference's, each with the nearest one of its size."""
-    left = dict.fromkeys(weights_of(instead_of))
+    left = dict.fromkeys(weights(instead_of.nodes))
     unequal = []
-    for weight in weights_of(region):
+    for weight in weights(region.nodes):
         twin = next((other for other in left if _equal(weight, other)), None)
         if twin is None:
             unequal.append(weight)
