@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,18 +37,26 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
         return program
     # backed_size_oblivious: as in the trace, a layout that differs at size 1 adds no guard.
     with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
-        table = {op: each for op, each in _TABLE.items() if op is not _ATTENTION or _hides(program.graph)}
+        table: dict[OpOverload, Callable[..., Any]] = {
+            op: partial(_replaced, *each)
+            for op, each in _TABLE.items()
+            if op is not _ATTENTION or _hides(program.graph)
+        }
         result: torch.export.ExportedProgram = program.run_decompositions(table)
     result._guards_code = program._guards_code  # the guards also hold for the replacements
     return result
 
 
 def _is_decomposed(node: torch.fx.Node) -> bool:
-    fits = _FITS.get(node.target)
-    if fits is None or (node.target is _ATTENTION and not _hides(node.graph)):
+    if node.target not in _TABLE or (node.target is _ATTENTION and not _hides(node.graph)):
         return False
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
-    return fits(*args, **kwargs)
+    return _TABLE[node.target][0](*args, **kwargs)
+
+
+def _replaced(fits: Callable[..., bool], write: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
+    """Return the result of the other operators, or NotImplemented to keep the operator."""
+    return write(*args, **kwargs) if fits(*args, **kwargs) else NotImplemented
 
 
 def _is_pointwise(
@@ -63,11 +72,8 @@ def _is_pointwise(
     return weight.shape[-1] == 1 and list(stride) == [1] and list(padding) == [0] and groups == 1
 
 
-def _conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *geometry: Any) -> Tensor:
+def _conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *_: Any) -> Tensor:
     """``conv1d``: x [batch, in, length], weight [out, in, 1] -> [batch, out, length]."""
-    if not _is_pointwise(x, weight, bias, *geometry):
-        result: Tensor = NotImplemented
-        return result
     return torch.nn.functional.linear(x.transpose(-1, -2), weight.squeeze(-1), bias).transpose(-1, -2)
 
 
@@ -77,9 +83,6 @@ def _is_mixed(x: Tensor, number: float, alpha: float = 1) -> bool:
 
 def _rsub(x: Tensor, number: float, alpha: float = 1) -> Tensor:
     """Return ``number - alpha * x`` in the promoted dtype of both."""
-    if not _is_mixed(x, number):
-        result: Tensor = NotImplemented
-        return result
     return torch.rsub(x.to(torch.result_type(x, number)), number, alpha=alpha)
 
 
@@ -88,9 +91,6 @@ def _has_softplus(x: Tensor) -> bool:
 
 
 def _log_sigmoid(x: Tensor) -> Tensor:
-    if not _has_softplus(x):
-        result: Tensor = NotImplemented
-        return result
     return -torch.nn.functional.softplus(-x)
 
 
@@ -106,14 +106,7 @@ def _bounds(low: float | None, high: float | None) -> tuple[float, float]:
 
 
 def _clamp(x: Tensor, low: float | None = None, high: float | None = None) -> Tensor:
-    if not _is_clip(x, low, high):
-        result: Tensor = NotImplemented
-        return result
     return torch.nn.functional.hardtanh(x, *_bounds(low, high))
-
-
-def _clamp_max(x: Tensor, high: float) -> Tensor:
-    return _clamp(x, None, high)
 
 
 def _hides(graph: torch.fx.Graph) -> bool:
@@ -144,9 +137,6 @@ def _is_masked(
 
 def _masked_attention(query: Tensor, key: Tensor, value: Tensor, *options: Any, **named: Any) -> Tensor:
     """Return attention by its formula, with 0 for a row whose scores are all hidden."""
-    if not _is_masked(query, key, value, *options, **named):
-        result: Tensor = NotImplemented
-        return result
     mask, scale = options[0] if options else named["attn_mask"], named.get("scale")
     root = (query.shape[-1] ** -0.5 if scale is None else scale) ** 0.5  # scales both, as PyTorch: keeps scores small
     scores = (query * root) @ (key * root).transpose(-1, -2) + mask
@@ -155,11 +145,6 @@ def _masked_attention(query: Tensor, key: Tensor, value: Tensor, *options: Any, 
     weights = scores.masked_fill(is_hidden, torch.finfo(scores.dtype).min).softmax(dim=-1)
     attended: Tensor = weights.masked_fill(is_hidden, 0.0) @ value
     return attended
-
-
-def _is_reduced(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> bool:
-    del x, dim, keepdim
-    return True
 
 
 def _any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
@@ -185,25 +170,15 @@ def _of_dtype(found: Tensor, x: Tensor) -> Tensor:
     return found.to(torch.uint8) if x.dtype is torch.uint8 else found
 
 
-# Operator -> whether it is replaced, given its arguments; then operator -> its replacement.
-_FITS: Mapping[Any, Callable[..., bool]] = {
-    **dict.fromkeys((*_ANY, *_ALL), _is_reduced),
-    _aten.clamp.default: _is_clip,
-    _aten.clamp_max.default: _is_clip,  # which bound it is makes no difference
-    _aten.clamp_min.default: _is_clip,
-    _aten.conv1d.default: _is_pointwise,
-    _aten.log_sigmoid.default: _has_softplus,
-    _aten.rsub.Scalar: _is_mixed,
-    _ATTENTION: _is_masked,
-}
-_TABLE: Mapping[OpOverload, Callable[..., Any]] = {
-    **dict.fromkeys(_ANY, _any),
-    **dict.fromkeys(_ALL, _all),
-    _aten.clamp.default: _clamp,
-    _aten.clamp_max.default: _clamp_max,
-    _aten.clamp_min.default: _clamp,
-    _aten.conv1d.default: _conv1d,
-    _aten.log_sigmoid.default: _log_sigmoid,
-    _aten.rsub.Scalar: _rsub,
-    _ATTENTION: _masked_attention,
+# Operator -> whether it is replaced, given its arguments, and its replacement.
+_TABLE: Mapping[Any, tuple[Callable[..., bool], Callable[..., Tensor]]] = {
+    **dict.fromkeys(_ANY, (lambda *_, **__: True, _any)),
+    **dict.fromkeys(_ALL, (lambda *_, **__: True, _all)),
+    _aten.clamp.default: (_is_clip, _clamp),
+    _aten.clamp_max.default: (_is_clip, lambda x, high: _clamp(x, None, high)),  # which bound it is makes no difference
+    _aten.clamp_min.default: (_is_clip, _clamp),
+    _aten.conv1d.default: (_is_pointwise, _conv1d),
+    _aten.log_sigmoid.default: (_has_softplus, _log_sigmoid),
+    _aten.rsub.Scalar: (_is_mixed, _rsub),
+    _ATTENTION: (_is_masked, _masked_attention),
 }

@@ -13,14 +13,13 @@ import torch
 from ffn_export.core.one_line import first_line
 from ffn_export.core.quiet import silent
 from ffn_export.core.tensor_spec import TensorSpec
-from ffn_export.errors import UsageError
+from ffn_export.errors import ExportError, UsageError
 from ffn_export.exporter import experts
 from ffn_export.exporter.hugging_face import past
 from ffn_export.exporter.hugging_face.directory import CONFIG, ModelDirectory, open_directory
 from ffn_export.exporter.hugging_face.inputs import EXAMPLE, conventional_inputs
 from ffn_export.exporter.hugging_face.library import transformers
-from ffn_export.exporter.hugging_face.outputs import keep_outputs
-from ffn_export.exporter.hugging_face.tasks import choose
+from ffn_export.exporter.hugging_face.tasks import Task, choose
 from ffn_export.exporter.hugging_face.weights import load_weights
 
 PREFIX = "hf:"
@@ -83,7 +82,7 @@ def load_model(
         past.check_whole(inputs, conventional)
         module = past.WithPast(model, [spec.name for spec in inputs])
     else:
-        keep_outputs(model, chosen)
+        _keep_outputs(model, chosen)
     return HuggingFaceModel(
         module,
         name=directory.name,
@@ -113,3 +112,21 @@ def _configuration(directory: ModelDirectory) -> Any:
         part._experts_implementation = experts.IMPLEMENTATION
     config.return_dict = True
     return config
+
+
+def _keep_outputs(module: torch.nn.Module, task: Task) -> None:
+    """Make the module return only the task's outputs, by a hook, which keeps ``forward``'s signature.
+
+    An encoder-decoder also returns its encoder's states, and other models a cache or all hidden states. As
+    outputs of the graph, they would be computed and copied in every run.
+    """
+
+    def select(module: torch.nn.Module, args: Any, result: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        kept = {name: result[name] for name in task.outputs if isinstance(result.get(name), torch.Tensor)}
+        if not kept:
+            raise ExportError(
+                f"{type(module).__name__} returns {', '.join(result)}, and {task.name} asks for {task.outputs[0]}"
+            )
+        return kept
+
+    module.register_forward_hook(select)
