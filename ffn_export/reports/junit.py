@@ -43,8 +43,9 @@ class Warned:
 Outcome = Failure | Skipped | Warned | None
 
 
-def junit_xml(result: ParityResult) -> str:
-    """Return the verification as a JUnit XML document, which has a failure if and only if the result failed."""
+def verification_junit(verification: Verification) -> str:
+    """Return a verification as a JUnit XML document, which has a failure if and only if the result failed."""
+    result = verification.result
     allowed = f", {result.allowance}" if result.allowance else ""
     return _document(f"{result.model} against {result.against}{allowed}", _suites(result))
 
@@ -175,8 +176,3 @@ def _failure(message: str | None) -> Outcome:
 def _legal(text: str) -> str:
     """Return text with control characters, and characters that XML forbids, escaped."""
     return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), visible(text))
-
-
-def verification_junit(verification: Verification) -> str:
-    """Return a verification as JUnit XML."""
-    return junit_xml(verification.result)

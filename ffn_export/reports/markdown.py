@@ -27,17 +27,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#~&])")
 _LINKED = re.compile(r"@(?=\w)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
 
 
-def markdown_page(
-    result: ParityResult, commands: Sequence[str] | None = None, bisection: Bisection | None = None
-) -> str:
-    """Return the verdict, a row for each runtime, failures and warnings, and the commands to repeat it.
-
-    Args:
-        result: The verification.
-        commands: Shell commands that run it again, one a line; None means the one from :mod:`commands`.
-        bisection: The bisection, if one was requested.
-    """
-    return "\n".join(_blocks(result, (verify_command(result),) if commands is None else commands, bisection))
+def verification_markdown(verification: Verification) -> str:
+    """Return the verdict, a row for each runtime, failures and warnings, and the commands to repeat it."""
+    result, commands = verification.result, verification.commands
+    commands = (verify_command(result),) if commands is None else commands
+    return "\n".join(_blocks(result, commands, verification.bisection))
 
 
 def _blocks(result: ParityResult, commands: Sequence[str], bisection: Bisection | None) -> Iterator[str]:
@@ -108,8 +102,3 @@ def _code(commands: Sequence[str]) -> str:
 def _plain(text: str) -> str:
     """Return text on one line, escaped to show literally."""
     return _LINKED.sub(r"\g<0><!-- -->", _SPECIAL.sub(r"\\\1", visible(" ".join(text.split()))))
-
-
-def verification_markdown(verification: Verification) -> str:
-    """Return a verification as Markdown."""
-    return markdown_page(verification.result, verification.commands, verification.bisection)

@@ -15,8 +15,8 @@ from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stdout_console
 from ffn_export.reports.html import Verification, html_page
-from ffn_export.reports.junit import junit_xml
-from ffn_export.reports.markdown import markdown_page
+from ffn_export.reports.junit import verification_junit
+from ffn_export.reports.markdown import verification_markdown
 from ffn_export.reports.tables import parity_table
 
 OWN = "under a tolerance that the bundle itself declares: a relative L2 error of 0.02"
@@ -60,8 +60,8 @@ def test_every_first_line_says_it(passed: ParityResult, capsys: pytest.CaptureFi
     firsts = [
         " ".join(capsys.readouterr().out.splitlines()[:2]),  # one sentence in lines of 100 columns
         json_text(result.to_dict()).splitlines()[1],
-        str(ElementTree.fromstring(junit_xml(result)).get("name")),
-        markdown_page(result).splitlines()[0],
+        str(ElementTree.fromstring(verification_junit(Verification(result))).get("name")),
+        verification_markdown(Verification(result)).splitlines()[0],
         next(line for line in html_page(Verification(result)).splitlines() if "<title>" in line),
         next(line for line in html_page(Verification(result)).splitlines() if 'class="verdict"' in line),
         assertion_text(result, "again").splitlines()[0],

@@ -9,15 +9,15 @@ import pytest
 from rich.console import Console
 
 from ffn_export.reports.console import stderr_console, stdout_console
-from ffn_export.reports.tables.layout import add_row, new_table
+from ffn_export.reports.tables.layout import Table
 
 SPEC = "x:float32[batch,seq,512]"
 LONG = "encoder/" + "layer." * 60
 
 
 def test_pipe_gets_whole_names_in_text_and_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    table = new_table("name", "value")
-    add_row(table, LONG, LONG)
+    table = Table("name", "value")
+    table.add(LONG, LONG)
     console = stdout_console()
     console.print(f"a {LONG} b")
     console.print(table)
@@ -27,8 +27,8 @@ def test_pipe_gets_whole_names_in_text_and_tables(capsys: pytest.CaptureFixture[
 
 
 def test_no_line_is_wider_than_100_columns_and_no_word_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
-    table = new_table("site", "number", "form", "reason", "name", numbers=("number",))
-    add_row(table, "norm:0", "1", "Add LayerNormalization " * 3, "a reason of many words " * 6, LONG[:90])
+    table = Table("site", "number", "form", "reason", "name", numbers=("number",))
+    table.add("norm:0", "1", "Add LayerNormalization " * 3, "a reason of many words " * 6, LONG[:90])
     stdout_console().print(table)
     stdout_console().print("many words " * 30)
     out = capsys.readouterr().out
@@ -62,8 +62,8 @@ def test_no_variable_makes_a_pipe_a_terminal(
 
 @pytest.mark.parametrize("text", [SPEC, "[bold]x[/bold]", "[/]", ":warning:", "<not> & markup"])
 def test_user_text_is_literal(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    table = new_table("name")
-    add_row(table, text)
+    table = Table("name")
+    table.add(text)
     stdout_console().print(text)
     stdout_console().print(table)
     assert capsys.readouterr().out.count(text) == 2
@@ -71,8 +71,8 @@ def test_user_text_is_literal(text: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_tables_are_literal_on_any_console() -> None:
     stream = io.StringIO()
-    table = new_table("input", "output")
-    add_row(table, SPEC, "[red]y")
+    table = Table("input", "output")
+    table.add(SPEC, "[red]y")
     Console(file=stream, width=100, force_terminal=False).print(table)  # one that reads markup
     assert SPEC in stream.getvalue()
     assert "[red]y" in stream.getvalue()
@@ -80,8 +80,8 @@ def test_tables_are_literal_on_any_console() -> None:
 
 def test_terminal_folds_but_never_cuts() -> None:
     stream = io.StringIO()
-    table = new_table("name")
-    add_row(table, LONG)
+    table = Table("name")
+    table.add(LONG)
     Console(file=stream, width=40, force_terminal=True, no_color=True).print(table)
     assert "…" not in stream.getvalue()
     assert LONG in "".join(line.strip() for line in stream.getvalue().splitlines())

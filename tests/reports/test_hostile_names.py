@@ -24,11 +24,11 @@ from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stderr_console, stdout_console
 from ffn_export.reports.formats import FORMATS
 from ffn_export.reports.html import Verification, html_page
-from ffn_export.reports.junit import junit_xml
-from ffn_export.reports.markdown import markdown_page
+from ffn_export.reports.junit import verification_junit
+from ffn_export.reports.markdown import verification_markdown
 from ffn_export.reports.streams import say, say_traceback
 from ffn_export.reports.tables import parity_summary_table, parity_table
-from ffn_export.reports.tables.layout import add_row, new_table
+from ffn_export.reports.tables.layout import Table
 from ffn_export.reports.text_file import write_text
 
 CONTROLS = "\x00\a\b\t\v\f\r\x1b[31m\x7f\x85\x9b\u061c\u200e\u2028\u2029\u202e\u2066\udc80"
@@ -110,7 +110,7 @@ def test_reports(hostile: ParityResult) -> None:
             text = "".join(without_own_command(line) for line in text.splitlines(keepends=True))
         assert is_harmless(text if each.commands else safe_lines(text)), each.name
     assert is_harmless(assertion_text(hostile, HOSTILE))
-    ET.fromstring(junit_xml(hostile))
+    ET.fromstring(verification_junit(Verification(hostile)))
     assert r"a\n::error" in html.unescape(html_page(Verification(hostile)))
 
 
@@ -143,8 +143,8 @@ def test_a_name_that_folds(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
-    table = new_table("name", "b")
-    add_row(table, "aaaa::error::boom::error::boom " * 3, "x")
+    table = Table("name", "b")
+    table.add("aaaa::error::boom::error::boom " * 3, "x")
     stdout_console().print(table)
     stdout_console().print("bbbb ::error::boom::error::boom " * 3)
     assert "aaaa" in terminal.getvalue()
@@ -152,9 +152,9 @@ def test_a_name_that_folds(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
-    table = new_table("name", "value")
-    add_row(table, "a\x1bb", "1")
-    add_row(table, "plain", "2")
+    table = Table("name", "value")
+    table.add("a\x1bb", "1")
+    table.add("plain", "2")
     stdout_console().print(table)
     lines = capsys.readouterr().out.splitlines()
     assert [line.rstrip() for line in lines[2:]] == [r"a\x1bb  1", "plain   2"]
@@ -170,6 +170,6 @@ def test_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_markdown_makes_no_links(hostile: ParityResult) -> None:
     named = replace(hostile, model="@you https://e.example www.e.example [a](b) <script>|`x`")
-    heading = markdown_page(named).splitlines()[0]
+    heading = verification_markdown(Verification(named)).splitlines()[0]
     assert "@<!-- -->you https:<!-- -->//e.example www<!-- -->.e.example" in heading
     assert r"\[a\](b) \<script\>|\`x\`" in heading

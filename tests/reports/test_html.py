@@ -138,7 +138,7 @@ def test_times_with_copies_are_shown_apart(
     assert rows["batch=8,seq=128", "ort-cuda with copies"][2] == "4.000"
     assert rows["batch=8,seq=128", "ort-cuda with copies"][-1] == "slower"
     assert "with copies: inputs and outputs are in host memory" in " ".join(Page(text).text)
-    chart = latency_svg(gpu_latency, "latency")
+    chart = latency_svg(gpu_latency)
     assert chart is not None
     assert "Latency of torch, ort-cpu, ort-cuda, ort-cuda with copies over tokens" in chart
     assert "copies" not in html_page(Verification(passed, latency=latency))
@@ -252,10 +252,10 @@ def test_charts_have_four_lines_at_most_each_with_its_name(
     case: MakeCase, parity: MakeParity, gpu_latency: LatencyResult
 ) -> None:
     runtimes = [replace(case("any", 2.0 + n), runtime=f"runtime-{n}") for n in range(5)]
-    svg = error_svg(error_lines(parity(*runtimes)), "errors")
+    svg = error_svg(error_lines(parity(*runtimes)))
     named = [name for name in (*(f"runtime-{n}" for n in range(5)), "PyTorch itself", "allowed") if f">{name}<" in svg]
     assert named == ["runtime-2", "runtime-3", "runtime-4", "PyTorch itself", "allowed"]
-    speed = speed_svg(gpu_latency, "speed")
+    speed = speed_svg(gpu_latency)
     assert speed is not None
     assert all(f">{name}<" in speed for name in ("torch", "ort-cpu", "ort-cuda", "ort-cuda with copies"))
 

@@ -15,18 +15,23 @@ from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.measures import PropertyMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.verdict import property_failure, weight_failure
-from ffn_export.reports.junit import junit_xml, junit_xml_of_many
+from ffn_export.reports.formats import Verification
+from ffn_export.reports.junit import junit_xml_of_many, verification_junit
 
 MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
 
 
+def parsed(result: ParityResult) -> ElementTree.Element:
+    return ElementTree.fromstring(verification_junit(Verification(result)))
+
+
 def test_suites_counts_and_messages(failed: ParityResult, tmp_path: Path) -> None:
-    (tmp_path / "junit.xml").write_text(junit_xml(failed))
+    (tmp_path / "junit.xml").write_text(verification_junit(Verification(failed)))
     root = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
     assert (root.tests, root.failures, root.errors, root.skipped) == (10, 5, 0, 2)
     assert [suite.name for suite in root] == ["ort-cpu", "openvino", "ort-cuda", "checks", "weights", "runtimes"]
-    tests = ElementTree.fromstring(junit_xml(failed)).iter("testcase")
+    tests = parsed(failed).iter("testcase")
     messages = {t.get("name"): t[0].get("message") for t in tests if len(t)}
     assert messages == {
         "batch=3,seq=5 large": failed.cases[1].failure(failed.tolerances),
@@ -54,11 +59,11 @@ def test_holds_a_failure_exactly_where_the_result_failed(
         replace(passed, checks=(CheckResult.of("interface", "as the spec says", ("x",)),)),
     ]
     for result in results:
-        assert (ElementTree.fromstring(junit_xml(result)).find(".//failure") is None) == result.passed
+        assert (parsed(result).find(".//failure") is None) == result.passed
 
 
 def test_a_warned_case_is_a_passed_test_that_says_so(warned: ParityResult) -> None:
-    root = ElementTree.fromstring(junit_xml(warned))
+    root = parsed(warned)
     assert (root.attrib["failures"], root.attrib["errors"]) == ("0", "0")
     said = {test.get("name"): test.findtext("system-out") for test in root.iter("testcase")}
     assert said["batch=3,seq=5 normal"] is None
@@ -72,7 +77,7 @@ def test_each_property_is_a_test_of_its_runtime(passed: ParityResult) -> None:
         PropertyMetrics("ort-cpu", "the same inputs give the same bits", "y", exact=True),
     )
     result = replace(passed, properties=asked)
-    suites = {suite.get("name"): suite for suite in ElementTree.fromstring(junit_xml(result)).iter("testsuite")}
+    suites = {suite.get("name"): suite for suite in parsed(result).iter("testsuite")}
     suite = suites["ort-cpu properties"]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     failure = suite.find("testcase/failure")
@@ -93,13 +98,14 @@ def test_each_property_is_a_test_of_its_runtime(passed: ParityResult) -> None:
 )
 def test_names_that_xml_cannot_hold_are_escaped(name: str, readable: str, parity: MakeParity) -> None:
     result = parity(CaseResult("ort-cpu", name, {}, "normal", 0, error=f"failed on {name}"))
-    test = next(ElementTree.fromstring(junit_xml(result).encode()).iter("testcase"))
+    test = next(ElementTree.fromstring(verification_junit(Verification(result)).encode()).iter("testcase"))
     assert test.get("name") == readable
     assert test[0].get("message") == f"failed on {readable}"
 
 
 def test_same_result_gives_the_same_bytes(failed: ParityResult) -> None:
-    assert junit_xml(failed) == junit_xml(ParityResult.from_dict(failed.to_dict()))
+    again = ParityResult.from_dict(failed.to_dict())
+    assert verification_junit(Verification(failed)) == verification_junit(Verification(again))
 
 
 def test_many_verifications_are_one_document(passed: ParityResult, failed: ParityResult) -> None:
@@ -108,6 +114,6 @@ def test_many_verifications_are_one_document(passed: ParityResult, failed: Parit
     assert "good: ort-cpu" in names
     assert "bad: weights" in names
     assert names[-1] == "damaged: verification"
-    alone = int(ElementTree.fromstring(junit_xml(failed)).attrib["failures"])
+    alone = int(parsed(failed).attrib["failures"])
     assert int(root.attrib["failures"]) == alone + 1
     assert int(root.attrib["tests"]) == sum(int(suite.attrib["tests"]) for suite in root)

@@ -12,7 +12,8 @@ from markdown_it import MarkdownIt
 
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.judging.result import CaseResult, ParityResult
-from ffn_export.reports.markdown import MOST_LINES, markdown_page
+from ffn_export.reports.formats import Verification
+from ffn_export.reports.markdown import MOST_LINES, verification_markdown
 
 MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
@@ -25,7 +26,7 @@ def shown(markdown: str) -> str:
 
 
 def test_verdict_first_then_runtimes_failures_and_the_command(failed: ParityResult, tmp_path: Path) -> None:
-    (tmp_path / "summary.md").write_text(markdown_page(failed))
+    (tmp_path / "summary.md").write_text(verification_markdown(Verification(failed)))
     page = (tmp_path / "summary.md").read_text()
     lines = page.splitlines()
     assert lines[0] == "## ❌ Failed: parity of bert-ffn.onnx against bert-ffn"
@@ -38,9 +39,9 @@ def test_verdict_first_then_runtimes_failures_and_the_command(failed: ParityResu
 
 
 def test_a_passed_page_has_no_failures_and_a_warned_one_says_so(passed: ParityResult, warned: ParityResult) -> None:
-    assert "### Failures" not in markdown_page(passed)
-    assert "### Warnings" not in markdown_page(passed)
-    page = markdown_page(warned)
+    assert "### Failures" not in verification_markdown(Verification(passed))
+    assert "### Warnings" not in verification_markdown(Verification(passed))
+    page = verification_markdown(Verification(warned))
     assert page.startswith("## ✅ Passed, ⚠️ 1 warned: parity of")
     assert "1.50 times what is allowed" in page
 
@@ -48,7 +49,7 @@ def test_a_passed_page_has_no_failures_and_a_warned_one_says_so(passed: ParityRe
 @pytest.mark.parametrize("name", ["<script>", "a|b", "*x*", "[a](b)", "`c`", "&lt;", "# d", "~~e~~", "\\|"])
 def test_names_show_as_they_are(name: str, case: MakeCase, parity: MakeParity) -> None:
     result = replace(parity(case(name, 99.0)), model=name, against=name)
-    html = shown(markdown_page(result, [f"verify {name}"]))
+    html = shown(verification_markdown(Verification(result, [f"verify {name}"])))
     escaped = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert f"parity of {escaped} against {escaped}</h2>" in html
     assert f"<td>{escaped}</td>\n</tr>" in html
@@ -57,16 +58,16 @@ def test_names_show_as_they_are(name: str, case: MakeCase, parity: MakeParity) -
 
 
 def test_a_long_list_is_cut_and_says_so(case: MakeCase, parity: MakeParity) -> None:
-    page = markdown_page(parity(*(case(f"case {n}", 99.0) for n in range(MOST_LINES + 7))))
+    page = verification_markdown(Verification(parity(*(case(f"case {n}", 99.0) for n in range(MOST_LINES + 7)))))
     assert page.count("\n- ort-cpu, case") == MOST_LINES
     assert "… and 7 more." in page
 
 
 def test_what_a_bisection_found_is_shown(failed: ParityResult, bisection: Bisection) -> None:
-    seen = unescape(shown(markdown_page(failed, bisection=bisection)))
+    seen = unescape(shown(verification_markdown(Verification(failed, bisection=bisection))))
     assert "<h3>Where it went wrong</h3>" in seen
     assert bisection.reason in seen
     assert "<td>node</td>\n<td>node_gelu|1</td>" in seen
     assert "<td>own error</td>\n<td>292 units in the last place of 8 allowed at [1, 4]</td>" in seen
     assert "<td>and 2 more</td>" in seen
-    assert "Where it went wrong" not in markdown_page(failed)
+    assert "Where it went wrong" not in verification_markdown(Verification(failed))

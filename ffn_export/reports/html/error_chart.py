@@ -67,8 +67,8 @@ def _point(case: CaseResult, result: ParityResult) -> ErrorPoint:
     return ErrorPoint(case.case, status, share, decisive.baseline_ulps / decisive.allowed if decisive.allowed else None)
 
 
-def error_svg(lines: list[ErrorLine], name: str) -> str:
-    """Return the chart as SVG, of the runtimes with the largest errors; ``name`` is unique on the page."""
+def error_svg(lines: list[ErrorLine]) -> str:
+    """Return the chart as SVG, of the runtimes with the largest errors."""
     shown = [line for line in lines if line.points][:_MOST_RUNTIMES]
     finite = [p.share for line in shown for p in line.points if math.isfinite(p.share)]
     own = sorted(_own(shown), reverse=True)
@@ -98,7 +98,7 @@ def error_svg(lines: list[ErrorLine], name: str) -> str:
         axes.locator_params(axis="x", integer=True)
         axes.set_xlabel("cases, the worst first")
         chart.label_ends(axes, ends)
-        return chart.to_svg(drawn, name, _title(shown))
+        return chart.to_svg(drawn, "errors", _title(shown))
 
 
 def _own(lines: list[ErrorLine]) -> Iterator[float]:

@@ -19,7 +19,7 @@ _HEIGHT_PIXELS = 270
 _MARKERS = "os^D"
 
 
-def speed_svg(result: LatencyResult, name: str) -> str | None:
+def speed_svg(result: LatencyResult) -> str | None:
     """Return the chart of speed over the baseline's, with 95 % intervals; None for fewer than two numbers of tokens."""
     compared = [timing for timing in _shown(result) if timing.label != result.baseline]
     if len(_tokens(result)) < 2 or not compared or result.baseline is None:
@@ -36,10 +36,10 @@ def speed_svg(result: LatencyResult, name: str) -> str | None:
         axes.set_ylabel(f"times as fast as {chart.label(result.baseline)}")
         chart.label_ends(axes, ends)
         names = ", ".join(timing.label for timing in compared)
-        return chart.to_svg(drawn, name, f"Speed of {names} over that of {result.baseline}, both axes logarithmic")
+        return chart.to_svg(drawn, "speed", f"Speed of {names} over that of {result.baseline}, both axes logarithmic")
 
 
-def latency_svg(result: LatencyResult, name: str) -> str | None:
+def latency_svg(result: LatencyResult) -> str | None:
     """Return the chart of milliseconds; None for fewer than two numbers of tokens."""
     if len(_tokens(result)) < 2:
         return None
@@ -63,7 +63,7 @@ def latency_svg(result: LatencyResult, name: str) -> str | None:
         axes.set_ylabel("milliseconds, median to p90")
         chart.label_ends(axes, ends)
         names = ", ".join(timing.label for timing in shown)
-        return chart.to_svg(drawn, name, f"Latency of {names} over tokens, both axes logarithmic")
+        return chart.to_svg(drawn, "latency", f"Latency of {names} over tokens, both axes logarithmic")
 
 
 def _shown(result: LatencyResult) -> list[Timing]:

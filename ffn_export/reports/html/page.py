@@ -86,9 +86,9 @@ def html_page(verification: Verification) -> str:
 
 def _charts(lines: list[ErrorLine], latency: LatencyResult | None) -> list[tuple[str, Any]]:
     """Return title and SVG of each chart, ratios before milliseconds."""
-    charts = [("Error over what is allowed", error_svg(lines, "errors"))] if any(line.points for line in lines) else []
+    charts = [("Error over what is allowed", error_svg(lines))] if any(line.points for line in lines) else []
     if latency is not None:
-        drawn = (("Speed", speed_svg(latency, "speed")), ("Time of a run", latency_svg(latency, "latency")))
+        drawn = (("Speed", speed_svg(latency)), ("Time of a run", latency_svg(latency)))
         charts += [(title, svg) for title, svg in drawn if svg is not None]
     return [(title, _markup(svg)) for title, svg in charts]
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from ffn_export.core.size_label import size_label
 from ffn_export.inspection.difference import STATUSES, Difference, Side, WeightPair
 from ffn_export.reports.changed_nodes import MOST_ENTRIES, counts, entries
-from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table, add_row, new_table
+from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table
 from ffn_export.reports.tables.models import opset_words, signature
 
 _STYLES = {"equal": GOOD, "changed": BAD, "only in A": UNSURE, "only in B": UNSURE, "not compared": QUIET}
@@ -34,7 +34,7 @@ def difference_table(difference: Difference) -> RenderableType:
 
 
 def _properties(difference: Difference) -> Table:
-    table = new_table("property", "A", "B", "")
+    table = Table("property", "A", "B", "")
     a, b = difference.a, difference.b
     rows = [
         ("model", a.model, b.model),
@@ -46,8 +46,8 @@ def _properties(difference: Difference) -> Table:
         ("weights (bytes)", f"{a.weights_bytes:,}", f"{b.weights_bytes:,}"),
     ]
     for what, left, right in rows:
-        add_row(table, what, left, right, _same(left == right) if what != "model" else "")
-    add_row(table, "wiring", "", "", _same(difference.same_wiring))
+        table.add(what, left, right, _same(left == right) if what != "model" else "")
+    table.add("wiring", "", "", _same(difference.same_wiring))
     return table
 
 
@@ -56,10 +56,10 @@ def _same(same: bool) -> Text:
 
 
 def _operators(a: Side, b: Side) -> Table:
-    table = new_table("operator", "A", "B", "difference", numbers=("A", "B", "difference"))
+    table = Table("operator", "A", "B", "difference", numbers=("A", "B", "difference"))
     for operator in dict.fromkeys((*a.operators, *b.operators)):
         left, right = a.operators.get(operator, 0), b.operators.get(operator, 0)
-        add_row(table, operator, str(left), str(right), f"{right - left:+d}" if right != left else "")
+        table.add(operator, str(left), str(right), f"{right - left:+d}" if right != left else "")
     return table
 
 
@@ -69,9 +69,9 @@ def _nodes(difference: Difference) -> Iterator[RenderableType]:
         return
     found = entries(difference.nodes)
     yield Text(f"nodes: {', '.join(counts(difference.nodes))}")
-    table = new_table("node", "operator", "status", "what changed")
+    table = Table("node", "operator", "status", "what changed")
     for entry in found[:MOST_ENTRIES]:
-        add_row(table, entry.names, entry.operator, Text(entry.status, _STYLES[entry.status]), entry.words)
+        table.add(entry.names, entry.operator, Text(entry.status, _STYLES[entry.status]), entry.words)
     yield table
     if len(found) > MOST_ENTRIES:
         yield Text(f"and {len(found) - MOST_ENTRIES} more kinds of change, which --json has", QUIET)
@@ -86,11 +86,11 @@ def _weights(difference: Difference) -> Iterator[RenderableType]:
     if not told:
         return
     largest = "largest change\n(relative)"
-    table = new_table("weight in A", "in B", "status", largest, "type in A", "in B", numbers=(largest,))
+    table = Table("weight in A", "in B", "status", largest, "type in A", "in B", numbers=(largest,))
     for pair in sorted(told, key=lambda pair: pair.status == "equal"):
         relative = "" if pair.max_relative is None else f"{pair.max_relative:.3g}"
         types = pair.type_a or "", pair.type_b or ""
-        add_row(table, pair.a or "", pair.b or "", Text(_status(pair), _STYLES[pair.status]), relative, *types)
+        table.add(pair.a or "", pair.b or "", Text(_status(pair), _STYLES[pair.status]), relative, *types)
     yield table
 
 
@@ -103,11 +103,11 @@ def _measured(a: Side, b: Side) -> Iterator[RenderableType]:
     """Yield the measurements in the manifests of two bundles, which may come from different machines."""
     if a.parity is None or b.parity is None:
         return
-    table = new_table("measured", "A", "B", numbers=("A", "B"))
+    table = Table("measured", "A", "B", numbers=("A", "B"))
     for found_a, found_b, rows in ((a.parity, b.parity, _errors), (a.latency or {}, b.latency or {}, _times)):
         left, right = rows(found_a), rows(found_b)
         for what in dict.fromkeys((*left, *right)):
-            add_row(table, what, left.get(what, ""), right.get(what, ""))
+            table.add(what, left.get(what, ""), right.get(what, ""))
     yield Text()
     yield table
 

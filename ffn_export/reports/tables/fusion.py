@@ -12,7 +12,7 @@ from ffn_export.fusion.forms import AS_ONE_NODE
 from ffn_export.fusion.report import KINDS, Check, CheckStatus, FusionReport, Site, SiteStatus
 from ffn_export.inspection.result import InspectedSite
 from ffn_export.quantization.result import ROWS, QuantizationReport
-from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, new_table
+from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table
 
 AnySite = TypeVar("AnySite", Site, InspectedSite)
 
@@ -37,11 +37,10 @@ def fusion_table(report: FusionReport, *, verbose: bool = False) -> RenderableTy
     if not report.sites:
         return Group(summary, Text(report.explain()), *_nodes(report), _check(report.check))
     numbers = ("d_model", "d_ff")
-    table = new_table("site", "status", *numbers, "form", "rule or reason", "name", numbers=numbers)
+    table = Table("site", "status", *numbers, "form", "rule or reason", "name", numbers=numbers)
     for group in grouped(report.sites, _alike, verbose=verbose):
         site = group[0]
-        add_row(
-            table,
+        table.add(
             group_label(group),
             Text(site.status, SITE_STYLES[site.status]),
             _width(site.d_model),
@@ -130,11 +129,11 @@ def quantization_table(report: QuantizationReport) -> RenderableType:
     ]
     numbers = ("d_in", "d_out", "rounding (relative L2)")
     smoothed = ("smoothing",) if report.int8 else ()
-    table = new_table("matrix", *numbers, *smoothed, "products", numbers=numbers)
+    table = Table("matrix", *numbers, *smoothed, "products", numbers=numbers)
     for weight in report.weights:
         d_in, d_out = map(str, weight.shape)
         notes = () if weight.smoothing is None else (weight.smoothing,)
-        add_row(table, weight.name, d_in, d_out, f"{weight.relative_l2:.2e}", *notes, ", ".join(weight.nodes))
+        table.add(weight.name, d_in, d_out, f"{weight.relative_l2:.2e}", *notes, ", ".join(weight.nodes))
     lines.append(table)
     if report.error is not None:
         lines.append(Text(f"relative L2 error of the outputs on the samples: {report.error:.3g}"))
@@ -148,8 +147,8 @@ def quantization_table(report: QuantizationReport) -> RenderableType:
 def _sensitivities(report: QuantizationReport) -> RenderableType:
     """Return a row for the products of each input, those first that save most time for the error that they add."""
     numbers = (f"ms saved for {ROWS} rows", "error alone (relative L2)")
-    table = new_table("products of one input", *numbers, "in 8 bits", numbers=numbers)
+    table = Table("products of one input", *numbers, "in 8 bits", numbers=numbers)
     for each in report.sensitivities:
         figures = (f"{each.saved * 1e3:.3f}", f"{each.error:.2e}")
-        add_row(table, ", ".join(each.products), *figures, "yes" if each.chosen else "no")
+        table.add(", ".join(each.products), *figures, "yes" if each.chosen else "no")
     return table

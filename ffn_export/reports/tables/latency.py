@@ -8,7 +8,7 @@ from rich.text import Text
 from ffn_export.latency.result import LatencyResult
 from ffn_export.reports import latency, tuning
 from ffn_export.reports.host import stolen_words
-from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, add_row, environment_line, new_table
+from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table, environment_line
 from ffn_export.tuning.result import TuningResult
 
 _STYLES = {"baseline": QUIET, "tie": UNSURE, "faster": GOOD, "slower": BAD, "inconclusive": UNSURE}
@@ -27,9 +27,9 @@ def latency_table(result: LatencyResult, *, verbose: bool = False) -> Renderable
     shown = range(len(latency.NUMBERS)) if verbose else latency.BRIEF
     headers = latency.headers(result, "\n")
     numbers = [headers[place] for place in shown]
-    table = new_table("sizes", "runtime", *numbers, "verdict", numbers=numbers)
+    table = Table("sizes", "runtime", *numbers, "verdict", numbers=numbers)
     for sizes, runtime, *cells, verdict in latency.rows(result):
-        add_row(table, sizes, runtime, *(cells[place] for place in shown), Text(verdict, _STYLES.get(verdict, "")))
+        table.add(sizes, runtime, *(cells[place] for place in shown), Text(verdict, _STYLES.get(verdict, "")))
     missing = [Text(f"{runtime} unavailable: {reason}", UNSURE) for runtime, reason in result.unavailable.items()]
     said = (
         (latency.doubt_words(result), UNSURE),
@@ -51,9 +51,9 @@ def tuning_table(result: TuningResult) -> RenderableType:
     Each ratio is the time over the best before the move; below 1 is faster.
     """
     numbers = tuning.headers(result)
-    table = new_table("tried", *numbers, "outcome", "why", numbers=numbers)
+    table = Table("tried", *numbers, "outcome", "why", numbers=numbers)
     for *cells, outcome, reason in tuning.rows(result):
-        add_row(table, *cells, Text(outcome, _OUTCOMES.get(outcome, "")), reason)
+        table.add(*cells, Text(outcome, _OUTCOMES.get(outcome, "")), reason)
     same, busy = tuning.same_words(result), stolen_words(result)
     return Group(
         Text(f"tuning for {result.target}: {tuning.CAPTION}"),

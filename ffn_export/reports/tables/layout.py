@@ -11,8 +11,8 @@ Control characters are escaped before the layout, so that columns stay aligned.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -30,19 +30,24 @@ MOST_ROWS = 1000
 _GAP, _INDENT = 2, "    "
 
 
-@dataclass
 class Table:
     """A table.
 
-    Attributes:
-        headers: Title of each column; line breaks are kept.
+    Args:
+        headers: Title of each column, with the unit of its numbers; line breaks are kept.
         numbers: Headers of the right-aligned columns.
-        rows: The rows.
+        rows: The first rows, as for :meth:`add`.
     """
 
-    headers: tuple[str, ...]
-    numbers: Collection[str] = ()
-    rows: list[tuple[Text, ...]] = field(default_factory=list)
+    def __init__(self, *headers: str, numbers: Collection[str] = (), rows: Iterable[Sequence[str | Text]] = ()) -> None:
+        self.headers, self.numbers = headers, numbers
+        self.rows: list[tuple[Text, ...]] = []
+        for row in rows:
+            self.add(*row)
+
+    def add(self, *cells: str | Text) -> None:
+        """Add a row; a string is literal text."""
+        self.rows.append(tuple(Text(visible(cell)) if isinstance(cell, str) else cell for cell in cells))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield one line of text for each line of the table; a column without any text is left out."""
@@ -89,21 +94,6 @@ class Marked:
         for line in wrapped(Text(visible(self.text.plain), self.text.style), options.max_width - cell_len(indent)):
             yield Lines.assemble((indent, self.text.style), line)
             indent = " " * (cell_len(self.mark) + 3)
-
-
-def new_table(*headers: str, numbers: Collection[str] = ()) -> Table:
-    """Return an empty table.
-
-    Args:
-        headers: Title of each column, with the unit of its numbers.
-        numbers: Headers of the right-aligned columns.
-    """
-    return Table(headers, numbers)
-
-
-def add_row(table: Table, *cells: str | Text) -> None:
-    """Add a row; a string is literal text."""
-    table.rows.append(tuple(Text(visible(cell)) if isinstance(cell, str) else cell for cell in cells))
 
 
 def environment_line(environment: Environment | None) -> Text:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ffn_export.inspection.result import InspectedSite, Inspection
 from ffn_export.reports.tables.fusion import SITE_STYLES, group_label, grouped, site_names, why
-from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table, add_row, new_table
+from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table
 
 _BYTES = "size\n(bytes)"
 
@@ -34,40 +34,38 @@ def inspection_table(inspection: Inspection, *, verbose: bool = False) -> Render
 
 
 def _properties(inspection: Inspection) -> Table:
-    table = new_table("property", "value")
-    add_row(table, "model", inspection.model)
+    table = Table("property", "value")
+    table.add("model", inspection.model)
     for what, tensors in (("input", inspection.inputs), ("output", inspection.outputs)):
         for tensor in tensors:
-            add_row(table, what, signature(tensor))
-    add_row(table, "opset", opset_words(inspection.opset_imports))
-    add_row(table, "producer", f"{inspection.producer or 'unnamed'}, ONNX format {inspection.ir_version}")
-    add_row(table, "nodes", str(sum(inspection.operators.values())))
-    add_row(table, "weights", f"{inspection.weights_bytes / 1e6:,.2f} MB ({inspection.weights_bytes:,} bytes)")
-    add_row(table, "outside the standard", ", ".join(inspection.outside_standard) or "none")
+            table.add(what, signature(tensor))
+    table.add("opset", opset_words(inspection.opset_imports))
+    table.add("producer", f"{inspection.producer or 'unnamed'}, ONNX format {inspection.ir_version}")
+    table.add("nodes", str(sum(inspection.operators.values())))
+    table.add("weights", f"{inspection.weights_bytes / 1e6:,.2f} MB ({inspection.weights_bytes:,} bytes)")
+    table.add("outside the standard", ", ".join(inspection.outside_standard) or "none")
     return table
 
 
 def _operators(inspection: Inspection) -> Table:
-    table = new_table("operator", "nodes", numbers=("nodes",))
-    for operator, count in inspection.operators.items():
-        add_row(table, operator, str(count))
-    return table
+    rows = ((operator, str(count)) for operator, count in inspection.operators.items())
+    return Table("operator", "nodes", numbers=("nodes",), rows=rows)
 
 
 def _parts(inspection: Inspection) -> Table:
-    table = new_table("part", "initializers", _BYTES, "share\n(%)", numbers=("initializers", _BYTES, "share\n(%)"))
+    table = Table("part", "initializers", _BYTES, "share\n(%)", numbers=("initializers", _BYTES, "share\n(%)"))
     total = inspection.weights_bytes or 1
     for part in inspection.parts:
         share = f"{100 * part.bytes / total:.1f}"
-        add_row(table, part.name, str(part.initializers), f"{part.bytes:,}", share)
+        table.add(part.name, str(part.initializers), f"{part.bytes:,}", share)
     return table
 
 
 def _largest(inspection: Inspection) -> Table:
-    table = new_table("largest initializers", "type", _BYTES, "part", numbers=(_BYTES,))
+    table = Table("largest initializers", "type", _BYTES, "part", numbers=(_BYTES,))
     for weight in inspection.largest:
         kind = f"{weight.dtype}[{','.join(map(str, weight.shape))}]"
-        add_row(table, weight.name, kind, f"{weight.bytes:,}", weight.part)
+        table.add(weight.name, kind, f"{weight.bytes:,}", weight.part)
     return table
 
 
@@ -76,11 +74,10 @@ def _sites(inspection: Inspection, *, verbose: bool) -> tuple[RenderableType, ..
         return (Text("no feed-forward, norm or residual + norm was found"),)
     before, after = (inspection.nodes.get(when, "?") for when in ("before", "after"))
     headline = Text(f"fused for {inspection.target} it would have {after} nodes instead of {before}")
-    table = new_table("site", "status", "form now", "form after", "rule or reason", _BYTES, "name", numbers=(_BYTES,))
+    table = Table("site", "status", "form now", "form after", "rule or reason", _BYTES, "name", numbers=(_BYTES,))
     for group in grouped(inspection.sites, _alike, verbose=verbose):
         site = group[0]
-        add_row(
-            table,
+        table.add(
             group_label(group),
             Text(site.status, SITE_STYLES[site.status]),
             site.form_now or "",
@@ -101,18 +98,13 @@ _VERDICTS = {"ok": GOOD, "note": QUIET, "problem": BAD}
 
 def presets_table(rows: Iterable[Sequence[str]]) -> Table:
     """Return one row for each preset: name, inputs, summary, source."""
-    table = new_table("preset", "inputs", "what it is", "source")
-    for row in rows:
-        add_row(table, *row)
-    return table
+    return Table("preset", "inputs", "what it is", "source", rows=rows)
 
 
 def findings_table(rows: Iterable[tuple[str, str, str]]) -> Table:
     """Return one row for each finding: subject, verdict (``ok``, ``note``, ``problem``), detail."""
-    table = new_table("what", "verdict", "detail")
-    for subject, verdict, detail in rows:
-        add_row(table, subject, Text(verdict, style=_VERDICTS[verdict]), detail)
-    return table
+    styled = ((subject, Text(verdict, _VERDICTS[verdict]), detail) for subject, verdict, detail in rows)
+    return Table("what", "verdict", "detail", rows=styled)
 
 
 def signature(tensor: Mapping[str, Any]) -> str:

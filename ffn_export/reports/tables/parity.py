@@ -7,22 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ffn_export.parity.bisection.result import Bisection, Part, Verdict
+from ffn_export.parity.bisection.result import Bisection, Verdict
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.bisection import further_rows, how, part_rows
 from ffn_export.reports.overview import STATUSES, check_rows, legend, runtime_rows
 from ffn_export.reports.summary import MARKS, Line, Mark
-from ffn_export.reports.tables.layout import (
-    BAD,
-    GOOD,
-    QUIET,
-    UNSURE,
-    Marked,
-    Table,
-    add_row,
-    environment_line,
-    new_table,
-)
+from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Marked, Table, environment_line
 
 MOST_LINES = 10
 
@@ -61,20 +51,18 @@ def _headline(result: ParityResult) -> Text:
 
 def _runtimes(result: ParityResult) -> Table:
     """Return one row for each runtime, with its worst case."""
-    table = new_table("runtime", "verdict", *_CASES, *_ERRORS, "worst case", numbers=(*_CASES, *_ERRORS))
+    table = Table("runtime", "verdict", *_CASES, *_ERRORS, "worst case", numbers=(*_CASES, *_ERRORS))
     for row in runtime_rows(result):
         counts = [str(row.counts[status]) for status in STATUSES]
         errors = (row.error, row.allowed, row.factor, row.own, row.case)
-        add_row(table, row.runtime, _styled(row.verdict), *counts, *errors)
+        table.add(row.runtime, _styled(row.verdict), *counts, *errors)
     return table
 
 
 def _other_checks(result: ParityResult) -> Table:
     """Return one row for each check and each unavailable runtime."""
-    table = new_table("check", "verdict", "found")
-    for row in check_rows(result):
-        add_row(table, row.name, _styled(row.verdict), row.found)
-    return table
+    rows = ((row.name, _styled(row.verdict), row.found) for row in check_rows(result))
+    return Table("check", "verdict", "found", rows=rows)
 
 
 def _styled(verdict: str) -> Text:
@@ -101,17 +89,17 @@ def parity_summary_table(results: Mapping[str, ParityResult | str]) -> Table:
         results: Name of a model -> its verification, or the reason why it could not be verified.
     """
     numbers = ("cases", "worst error\n(ulp)")
-    table = new_table("model", "verdict", *numbers, "judged by", "first failure or warning", numbers=numbers)
+    table = Table("model", "verdict", *numbers, "judged by", "first failure or warning", numbers=numbers)
     for name, result in results.items():
         if isinstance(result, str):
-            add_row(table, name, Text("FAILED", BAD), "0", "", "", result)
+            table.add(name, Text("FAILED", BAD), "0", "", "", result)
             continue
         verdict = _verdict(result)
         judged = [case for case in result.cases if case.skipped is None]
         worst = max((output.actual.ulps for case in judged for output in case.outputs), default=None)
         error = "" if worst is None else f"{worst:,.2f}"
         found = next(iter((*result.failures, *filter(None, [result.allowance]), *result.warnings)), "")
-        add_row(table, name, verdict, str(len(judged)), error, ", ".join(result.judged), found)
+        table.add(name, verdict, str(len(judged)), error, ", ".join(result.judged), found)
     return table
 
 
@@ -137,23 +125,10 @@ def bisection_table(bisection: Bisection) -> RenderableType:
         Text.assemble("bisection: ", Text(bisection.reason, _GUILTY[bisection.verdict])),
     ]
     if bisection.part is not None:
-        lines.append(_part(bisection.part))
+        lines.append(Table("guilty", "", rows=part_rows(bisection.part)))
     if bisection.further:
-        lines += [Text(), _further(bisection.further)]
+        headers = ("also wrong alone", "operator", "PyTorch module", "own error")
+        lines += [Text(), Table(*headers, rows=further_rows(bisection.further))]
     if bisection.reduced_nodes is not None:
         lines.append(Text(f"the smallest part that fails has {bisection.reduced_nodes} nodes"))
     return Group(*lines, Text(how(bisection), QUIET))
-
-
-def _part(part: Part) -> Table:
-    table = new_table("guilty", "")
-    for what, words in part_rows(part):
-        add_row(table, what, words)
-    return table
-
-
-def _further(parts: Sequence[Part]) -> Table:
-    table = new_table("also wrong alone", "operator", "PyTorch module", "own error")
-    for row in further_rows(parts):
-        add_row(table, *row)
-    return table
