@@ -42,7 +42,7 @@ def _blocks(result: ParityResult, commands: Sequence[str], bisection: Bisection 
     yield f"{_plain(verdict_sentence(result))}\n"
     if result.cases:
         yield _runtimes(result)
-    rows = ([_plain(row.name), row.verdict, _plain(row.found)] for row in check_rows(result))
+    rows = (list(map(_plain, row)) for row in check_rows(result))
     yield markdown_table(("check", "verdict", "found"), rows)
     yield from _listed("Failures", result.failures)
     if bisection is not None:
@@ -57,19 +57,7 @@ def _blocks(result: ParityResult, commands: Sequence[str], bisection: Bisection 
 
 def _runtimes(result: ParityResult) -> str:
     headers = ("runtime", "verdict", *STATUSES, *_ERRORS, "worst case")
-    rows = (
-        [
-            _plain(row.runtime),
-            row.verdict,
-            *(str(row.counts[status]) for status in STATUSES),
-            row.error,
-            row.allowed,
-            row.factor,
-            row.own,
-            _plain(row.case),
-        ]
-        for row in runtime_rows(result)
-    )
+    rows = (list(map(_plain, row.cells)) for row in runtime_rows(result))
     return markdown_table(headers, rows, numbers=(*STATUSES, *_ERRORS))
 
 

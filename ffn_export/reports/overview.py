@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.measures import OutputMetrics
@@ -44,9 +44,14 @@ class RuntimeRow:
     own: str = ""
     case: str = ""
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """All of it as the cells of a table, with a count for each status."""
+        counts = (str(self.counts[status]) for status in STATUSES)
+        return self.runtime, self.verdict, *counts, self.error, self.allowed, self.factor, self.own, self.case
 
-@dataclass(frozen=True)
-class CheckRow:
+
+class CheckRow(NamedTuple):
     """A check that runs no case, or a runtime that is not available here."""
 
     name: str

@@ -18,17 +18,13 @@ _MORE = ("conditioning (ulp)", "relative L2", "SNR (dB)", "cosine", "NaN", "Inf"
 def runtimes_table(result: ParityResult) -> Table:
     """Return one row for each runtime, with its worst case."""
     headers = ("runtime", "verdict", *STATUSES, *_ERROR, "worst case")
-    rows = (
-        (r.runtime, r.verdict, *(str(r.counts[s]) for s in STATUSES), r.error, r.allowed, r.factor, r.own, r.case)
-        for r in runtime_rows(result)
-    )
+    rows = (row.cells for row in runtime_rows(result))
     return table("Runtimes", headers, rows, numbers=(*STATUSES, *_ERROR), verdicts=("verdict",))
 
 
 def checks_table(result: ParityResult) -> Table:
     """Return one row for each check and each unavailable runtime."""
-    rows = ((row.name, row.verdict, row.found) for row in check_rows(result))
-    return table("Other checks", ("check", "verdict", "found"), rows, verdicts=("verdict",))
+    return table("Other checks", ("check", "verdict", "found"), check_rows(result), verdicts=("verdict",))
 
 
 def failing_table(result: ParityResult) -> Table:

@@ -53,9 +53,8 @@ def _runtimes(result: ParityResult) -> Table:
     """Return one row for each runtime, with its worst case."""
     table = Table("runtime", "verdict", *_CASES, *_ERRORS, "worst case", numbers=(*_CASES, *_ERRORS))
     for row in runtime_rows(result):
-        counts = [str(row.counts[status]) for status in STATUSES]
-        errors = (row.error, row.allowed, row.factor, row.own, row.case)
-        table.add(row.runtime, _styled(row.verdict), *counts, *errors)
+        runtime, verdict, *numbers = row.cells
+        table.add(runtime, _styled(verdict), *numbers)
     return table
 
 
