@@ -108,7 +108,7 @@ def command(
     console = stderr_console(quiet=state.quiet)
 
     def time() -> LatencyResult:
-        with progress(console, quiet=state.quiet) as line:
+        with progress(console) as line:
             return fx.bench(
                 model,
                 against,

@@ -49,8 +49,6 @@ def bisect_and_show(
     against: str | None,
     result: ParityResult,
     reduce_to: Path | None,
-    *,
-    quiet: bool,
     **named: Any,
 ) -> Bisection:
     """Bisect a verified model and print the result.
@@ -61,7 +59,6 @@ def bisect_and_show(
         against: Reference argument of ``verify``.
         result: Result of ``verify``.
         reduce_to: Directory for the smallest part that fails.
-        quiet: Show no progress.
         named: Further arguments of :func:`ffn_export.bisect`.
     """
     from rich.console import Group
@@ -71,7 +68,7 @@ def bisect_and_show(
     from ffn_export.reports.console import Lines
     from ffn_export.reports.tables import bisection_table
 
-    with progress(console, quiet=quiet) as report:
+    with progress(console) as report:
         found = fx.bisect(model, against, result=result, reduce_to=reduce_to, progress=report, **named)
     console.print(bisection_table(found))
     if reduce_to is not None:

@@ -37,7 +37,7 @@ def make(
 
     console = stderr_console(quiet=state.quiet)
     failed: GateError | None = None
-    with progress(console, quiet=state.quiet) as report:
+    with progress(console) as report:
         try:
             result: Any = build(report)
         except GateError as error:

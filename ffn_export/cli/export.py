@@ -62,7 +62,7 @@ def command(
     arrays = read_npz(samples)
     check_output(output)
     console = stderr_console(quiet=state.quiet)
-    with progress(console, quiet=state.quiet) as report:
+    with progress(console) as report:
         report(f"exporting {spec} to opset {opset}")
         model = fx.export(spec, inputs or None, samples=arrays, opset=opset, name=name, **source)
         onnx_file.save(model, output)

@@ -3,46 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
+from ffn_export.core.words import words
+
 # Group -> its options, by parameter name. An option of no group is listed under "Other".
-GROUPS: Mapping[str, Sequence[str]] = {
-    "Input": (
-        "inputs",
-        "samples",
-        "texts",
-        "tokenizer",
-        "dtype",
-        "keep_io",
-        "seed",
-        "task",
-        "trust",
-        "opset",
-        "against",
-        "load_inputs",
-        "input_seed",
-        "tokens",
+GROUPS: Mapping[str, Collection[str]] = {
+    "Input": words(
+        "inputs samples texts tokenizer dtype keep_io seed task trust opset against load_inputs input_seed tokens"
     ),
-    "Fusion": ("target", "require_fusion", "check", "portable_functions"),
-    "Quantisation": ("bits", "int8", "static", "calibration", "block", "accuracy_level", "all_products", "precision"),
-    "Gates": ("runtimes", "max_ratio", "budget", "metric", "atol", "rtol", "baseline", "rejudge", "exit_code"),
-    "Work": ("fast", "threads", "jobs", "memory", "ray", "seconds", "bisect", "max_cpu", "max_memory"),
-    "Output": (
-        "output",
-        "name",
-        "triton",
-        "share_weights",
-        "plot",
-        "reduce_to",
-        "failures",
-        "save_outputs",
-        "verbose",
-        "quiet",
-        "debug",
-    ),
+    "Fusion": words("target require_fusion check portable_functions"),
+    "Quantisation": words("bits int8 static calibration block accuracy_level all_products precision"),
+    "Gates": words("runtimes max_ratio budget metric atol rtol baseline rejudge exit_code"),
+    "Work": words("fast threads jobs memory ray seconds bisect max_cpu max_memory"),
+    "Output": words("output name triton share_weights plot reduce_to failures save_outputs verbose quiet debug"),
 }
 
 

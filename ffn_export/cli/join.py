@@ -53,7 +53,7 @@ def command(
     from ffn_export.reports.tables import parity_summary_table
 
     console = stderr_console(quiet=state.quiet)
-    with progress(console, quiet=state.quiet) as report:
+    with progress(console) as report:
         verified = fx.join(
             bundles, output, runtimes=runtimes or None, threads=threads, fast=fast, trust=trust, progress=report
         )

@@ -10,9 +10,9 @@ from rich.text import Text
 
 
 @contextmanager
-def progress(console: Console, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+def progress(console: Console) -> Iterator[Callable[[str], None]]:
     """Yield a function that reports one line of progress."""
-    if quiet:
+    if console.quiet:
         yield lambda line: None
     elif console.is_terminal:
         with console.status(Text("starting")) as status:

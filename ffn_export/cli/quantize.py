@@ -85,7 +85,7 @@ def command(
     hold(state, [model, *([] if samples.arrays is None else [samples.arrays])], max_cpu, max_memory)
     check_output(output)
     console = stderr_console(quiet=state.quiet)
-    with progress(console, quiet=state.quiet) as report:
+    with progress(console) as report:
         found = quantize(
             model,
             quantization,

@@ -190,7 +190,7 @@ def _tune_model(
     if output is not None and output.is_dir():
         raise UsageError(f"{output} is a directory: name the ONNX file to write")
     console = stderr_console(quiet=state.quiet)
-    with progress(console, quiet=state.quiet) as report:
+    with progress(console) as report:
         tuned = fx.tune(path, target, options, threads=threads, progress=report)
     console.print(tuning_table(tuned.tuning))
     console.print(fusion_table(tuned.fusion, verbose=state.verbose))

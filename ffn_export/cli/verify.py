@@ -133,7 +133,7 @@ def command(
     else:
         arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         kept = None if failures is None else failures / (model.name if model.is_dir() else model.stem)
-        with _told_to_junit(model, reports.get("junit")), progress(console, quiet=state.quiet) as report:
+        with _told_to_junit(model, reports.get("junit")), progress(console) as report:
             result = fx.verify(
                 model,
                 against,
@@ -155,7 +155,7 @@ def command(
     found = None
     if model is not None and (bisect or reduce_to is not None):
         named = {"inputs": inputs or None, "samples": arrays, "threads": threads, **source}
-        found = bisect_and_show(console, model, against, result, reduce_to, quiet=state.quiet, **named)
+        found = bisect_and_show(console, model, against, result, reduce_to, **named)
     write_reports(reports, result, model, [shlex.join(["ffn-export", *state.arguments])], found)
     if not result.passed:
         if not state.quiet:

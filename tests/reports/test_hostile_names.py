@@ -129,7 +129,7 @@ def test_console(hostile: ParityResult, capsys: pytest.CaptureFixture[str]) -> N
     console.print(parity_table(hostile))
     console.print(parity_summary_table({HOSTILE: HOSTILE}))
     stderr_console().print(HOSTILE)
-    with progress(stderr_console(), quiet=False) as report:
+    with progress(stderr_console()) as report:
         report(HOSTILE)
     printed = capsys.readouterr()
     assert is_harmless(printed.out)
