@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, TypeVar
 
 from ffn_export.core import plain_file
+from ffn_export.core.plain_data import PlainData
 from ffn_export.errors import UsageError
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.judging.result import ParityResult
@@ -15,12 +16,7 @@ from ffn_export.parity.judging.result import ParityResult
 PARITY, LATENCY = "parity.json", "latency.json"
 
 
-class _Readable(Protocol):
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self: ...
-
-
-Result = TypeVar("Result", bound=_Readable)
+Result = TypeVar("Result", bound=PlainData)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,11 @@ def dtype_name(dtype: ir.DataType | None) -> str:
     return dtype.numpy().name
 
 
+def type_words(tensor: ir.TensorProtocol) -> str:
+    """Return dtype and shape in one word, such as ``float32[768,3072]``."""
+    return f"{dtype_name(tensor.dtype)}[{','.join(map(str, tensor.shape))}]"
+
+
 def operator_name(node: ir.Node) -> str:
     """Return ``MatMul`` for a standard operator, else ``com.microsoft::QuickGelu`` with the domain."""
     return node.op_type if node.domain in _STANDARD else f"{node.domain}::{node.op_type}"

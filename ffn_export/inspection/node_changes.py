@@ -95,7 +95,7 @@ def _tensor(tensor: ir.TensorProtocol) -> str:
     if tensor.size <= _MOST_NUMBERS:
         numbers = tensor.numpy().tolist()
         return f"{numbers:g}" if isinstance(numbers, float) else str(numbers)
-    return f"{facts.dtype_name(tensor.dtype)}[{','.join(map(str, tensor.shape))}]"
+    return facts.type_words(tensor)
 
 
 def _both(a: ir.Attr, b: ir.Attr) -> tuple[str, str]:

@@ -38,8 +38,7 @@ class Stored:
     def type(self) -> str:
         """Dtype and shape in one word, such as ``float32[768,3072]``."""
         assert self.value.const_value is not None
-        tensor = self.value.const_value
-        return f"{facts.dtype_name(tensor.dtype)}[{','.join(map(str, tensor.shape))}]"
+        return facts.type_words(self.value.const_value)
 
     @cached_property
     def content(self) -> Hashable:

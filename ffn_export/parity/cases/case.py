@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.size_label import size_label
-from ffn_export.core.tensor_spec import Axis, TensorSpec, merge_dims
+from ffn_export.core.tensor_spec import Axis, Dim, TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.exporter.samples import as_array, check_samples
 from ffn_export.parity.cases import masks
@@ -107,15 +107,14 @@ def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None,
     wanted += [{**dict.fromkeys(base, 1), name: end} for name, end in ends]
     if example:
         wanted.append({**base, **example})
-    sizes = [fit_sizes(dims, w) for w in wanted]
-    unique = [s for index, s in enumerate(sizes) if s not in sizes[:index]]
-    cases = [sized(s, "normal", seed + index) for index, s in enumerate(unique)]
+    cases = _normal(dims, wanted, seed)
+    at_base = cases[0].sizes
     kinds = (
         kind for kind, values in VALUES.items() if kind not in ("normal", HALFWAY) and any(map(values.applies, specs))
     )
-    cases += [sized(unique[0], kind, seed) for kind in kinds]
-    cases += one_at_a_time(specs, unique[0], seed)
-    return cases + [sized(unique[0], kind, seed) for kind in masks.kinds(specs)]
+    cases += [sized(at_base, kind, seed) for kind in kinds]
+    cases += one_at_a_time(specs, at_base, seed)
+    return cases + [sized(at_base, kind, seed) for kind in masks.kinds(specs)]
 
 
 def one_at_a_time(specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int) -> list[Case]:
@@ -134,9 +133,14 @@ def few(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None, s
     dims = list(merge_dims(specs).values())
     base = {dim.name: odd for dim, odd in zip(dims, _cycle(_ODD), strict=False)}
     known = [{**base, **{name: size for name, size in example.items() if name in base}}] if example else []
-    sizes = [fit_sizes(dims, wanted) for wanted in (base, dict.fromkeys(base, 1), *known)]
-    unique = [s for index, s in enumerate(sizes) if s not in sizes[:index]]
-    return [sized(s, "normal", seed + index) for index, s in enumerate(unique)]
+    return _normal(dims, (base, dict.fromkeys(base, 1), *known), seed)
+
+
+def _normal(dims: Sequence[Dim], wanted: Iterable[Mapping[str, int]], seed: int) -> list[Case]:
+    """Return cases of normal values at sizes within the bounds of the axes, each size once."""
+    sizes = [fit_sizes(dims, each) for each in wanted]
+    unique = [each for index, each in enumerate(sizes) if each not in sizes[:index]]
+    return [sized(each, "normal", seed + index) for index, each in enumerate(unique)]
 
 
 def given(samples: Mapping[str, object], specs: Sequence[TensorSpec]) -> Case:

@@ -28,6 +28,7 @@ import torch
 from ffn_export.core.drawing import is_floating
 from ffn_export.core.types import Array
 from ffn_export.fusion.forms.padded_widths.units import Padding, padded, paddings_of, plain
+from ffn_export.inspection.facts import type_words
 from ffn_export.parity.checks.constants.collect import Constant, constants, is_setting
 from ffn_export.parity.checks.constants.combined import combined
 from ffn_export.parity.checks.constants.layouts import Layouts
@@ -94,7 +95,10 @@ def compare_weights(model: ir.Model, module: torch.nn.Module, watched: Watched |
     is_read = named.keys() if watched is None else watched.read
     return Weights(
         metrics,
-        tuple(UntracedConstant(e.constant.name, e.constant.type, tracer.resembles(e.array)) for e in untraced),
+        tuple(
+            UntracedConstant(e.constant.name, type_words(e.constant.tensor), tracer.resembles(e.array))
+            for e in untraced
+        ),
         tuple(
             UntracedConstant(name, f"{array.dtype.name}[{','.join(map(str, array.shape))}]")
             for name, array in named.items()

@@ -9,11 +9,14 @@ import numpy as np
 
 from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.types import Array
-from ffn_export.parity.judging.fills import fills
 from ffn_export.parity.judging.measures import UNITS_OF_AN_ELEMENT, Deviation, OutputMetrics
 from ffn_export.parity.judging.tolerances import ratio
 
 _BINS = 4096
+
+# Smallest ratio of a fill to the rest. Values repeated by a clip or a saturated activation are of the rest's size.
+_BEYOND = 64
+_MOST_FILLS = 4
 
 # PyTorch is lost on a row if its error is this many times that of most rows: for example on a row that sees no key,
 # whose scores vanish in -1e9 in float32 and not in float64. Narrow rows are exempt, as their errors vary by chance.
@@ -103,6 +106,29 @@ def _of_integers(name: str, actual: Array, oracle: Array, baseline: Array, condi
         frontier=frontier(error, np.abs(truth)),
         elements=actual.size,
     )
+
+
+def fills(truth: Array) -> Array | None:
+    """Return where an output holds repeated numbers far larger than all others, or None if it has none.
+
+    Such are the -1e9 of forbidden tokens. They would set the output's scale, and hide errors of the computed values.
+
+    Args:
+        truth: The output in float64, where computed values are hardly ever equal.
+    """
+    size = np.where(np.isfinite(truth), np.abs(truth), 0.0)
+    repeated: list[float] = []
+    rest = size
+    while len(repeated) <= _MOST_FILLS:  # without computed values, 0 repeats until it is one too many
+        largest = float(rest.max(initial=0.0))
+        if np.count_nonzero(rest == largest) < 2:
+            break
+        repeated.append(largest)
+        rest = np.where(rest == largest, 0.0, rest)
+    beyond = [number for number in repeated if number > _BEYOND * largest]
+    if not beyond or len(repeated) > _MOST_FILLS:
+        return None
+    return size >= min(beyond)
 
 
 def _scale(truth: Array) -> float:

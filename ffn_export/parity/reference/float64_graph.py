@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_ir.external_data import load_to_model
 
 from ffn_export.core import onnx_file
+from ffn_export.core.drawing import is_floating
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
@@ -54,7 +55,7 @@ class GraphOracle:
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the outputs in order, floating-point ones in float64."""
-        wide = {n: a.astype(np.float64) if _is_float(a) else a for n, a in feeds.items()}
+        wide = {n: a.astype(np.float64) if is_floating(a) else a for n, a in feeds.items()}
         with np.errstate(all="ignore"):  # inputs may hold NaN and infinity
             results: Any = self._evaluator.run(self.outputs, wide)
         return list(results)
@@ -88,7 +89,3 @@ def _promoted(node: ir.Node, attribute: ir.Attr) -> ir.Attr:
 
 def _wide(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     return ir.Tensor(tensor.numpy().astype(np.float64), name=tensor.name)
-
-
-def _is_float(array: np.ndarray[Any, Any]) -> bool:
-    return bool(array.dtype.kind == "f" or array.dtype.name == "bfloat16")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ffn_export.core.types import Array
-from ffn_export.parity.judging.fills import fills
-from ffn_export.parity.judging.metrics import compare
+from ffn_export.parity.judging.metrics import compare, fills
 
 COMPUTED = np.random.default_rng(0).standard_normal((4, 8))
 

@@ -7,11 +7,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core.words import words
 from ffn_export.parity.cases.sizes.facts import MOST_ITEMS, Fact, Items, Kind, Operation, Rule, is_one, mapped, vector
 
 # Element-wise operators and the names of their expressions.
+_NAMED_ALIKE = words(
+    "Abs And Ceil Cos Erf Exp Floor Log Max Min Not Or Reciprocal Relu Round Sigmoid Sign Sin Sqrt Tanh Where Xor"
+)
 _ELEMENTWISE = {
+    **{name: name.lower() for name in _NAMED_ALIKE},
+    "Neg": "negative",
     "Add": "+",
+    "Sum": "+",
     "Sub": "-",
     "Mul": "*",
     "Div": "/",
@@ -22,30 +29,6 @@ _ELEMENTWISE = {
     "Greater": ">",
     "LessOrEqual": "<=",
     "GreaterOrEqual": ">=",
-    "And": "and",
-    "Or": "or",
-    "Xor": "xor",
-    "Not": "not",
-    "Min": "min",
-    "Max": "max",
-    "Where": "where",
-    "Abs": "abs",
-    "Neg": "negative",
-    "Sign": "sign",
-    "Sqrt": "sqrt",
-    "Erf": "erf",
-    "Reciprocal": "reciprocal",
-    "Exp": "exp",
-    "Log": "log",
-    "Floor": "floor",
-    "Ceil": "ceil",
-    "Round": "round",
-    "Tanh": "tanh",
-    "Sin": "sin",
-    "Cos": "cos",
-    "Relu": "relu",
-    "Sigmoid": "sigmoid",
-    "Sum": "+",
 }
 _OF_BOOLEANS = frozenset({"==", "<", ">", "<=", ">=", "and", "or", "xor", "not"})
 

@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.types import Array
-from ffn_export.inspection.facts import dtype_name
 
 _Kind = ir.AttributeType
 # Largest number of integers in a shape, a list of axes, or pads, which have two for each axis.
@@ -34,11 +33,6 @@ class Constant:
     def array(self) -> Array:
         """The numbers, without a copy if the file is memory-mapped."""
         return self.tensor.numpy()
-
-    @property
-    def type(self) -> str:
-        """Dtype and shape in one word."""
-        return f"{dtype_name(self.tensor.dtype)}[{','.join(map(str, self.tensor.shape.numpy()))}]"
 
 
 def constants(model: ir.Model) -> Iterator[Constant]:
