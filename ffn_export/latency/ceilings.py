@@ -33,38 +33,30 @@ _BUDGET = 0.1  # seconds of runs for each measurement
 _AGAIN = 3
 
 
-def ceilings(threads: int, weights: int) -> Ceilings:
+def ceilings(threads: int, weights: int, reached: float = 0.0) -> Ceilings:
     """Measure both limits, from the fastest run of this process: a limit holds for an undisturbed machine.
 
-    Args:
-        threads: Intra-op threads.
-        weights: Bytes of the model's weights.
-
-    Returns:
-        Floating-point operations and bytes in a second.
-    """
-    square = _seconds(_SQUARE, _INNER, _SQUARE, threads, is_weight=True)
-    rows = min(max(2 ** round(math.log2(max(weights, 1) / (4 * _COLUMNS))), _LEAST_ROWS), _MOST_ROWS)
-    row = _seconds(1, rows, _COLUMNS, threads, is_weight=False)
-    return Ceilings(2 * _SQUARE * _INNER * _SQUARE / square, 4 * rows * _COLUMNS / row)
-
-
-def ceilings_over(threads: int, weights: int, reached: float) -> Ceilings:
-    """Measure both limits as :func:`ceilings` does, and again while a model was faster than the product.
-
-    The threads of a session may share a processor for as long as it is timed. A new session has new threads.
+    They are measured again while a model was faster than the product. The threads of a session may share a processor
+    for as long as it is timed. A new session has new threads.
 
     Args:
         threads: Intra-op threads.
         weights: Bytes of the model's weights.
         reached: Floating-point operations in a second that the model's products reached.
     """
-    found = ceilings(threads, weights)
+    found = _measured(threads, weights)
     for _ in range(_AGAIN):
         if reached <= found.operations:
             break
-        found = ceilings(threads, weights)
+        found = _measured(threads, weights)
     return found
+
+
+def _measured(threads: int, weights: int) -> Ceilings:
+    square = _seconds(_SQUARE, _INNER, _SQUARE, threads, is_weight=True)
+    rows = min(max(2 ** round(math.log2(max(weights, 1) / (4 * _COLUMNS))), _LEAST_ROWS), _MOST_ROWS)
+    row = _seconds(1, rows, _COLUMNS, threads, is_weight=False)
+    return Ceilings(2 * _SQUARE * _INNER * _SQUARE / square, 4 * rows * _COLUMNS / row)
 
 
 _shortest: dict[tuple[int, int, int, int, bool], float] = {}

@@ -17,7 +17,7 @@ from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError, did_you_mean
-from ffn_export.latency.ceilings import ceilings_over
+from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.competitors import Call, Competitor, prepare
 from ffn_export.latency.host import Host
 from ffn_export.latency.interleaving import interleave
@@ -108,7 +108,7 @@ def measure(
         tuple(measurements),
         unavailable,
         environment.current(threads),
-        None if model is None or not measurements else ceilings_over(threads, weight_bytes, _reached(measurements)),
+        None if model is None or not measurements else ceilings(threads, weight_bytes, _reached(measurements)),
     )
 
 

@@ -13,7 +13,7 @@ from ffn_export.exporter.source import Source
 from ffn_export.fusion.forms.by_rows import row_chunks
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.latency import ceilings as measured_ceilings
-from ffn_export.latency.ceilings import ceilings, ceilings_over
+from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.result import Ceilings, Work
 from ffn_export.latency.work import work
 from ffn_export.quantization.quantize import quantize
@@ -214,6 +214,6 @@ def test_a_limit_that_a_model_was_faster_than_is_measured_again(
     """The second time it is found undisturbed; what no processor reaches, as in fewer bits, is given up."""
     found = [Ceilings(1.0, 1.0), *[Ceilings(2.0, 1.0)] * 3]
     asked = iter(found)
-    monkeypatch.setattr("ffn_export.latency.ceilings.ceilings", lambda threads, weights: next(asked))
-    assert ceilings_over(2, 0, reached) == found[times - 1]
+    monkeypatch.setattr("ffn_export.latency.ceilings._measured", lambda threads, weights: next(asked))
+    assert ceilings(2, 0, reached) == found[times - 1]
     assert len(list(asked)) == 4 - times

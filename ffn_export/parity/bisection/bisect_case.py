@@ -10,7 +10,7 @@ from ffn_export.parity.bisection.align import by_numbers
 from ffn_export.parity.bisection.contrast import contrast
 from ffn_export.parity.bisection.cuts import Cuts
 from ffn_export.parity.bisection.naming import facts, named
-from ffn_export.parity.bisection.own_errors import Measured, OwnErrors
+from ffn_export.parity.bisection.own_errors import Measured, own_errors
 from ffn_export.parity.bisection.pairs import Pairs, by_name
 from ffn_export.parity.bisection.result import Bisection, Given, NodeFacts, Part
 from ffn_export.parity.bisection.runs import Runs, Side
@@ -134,7 +134,7 @@ class Examination:
 
     def _measured(self, pairs: Pairs) -> Alignment:
         cuts = Cuts(self.suspect, self.reference, pairs, self.runs)
-        return Alignment(cuts, OwnErrors(cuts, self.tolerances, self.ill_conditioned).measure())
+        return Alignment(cuts, own_errors(cuts, self.tolerances, ill_conditioned=self.ill_conditioned))
 
     def _parts(self, guilty: Sequence[Measured], aligned: Alignment) -> Iterator[Part]:
         whole = {each.value: each.whole for each in aligned.measured}

@@ -31,68 +31,62 @@ class Measured:
     whole: Error | None
 
 
-@dataclass(frozen=True)
-class OwnErrors:
-    """Measures every part of a suspect on one case.
+def own_errors(cuts: Cuts, tolerances: Tolerances, *, ill_conditioned: bool) -> tuple[Measured, ...]:
+    """Return an entry for each pair, in the order of the suspect.
 
-    Attributes:
+    Args:
         cuts: Both graphs, cut at all pairs.
         tolerances: Allowed errors.
         ill_conditioned: Whether a bound includes the conditioning of the part.
+
+    Raises:
+        RefusedError: If the reference does not run.
     """
+    order = [name for name, _ in cuts.pairs.in_order(cuts.suspect.graph)]
+    return tuple(found for chunk in cuts.chunks(order) for found in _measured(cuts, chunk, tolerances, ill_conditioned))
 
-    cuts: Cuts
-    tolerances: Tolerances
-    ill_conditioned: bool
 
-    def measure(self) -> tuple[Measured, ...]:
-        """Return an entry for each pair, in the order of the suspect.
-
-        Raises:
-            RefusedError: If the reference does not run.
-        """
-        order = [name for name, _ in self.cuts.pairs.in_order(self.cuts.suspect.graph)]
-        return tuple(found for chunk in self.cuts.chunks(order) for found in self._measured(chunk))
-
-    def _measured(self, names: list[str]) -> Iterator[Measured]:
-        counterparts = [self.cuts.pairs.values[name] for name in names]
-        recorded = self.cuts.recorded(names)
-        truths, baselines, moved = self._truths(counterparts, recorded)
-        alone = self.cuts.runs.parts(self.cuts.suspect, self.cuts.given(recorded), names)
-        try:
-            wholes: Mapping[str, Array] = self.cuts.runs.whole(self.cuts.suspect, names)
-        except RefusedError:
-            wholes = {}
-        for name, counterpart in zip(names, counterparts, strict=True):
-            actual = alone[name]
-            own = (
-                Error(problem=f"the runtime refuses it: {actual}", factor=math.inf)
-                if isinstance(actual, str)
-                else own_error(
-                    name,
-                    actual,
-                    truths[counterpart],
-                    baselines[counterpart],
-                    self.tolerances,
-                    moved.get(counterpart, 0.0),
-                    excused=self._is_imprecise(name),
-                )
+def _measured(cuts: Cuts, names: list[str], tolerances: Tolerances, ill_conditioned: bool) -> Iterator[Measured]:
+    counterparts = [cuts.pairs.values[name] for name in names]
+    recorded = cuts.recorded(names)
+    truths, baselines, moved = _truths(cuts, counterparts, recorded, ill_conditioned=ill_conditioned)
+    alone = cuts.runs.parts(cuts.suspect, cuts.given(recorded), names)
+    try:
+        wholes: Mapping[str, Array] = cuts.runs.whole(cuts.suspect, names)
+    except RefusedError:
+        wholes = {}
+    for name, counterpart in zip(names, counterparts, strict=True):
+        actual = alone[name]
+        own = (
+            Error(problem=f"the runtime refuses it: {actual}", factor=math.inf)
+            if isinstance(actual, str)
+            else own_error(
+                name,
+                actual,
+                truths[counterpart],
+                baselines[counterpart],
+                tolerances,
+                moved.get(counterpart, 0.0),
+                excused=_is_imprecise(cuts, name),
             )
-            whole = whole_error(wholes[name], recorded[counterpart]) if name in wholes else None
-            yield Measured(name, counterpart, own, whole)
+        )
+        whole = whole_error(wholes[name], recorded[counterpart]) if name in wholes else None
+        yield Measured(name, counterpart, own, whole)
 
-    def _truths(
-        self, counterparts: Sequence[str], recorded: Mapping[str, Array]
-    ) -> tuple[Mapping[str, Array], Mapping[str, Array], Mapping[str, float]]:
-        """Return the truth, the baseline and the conditioning of each value of the reference."""
-        baselines = self.cuts.runs.part(self.cuts.reference, recorded, counterparts)
-        oracle = self.cuts.runs.oracle(self.cuts.reference, recorded, counterparts)
-        truths = None if oracle is None else oracle.run()
-        if oracle is None or truths is None:
-            return {name: truth_of(array) for name, array in baselines.items()}, baselines, {}
-        moved = conditioning.movement(oracle, oracle.given, truths, 0) if self.ill_conditioned else {}
-        return truths, baselines, moved
 
-    def _is_imprecise(self, name: str) -> bool:
-        region = self.cuts.suspect.graph.between(name, self.cuts.pairs.values)
-        return bool(imprecise_operators(region.nodes, self.cuts.suspect.runtime.name))
+def _truths(
+    cuts: Cuts, counterparts: Sequence[str], recorded: Mapping[str, Array], *, ill_conditioned: bool
+) -> tuple[Mapping[str, Array], Mapping[str, Array], Mapping[str, float]]:
+    """Return the truth, the baseline and the conditioning of each value of the reference."""
+    baselines = cuts.runs.part(cuts.reference, recorded, counterparts)
+    oracle = cuts.runs.oracle(cuts.reference, recorded, counterparts)
+    truths = None if oracle is None else oracle.run()
+    if oracle is None or truths is None:
+        return {name: truth_of(array) for name, array in baselines.items()}, baselines, {}
+    moved = conditioning.movement(oracle, oracle.given, truths, 0) if ill_conditioned else {}
+    return truths, baselines, moved
+
+
+def _is_imprecise(cuts: Cuts, name: str) -> bool:
+    region = cuts.suspect.graph.between(name, cuts.pairs.values)
+    return bool(imprecise_operators(region.nodes, cuts.suspect.runtime.name))

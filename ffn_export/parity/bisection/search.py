@@ -21,11 +21,12 @@ from ffn_export.parity.bisection.reduce import Reduced, Reducer
 from ffn_export.parity.bisection.result import Bisection, Verdict
 from ffn_export.parity.bisection.runs import MOST_BYTES, Runs, Side, reference_side
 from ffn_export.parity.bisection.unrolled import unrolled
-from ffn_export.parity.bisection.whole_graph import Expected, WholeGraph, expected
+from ffn_export.parity.bisection.whole_graph import WholeGraph
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.judging.imprecise_operators import imprecise_operators
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.reference import conditioning
 from ffn_export.parity.reference.references import Reference
 from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.ort_cpu import OrtCpu
@@ -145,7 +146,9 @@ class _Search:
         with runtimes(self.threads) as running:
             runs = Runs(running, case.sizes, self.most_bytes)
             try:
-                wanted = expected(self.reference, feeds, case.seed, ill_conditioned=case.ill_conditioned)
+                wanted = self.reference.evaluate(feeds)
+                ill = case.ill_conditioned
+                moved = conditioning.allowed(self.reference, feeds, wanted, case.seed, ill_conditioned=ill)
                 theirs = _written_out(theirs, _fitting(theirs, feeds), running, OrtCpu())
                 other = reference_side(runs, theirs, _fitting(theirs, feeds), OrtCpu())
             except Exception as error:  # noqa: BLE001 - a user's module may raise anything on a size that it refuses
@@ -154,22 +157,24 @@ class _Search:
                 return replace(blank, reason=reason), None
             given = _by_own_names(mine, inputs, feeds)
             own = Side(_written_out(mine, given, running, self.suspect.runtime), self.suspect.runtime, given)
-            examined = self._examined(own, other, wanted, runs, case, blank)
+            imprecise = imprecise_operators(own.graph.model.graph.all_nodes(), own.runtime.name)
+            whole = WholeGraph(
+                self.suspect.path,
+                own.runtime,
+                self.threads,
+                given,
+                wanted,
+                moved,
+                self.tolerances,
+                excused=bool(imprecise),
+            )
+            examination = Examination(own, other, whole, runs, self.tolerances, case.ill_conditioned)
+            examined = self._examined(examination, blank)
             reduced = self._reduced(examined)
             nodes = None if reduced is None else len(reduced.model.graph)
             return replace(examined.bisection, reduced_nodes=nodes), reduced
 
-    def _examined(self, own: Side, other: Side, wanted: Expected, runs: Runs, case: Case, blank: Bisection) -> Examined:
-        whole = WholeGraph(
-            self.suspect.path,
-            own.runtime,
-            self.threads,
-            own.feeds,
-            wanted,
-            self.tolerances,
-            excused=bool(imprecise_operators(own.graph.model.graph.all_nodes(), own.runtime.name)),
-        )
-        examination = Examination(own, other, whole, runs, self.tolerances, case.ill_conditioned)
+    def _examined(self, examination: Examination, blank: Bisection) -> Examined:
         examined = examination.examine(blank, self.suspect.settings)
         if examined.bisection.verdict == "nothing" and self.suspect.failures:
             reason = (

@@ -13,36 +13,11 @@ from ffn_export.core.types import Array
 from ffn_export.parity.bisection.judged_errors import own_error
 from ffn_export.parity.bisection.result import Error
 from ffn_export.parity.judging.tolerances import Tolerances
-from ffn_export.parity.reference import conditioning
-from ffn_export.parity.reference.references import Reference
 from ffn_export.runtimes.base import Artifact, Runtime
 from ffn_export.runtimes.captured_stderr import captured_stderr
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, Level, SessionSettings
 
 _LEVELS: tuple[Level, ...] = ("disable_all", "basic", "extended", "all")
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Expected outputs on one case.
-
-    Attributes:
-        outputs: Output -> truth in float64 and baseline in the working dtype.
-        moved: Output -> change of its truth under one rounding of the inputs, on ill-conditioned rows.
-    """
-
-    outputs: Mapping[str, tuple[Array, Array]]
-    moved: Mapping[str, float]
-
-
-def expected(reference: Reference, feeds: Mapping[str, Array], seed: int, *, ill_conditioned: bool) -> Expected:
-    """Return the expected outputs from the reference.
-
-    Raises:
-        Exception: If the reference refuses the inputs; of any type.
-    """
-    outputs = reference.evaluate(feeds)
-    return Expected(outputs, conditioning.allowed(reference, feeds, outputs, seed, ill_conditioned=ill_conditioned))
 
 
 @dataclass(frozen=True)
@@ -54,7 +29,8 @@ class WholeGraph:
         runtime: Runtime that runs it.
         threads: Intra-op threads of the runtime.
         feeds: Inputs by the model's names.
-        wanted: Expected outputs, matched by name or else by position.
+        wanted: Output -> truth in float64 and baseline in the working dtype, matched by name or else by position.
+        moved: Output -> change of its truth under one rounding of the inputs, on ill-conditioned rows.
         tolerances: Allowed errors.
         excused: Whether to allow errors that an imprecise operator explains.
     """
@@ -63,7 +39,8 @@ class WholeGraph:
     runtime: Runtime
     threads: int
     feeds: Mapping[str, Array]
-    wanted: Expected
+    wanted: Mapping[str, tuple[Array, Array]]
+    moved: Mapping[str, float]
     tolerances: Tolerances
     excused: bool
 
@@ -77,11 +54,11 @@ class WholeGraph:
             expose_own(error)
             return 0, _refused(f"the runtime failed: {first_line(error)}")
         found = []
-        for place, (name, (truth, own)) in enumerate(self.wanted.outputs.items()):
+        for place, (name, (truth, own)) in enumerate(self.wanted.items()):
             array = actual.get(name, list(actual.values())[place] if place < len(actual) else None)
             if array is None:
                 return place, _refused("the runtime has no such output")
-            moved = self.wanted.moved.get(name, 0.0)
+            moved = self.moved.get(name, 0.0)
             found.append(own_error(name, array, truth, own, self.tolerances, moved, excused=self.excused))
         place = max(range(len(found)), key=lambda i: (found[i].over, found[i].factor))
         return place, found[place]
