@@ -18,7 +18,7 @@ from ffn_export.core.quiet import quiet, silent
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.errors import ExportError
-from ffn_export.exporter import decompositions, empty_sizes, experts, hidden_rows
+from ffn_export.exporter import attention, decompositions, experts
 from ffn_export.exporter.checks import check_inference_only, specialised
 from ffn_export.exporter.chunked_axis import PiecesAsSlices
 from ffn_export.exporter.exact_rules import exact_rules
@@ -190,8 +190,8 @@ def _translate(program: torch.export.ExportedProgram, source: Source, names: tup
     assert onnx_program is not None
     # torch assigns the requested names last, and only to inputs and outputs: another value may have the same name.
     NameFixPass()(onnx_program.model)
-    empty_sizes.keep(onnx_program.model)
-    hidden_rows.keep(onnx_program.model)
+    attention.keep_empty_sizes(onnx_program.model)
+    attention.hide_rows(onnx_program.model)
     return onnx_program.model
 
 

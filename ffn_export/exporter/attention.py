@@ -1,8 +1,9 @@
-"""Correct rows of attention that see no key, which are 0 in PyTorch.
+"""Correct torch's translation of attention: sizes of 0, and rows that see no key.
 
-torch's translation of attention with a boolean mask adds the lowest finite number to hidden scores, and replaces NaN
-by 0 after the softmax. But a row that has this number everywhere is not NaN: the result is the mean of all values. With
-minus infinity, which PyTorch adds, the row is NaN and becomes 0.
+1. A size of 0 in the target of a ``Reshape`` copies the input's size, unless ``allowzero`` is set.
+2. A row that sees no key is 0 in PyTorch. The translation of a boolean mask adds the lowest finite number to hidden
+   scores, and replaces NaN by 0 after the softmax. But a row that has this number everywhere is not NaN: the result is
+   the mean of all values. With minus infinity, which PyTorch adds, the row is NaN and becomes 0.
 """
 
 from __future__ import annotations
@@ -13,7 +14,27 @@ import onnx_ir as ir
 from ffn_export.core.constant_tensors import constant_tensor
 
 
-def keep(model: ir.Model) -> None:
+def keep_empty_sizes(model: ir.Model) -> None:
+    """Set ``allowzero`` on each ``Reshape`` to concatenated sizes, so that an empty sequence keeps size 0.
+
+    A target with a constant 0 or -1 does not change: the 0 may mean to copy a size, and ONNX refuses a 0 beside a -1.
+    """
+    for node in model.graph.all_nodes():
+        if node.op_type == "Reshape" and node.domain == "" and not node.attributes.get_int("allowzero", 0):
+            target = node.inputs[1]
+            if target is not None and _is_made_of_sizes(target):
+                node.attributes["allowzero"] = ir.AttrInt64("allowzero", 1)
+
+
+def _is_made_of_sizes(target: ir.Value) -> bool:
+    concat = target.producer()
+    if concat is None or concat.op_type != "Concat":
+        return False
+    written = [part.const_value.numpy() for part in concat.inputs if part is not None and part.const_value is not None]
+    return len(written) < len(concat.inputs) and all(bool(np.all(numbers > 0)) for numbers in written)
+
+
+def hide_rows(model: ir.Model) -> None:
     """Add minus infinity to the hidden scores of each softmax whose NaN is replaced by 0."""
     for node in list(model.graph.all_nodes()):
         mask = _mask(node)
