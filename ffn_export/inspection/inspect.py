@@ -37,14 +37,11 @@ def inspect(path: Path, target: str = "ort-cpu") -> Inspection:
     model = opened.model
     notes = [] if opened.note is None else [opened.note]
     notes += [f"operator defined in the model itself: {f.domain}::{f.name}" for f in model.functions.values()]
-    found, nodes = _Sites(model), {}
     fused, report = fuse(model, target)
-    if report.problem is None:
-        found.add(fused, report)
-        nodes = dict(report.nodes)
-    else:
+    if report.problem is not None:
         notes.append(f"sites are not known: {report.problem}")
-    stored = _weights(model, found.part_of)
+    sites, part_of = _sites(model, fused, report) if report.problem is None else ((), {})
+    stored = _weights(model, part_of)
     return Inspection(
         model=str(path),
         producer=" ".join(filter(None, (model.producer_name, model.producer_version))),
@@ -57,43 +54,39 @@ def inspect(path: Path, target: str = "ort-cpu") -> Inspection:
         parts=_parts(stored),
         largest=tuple(sorted(stored, key=lambda w: -w.bytes)[:LARGEST]),
         target=target,
-        sites=tuple(found.sites),
-        nodes=nodes,
+        sites=sites,
+        nodes=dict(report.nodes) if report.problem is None else {},
         notes=tuple(notes),
     )
 
 
-class _Sites:
-    """The sites of a model, and the initializers that they read."""
-
-    def __init__(self, model: ir.Model) -> None:
-        self.sites: list[InspectedSite] = []
-        self.part_of: dict[ir.Value, str] = {}
-        self._regions = regions.Regions(model)
-
-    def add(self, fused: ir.Model, report: FusionReport) -> None:
-        """Add the sites of a report, with their forms in the model before it was fused."""
-        nodes_of = regions.nodes_of_sites(fused, report)
-        for site in report.sites:
-            nodes = nodes_of[site.id]
-            before = self._regions.before(nodes) if nodes else []
-            read_here = regions.weights(before)
-            for value in read_here:
-                self.part_of.setdefault(value, site.kind)
-            self.sites.append(
-                InspectedSite(
-                    id=site.id,
-                    kind=site.kind,
-                    name=site.name,
-                    status=site.status,
-                    form_now=_form_now(before, site),
-                    form_after=site.form,
-                    rule=site.rule,
-                    reason=site.reason,
-                    evidence=site.evidence,
-                    bytes=sum(facts.stored_bytes(v.const_value) for v in read_here if v.const_value is not None),
-                )
+def _sites(
+    model: ir.Model, fused: ir.Model, report: FusionReport
+) -> tuple[tuple[InspectedSite, ...], dict[ir.Value, str]]:
+    """Return the sites with their forms before and after fusing, and initializer -> kind of the site that reads it."""
+    nodes_of, before_fusing = regions.nodes_of_sites(fused, report), regions.Regions(model)
+    sites, part_of = [], dict[ir.Value, str]()
+    for site in report.sites:
+        nodes = nodes_of[site.id]
+        before = before_fusing.before(nodes) if nodes else []
+        read_here = regions.weights(before)
+        for value in read_here:
+            part_of.setdefault(value, site.kind)
+        sites.append(
+            InspectedSite(
+                id=site.id,
+                kind=site.kind,
+                name=site.name,
+                status=site.status,
+                form_now=_form_now(before, site),
+                form_after=site.form,
+                rule=site.rule,
+                reason=site.reason,
+                evidence=site.evidence,
+                bytes=sum(facts.stored_bytes(v.const_value) for v in read_here if v.const_value is not None),
             )
+        )
+    return tuple(sites), part_of
 
 
 def _form_now(nodes: list[ir.Node], site: Site) -> str | None:
