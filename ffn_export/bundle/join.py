@@ -70,15 +70,10 @@ def read_parts(bundles: Sequence[Path]) -> list[Part]:
 
 
 def write_joined(parts: Sequence[Part], directory: Path, name: str) -> Manifest:
-    """Write a bundle of these graphs, and return its manifest.
+    """Write a bundle of these graphs into an empty directory, and return its manifest.
 
     Weights with equal bytes are written once, in a file that all graphs name. The default keeps its place, its test
     vectors and its reports; the reports of another graph are in a directory that is called after its processor.
-
-    Args:
-        parts: What :func:`read_parts` returned.
-        directory: An empty directory.
-        name: Name of the bundle.
     """
     first = parts[0]
     shutil.copytree(first.directory / vectors.DIRECTORY, directory / vectors.DIRECTORY)

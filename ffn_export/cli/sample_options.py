@@ -47,11 +47,7 @@ class GivenSamples:
 
 
 def sample_options(about: str) -> Callable[[Command], Command]:
-    """Add ``--samples``, ``--texts`` and ``--tokenizer``; the command gets them as ``samples``.
-
-    Args:
-        about: Help of ``--samples``.
-    """
+    """Add ``--samples``, ``--texts`` and ``--tokenizer``; the command gets them as ``samples``."""
     options = several(
         click.option("--samples", type=click.Path(path_type=Path), metavar="FILE.npz", help=about),
         click.option(

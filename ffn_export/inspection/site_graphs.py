@@ -24,11 +24,6 @@ def site_graphs(model: ir.Model, fused: ir.Model, report: FusionReport) -> tuple
 
     Refused sites, sites whose borders moved, and sites that are now inside a function, are omitted: they have no
     counterpart.
-
-    Args:
-        model: The model before fusing.
-        fused: The model after fusing.
-        report: The fusion report.
     """
     regions, place = Regions(model), {node: place for place, node in enumerate(fused.graph.all_nodes())}
     alike: dict[tuple[OperatorGraph, OperatorGraph], list[str]] = {}

@@ -29,10 +29,6 @@ def compare(old: LatencyResult, new: LatencyResult) -> Comparison:
 
     Ratios with copies are compared with each other. A slower one is noted and does not fail, since copies measure the
     way to the device. A ratio with copies that only one timing has is ignored: an earlier version timed no copies.
-
-    Args:
-        old: The baseline.
-        new: The timing to judge.
     """
     changes = environment.changes(old.environment, new.environment)
     elsewhere = _elsewhere(old, new)

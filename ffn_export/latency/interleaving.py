@@ -93,10 +93,6 @@ def order(count: int, turn: int) -> list[int]:
 
     Rows of a Williams square (E. J. Williams 1949, "Experimental designs balanced for the estimation of residual
     effects of treatments"): ``count`` rounds are balanced if it is even, twice as many if it is odd.
-
-    Args:
-        count: Number of competitors.
-        turn: Number of the round.
     """
     zigzag = [(place + 1) // 2 if place % 2 else -(place // 2) for place in range(count)]
     row = [(each + turn) % count for each in zigzag]

@@ -104,13 +104,7 @@ def _prepared(step: Step, threads: int) -> Prepared:
 
 
 def run_step(step: Step, directory: Path, threads: int) -> tuple[Cell, ...]:
-    """Do a step, and return its cells; whatever goes wrong is told by them.
-
-    Args:
-        step: The step.
-        directory: Directory of the results.
-        threads: Intra-op threads.
-    """
+    """Do a step, and return its cells; whatever goes wrong is told by them."""
     started = time.monotonic()
     absent: list[Cell] = []
 

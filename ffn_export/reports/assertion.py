@@ -12,12 +12,7 @@ MOST_FAILURES = 5
 
 
 def assertion_text(result: ParityResult, replay: str) -> str:
-    """Return the assertion message of a failed verification.
-
-    Args:
-        result: The verification.
-        replay: Command that runs it again.
-    """
+    """Return the assertion message of a failed verification."""
     outcome = "passed" if result.passed else "failed"
     allowed = f", {result.allowance}" if result.allowance else ""
     more = len(result.failures) - MOST_FAILURES

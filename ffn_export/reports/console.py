@@ -106,11 +106,7 @@ def stdout_console() -> Console:
 
 
 def stderr_console(quiet: bool = False) -> Console:
-    """Return the console for progress, logs and the tables of the main commands.
-
-    Args:
-        quiet: Whether to print nothing.
-    """
+    """Return the console for progress, logs and the tables of the main commands."""
     return _console(stderr=True, quiet=quiet)
 
 

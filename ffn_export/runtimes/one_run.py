@@ -15,11 +15,6 @@ from ffn_export.runtimes.ended_run import DidNotEndError
 class LoadedForEachRun:
     """A runner that loads its model for each run and lets go of it.
 
-    Args:
-        runtime: The runtime.
-        artifact: The model.
-        threads: Intra-op threads.
-
     Raises:
         RuntimeUnavailableError: If the runtime cannot run the model here.
         UsageError: If the runtime refuses the model.

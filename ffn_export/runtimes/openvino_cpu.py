@@ -78,11 +78,7 @@ class OpenVino(Runtime):
         return OpenVinoRunner(compiled, [str(value.name) for value in model.graph.outputs])
 
     def misplaced(self, compiled: Any) -> str | None:
-        """Return why a compiled model does not run on this device in this precision, or None if it does.
-
-        Args:
-            compiled: An ``openvino.CompiledModel``.
-        """
+        """Return why a compiled model does not run on this device in this precision, or None if it does."""
         devices = list(compiled.get_property("EXECUTION_DEVICES"))
         if devices != [DEVICE]:
             return f"it runs on {', '.join(devices)}, not on {DEVICE}"

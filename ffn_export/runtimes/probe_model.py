@@ -26,11 +26,7 @@ trial (float[batch, 4] x) => (float[batch, 4] y) <float[4, 4] double = {2,0,0,0,
 
 
 class Trial:
-    """A trial that doubles its input on any runtime.
-
-    Args:
-        directory: Directory for the ONNX files.
-    """
+    """A trial that doubles its input on any runtime."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -36,10 +36,6 @@ def compare(old: ParityResult, new: ParityResult) -> Comparison:
 
     A runtime that was asked and is now unavailable is a regression, and so is a case, an initializer or a property
     that is no longer judged. A runtime that was not asked this time is only a note, and so is anything new.
-
-    Args:
-        old: The stored baseline.
-        new: The result to compare with it.
     """
     before = old.rejudged(new.tolerances)
     judged = [case for case in before.cases if case.skipped is None]

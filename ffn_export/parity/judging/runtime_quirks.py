@@ -72,12 +72,6 @@ def _drops_nan(node: ir.Node) -> bool:
 
 
 def caveats(runtime: str, values: str, operators: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the caveats that may explain an error of a runtime on a kind of values.
-
-    Args:
-        runtime: Name of the runtime.
-        values: Kind of values.
-        operators: Caveats of the graph's operators.
-    """
+    """Return the caveats that may explain an error of a runtime on a kind of values."""
     known = dict.fromkeys((*_KNOWN.get(runtime, ()), *operators))
     return tuple(each for each in known if (kinds := _VALUES[each]) is None or values in kinds)

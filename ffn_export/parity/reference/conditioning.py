@@ -49,14 +49,7 @@ def allowed(
     """Return output name -> change of the oracle by roundings, on ill-conditioned rows, or by a runtime's arithmetic.
 
     Elements of which the baseline is not finite do not count: the oracle may hold what is beyond the dtype, and moves
-    by more there than any other element is large.
-
-    Args:
-        reference: The reference.
-        feeds: The inputs.
-        expected: Output name -> oracle and baseline.
-        seed: Seed of the roundings.
-        ill_conditioned: Whether roundings count.
+    by more there than any other element is large. What is expected of an output is its oracle and its baseline.
     """
     truth = {name: _where_finite(oracle, baseline) for name, (oracle, baseline) in expected.items()}
     moved = movement(reference, feeds, truth, seed) if ill_conditioned else {}

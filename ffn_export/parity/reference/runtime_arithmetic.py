@@ -36,9 +36,6 @@ LONG = 64
 class _AsRuntime(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
     """Replaces functions of float32 that cancel, and sums, means and variances over other axes than the last.
 
-    Args:
-        sums: Whether to replace sums.
-
     Attributes:
         found: Whether an operator was replaced.
     """

@@ -44,15 +44,7 @@ def table(
     numbers: Sequence[str] = (),
     verdicts: Sequence[str] = (),
 ) -> Table:
-    """Make a table without its empty columns.
-
-    Args:
-        caption: Caption.
-        headers: Title of each column.
-        rows: Cells of each row as text.
-        numbers: Headers of columns of numbers.
-        verdicts: Headers of columns of verdicts.
-    """
+    """Make a table without its empty columns; columns of numbers and of verdicts are named by their headers."""
     filled = list(rows)
     shown = [column for column in range(len(headers)) if any(row[column] for row in filled)]
     titles = tuple(Cell(headers[column], is_number=headers[column] in numbers) for column in shown)

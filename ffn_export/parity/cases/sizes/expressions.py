@@ -161,13 +161,7 @@ def parts(roots: Iterable[Expression]) -> Iterator[Expression]:
 
 
 def evaluate(roots: Iterable[Expression], sizes: Mapping[str, Array], unknown: Array) -> dict[Expression, Array]:
-    """Evaluate expressions and all their subexpressions for arrays of sizes.
-
-    Args:
-        roots: The expressions.
-        sizes: Axis -> sizes.
-        unknown: Value substituted for an unknown number.
-    """
+    """Evaluate expressions and all their subexpressions for arrays of sizes, with one in place of an unknown number."""
     found: dict[Expression, Array] = {}
     with np.errstate(all="ignore"):
         for each in parts(roots):

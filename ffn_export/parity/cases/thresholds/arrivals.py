@@ -56,12 +56,7 @@ class Observer:
 
 @contextmanager
 def observer(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtimes) -> Iterator[Observer]:
-    """Load the graph with the lowest, highest and smallest absolute distance from each threshold as outputs.
-
-    Args:
-        model: A graph without functions and branches.
-        thresholds: Thresholds of this graph.
-        runtimes: Runtimes that load the graph.
+    """Load a graph without functions and branches; its outputs are the least, most and nearest distance of thresholds.
 
     Raises:
         RefusedError: If ONNX Runtime does not load the graph.

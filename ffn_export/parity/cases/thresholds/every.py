@@ -45,9 +45,7 @@ def may_hold(spec: TensorSpec) -> bool:
 def reader(model: ir.Model, name: str) -> ir.Node | None:
     """Return a node that may tell integers of an input apart without a threshold, or None.
 
-    Args:
-        model: A graph without functions and branches.
-        name: Name of the input.
+    The graph is without functions and branches.
     """
     reached = {value for value in model.graph.inputs if value.name == name}
     tables: set[ir.Value] = set()

@@ -120,14 +120,7 @@ class IntegersOf:
 def _integers_told_apart(
     model: ir.Model, thresholds: Sequence[Threshold], spec: TensorSpec, runtimes: Runtimes
 ) -> tuple[int, ...]:
-    """Return the integers on both sides of each change of a threshold that reads only this input.
-
-    Args:
-        model: A graph without functions and branches.
-        thresholds: Thresholds of this graph.
-        spec: The input.
-        runtimes: Runtimes that run the graph.
-    """
+    """Return the integers on both sides of each change of a threshold that reads only this input."""
     own = [threshold for threshold in thresholds if threshold.inputs == {spec.name}]
     low, high = spec.value_range or (0, 1)
     if spec.is_floating or not own or not spec.dims or not 1 < high - low < _LARGEST_RANGE:
