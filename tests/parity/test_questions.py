@@ -53,7 +53,7 @@ def asked(module: nn.Module) -> dict[str, list[str]]:
     reference = TorchReference(source, 1)
     found: dict[str, list[str]] = {"batch": [], "seq": []}
     for question in questions(reference, sweep(source.inputs)[0]):
-        name = question.setting.name
+        name = question.name
         found["batch" if "'batch'" in name else "seq"].append(name.split()[0])
         assert question.axes == {"y": 0 if "'batch'" in name else 1} or len(question.axes) == 1
     return found
@@ -174,6 +174,6 @@ def test_an_input_of_any_dtype_can_be_padded(dtype: str) -> None:
 
     source = from_module(Cast(), {"x": TOKENS["x"], "mask": f"{dtype}[batch,seq]"})
     (case, *_) = sweep(source.inputs, source.example)
-    asked = [question.setting for question in questions(TorchReference(source, 1), case)]
+    asked = questions(TorchReference(source, 1), case)
     assert any("padding along 'seq'" in setting.name for setting in asked)
     assert {str(setting.feeds["mask"].dtype) for setting in asked} == {dtype}

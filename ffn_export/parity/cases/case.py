@@ -13,6 +13,7 @@ from ffn_export.core.tensor_spec import Axis, Dim, TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.exporter.samples import as_array, check_samples
 from ffn_export.parity.cases import masks
+from ffn_export.parity.cases.extreme_values import THRESHOLD
 from ffn_export.parity.cases.resampling import resampled
 from ffn_export.parity.cases.values import HALFWAY, VALUES
 
@@ -74,8 +75,11 @@ class Case:
 
     @property
     def ill_conditioned(self) -> bool:
-        """Whether the bound for this kind of values includes the conditioning."""
-        return self.values in VALUES and VALUES[self.values].ill_conditioned
+        """Whether the bound for this kind of values includes the conditioning.
+
+        Values at a threshold are far from a module's usual ones, and may lose digits in any implementation.
+        """
+        return self.values == THRESHOLD or (self.values in VALUES and VALUES[self.values].ill_conditioned)
 
 
 def sweep(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None, seed: int = 0) -> list[Case]:

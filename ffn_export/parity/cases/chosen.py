@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.parity.cases.case import Case, few
-from ffn_export.parity.cases.sizes.plan import plan
+from ffn_export.parity.cases.sizes.plan import Plan, plan
 from ffn_export.parity.cases.sizes.report import Sizes
 from ffn_export.parity.cases.thresholds.aimed import Aimed, aimed
 from ffn_export.parity.reference.references import Reference
@@ -57,9 +57,7 @@ def chosen_cases(
     """
     if given is None and fast:
         given = few(reference.inputs, reference.example, seed)
-    planned = None if given is not None else plan(model, reference.inputs, reference.example, seed)
-    drawn = given or () if planned is None else planned.cases
-    cases = [*(replace(case, like=like) if case.given is None else case for case in drawn), *further]
-    asked = () if planned is None else planned.asked
-    aim = aimed(model, reference, cases, threads, seed, asked) if runs and not fast else Aimed()
-    return Chosen((*cases, *aim.cases), None if planned is None else planned.sizes, aim.notes)
+    planned = plan(model, reference.inputs, reference.example, seed) if given is None else Plan(tuple(given))
+    cases = [*(replace(case, like=like) if case.given is None else case for case in planned.cases), *further]
+    aim = aimed(model, reference, cases, threads, seed, planned.asked) if runs and not fast else Aimed()
+    return Chosen((*cases, *aim.cases), planned.sizes, aim.notes)

@@ -17,7 +17,7 @@ decides the rounding of every position. :func:`expected_breaks` reports this for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -54,25 +54,14 @@ class Setting:
         feeds: Changed inputs.
         before: Function that takes the part to compare from a result on the original inputs, along an axis.
         after: Function that takes the same part from a result on the changed inputs.
+        axes: Output -> axis of the results, for the outputs of which the reference has the property.
     """
 
     name: str
     feeds: Feeds
     before: Along
     after: Along
-
-
-@dataclass(frozen=True)
-class Question:
-    """A setting whose property the reference has.
-
-    Attributes:
-        setting: The setting.
-        axes: Output -> axis of the results.
-    """
-
-    setting: Setting
-    axes: Mapping[str, int]
+    axes: Mapping[str, int] = field(default_factory=dict)
 
 
 def expected_breaks(model: ir.Model) -> tuple[str, ...]:
@@ -85,7 +74,7 @@ def expected_breaks(model: ir.Model) -> tuple[str, ...]:
     )
 
 
-def questions(reference: Reference, case: Case) -> tuple[Question, ...]:
+def questions(reference: Reference, case: Case) -> tuple[Setting, ...]:
     """Return the settings whose property the reference's oracle has; none without an oracle.
 
     Args:
@@ -112,12 +101,12 @@ def questions(reference: Reference, case: Case) -> tuple[Question, ...]:
             both = ((name, axis) for name, axis in axes.items() if name in other)
             agreeing = {name: axis for name, axis in both if _agree(setting, original[name], other[name], axis)}
             if agreeing:
-                found.append(Question(setting, agreeing))
+                found.append(replace(setting, axes=agreeing))
     return tuple(found)
 
 
 def ask(
-    name: str, runner: Runner, feeds: Feeds, asked: Sequence[Question], own: Mapping[str, OutputMetrics]
+    name: str, runner: Runner, feeds: Feeds, asked: Sequence[Setting], own: Mapping[str, OutputMetrics]
 ) -> list[PropertyMetrics]:
     """Test every property on a runtime, and finally whether the original inputs give the same bits again.
 
@@ -134,15 +123,14 @@ def ask(
         expose_own(error)
         return []
     found = []
-    for question in asked:
-        setting = question.setting
+    for setting in asked:
         try:
             other = runner.run(setting.feeds)
         except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
             expose_own(error)
             found.append(PropertyMetrics(name, setting.name, problem=f"the runtime failed: {first_line(error)}"))
             continue
-        for output, axis in question.axes.items():
+        for output, axis in setting.axes.items():
             if output in original and output in other:
                 pair = setting.before(original[output], axis), setting.after(other[output], axis)
                 found.append(_compared(PropertyMetrics(name, setting.name, output), *pair, own.get(output)))

@@ -44,12 +44,12 @@ class Plan:
 
     Attributes:
         cases: Cases, in the order in which they run.
-        sizes: Uses of sizes in the graph, and sizes left out.
+        sizes: Uses of sizes in the graph, and sizes left out; None if the caller gave the cases.
         asked: Sizes that the graph asks for, at which other values than normal ones are tried, too.
     """
 
     cases: tuple[Case, ...]
-    sizes: Sizes
+    sizes: Sizes | None = None
     asked: tuple[Mapping[str, int], ...] = ()
 
 

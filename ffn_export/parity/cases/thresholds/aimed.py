@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
@@ -53,16 +53,6 @@ _ROWS = 16  # draws that a direction is learned from
 _NEAR = 30.0  # largest ratio of the limits in one case
 _KEEP_NUMBERS = ("Abs", "Cast", "Flatten", "Identity", "Neg", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 _NOT_FINITE = ("nan", "infinite")
-
-
-@dataclass(frozen=True)
-class AimedCase(Case):
-    """A case whose arrays were made for one graph."""
-
-    @property
-    def ill_conditioned(self) -> bool:
-        """Always true: values far from a module's usual ones may lose digits in any implementation."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -170,12 +160,12 @@ class _Aim:
         for case in cases:
             number = names[case.name] = names.get(case.name, 0) + 1
             name = case.name if number == 1 else f"{case.name} ({number})"
-            result.append(AimedCase(name, case.sizes, case.values, case.seed, case.given))
+            result.append(replace(case, name=name))
         return tuple(result)
 
     def _case(self, what: str, feeds: Mapping[str, Array]) -> Case:
         sizes = self._sizes(feeds)
-        return AimedCase(f"{size_label(sizes)} {THRESHOLD} {what}", sizes, THRESHOLD, self.seed, dict(feeds))
+        return Case(f"{size_label(sizes)} {THRESHOLD} {what}", sizes, THRESHOLD, self.seed, dict(feeds))
 
     def _sizes(self, feeds: Mapping[str, Array]) -> dict[str, int]:
         return {dim.name: feeds[spec.name].shape[axis] for spec in self.specs for axis, dim in spec.symbolic.items()}
