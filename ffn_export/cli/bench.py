@@ -82,8 +82,6 @@ def command(
     runtimes: tuple[str, ...],
     threads: int | None,
     source: SourceOptions,
-    max_cpu: float | None,
-    max_memory: float | None,
 ) -> int:
     """Time MODEL on the runtimes of this machine, in turn with its PyTorch source.
 
@@ -100,7 +98,7 @@ def command(
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import latency_table
 
-    hold(state, [model], max_cpu, max_memory, TIMING)
+    hold(state, [model], TIMING)
     old = None if baseline is None else _stored_timing(baseline)
     sizes = None if old is None or tokens else [measurement.sizes for measurement in old.measurements] or None
     if max_ratio is not None and against is None and model.suffix == ".onnx":

@@ -44,8 +44,6 @@ def command(
     b: Path,
     json_path: str | None,
     exit_code: bool,
-    max_cpu: float | None,
-    max_memory: float | None,
 ) -> int:
     """Show how the models A and B differ.
 
@@ -54,7 +52,7 @@ def command(
     """
     from ffn_export.reports.tables import difference_table
 
-    hold(state, [a, b], max_cpu, max_memory)
+    hold(state, [a, b])
     difference = _compare(a, b)
     show(difference.to_dict(), difference_table(difference), json_path)
     return 1 if exit_code and difference.differs else 0

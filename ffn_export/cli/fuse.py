@@ -54,8 +54,6 @@ def command(
     require_fusion: dict[SiteKind, int],
     check: bool,
     portable_functions: bool,
-    max_cpu: float | None,
-    max_memory: float | None,
 ) -> int:
     """Fuse the feed-forward and norm nodes of an ONNX model.
 
@@ -70,7 +68,7 @@ def command(
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import fusion_table
 
-    hold(state, [model], max_cpu, max_memory)
+    hold(state, [model])
     check_output(output)
     fused, report = fuse_checked(
         onnx_file.load(model),

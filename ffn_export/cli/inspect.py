@@ -31,9 +31,7 @@ from ffn_export.cli.state import State
 @limit_options
 @common
 @click.pass_obj
-def command(
-    state: State, /, model: Path, json_path: str | None, target: str, max_cpu: float | None, max_memory: float | None
-) -> int:
+def command(state: State, /, model: Path, json_path: str | None, target: str) -> int:
     """Show what MODEL holds, and what fusing would make of its sites.
 
     MODEL is an ONNX file or a bundle. It is not run, and it may be without its external data.
@@ -41,7 +39,7 @@ def command(
     from ffn_export.inspection.inspect import inspect
     from ffn_export.reports.tables import inspection_table
 
-    hold(state, [model], max_cpu, max_memory)
+    hold(state, [model])
     path, _ = open_argument(model)
     inspection = inspect(path, target)
     show(inspection.to_dict(), inspection_table(inspection, verbose=state.verbose), json_path)

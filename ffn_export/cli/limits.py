@@ -42,30 +42,36 @@ TIMING = Work(60.0, 2**32)
 TUNING = Work(600.0, 2**32)  # it verifies and times some thirty choices
 
 
-limit_options = several(
+def _remember(ctx: click.Context, param: click.Parameter, value: float | None) -> None:
+    setattr(ctx.ensure_object(State), str(param.name), value)
+
+
+limit_options = several(  # :func:`hold` reads them from the state
     click.option(
         "--max-cpu",
         type=Positive(LONGEST),
         metavar="SECONDS",
+        expose_value=False,
+        callback=_remember,
         help="CPU time that the work may take. [default: by the size of the files]",
     ),
     click.option(
         "--max-memory",
         type=Positive(10.0**6, least=0.5),  # with less, libraries fail while they are loaded
         metavar="GB",
+        expose_value=False,
+        callback=_remember,
         help="Memory that the work may take. [default: by the size of the files]",
     ),
 )
 
 
-def hold(state: State, files: Iterable[Path], cpu: float | None, memory: float | None, work: Work = ON_FILES) -> None:
+def hold(state: State, files: Iterable[Path], work: Work = ON_FILES) -> None:
     """Limit the time and memory of this process from here on, if another process supervises it.
 
     Args:
-        state: State of the command line, which says whether the process is supervised.
+        state: State of the command line: the limits that the user allows, and whether the process is supervised.
         files: Files and bundles that the command reads.
-        cpu: CPU seconds allowed by the user; None means a limit from the size of the files.
-        memory: Memory allowed by the user, in GB; None means a limit from the size of the files.
         work: Work of the command.
     """
     if not state.supervised:
@@ -75,6 +81,7 @@ def hold(state: State, files: Iterable[Path], cpu: float | None, memory: float |
     from ffn_export.core.size_on_disk import size_on_disk
     from ffn_export.runtimes.ended_run import ALLOWED
 
+    cpu, memory = state.max_cpu, state.max_memory
     size = sum(map(size_on_disk, files))
     if cpu is not None or work.ends_runs:
         # Leave time to report a run that does not end.

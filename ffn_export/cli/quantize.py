@@ -62,8 +62,6 @@ def command(
     json_path: str | None,
     runtimes: tuple[str, ...],
     threads: int | None,
-    max_cpu: float | None,
-    max_memory: float | None,
 ) -> int:
     """Store the weights of feed-forwards in 8 or 4 bits, or compute them in 8-bit integers.
 
@@ -82,7 +80,7 @@ def command(
 
     quantize = fx.quantize  # imports the packages
     cost = Cost()
-    hold(state, [model, *([] if samples.arrays is None else [samples.arrays])], max_cpu, max_memory)
+    hold(state, [model, *([] if samples.arrays is None else [samples.arrays])])
     check_output(output)
     console = stderr_console(quiet=state.quiet)
     with progress(console) as report:

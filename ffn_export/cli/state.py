@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 @dataclass
 class State:
-    """Flags of every command, and properties of the process.
+    """Options that commands share, and properties of the process.
 
     Attributes:
         debug: Show tracebacks.
         quiet: Print only errors and requested output.
         verbose: Show every site, all columns, and reasons that belong to this machine.
+        max_cpu: CPU seconds allowed by the user; None means a limit from the size of the files.
+        max_memory: Memory allowed by the user, in GB; None means a limit from the size of the files.
         supervised: Whether another process waits for this one and reports how it ended.
         arguments: Arguments of the command line.
     """
@@ -20,5 +22,7 @@ class State:
     debug: bool = False
     quiet: bool = False
     verbose: bool = False
+    max_cpu: float | None = None
+    max_memory: float | None = None
     supervised: bool = False
     arguments: tuple[str, ...] = ()

@@ -111,8 +111,6 @@ def command(
     opset: int,
     inputs: tuple[str, ...],
     source: SourceOptions,
-    max_cpu: float | None,
-    max_memory: float | None,
 ) -> int:
     """Choose the forms of a model's sites and its session options by timing them here; of ort-native the precision.
 
@@ -127,7 +125,7 @@ def command(
     path = Path(what)
     is_model, is_bundle = path.suffix == ".onnx", (path / MANIFEST).is_file()
     if is_model or is_bundle:
-        hold(state, [path, *([] if samples is None else [samples])], max_cpu, max_memory, TUNING)
+        hold(state, [path, *([] if samples is None else [samples])], TUNING)
         _refuse("a model" if is_model else "a bundle", _OF_A_SPEC if is_model else (*_OF_A_SPEC, "target"))
     options = TuneOptions(tokens, seconds, budget, read_npz(samples))
     if is_model:

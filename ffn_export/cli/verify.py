@@ -101,8 +101,6 @@ def command(
     inputs: tuple[str, ...],
     samples: Path | None,
     source: SourceOptions,
-    max_cpu: float | None,
-    max_memory: float | None,
 ) -> int:
     """Verify that MODEL computes what its source does.
 
@@ -117,7 +115,7 @@ def command(
     onnx_files = [Path(name) for name in (against, rejudge) if name is not None and Path(name).exists()]
     files = [*onnx_files, *(() if model is None else [model])]
     runs_module = source["trust"] or (against is not None and not against.endswith(".onnx"))
-    hold(state, files, max_cpu, max_memory, WITH_A_MODULE if runs_module else ON_FILES)
+    hold(state, files, WITH_A_MODULE if runs_module else ON_FILES)
     old = read_baseline(baseline)
     console = stderr_console(quiet=state.quiet)
     tolerances = tolerances_of(atol, rtol, budget)

@@ -29,6 +29,9 @@ class Lines(Text):
 
 
 class _Console(Console):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, highlight=False, emoji=False, **options)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render with text escaped and wrapped; text in groups also passes here, at any depth."""
         if not isinstance(renderable, Text):
@@ -112,18 +115,9 @@ def stderr_console(quiet: bool = False) -> Console:
 
 def as_lines(renderable: RenderableType, width: int = 100) -> str:
     """Return what a console of this width shows, without colours."""
-    console = _Console(
-        file=io.StringIO(),
-        width=width,
-        markup=False,
-        highlight=False,
-        emoji=False,
-        force_terminal=False,
-        color_system=None,
-    )
-    console.print(renderable)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    text = io.StringIO()
+    _Console(file=text, width=width, force_terminal=False, color_system=None).print(renderable)
+    return text.getvalue()
 
 
 def _console(stderr: bool, quiet: bool) -> Console:
@@ -136,9 +130,6 @@ def _console(stderr: bool, quiet: bool) -> Console:
     console = _Console(
         stderr=stderr,
         quiet=quiet,
-        markup=False,
-        highlight=False,
-        emoji=False,
         force_terminal=None if terminal else False,
         width=None if terminal else MOST_COLUMNS,
     )

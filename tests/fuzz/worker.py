@@ -99,7 +99,7 @@ def _load(bundle: str) -> int:
     from ffn_export.cli.state import State
     from ffn_export.errors import FfnExportError
 
-    hold(State(supervised=True), [Path(bundle)], None, None)
+    hold(State(supervised=True), [Path(bundle)])
     try:
         fx.load(bundle)
     except FfnExportError as error:
