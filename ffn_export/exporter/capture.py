@@ -25,6 +25,7 @@ from ffn_export.exporter.exact_rules import exact_rules
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.outputs import check_result, output_names, register_dataclasses
 from ffn_export.exporter.source import Source
+from ffn_export.exporter.traced import spec_at
 
 DEFAULT_OPSET = 20
 LOWEST_OPSET = 18  # asked for less, torch's exporter writes 18 with only a log line
@@ -125,7 +126,7 @@ def trace(source: Source, axes: Mapping[str, Mapping[int, Any]]) -> torch.export
         oblivious = torch.fx.experimental._config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
         with oblivious, silent(), PiecesAsSlices(), source.call.spelled_out(source.module):
             return torch.export.export(
-                source.module, args, kwargs=kwargs, dynamic_shapes=source.call.by_parameter(axes), strict=False
+                source.module, args, kwargs=kwargs, dynamic_shapes=source.by_parameter(axes), strict=False
             )
     except Exception as error:
         expose_own(error)
@@ -138,9 +139,7 @@ def _explained(error: Exception, source: Source) -> ExportError:
     fixed = re.search(r"marked L(\[.*?\])\.size\(\)\[(\d+)\] as dynamic but .* constant \((\d+)\)", text)
     if fixed:
         axis, size = int(fixed[2]), int(fixed[3])
-        spec: Any = source.specs_by_parameter()
-        for name, index in re.findall(r"\['(.*?)'\]|\[(\d+)\]", fixed[1]):
-            spec = spec[name or int(index)]
+        spec = spec_at(source, fixed[1])
         return specialised(spec.symbolic[axis].name, spec.name, size)
     if "data-dependent" in text:
         line = re.search(r'File "([^"]*)", line (\d+), in .*\n\s*(.+)', text)

@@ -31,25 +31,21 @@ class CallSignature:
 
     Attributes:
         positional: Names of the inputs passed by position, in order.
-        keywords: Parameter of ``forward`` -> input name, passed by keyword.
-        positional_parameters: Parameters for the first of ``positional``.
-        variadic: Name of the ``*args`` parameter that takes the rest of ``positional``, or None.
-        extra_keywords: Keyword -> input name, for inputs passed in ``**kwargs``.
+        keywords: Keyword -> name of the input passed by it.
+        extra: Those of ``keywords`` that are passed in ``**kwargs``.
         structure: For an exported program, the tree of ``(args, kwargs)`` and its leaves. A leaf is
             ``SLOT`` for the next input, else a constant of the program.
     """
 
     positional: tuple[str, ...] = ()
     keywords: Mapping[str, str] = field(default_factory=dict)
-    positional_parameters: tuple[str, ...] = ()
-    variadic: str | None = None
-    extra_keywords: Mapping[str, str] = field(default_factory=dict)
+    extra: tuple[str, ...] = ()
     structure: tuple[pytree.TreeSpec, tuple[Any, ...]] | None = None
 
     @property
     def input_order(self) -> tuple[str, ...]:
         """Input names in the order in which ``forward`` receives them."""
-        return (*self.positional, *self.keywords.values(), *self.extra_keywords.values())
+        return (*self.positional, *self.keywords.values())
 
     def arguments(self, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return ``(args, kwargs)`` for a call, from values by input name."""
@@ -59,23 +55,7 @@ class CallSignature:
             leaves = [next(inputs) if leaf is SLOT else leaf for leaf in self.structure[1]]
             args, kwargs = pytree.tree_unflatten(leaves, self.structure[0])
             return args, kwargs
-        keywords = {**self.keywords, **self.extra_keywords}
-        return args, {parameter: values[name] for parameter, name in keywords.items()}
-
-    def by_parameter(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values keyed by parameter, in the layout of torch.export's ``dynamic_shapes``.
-
-        Inputs passed in ``**kwargs`` are keyed by name, as in :meth:`spelled_out`.
-        """
-        named = len(self.positional_parameters)
-        result: dict[str, Any] = {
-            parameter: values[name]
-            for parameter, name in zip(self.positional_parameters, self.positional, strict=False)
-        }
-        if self.variadic is not None:
-            result[self.variadic] = tuple(values[name] for name in self.positional[named:])
-        keywords = {**self.keywords, **self.extra_keywords}
-        return result | {parameter: values[name] for parameter, name in keywords.items()}
+        return args, {keyword: values[name] for keyword, name in self.keywords.items()}
 
     @contextlib.contextmanager
     def spelled_out(self, module: torch.nn.Module) -> Iterator[None]:
@@ -83,7 +63,7 @@ class CallSignature:
 
         torch.export (2.13) cannot match dynamic shapes to inputs in ``**kwargs``.
         """
-        if not self.extra_keywords:
+        if not self.extra:
             yield
             return
         original, own = module.forward, module.__dict__.get("forward")
@@ -94,7 +74,7 @@ class CallSignature:
 
         signature = inspect.signature(original)
         named = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        named += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self.extra_keywords]
+        named += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self.extra]
         forward.__signature__ = signature.replace(parameters=named)  # type: ignore[attr-defined]
         module.forward = forward
         try:
@@ -165,24 +145,12 @@ def bind(forward: Callable[..., Any], names: Sequence[str]) -> CallSignature:
 
     # Inputs reach *args only if all parameters before it are passed by position.
     to_variadic = variadic is not None and bool(left_over)
-    positional_kinds = _BY_POSITION if to_variadic else (inspect.Parameter.POSITIONAL_ONLY,)
-    positional_parameters = tuple(
-        p.name for p in parameters.values() if p.kind in positional_kinds and p.name in assigned
-    )
-    keywords = {
-        p.name: assigned[p.name]
-        for p in parameters.values()
-        if p.name in assigned and p.name not in positional_parameters
-    }
-    positional = tuple(assigned[p] for p in positional_parameters)
+    kinds = _BY_POSITION if to_variadic else (inspect.Parameter.POSITIONAL_ONLY,)
+    positional = [assigned[p.name] for p in parameters.values() if p.kind in kinds and p.name in assigned]
+    keywords = {p.name: assigned[p.name] for p in parameters.values() if p.kind not in kinds and p.name in assigned}
     if to_variadic:
-        return CallSignature((*positional, *left_over), keywords, positional_parameters, variadic=variadic)
-    return CallSignature(
-        positional,
-        keywords,
-        positional_parameters,
-        extra_keywords={name: name for name in left_over},
-    )
+        return CallSignature((*positional, *left_over), keywords)
+    return CallSignature(tuple(positional), {**keywords, **{name: name for name in left_over}}, tuple(left_over))
 
 
 def _check_keywords(names: Sequence[str], extra: str | None) -> None:

@@ -23,12 +23,13 @@ import torch
 
 from ffn_export.core.quiet import quiet
 from ffn_export.core.strict import expose_own
-from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims
+from ffn_export.core.tensor_spec import Dim, merge_dims
 from ffn_export.exporter.checks import TracedSizeError, out_of_bounds, specialised
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.position_tables import position_limits
 from ffn_export.exporter.source import Source
+from ffn_export.exporter.traced import spec_at
 
 _SIZE = re.compile(r"L((?:\['\w+'\]|\[\d+\])+)\.size\(\)\[(\d+)\]")
 _FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "abs": abs, "int": int, "math": math}
@@ -116,12 +117,11 @@ def _is_capped(bounds: Dim, dims: Mapping[str, Dim]) -> bool:
 
 def _noted(program: torch.export.ExportedProgram, source: Source) -> Iterator[Guard]:
     """Yield the guards that torch.export recorded, such as ``L['x'].size()[1] > 2``."""
-    parameters = source.specs_by_parameter()
     for code in dict.fromkeys(getattr(program, "_guards_code", ())):
         names: list[str] = []
 
         def variable(match: re.Match[str], names: list[str] = names) -> str:
-            dim = _spec_at(parameters, match[1]).dims[int(match[2])]
+            dim = spec_at(source, match[1]).dims[int(match[2])]
             if isinstance(dim, int):
                 return str(dim)
             terms = (dim.name,) if isinstance(dim, Dim) else dim.terms
@@ -135,16 +135,6 @@ def _noted(program: torch.export.ExportedProgram, source: Source) -> Iterator[Gu
             continue
         text = re.sub(r"\b_(\d+)\b", lambda m, names=names: names[int(m[1])], expression)  # type: ignore[misc]
         yield Guard(text, tuple(names), _evaluator(expression, tuple(names)))
-
-
-def _spec_at(parameters: Mapping[str, Any], path: str) -> TensorSpec:
-    """Return the input at a path such as ``['args'][0]``, which is named ``args_0`` in a program from a file."""
-    keys = [key or int(index) for key, index in re.findall(r"\['(\w+)'\]|\[(\d+)\]", path)]
-    entry: Any = parameters.get("_".join(map(str, keys)), parameters)
-    for key in keys if entry is parameters else ():
-        entry = entry[key]
-    assert isinstance(entry, TensorSpec)
-    return entry
 
 
 def _evaluator(expression: str, names: tuple[str, ...]) -> Callable[[Sizes], bool]:

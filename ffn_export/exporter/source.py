@@ -95,10 +95,10 @@ class Source:
             return self.call.arguments(to_torch(self.samples))
         return self.call.arguments(to_torch(draw_all(self.inputs, sizes, seed=0)))
 
-    def specs_by_parameter(self) -> dict[str, Any]:
-        """Return the input specs by parameter of ``forward``, as torch.export names them."""
-        args, kwargs = self.call.arguments({spec.name: spec for spec in self.inputs})
-        return {**inspect.signature(self.module.forward).bind(*args, **kwargs).arguments, **kwargs}
+    def by_parameter(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values of the inputs by parameter of ``forward``, in torch.export's layout of ``dynamic_shapes``."""
+        args, kwargs = self.call.arguments(values)
+        return inspect.signature(self.module.forward).bind(*args, **kwargs).arguments
 
 
 def knows_its_inputs(spec: str) -> bool:

@@ -60,7 +60,7 @@ def _with_torch(spec: str, threads: int) -> float:
     hints = dict.fromkeys(merge_dims(source.inputs), torch.export.Dim.DYNAMIC)
     axes = {each.name: {axis: hints[dim.name] for axis, dim in each.symbolic.items()} for each in source.inputs}
     args, kwargs = source.arguments(source.traced_sizes())
-    shapes = source.call.by_parameter(axes)
+    shapes = source.by_parameter(axes)
     started = time.perf_counter()
     with silent(), torch.no_grad():
         torch.onnx.export(

@@ -8,6 +8,8 @@ import torch
 
 from ffn_export.errors import UsageError
 from ffn_export.exporter.signature import SLOT, CallSignature, bind
+from ffn_export.exporter.source import from_module
+from ffn_export.exporter.traced import spec_at
 from tests.exporter.helpers import module_of, refusal
 
 pytestmark = pytest.mark.usefixtures("shell_words")
@@ -78,8 +80,19 @@ def test_input_order_is_the_order_of_forward() -> None:
 
 
 def test_values_by_parameter() -> None:
-    assert bind(variadic, ["x", "u", "v"]).by_parameter({"x": 1, "u": 2, "v": 3}) == {"x": 1, "rest": (2, 3)}
-    assert bind(extra, ["x", "u"]).by_parameter({"x": 1, "u": 2}) == {"x": 1, "u": 2}
+    source = from_module(module_of(lambda self, x, *rest: x), dict.fromkeys("xuv", "float32[n]"))
+    assert source.by_parameter({"x": 1, "u": 2, "v": 3}) == {"x": 1, "rest": (2, 3)}
+    source = from_module(module_of(lambda self, x, **rest: x), dict.fromkeys("xu", "float32[n]"))
+    with source.call.spelled_out(source.module):
+        assert source.by_parameter({"x": 1, "u": 2}) == {"x": 1, "u": 2}
+
+
+def test_the_input_at_a_path_of_torch() -> None:
+    source = from_module(module_of(lambda self, x, *rest, **named: x), dict.fromkeys("xuv", "float32[n]"))
+    assert spec_at(source, "['x']").name == "x"
+    assert spec_at(source, "['rest'][1]").name == "v"
+    source = from_module(module_of(lambda self, x, **named: x), dict.fromkeys("xu", "float32[n]"))
+    assert spec_at(source, "['u']").name == "u"
 
 
 def test_a_structure_puts_inputs_between_constants() -> None:
