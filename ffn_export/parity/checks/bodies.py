@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
+from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.core.drawing import float_info
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
@@ -45,31 +45,17 @@ _READ_ALIKE = 1e-2
 _TRIAL = "ffn_export.body_on_trial"
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The findings on the function bodies of a model.
-
-    Attributes:
-        failures: Bodies that differ from their operator, one line each.
-        notes: Bodies that are never called or could not be judged, one line each.
-    """
-
-    failures: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 def check(run: CheckedRun) -> CheckResult | None:
     """Compare the bodies of operators with the operators, and other bodies with what ONNX Runtime makes of them."""
     if not run.model.functions:
         return None
     ran = [result for result in run.results if result.outputs and 0 not in result.sizes.values()]
     case = run.first(sorted(ran, key=lambda result: math.prod(result.sizes.values()))[:1])
-    judged = judge(run.model, {} if case is None else case.feeds(run.reference.inputs))
-    return CheckResult.of("function bodies", "they compute their operators", judged.failures, judged.notes)
+    return judge(run.model, {} if case is None else case.feeds(run.reference.inputs))
 
 
-def judge(model: ir.Model, feeds: Mapping[str, Array] | None = None) -> Judged:
-    """Judge the bodies of a model.
+def judge(model: ir.Model, feeds: Mapping[str, Array] | None = None) -> CheckResult:
+    """Judge the bodies of a model; those that are never called or could not be judged are noted.
 
     Args:
         model: The model.
@@ -93,10 +79,10 @@ def judge(model: ir.Model, feeds: Mapping[str, Array] | None = None) -> Judged:
                 continue
             failures += [f"the body of function {name} is not that operator: {wrong}"] if wrong else []
     if others and feeds:
-        read = _read_otherwise(model, others, feeds)
-        failures += read.failures
-        notes += read.notes
-    return Judged(tuple(failures), tuple(notes))
+        wrongly_read, unread = _read_otherwise(model, others, feeds)
+        failures += wrongly_read
+        notes += unread
+    return CheckResult.of("function bodies", "they compute their operators", tuple(failures), tuple(notes))
 
 
 def _is_operator(function: ir.Function) -> bool:
@@ -105,10 +91,15 @@ def _is_operator(function: ir.Function) -> bool:
     return known or (function.domain == "ai.onnx" and onnx.defs.has(function.name))
 
 
-def _read_otherwise(model: ir.Model, calls: Sequence[ir.Node], feeds: Mapping[str, Array]) -> Judged:
+def _read_otherwise(
+    model: ir.Model, calls: Sequence[ir.Node], feeds: Mapping[str, Array]
+) -> tuple[list[str], list[str]]:
     """Compare the outputs of calls in ONNX Runtime with those of the evaluator, which runs the bodies.
 
     Calls within functions and branches run with the calls of the main graph around them.
+
+    Returns:
+        Lines on bodies that differ, and on those that could not be judged.
     """
     outer = {(node.op_identifier(), _signature(node)): node for node in calls if node.graph is model.graph}.values()
     read = (value for node in outer for value in (*node.inputs, *node.outputs))
@@ -117,7 +108,7 @@ def _read_otherwise(model: ir.Model, calls: Sequence[ir.Node], feeds: Mapping[st
         with runtimes(1) as running, running.loaded(observed(model, names), ORT) as loaded:
             values = {**feeds, **loaded.run(feeds)}
     except (RefusedError, OutOfTimeError):
-        return Judged()  # the cases report it
+        return [], []  # the cases report it
     failures, notes = [], []
     for node in outer:
         function = model.functions[node.op_identifier()]
@@ -135,7 +126,7 @@ def _read_otherwise(model: ir.Model, calls: Sequence[ir.Node], feeds: Mapping[st
             notes.append(f"the body of {name} was not judged: its nodes {apart} in ONNX's reference evaluator")
         elif apart:
             failures.append(f"the body of {name} is not what ONNX Runtime computes: {apart}")
-    return Judged(tuple(failures), tuple(notes))
+    return failures, notes
 
 
 def _value(value: ir.Value, values: Mapping[str, Array]) -> Array:
@@ -222,7 +213,7 @@ def _drawn(node: ir.Node, magnitude: float) -> dict[int, Array]:
 
 
 def _constant(value: ir.Value) -> Array | None:
-    tensor = value.const_value or ir.convenience.get_const_tensor(value)
+    tensor = constant_tensor(value)
     return None if tensor is None else tensor.numpy()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ffn_export.fusion.functions import portable
 from ffn_export.parity.checks import bodies
-from ffn_export.parity.checks.bodies import Judged, judge
+from ffn_export.parity.checks.bodies import judge
 
 DOMAIN = "com.microsoft"
 WIDTH = 16
@@ -52,7 +52,7 @@ def test_a_body_is_what_its_operator_computes(operator: str) -> None:
     model = CALLS[operator]()
     assert [function.name for function in model.functions.values()] == [operator]
     found = judge(model)
-    assert (found.failures, found.notes) == ((), ())
+    assert (found.findings, found.notes) == ((), ())
 
 
 def swapped(before: str, after: str) -> Callable[[ir.Function], None]:
@@ -98,7 +98,7 @@ def test_a_wrong_body_is_found(operator: str, change: Callable[[ir.Function], No
     model = CALLS[operator]()
     (body,) = model.functions.values()
     change(body)
-    (failure,) = judge(model).failures
+    (failure,) = judge(model).findings
     assert failure.startswith(
         f"the body of function com.microsoft::{operator} is not that operator: output 0 is off by"
     )
@@ -129,7 +129,8 @@ def scaled_rows(opset: int = 17, operator: str = "Mul") -> tuple[ir.Model, dict[
 
 def test_a_body_of_any_domain_is_run() -> None:
     model, feeds = scaled_rows()
-    assert judge(model, feeds) == Judged()
+    found = judge(model, feeds)
+    assert (found.findings, found.notes) == ((), ())
 
 
 def test_a_body_that_another_runtime_reads_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +141,7 @@ def test_a_body_that_another_runtime_reads_otherwise_is_found(monkeypatch: pytes
         return [array + 0.1 * len(call.functions) for array in run(call, given)]
 
     monkeypatch.setattr(bodies, "_run", wrong_with_functions)
-    (failure,) = judge(model, feeds).failures
+    (failure,) = judge(model, feeds).findings
     assert failure.startswith("the body of function mine::Rows is not what ONNX Runtime computes: output 0 is off by")
 
 
@@ -149,5 +150,5 @@ def test_a_body_of_a_standard_operator_is_that_operator() -> None:
     (function,) = model.functions.values()
     function.domain, function.name = "", "Pow"
     model.graph[0].domain, model.graph[0].op_type = "", "Pow"
-    (failure,) = judge(ir.Model(model.graph, ir_version=10, functions=[function])).failures
+    (failure,) = judge(ir.Model(model.graph, ir_version=10, functions=[function])).findings
     assert failure.startswith("the body of function ::Pow is not that operator")

@@ -130,7 +130,8 @@ def rounded(stored: Quantized, traced: Traced) -> Traced:
     Weights are compared in blocks that share one scale. A quantiser may move any number by some steps. A block with the
     numbers or scale of another block is as far from its weights as they are from zero.
     """
-    have = np.moveaxis(stored.array, stored.axis, 0).reshape(stored.array.shape[stored.axis], -1)
+    channels = np.moveaxis(stored.array, stored.axis, 0)
+    have = channels.reshape(len(channels), -1)
     want = traced.expected.reshape(stored.array.shape).astype(np.float32)
     want = np.moveaxis(want, stored.axis, 0).reshape(have.shape)
     starts = np.arange(0, have.shape[1], stored.block or have.shape[1])
@@ -138,10 +139,5 @@ def rounded(stored: Quantized, traced: Traced) -> Traced:
     wrong = apart > _WRONG * np.maximum(sizes, np.median(sizes) / 4)
     lengths = np.diff([*starts, have.shape[1]])
     expected = np.where(np.repeat(wrong, lengths, axis=1), want, have)
-    channels = (expected.shape[0], *_without(stored.array.shape, stored.axis))
-    whole = np.moveaxis(expected.reshape(channels), 0, stored.axis)
+    whole = np.moveaxis(expected.reshape(channels.shape), 0, stored.axis)
     return Traced(traced.parameter, f"in few bits, {traced.how}", whole)
-
-
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return shape[:axis] + shape[axis + 1 :]
