@@ -18,7 +18,9 @@ from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.reports.html import Companions, Verification, write_html
+from ffn_export.reports.formats import Companions, Verification
+from ffn_export.reports.html.page import html_page
+from ffn_export.reports.text_file import write_text
 from ffn_export.tuning.result import TuningResult
 
 FUSION, SITES, TUNING, PAGE = "fusion.json", "sites.json", "tuning.json", "report.html"
@@ -48,7 +50,7 @@ def write(
     told = Verification(
         parity, commands, latency=latency, fusion=fusion, sites=sites, tuning=tuning, weights_bytes=weights_bytes
     )
-    write_html(told, directory / PAGE)
+    write_text(html_page(told), directory / PAGE)
 
 
 def read(directory: Path) -> Companions:

@@ -14,7 +14,8 @@ from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stdout_console
-from ffn_export.reports.html import Verification, html_page
+from ffn_export.reports.formats import Verification
+from ffn_export.reports.html.page import html_page
 from ffn_export.reports.junit import verification_junit
 from ffn_export.reports.markdown import verification_markdown
 from ffn_export.reports.tables import parity_table

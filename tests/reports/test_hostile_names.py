@@ -22,8 +22,8 @@ from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stderr_console, stdout_console
-from ffn_export.reports.formats import FORMATS
-from ffn_export.reports.html import Verification, html_page
+from ffn_export.reports.formats import FORMATS, Verification
+from ffn_export.reports.html.page import html_page
 from ffn_export.reports.junit import verification_junit
 from ffn_export.reports.markdown import verification_markdown
 from ffn_export.reports.streams import say, say_traceback

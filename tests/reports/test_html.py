@@ -20,11 +20,13 @@ from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.measures import PropertyMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
-from ffn_export.reports.html import Verification, html_page, write_html
+from ffn_export.reports.formats import Verification
 from ffn_export.reports.html.error_chart import error_lines, error_svg
 from ffn_export.reports.html.latency_chart import latency_svg, speed_svg
+from ffn_export.reports.html.page import html_page
 from ffn_export.reports.html.site_drawing import drawing
 from ffn_export.reports.summary import summary
+from ffn_export.reports.text_file import write_text
 
 MakeCase = Callable[..., CaseResult]
 MakeParity = Callable[..., ParityResult]
@@ -227,7 +229,7 @@ def test_same_results_give_the_same_bytes(
     failed: ParityResult, latency: LatencyResult, fusion: FusionReport, site: SiteGraph, tmp_path: Path
 ) -> None:
     for name in ("a.html", "b.html"):
-        write_html(Verification(failed, latency=latency, fusion=fusion, sites=[site]), tmp_path / name)
+        write_text(html_page(Verification(failed, latency=latency, fusion=fusion, sites=[site])), tmp_path / name)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 

@@ -13,7 +13,9 @@ from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.reports.html import Verification, write_html
+from ffn_export.reports.formats import Verification
+from ffn_export.reports.html.page import html_page
+from ffn_export.reports.text_file import write_text
 from tests.browser import needs_browser, start
 from tests.reports.test_html import site
 
@@ -74,7 +76,7 @@ def test_page_fits_and_is_complete(
     width: int,
     scheme: str,
 ) -> None:
-    write_html(Verification(failed, latency=latency, fusion=fusion, sites=[site]), tmp_path / "page.html")
+    write_text(html_page(Verification(failed, latency=latency, fusion=fusion, sites=[site])), tmp_path / "page.html")
     seen = show(browser, tmp_path / "page.html", width, scheme)
     assert browser.title == "Failed: parity of bert-ffn.onnx against bert-ffn"
     assert (seen["page"] <= width, seen["cut"]) == (True, [])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ffn_export.core.plain_text import visible
@@ -21,7 +20,6 @@ from ffn_export.reports.html.site_drawing import drawing
 from ffn_export.reports.latency import copies_words, default_words, doubt_words, limit_words
 from ffn_export.reports.overview import legend, other_failures, verdict_sentence
 from ffn_export.reports.summary import MARKS, size_words, summary
-from ffn_export.reports.text_file import write_text
 from ffn_export.reports.tuning import chosen_words, same_words
 
 if TYPE_CHECKING:
@@ -29,15 +27,6 @@ if TYPE_CHECKING:
 
 _LONG_NAME = re.compile(r"[\w./:-]{20,}")
 _PARTS = re.compile(r"[./_](?=\w)")
-
-
-def write_html(verification: Verification, destination: Path | str) -> None:
-    """Write :func:`html_page` to a path, or to standard output for ``-``.
-
-    Raises:
-        UsageError: If the path cannot be written to.
-    """
-    write_text(html_page(verification), destination)
 
 
 def html_page(verification: Verification) -> str:
