@@ -44,6 +44,7 @@ from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.options import DRAWN
 from ffn_export.quantization.result import QuantizationReport
+from ffn_export.reports.formats import Verification
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_native import FLOAT32, of_lower_precision
 from ffn_export.runtimes.registry import get_runtimes
@@ -239,9 +240,17 @@ def _build_in(
     source = _of_sampled_size(source, None if quantized is None and gate.few_bits_budget is None else real)
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
-    sites, weights_bytes = site_graphs(exported, fused, fusion), onnx_file.weight_bytes(model)
-    commands = _commands(source, destination.name, options)
-    results.write(stage, parity, commands, latency, fusion, sites, tuning, weights_bytes)
+    weights_bytes = onnx_file.weight_bytes(model)
+    told = Verification(
+        parity,
+        _commands(source, destination.name, options),
+        latency=latency,
+        fusion=fusion,
+        sites=site_graphs(exported, fused, fusion),
+        tuning=tuning,
+        weights_bytes=weights_bytes,
+    )
+    results.write(stage, told)
     provider = describe.provider(options.target, parity, options.native)
     manifest = Manifest(
         name=destination.name,

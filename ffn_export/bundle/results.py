@@ -17,7 +17,6 @@ from ffn_export.exporter.source import Source
 from ffn_export.fusion.report import FusionReport
 from ffn_export.inspection.site_graph import SiteGraph
 from ffn_export.latency.result import LatencyResult
-from ffn_export.parity.judging.result import ParityResult
 from ffn_export.reports.formats import Companions, Verification
 from ffn_export.reports.html.page import html_page
 from ffn_export.reports.text_file import write_text
@@ -26,30 +25,18 @@ from ffn_export.tuning.result import TuningResult
 FUSION, SITES, TUNING, PAGE = "fusion.json", "sites.json", "tuning.json", "report.html"
 
 
-def write(
-    directory: Path,
-    parity: ParityResult,
-    commands: Sequence[str],
-    latency: LatencyResult,
-    fusion: FusionReport,
-    sites: Sequence[SiteGraph],
-    tuning: TuningResult | None,
-    weights_bytes: int,
-) -> None:
+def write(directory: Path, told: Verification) -> None:
     """Write each result as JSON, and all of them as ``report.html``, with the commands that make them again."""
-    data = {
-        PARITY: parity.to_dict(),
-        SITES: {"sites": [site.to_dict() for site in sites]},
-        FUSION: fusion.to_dict(),
-        LATENCY: latency.to_dict(),
+    parts: dict[str, PlainData | None] = {
+        PARITY: told.result,
+        SITES: _Sites(tuple(told.sites)),
+        FUSION: told.fusion,
+        LATENCY: told.latency,
+        TUNING: told.tuning,
     }
-    if tuning is not None:
-        data[TUNING] = tuning.to_dict()
-    for name, values in data.items():
-        (directory / name).write_text(json_text(values))
-    told = Verification(
-        parity, commands, latency=latency, fusion=fusion, sites=sites, tuning=tuning, weights_bytes=weights_bytes
-    )
+    for name, part in parts.items():
+        if part is not None:
+            (directory / name).write_text(json_text(part.to_dict()))
     write_text(html_page(told), directory / PAGE)
 
 
