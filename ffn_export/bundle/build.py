@@ -46,7 +46,7 @@ from ffn_export.quantization.options import DRAWN
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.reports.formats import Verification
 from ffn_export.runtimes.base import Artifact
-from ffn_export.runtimes.ort_native import FLOAT32, of_lower_precision
+from ffn_export.runtimes.ort_native import of_lower_precision
 from ffn_export.runtimes.registry import get_runtimes
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
@@ -243,7 +243,7 @@ def _build_in(
     weights_bytes = onnx_file.weight_bytes(model)
     told = Verification(
         parity,
-        _commands(source, destination.name, options),
+        results.commands(source, destination.name, options),
         latency=latency,
         fusion=fusion,
         sites=site_graphs(exported, fused, fusion),
@@ -352,24 +352,6 @@ def _few_bits_budget(options: BuildOptions) -> float | None:
     """Return the budget of a model that computes in fewer bits: the smaller of the build's and the tuning's."""
     asked = (options.budget, None if options.tuning is None else options.tuning.budget)
     return min((budget for budget in asked if budget is not None), default=None)
-
-
-def _commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ...]:
-    seed = ("--seed", str(options.seed)) if options.seed else ()
-    quantization = () if options.quantization is None else options.quantization.command_line()
-    if options.tuning is not None:
-        words = options.tuning.command_line()
-        return results.commands(source, name, "tune", options.target, options.opset, (*seed, *words))
-    budget = () if options.budget is None else ("--budget", f"{options.budget:g}")
-    precision = () if options.native in (None, FLOAT32) else ("--precision", str(options.precision))
-    flags = {
-        "--portable-functions": options.portable_functions,
-        "--no-check": not options.check,
-        "--share-weights": options.share_weights,
-        "--fast": options.fast,
-    }
-    words = (*quantization, *precision, *budget, *(flag for flag, is_on in flags.items() if is_on))
-    return results.commands(source, name, "build", options.target, options.opset, (*seed, *words))
 
 
 def _of_sampled_size(source: Source, samples: Mapping[str, Array] | None) -> Source:

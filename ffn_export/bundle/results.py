@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.describe import describe_source
 from ffn_export.bundle.manifest import MANIFEST, read_manifest
 from ffn_export.bundle.stored import LATENCY, PARITY, Result, parsed
@@ -20,6 +21,7 @@ from ffn_export.latency.result import LatencyResult
 from ffn_export.reports.formats import Companions, Verification
 from ffn_export.reports.html.page import html_page
 from ffn_export.reports.text_file import write_text
+from ffn_export.runtimes.ort_native import FLOAT32
 from ffn_export.tuning.result import TuningResult
 
 FUSION, SITES, TUNING, PAGE = "fusion.json", "sites.json", "tuning.json", "report.html"
@@ -56,13 +58,13 @@ def read(directory: Path) -> Companions:
     )
 
 
-def commands(
-    source: Source, name: str, command: str, target: str, opset: int, options: Sequence[str] = ()
-) -> tuple[str, ...]:
+def commands(source: Source, name: str, options: BuildOptions) -> tuple[str, ...]:
     """Return the shell command that builds a bundle again, if its source is a SPEC, and the one that verifies it."""
     if source.kind == "module":
         return (shlex.join(["ffn-export", "verify", name]),)
-    words = ["ffn-export", command, source.spec, "--name", name, "--target", target, "--opset", str(opset)]
+    command = "build" if options.tuning is None else "tune"
+    words = ["ffn-export", command, source.spec, "--name", name]
+    words += ["--target", options.target, "--opset", str(options.opset)]
     if source.kind == "factory":
         for input_name, spec in describe_source(source)["inputs"].items():
             words += ["--input", f"{input_name}:{spec}"]
@@ -70,7 +72,27 @@ def commands(
         words += ["--task", source.task]
     if source.dtype != "float32":
         words += ["--dtype", source.dtype, *(["--keep-io"] if source.keep_io else [])]
-    return shlex.join([*words, *options]), shlex.join(["ffn-export", "verify", f"exported/{name}"])
+    if options.seed:
+        words += ["--seed", str(options.seed)]
+    words += _of_build(options) if options.tuning is None else options.tuning.command_line()
+    return shlex.join(words), shlex.join(["ffn-export", "verify", f"exported/{name}"])
+
+
+def _of_build(options: BuildOptions) -> Iterator[str]:
+    """Yield the options that ``build`` has and ``tune`` has not."""
+    if options.quantization is not None:
+        yield from options.quantization.command_line()
+    if options.native not in (None, FLOAT32):
+        yield from ("--precision", str(options.precision))
+    if options.budget is not None:
+        yield from ("--budget", f"{options.budget:g}")
+    flags = {
+        "--portable-functions": options.portable_functions,
+        "--no-check": not options.check,
+        "--share-weights": options.share_weights,
+        "--fast": options.fast,
+    }
+    yield from (flag for flag, is_on in flags.items() if is_on)
 
 
 @dataclass(frozen=True)
