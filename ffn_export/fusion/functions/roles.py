@@ -49,12 +49,18 @@ class _Operand:
     Attributes:
         firsts: First products that it is computed from.
         computing: Computing nodes after them, without biases.
-        half: Index of the half of a packed product; None if it is not packed.
+        parts: Node that takes a part of a value -> index of the half, or None for any other part.
     """
 
     firsts: dict[ir.Node, None] = field(default_factory=dict)
     computing: dict[ir.Node, None] = field(default_factory=dict)
-    half: int | None = None
+    parts: dict[ir.Node, int | None] = field(default_factory=dict)
+
+    @property
+    def half(self) -> int:
+        """Index of the half that it is computed from; -1 if it takes no part, another one, or parts of parts."""
+        half = next(iter(self.parts.values()), None)
+        return half if half is not None and len(self.parts) == 1 else -1
 
 
 class _Reader:
@@ -101,14 +107,23 @@ class _Reader:
                 found.firsts[node] = None
                 continue
             if is_standard(node, *HALVES):
-                found.half = _half(node, each)
+                found.parts[node] = _half(node, each)
             elif (node.domain, node.op_type) in ELEMENTWISE and node not in self.placed:
                 found.computing[node] = None
             waiting += node.inputs[:1] if is_standard(node, *HALVES, *LAYOUT) else node.inputs
         return found
 
+    def parts(self) -> set[ir.Node]:
+        """Return the nodes between the products that take a part of a value, or turn its order."""
+        return {node for node in self._before_second() if is_standard(node, *HALVES)}
+
     def truncates(self) -> bool:
         """Whether a value before the second product is cast to a dtype without fractions."""
+        casts = (node for node in self._before_second() if is_standard(node, "Cast"))
+        return any(not ir.DataType(node.attributes.get_int("to", 1)).is_floating_point() for node in casts)
+
+    def _before_second(self) -> set[ir.Node]:
+        """Return the nodes between the products."""
         waiting, seen = [input_at(self.second, 0)], set[ir.Node]()
         while waiting:
             value = waiting.pop()
@@ -116,10 +131,11 @@ class _Reader:
             if node is None or node in seen or node in self.products:
                 continue
             seen.add(node)
-            if is_standard(node, "Cast") and not ir.DataType(node.attributes.get_int("to", 1)).is_floating_point():
-                return True
-            waiting += node.inputs if node in self.site.between or is_standard(node, *LAYOUT) else []
-        return False
+            if is_standard(node, *LAYOUT, *HALVES):
+                waiting += node.inputs[:1]
+            elif node in self.site.between:
+                waiting += node.inputs
+        return seen
 
     def gating_product(self) -> ir.Node | None:
         """Return the node that multiplies the two projections: the last ``Mul`` of two computed values."""
@@ -168,9 +184,9 @@ def _fit(values: Mapping[str, ir.Value], turned: bool) -> bool:
 
 def _order(reader: _Reader) -> tuple[tuple[ir.Node, ...], int, bool]:
     """Return the first products, the activated one first; its half of a packed product; whether this is certain."""
-    products = tuple(reader.products)
+    products, parts = tuple(reader.products), reader.parts()
     if not reader.site.gated:
-        return products, 0, len(products) == 1 and not any(is_standard(n, *HALVES) for n in reader.site.between)
+        return products, 0, len(products) == 1 and not parts
     gating = reader.gating_product()
     operands = [reader.operand(value) for value in gating.inputs] if gating is not None else []
     if len(operands) != 2:
@@ -181,11 +197,9 @@ def _order(reader: _Reader) -> tuple[tuple[ir.Node, ...], int, bool]:
     first, other = operands if activated[0] else operands[::-1]
     one, two = next(iter(first.firsts)), next(iter(other.firsts))
     if one is not two:
-        return (one, two), 0, first.half is None and other.half is None and len(products) == 2
-    packed = {(0, 1): 1, (1, 0): 2}.get(
-        (-1 if first.half is None else first.half, -1 if other.half is None else other.half)
-    )
-    return (one,), packed or 0, packed is not None
+        return (one, two), 0, not parts and len(products) == 2
+    packed = {(0, 1): 1, (1, 0): 2}.get((first.half, other.half))
+    return (one,), packed or 0, packed is not None and parts == {*first.parts, *other.parts}
 
 
 def _half(node: ir.Node, value: ir.Value) -> int | None:

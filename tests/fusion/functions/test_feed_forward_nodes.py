@@ -75,6 +75,40 @@ def test_a_packed_one(first: str, packed: int, by: str) -> None:
     assert attributes(node) == {"activation": "gelu", "packed": packed}
 
 
+BOUNDS = (
+    "int64[1] last = {2}, int64[1] back = {-1}, int64[1] none = {-100}, int64[1] four = {4}, int64[1] twenty = {20}, "
+    "int64[1] zero = {0}, int64[1] eight = {8}"
+)
+ONE = "p = MatMul(x, w) h = Relu(p) "
+TWO_HALVES = "m = MatMul(x, u) l, r = Split <axis: int = -1, num_outputs: int = 2> (m) "
+
+
+def turned(value: str) -> str:
+    """Return the lines that turn the order of a value's last axis."""
+    return f"turned = Slice({value}, back, none, last, back)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"p = MatMul(x, w) {turned('p')} h = Relu(turned) y = MatMul(h, v)",
+        f"{ONE} {turned('h')} y = MatMul(turned, v)",
+        f"{ONE} part = Slice(h, zero, eight, last) y = MatMul(part, square)",
+        f"{ONE} q = MatMul(x, g) {turned('q')} k = Mul(h, turned) y = MatMul(k, v)",
+        f"{ONE} q = MatMul(x, u) part = Slice(q, four, twenty, last) k = Mul(h, part) y = MatMul(k, v)",
+        f"{ONE} q = MatMul(x, g) k = Mul(h, q) {turned('k')} y = MatMul(turned, v)",
+        f"{TWO_HALVES} h = Gelu(l) {turned('r')} k = Mul(h, turned) y = MatMul(k, v)",
+        f"{TWO_HALVES} h = Gelu(l) {turned('h')} k = Mul(turned, r) y = MatMul(k, v)",
+        f"{TWO_HALVES} h = Gelu(l) k = Mul(h, r) {turned('k')} y = MatMul(turned, v)",
+    ],
+)
+def test_a_hidden_layer_that_is_cut_or_turned_stays(body: str) -> None:
+    """A node has words for the halves of a packed product, and for no other part of a value."""
+    of = graph(body, {**WEIGHTS, "square": (8, 8)}, constants=BOUNDS)
+    has_two_results = "q = " in body or "l, r = " in body  # of the first node
+    assert_outlines(of, ["Linear", "Linear_2" if has_two_results else "Linear"])
+
+
 @pytest.mark.parametrize("body", [GELU, TANH, GELU.replace("Gelu", "Relu")])
 def test_matrices(body: str) -> None:
     assert_outlines(graph(body, WEIGHTS, inputs="float[rows,8] x", outputs="float[rows,8] y"), ["FeedForward"])
