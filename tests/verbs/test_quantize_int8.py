@@ -95,6 +95,20 @@ def test_behind_a_norm_it_is_right_for_nan_and_infinity_too() -> None:
     assert fx.quantize(exported, INT8, samples={"x": X[..., :32]}).passed
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", [torch.nn.Sigmoid(), torch.nn.Hardtanh()])
+def test_infinity_that_an_activation_bounds_in_float32_is_a_warning(activation: torch.nn.Module) -> None:
+    """A row of 8-bit integers cannot hold it, and is NaN."""
+    module = torch.nn.Sequential(torch.nn.Linear(64, 64), activation, torch.nn.Linear(64, 32)).eval()
+    exported = fx.export(module, {"x": "float32[batch,seq,64]"})
+    options = fx.QuantizationOptions(int8=True, all_products=True)
+    found = fx.quantize(exported, options, samples={"x": X}, runtimes=["ort-cpu"])
+    assert found.passed, found.failure
+    parity = found.parity
+    warned = [case.values for case in parity.cases if case.status(parity.tolerances) == "warned"]
+    assert {"infinite", "infinite in parts"} <= set(warned)
+
+
 @pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_ALL"])
 def test_the_integer_kernel_runs_at_every_level(quantized: fx.Quantized, tmp_path: Path, level: str) -> None:
     onnx_file.save(quantized.model, tmp_path / "q.onnx")

@@ -8,9 +8,10 @@ Measured for OpenVINO 2026.4 and tract 0.23 on an x86-64 CPU:
 - Errors on 20 seeds (``scripts/false_alarms.py``), denormals aside, are up to 1.33 times the bound with OpenVINO
   (``apx-ffn``) and up to 3.08 times with tract (``numpy-ffn``).
 
-On any runtime, operators that round their input to 8-bit integers cannot represent NaN. In ONNX Runtime, recurrences,
-ReduceMax and ReduceMin ignore NaN. TopK and Sign treat NaN otherwise than PyTorch: the standard does not order it.
-CumSum adds in order.
+On any runtime, operators that round their input to 8-bit integers cannot represent NaN or infinity. A row that holds
+infinity becomes NaN as a whole, also where PyTorch goes on with finite numbers, as behind a sigmoid. In ONNX Runtime,
+recurrences, ReduceMax and ReduceMin ignore NaN. TopK and Sign treat NaN otherwise than PyTorch: the standard does not
+order it. CumSum adds in order.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ SUMS_IN_ORDER = "sums in order"
 DROPS_NAN = "drops NaN"
 FLUSHES_DENORMALS = "flushes denormals"
 ORDERS_NAN = "orders NaN"
+SPREADS_INFINITY = "spreads infinity"
 EMPTY_TENSORS = "empty tensors"
 
 # Caveat -> meaning, and caveat -> kinds of values that it explains errors on; None means all kinds.
@@ -33,6 +35,7 @@ MEANING: Mapping[str, str] = {
     DROPS_NAN: "gives a number for NaN",
     FLUSHES_DENORMALS: "takes denormal numbers for 0",
     ORDERS_NAN: "selects and signs NaN otherwise than PyTorch",
+    SPREADS_INFINITY: "gives NaN for a row that holds infinity",
     EMPTY_TENSORS: "treats empty tensors otherwise than ONNX's reference evaluator, with which this graph is right",
 }
 _VALUES: Mapping[str, frozenset[str] | None] = {
@@ -40,6 +43,7 @@ _VALUES: Mapping[str, frozenset[str] | None] = {
     DROPS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
     FLUSHES_DENORMALS: frozenset({"denormal"}),
     ORDERS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
+    SPREADS_INFINITY: frozenset({"infinite", "infinite in parts"}),
     EMPTY_TENSORS: None,
 }
 _KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -58,17 +62,18 @@ def of_operators(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
     nodes = tuple(nodes)
     names = {f"{node.domain}::{node.op_type}" for node in nodes}
     found = {
-        DROPS_NAN: any(map(_drops_nan, nodes)),
+        DROPS_NAN: any(map(_rounds_to_integers, nodes)) or bool(names & _PASSING_OVER),
+        SPREADS_INFINITY: any(map(_rounds_to_integers, nodes)),
         ORDERS_NAN: bool(names & _SELECTING),
         SUMS_IN_ORDER: "::CumSum" in names,
     }
     return tuple(caveat for caveat, applies in found.items() if applies)
 
 
-def _drops_nan(node: ir.Node) -> bool:
+def _rounds_to_integers(node: ir.Node) -> bool:
     name = f"{node.domain}::{node.op_type}"
     at_level_4 = name == "com.microsoft::MatMulNBits" and node.attributes.get_int("accuracy_level", 0) == 4
-    return at_level_4 or name in _TO_INTEGERS or name in _PASSING_OVER
+    return at_level_4 or name in _TO_INTEGERS
 
 
 def caveats(runtime: str, values: str, operators: Iterable[str] = ()) -> tuple[str, ...]:

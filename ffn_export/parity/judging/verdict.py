@@ -13,13 +13,23 @@ from ffn_export.parity.judging.measures import (
     UntracedConstant,
     WeightMetrics,
 )
-from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN, SUMS_IN_ORDER
+from ffn_export.parity.judging.runtime_quirks import (
+    DROPS_NAN,
+    FLUSHES_DENORMALS,
+    ORDERS_NAN,
+    SPREADS_INFINITY,
+    SUMS_IN_ORDER,
+)
 from ffn_export.parity.judging.tolerances import Tolerances, allowed_ulps, explained_ulps, may_differ, ratio
 
 # Largest growth of a flushed input in a few layers and a norm with an epsilon of 1e-5, which multiplies it by 316.
 _FLUSHED = 1024
 _LISTED = 3
 _SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}
+
+# Caveats that explain NaN and infinity where the oracle has none, and other elements where it has some.
+_INVENT_NAN = frozenset({ORDERS_NAN, SPREADS_INFINITY})
+_LOSE_NAN = frozenset({ORDERS_NAN, DROPS_NAN})
 
 
 @dataclass(frozen=True)
@@ -86,10 +96,10 @@ def output_failure(
     """
     if metrics.problem is not None:
         return f"{metrics.output}: {metrics.problem}"
-    if metrics.unexpected and ORDERS_NAN not in caveats:
+    if metrics.unexpected and not _INVENT_NAN & set(caveats):
         where = f"elements are NaN or infinite in one of runtime and oracle, first at {list(metrics.unexpected_index)}"
         return f"{metrics.output}: {metrics.unexpected} {where}"
-    if metrics.dropped and not {DROPS_NAN, ORDERS_NAN} & set(caveats):
+    if metrics.dropped and not _LOSE_NAN & set(caveats):
         return f"{metrics.output}: {metrics.dropped} elements are not the NaN or infinity of oracle and PyTorch"
     # Comparisons are written so that NaN fails.
     if factor(metrics, tolerances) <= 1:
@@ -137,9 +147,9 @@ def _outside(metrics: OutputMetrics, error: Error, most: float) -> str:
 
 def differs_in_size(metrics: OutputMetrics, caveats: Collection[str] = ()) -> bool:
     """Whether an output can be compared and every NaN and infinity is as expected."""
-    orders = ORDERS_NAN in caveats
-    lost = metrics.dropped and DROPS_NAN not in caveats and not orders
-    return metrics.problem is None and not (metrics.unexpected and not orders) and not lost
+    invented = metrics.unexpected and not _INVENT_NAN & set(caveats)
+    lost = metrics.dropped and not _LOSE_NAN & set(caveats)
+    return metrics.problem is None and not invented and not lost
 
 
 def limit(

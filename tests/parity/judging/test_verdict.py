@@ -24,7 +24,7 @@ from ffn_export.parity.judging.measures import (
 )
 from ffn_export.parity.judging.metrics import compare
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN
+from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN, SPREADS_INFINITY
 from ffn_export.parity.judging.tolerances import Tolerances
 from tests.fusion.graphs import model
 
@@ -52,6 +52,8 @@ def test_an_imprecise_operator_excuses_where_that_is_asked_for() -> None:
         (OutputMetrics("y", problem="no such output"), [ORDERS_NAN], False),
         (OutputMetrics("y", unexpected=1), [DROPS_NAN], False),
         (OutputMetrics("y", unexpected=1), [ORDERS_NAN], True),
+        (OutputMetrics("y", unexpected=1), [SPREADS_INFINITY], True),
+        (OutputMetrics("y", dropped=1), [SPREADS_INFINITY], False),
         (OutputMetrics("y", dropped=1), [], False),
         (OutputMetrics("y", dropped=1), [DROPS_NAN], True),
         (OutputMetrics("y", dropped=1), [ORDERS_NAN], True),
