@@ -23,6 +23,7 @@ from ffn_export.fusion.report import FusionReport, SiteKind
 from ffn_export.fusion.site_report import report_sites
 from ffn_export.fusion.targets import Target, get_target
 from ffn_export.fusion.unused import remove_unused
+from ffn_export.fusion.views import node_count
 
 
 @dataclass(frozen=True)
@@ -167,11 +168,6 @@ def fusion_failures(report: FusionReport, required: Mapping[SiteKind, int]) -> t
                 if not site.is_in_target_form
             ]
     return tuple(lines)
-
-
-def node_count(model: ir.Model) -> int:
-    """Return the number of nodes, including those of subgraphs, without constants."""
-    return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
 
 
 def _as_it_came(fusion: Fusion, model: ir.Model) -> Fusion:

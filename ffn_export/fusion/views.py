@@ -87,3 +87,8 @@ def string_of(node: ir.Node, name: str, default: str) -> str | None:
     if attribute is None:
         return default
     return str(attribute.value) if attribute.type == ir.AttributeType.STRING and not attribute.is_ref() else None
+
+
+def node_count(model: ir.Model) -> int:
+    """Return the number of nodes, including those of subgraphs, without constants."""
+    return sum(node.op_type != "Constant" for node in model.graph.all_nodes())

@@ -48,10 +48,10 @@ def _differences(
 ) -> Iterator[Difference]:
     """Yield the largest difference of each case."""
     try:
-        with runtimes.loaded(model.clone(), ORT, _DEFAULT) as loaded:
+        with runtimes.loaded(model.clone(), ORT, _DEFAULT) as run:
             for case in cases:
                 try:
-                    actual = loaded.run(case.feeds)
+                    actual = run(case.feeds)
                 except RefusedError as refused:
                     yield Difference(float("inf"), str(refused))
                     continue

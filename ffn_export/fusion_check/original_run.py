@@ -10,14 +10,14 @@ import onnx_ir as ir
 from ffn_export.core import onnx_file, tapped_graphs
 from ffn_export.core.drawing import is_floating
 from ffn_export.core.node_graphs import graphs_of
-from ffn_export.fusion.pipeline import Fusion, node_count, sorted_copy
-from ffn_export.fusion.views import is_read
+from ffn_export.fusion.pipeline import Fusion, sorted_copy
+from ffn_export.fusion.views import is_read, node_count
 from ffn_export.fusion_check import default_level, random_nodes
 from ffn_export.fusion_check import inputs as drawn
 from ffn_export.fusion_check.difference import MOST, WHOLE_GRAPH, difference, tolerance_of, tolerances_at
 from ffn_export.fusion_check.inputs import Case
 from ffn_export.fusion_check.limits import Deadline
-from ffn_export.fusion_check.running import EVALUATOR, ORT, Loaded, RefusedError, Runtimes
+from ffn_export.fusion_check.running import EVALUATOR, ORT, RefusedError, Run, Runtimes
 from ffn_export.runtimes.base import Runtime
 from ffn_export.runtimes.session_options import UNPACKED
 
@@ -105,12 +105,12 @@ class Trial:
         types = {name: ir.DataType.from_numpy(recorded[name].dtype) for name in self._observed}
         try:
             pieces, at = tapped_graphs.cut(fusion.model, types)
-            with self._runtimes.loaded(pieces, self.runtime, UNPACKED) as loaded:
-                finding = self._compare_cut(loaded, fusion, at)
+            with self._runtimes.loaded(pieces, self.runtime, UNPACKED) as run:
+                finding = self._compare_cut(run, fusion, at)
             if not finding.differs:
                 self._deadline.require()
-                with self._runtimes.loaded(fusion.model.clone(), self.runtime, UNPACKED) as loaded:
-                    finding = self._compare_whole(loaded, finding)
+                with self._runtimes.loaded(fusion.model.clone(), self.runtime, UNPACKED) as run:
+                    finding = self._compare_whole(run, finding)
             if not finding.differs and self.runtime is ORT and self.left_out(fusion) is None:
                 self._deadline.require()
                 problem = default_level.problem(
@@ -130,10 +130,8 @@ class Trial:
 
     def _record(self, inputs: tuple[drawn.Input, ...]) -> tuple[Case, ...]:
         self._deadline.require()
-        with self._runtimes.loaded(
-            tapped_graphs.observed(self._model, self._observed), self.runtime, UNPACKED
-        ) as loaded:
-            base = self._first(loaded, inputs)
+        with self._runtimes.loaded(tapped_graphs.observed(self._model, self._observed), self.runtime, UNPACKED) as run:
+            base = self._first(run, inputs)
             cases = [base]
             scales = [scale for scale in drawn.SCALES if scale != "normal" and any(i.is_floating for i in inputs)]
             for sizes, scale in (
@@ -141,35 +139,35 @@ class Trial:
                 *((sizes, "normal") for sizes in drawn.further_sizes(inputs, base.sizes)),
             ):
                 if self._deadline.elapsed < self._limits.seconds / 4:
-                    cases.extend(self._given(loaded, inputs, sizes, scale))
+                    cases.extend(self._given(run, inputs, sizes, scale))
         return tuple(cases)
 
-    def _first(self, loaded: Loaded, inputs: tuple[drawn.Input, ...]) -> Case:
+    def _first(self, run: Run, inputs: tuple[drawn.Input, ...]) -> Case:
         """Return the first case that the model accepts."""
         refused: Exception | None = None
         for sizes in drawn.base_sizes(inputs):
             self._deadline.require()
             try:
                 feeds = drawn.draw(inputs, sizes)
-                return Case(sizes, feeds, loaded.run(feeds))
+                return Case(sizes, feeds, run(feeds))
             except (RefusedError, ValueError, ZeroDivisionError) as error:
                 refused = refused or error
         raise CannotCompareError(f"the model itself does not run on drawn inputs: {refused}")
 
-    def _given(self, loaded: Loaded, inputs: tuple[drawn.Input, ...], sizes: drawn.Sizes, scale: str) -> Iterator[Case]:
+    def _given(self, run: Run, inputs: tuple[drawn.Input, ...], sizes: drawn.Sizes, scale: str) -> Iterator[Case]:
         try:
             feeds = drawn.draw(inputs, sizes, scale)
-            yield Case(sizes, feeds, loaded.run(feeds))
+            yield Case(sizes, feeds, run(feeds))
         except (RefusedError, ValueError, ZeroDivisionError):
             return  # sizes that this model does not accept
 
-    def _compare_cut(self, loaded: Loaded, fusion: Fusion, at: tuple[str, ...]) -> Finding:
+    def _compare_cut(self, run: Run, fusion: Fusion, at: tuple[str, ...]) -> Finding:
         worst, guilty, problem = 0.0, dict[str, str](), None
         tolerances = tolerances_at(self._model, at, self.tolerance)
         for case in self.cases:
             self._deadline.require()
             given = {name: case.expected[name] for name in at}
-            actual = loaded.run({**case.feeds, **given})
+            actual = run({**case.feeds, **given})
             compared = dict.fromkeys((*at, *self._outputs))
             integers = not any(is_floating(case.expected[name]) for name in compared)
             for name in compared:
@@ -183,10 +181,10 @@ class Trial:
                     problem = problem or f"value {name!r}: {found.words()}"
         return Finding(worst, guilty, problem)
 
-    def _compare_whole(self, loaded: Loaded, finding: Finding) -> Finding:
+    def _compare_whole(self, run: Run, finding: Finding) -> Finding:
         for case in self.cases:
             self._deadline.require()
-            actual = loaded.run(case.feeds)
+            actual = run(case.feeds)
             for name in self._outputs:
                 found = difference(case.expected[name], actual[name])
                 if found.relative > self._whole_bound:

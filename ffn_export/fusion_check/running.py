@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import onnx_ir as ir
@@ -30,27 +31,13 @@ class RefusedError(Exception):
     """A runtime does not load or run a model; the message is one line."""
 
 
-class Loaded:
-    """A model that a runtime has loaded."""
+Run = Callable[[Mapping[str, Array]], dict[str, Array]]
+"""Runs a loaded model once; the argument and the result are by name.
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Run once.
-
-        Raises:
-            RefusedError: If the model does not run on these inputs.
-            OutOfTimeError: If the run does not end.
-        """
-        try:
-            with captured_stderr():
-                return self._runner.run(feeds)
-        except DidNotEndError as error:
-            raise OutOfTimeError(f"running it was given up: {error}") from error
-        except Exception as error:  # onnxruntime's own exceptions derive from Exception alone
-            expose_own(error)
-            raise RefusedError(first_line(error)) from error
+Raises:
+    RefusedError: If the model does not run on these inputs.
+    OutOfTimeError: If the run does not end.
+"""
 
 
 class Runtimes:
@@ -66,8 +53,8 @@ class Runtimes:
         return self._files.write(model)
 
     @contextmanager
-    def loaded(self, model: ir.Model, runtime: Runtime, settings: SessionSettings = NO_OPTIMIZER) -> Iterator[Loaded]:
-        """Load a model in a runtime, and release it at the end of the block.
+    def loaded(self, model: ir.Model, runtime: Runtime, settings: SessionSettings = NO_OPTIMIZER) -> Iterator[Run]:
+        """Yield the function that runs a model in a runtime, which releases it at the end of the block.
 
         Args:
             model: Model to load. It is modified: its weights refer to a file, or to memory, afterwards.
@@ -89,11 +76,22 @@ class Runtimes:
             line = str(error) if isinstance(error, FfnExportError) else first_line(error)
             raise RefusedError(line.replace(f"{self._directory}/", "")) from error
         try:
-            yield Loaded(runner)
+            yield partial(_run, runner)
         finally:
             del runner
             path.unlink()
             gc.collect(0)
+
+
+def _run(runner: Runner, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    try:
+        with captured_stderr():
+            return runner.run(feeds)
+    except DidNotEndError as error:
+        raise OutOfTimeError(f"running it was given up: {error}") from error
+    except Exception as error:  # onnxruntime's own exceptions derive from Exception alone
+        expose_own(error)
+        raise RefusedError(first_line(error)) from error
 
 
 @contextmanager

@@ -10,8 +10,9 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.fusion import inference
-from ffn_export.fusion.pipeline import fuse, node_count
+from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import TARGETS
+from ffn_export.fusion.views import node_count
 from tests.fusion.graphs import (
     assert_fuses,
     assert_interface_kept,

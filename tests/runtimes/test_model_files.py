@@ -55,8 +55,8 @@ def test_any_dtype_runs_as_from_a_file(tmp_path: Path, dtype: str) -> None:
 
     expected = FEEDS["x"] @ array.astype(np.float32)
     for runtime, settings in ((ORT, UNPACKED), (ORT, NO_OPTIMIZER), (ORT, SessionSettings()), (EVALUATOR, UNPACKED)):
-        with Runtimes(tmp_path, 1).loaded(written.clone(), runtime, settings) as loaded:
-            np.testing.assert_allclose(loaded.run(FEEDS)["y"], expected, rtol=1e-4, atol=1e-4)
+        with Runtimes(tmp_path, 1).loaded(written.clone(), runtime, settings) as run:
+            np.testing.assert_allclose(run(FEEDS)["y"], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_weights_are_read_in_place_and_kept_once(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_weights_of_a_file_are_mapped(tmp_path: Path) -> None:
 
 def test_a_body_reads_its_own_weight_and_one_from_outside(tmp_path: Path) -> None:
     both = model(numpy_helper.from_array(NUMBERS, "w"), numpy_helper.from_array(2 * NUMBERS, "inner"))
-    with Runtimes(tmp_path, 1).loaded(both, ORT, UNPACKED) as loaded:
-        y = loaded.run(FEEDS)["y"]
+    with Runtimes(tmp_path, 1).loaded(both, ORT, UNPACKED) as run:
+        y = run(FEEDS)["y"]
     np.testing.assert_allclose(y, 2 * FEEDS["x"] @ NUMBERS @ NUMBERS, rtol=1e-3, atol=1e-3)
 
 

@@ -12,6 +12,7 @@ from ffn_export.core.strict import expose
 from ffn_export.fusion.functions import outline as outlining
 from ffn_export.fusion.functions import portable
 from ffn_export.fusion.report import FusionReport, Site
+from ffn_export.fusion.views import node_count
 
 
 def outline(model: ir.Model, report: FusionReport) -> tuple[ir.Model, FusionReport]:
@@ -29,7 +30,7 @@ def outline(model: ir.Model, report: FusionReport) -> tuple[ir.Model, FusionRepo
     except Exception as error:  # noqa: BLE001 - a fault of ours costs these nodes, not the model
         expose(error)
         made = outlining.Outlined(model, {site.name: f"outlining raised {first_line(error)}" for site in report.sites})
-    nodes = {**report.nodes, "after": sum(node.op_type != "Constant" for node in made.model.graph.all_nodes())}
+    nodes = {**report.nodes, "after": node_count(made.model)}
     sites = tuple(_explained(site, made.left) for site in report.sites)
     return made.model, replace(report, sites=sites, nodes=nodes, outlined=made.nodes)
 

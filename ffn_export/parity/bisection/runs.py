@@ -77,8 +77,8 @@ class Runs:
         Raises:
             RefusedError: If the runtime does not load or run it.
         """
-        with self._runtimes.loaded(observed(side.graph.model, names), side.runtime, settings) as loaded:
-            results = loaded.run(side.feeds)
+        with self._runtimes.loaded(observed(side.graph.model, names), side.runtime, settings) as run:
+            results = run(side.feeds)
         return {name: results[name] for name in names if name in results}
 
     def part(self, side: Side, given: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
@@ -90,8 +90,8 @@ class Runs:
         cut = self._cut(side, given, wanted)
         inputs = [str(value.name) for value in cut.graph.inputs]
         names = [name for name in inputs if name in given or name not in cut.graph.initializers]  # has a default
-        with self._runtimes.loaded(cut, side.runtime) as loaded:
-            return _own_names(loaded.run({name: given[name] for name in names}))
+        with self._runtimes.loaded(cut, side.runtime) as run:
+            return _own_names(run({name: given[name] for name in names}))
 
     def alone(
         self, model: ir.Model, runtime: Runtime, feeds: Mapping[str, Array], settings: SessionSettings
@@ -101,8 +101,8 @@ class Runs:
         Raises:
             RefusedError: If the runtime does not load or run it.
         """
-        with self._runtimes.loaded(model.clone(), runtime, settings) as loaded:
-            return loaded.run(feeds)
+        with self._runtimes.loaded(model.clone(), runtime, settings) as run:
+            return run(feeds)
 
     def parts(self, side: Side, given: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array | str]:
         """Run parts together, or in halves if the runtime refuses. The error of a refused part replaces its array."""

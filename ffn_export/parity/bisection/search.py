@@ -194,8 +194,8 @@ def _written_out(graph: Graph, feeds: Mapping[str, Array], runtimes: Runtimes, r
     """Return a graph without branches and short loops, as they run on these inputs."""
 
     def run(model: ir.Model) -> Mapping[str, Array]:
-        with runtimes.loaded(model, runtime) as loaded:
-            return loaded.run(feeds)
+        with runtimes.loaded(model, runtime) as run_once:
+            return run_once(feeds)
 
     model = unrolled(graph.model, feeds, run)
     return graph if model is graph.model else Graph(model)

@@ -105,8 +105,8 @@ def _read_otherwise(
     read = (value for node in outer for value in (*node.inputs, *node.outputs))
     names = {str(value.name) for value in read if value is not None and value.producer() is not None}
     try:
-        with runtimes(1) as running, running.loaded(observed(model, names), ORT) as loaded:
-            values = {**feeds, **loaded.run(feeds)}
+        with runtimes(1) as running, running.loaded(observed(model, names), ORT) as run:
+            values = {**feeds, **run(feeds)}
     except (RefusedError, OutOfTimeError):
         return [], []  # the cases report it
     failures, notes = [], []

@@ -254,10 +254,10 @@ class _Aim:
         """Return normal rows of an input, and the distance of each row's computed values from a threshold."""
         rows, far = [], []
         try:
-            with distances(self.model, [threshold], self.runtimes) as loaded:
+            with distances(self.model, [threshold], self.runtimes) as run:
                 for draw in range(_ROWS):
                     drawn = draw_all(self.specs, self.base.sizes, self.seed + draw)
-                    (distance,) = loaded.run(drawn).values()
+                    (distance,) = run(drawn).values()
                     if distance.shape[:-1] != drawn[name].shape[:-1]:
                         break
                     rows.append(drawn[name].reshape(-1, drawn[name].shape[-1]).astype(np.float64))

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from ffn_export.core.types import Array
-from ffn_export.fusion_check.running import ORT, Loaded, RefusedError, Runtimes
+from ffn_export.fusion_check.running import ORT, RefusedError, Run, Runtimes
 from ffn_export.parity.cases.sizes.work import Work
 from ffn_export.parity.cases.thresholds.find import Threshold
 
@@ -31,14 +31,14 @@ def wanted(threshold: Threshold) -> Met:
 class Observer:
     """A loaded graph that outputs the distances of values from thresholds."""
 
-    loaded: Loaded
+    run: Run
     thresholds: Sequence[Threshold]
     work: Work
 
     def met(self, feeds: Mapping[str, Array]) -> Met:
         """Return the sides that values arrive on; none if the graph does not run on these inputs."""
         try:
-            results = self.loaded.run(feeds)
+            results = self.run(feeds)
         except RefusedError:
             return frozenset()
         found: set[tuple[Threshold, Side]] = set()
@@ -70,12 +70,12 @@ def observer(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtime
         edit.output(f"nearest_{index}", edit.of("ReduceMin", edit.of("Abs", distance), keepdims=0))
     RemoveUnusedNodesPass()(copied)
     work = Work.of(copied)
-    with runtimes.loaded(copied, ORT) as loaded:
-        yield Observer(loaded, thresholds, work)
+    with runtimes.loaded(copied, ORT) as run:
+        yield Observer(run, thresholds, work)
 
 
 @contextmanager
-def distances(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtimes) -> Iterator[Loaded]:
+def distances(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtimes) -> Iterator[Run]:
     """Load the graph with the distance of each element from thresholds as outputs ``0``, ``1`` and so on.
 
     Raises:
@@ -86,8 +86,8 @@ def distances(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtim
     for index, threshold in enumerate(thresholds):
         edit.output(str(index), edit.distance(threshold))
     RemoveUnusedNodesPass()(copied)
-    with runtimes.loaded(copied, ORT) as loaded:
-        yield loaded
+    with runtimes.loaded(copied, ORT) as run:
+        yield run
 
 
 def _only(model: ir.Model) -> ir.Model:

@@ -160,8 +160,8 @@ def _distances(
             feeds[str(value.name)] = np.zeros([1] * len(value.shape), (value.dtype or ir.DataType.FLOAT).numpy())
         value.shape = None  # a declared size does not fit the number of integers
     try:
-        with distances(copied, thresholds, runtimes) as loaded:
-            return list(loaded.run(feeds).values())
+        with distances(copied, thresholds, runtimes) as run:
+            return list(run(feeds).values())
     except RefusedError:
         if len(thresholds) == 1:
             return []
