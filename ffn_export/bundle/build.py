@@ -14,8 +14,7 @@ from ffn_export import __version__
 from ffn_export.bundle import companions, describe, integrity, publish, results
 from ffn_export.bundle.build_options import BuildOptions
 from ffn_export.bundle.manifest import MODEL, Manifest
-from ffn_export.calibration.in_precision import in_precision
-from ffn_export.calibration.precise_nodes import keep_budget
+from ffn_export.calibration.precise_nodes import in_precision, keep_budget
 from ffn_export.calibration.statistics import batches, drawn_inputs
 from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import onnx_file, processor, vectors

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.calibration.node_smoothing import smoothed
 from ffn_export.calibration.within_budget import longest_beginning, relative_error
 from ffn_export.core.types import Array, Progress
 from ffn_export.fusion.functions.contract import DOMAIN, PRECISION, kind_of, state
 from ffn_export.runtimes.in_place import load_in_place
-from ffn_export.runtimes.ort_native import OrtNative
+from ffn_export.runtimes.ort_native import INT8, OrtNative
 
-HIGHER = {"int8": "bf16", "bf16": "f32"}
+_HIGHER = {"int8": "bf16", "bf16": "f32"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def keep_budget(
     Returns:
         None if no node may stay in the lower precision, or the model as it is keeps the budget.
     """
-    lower, higher = runtime.precision, HIGHER[runtime.precision]
+    lower, higher = runtime.precision, _HIGHER[runtime.precision]
 
     def run(names: Collection[str], others: str) -> tuple[ir.Model, Mapping[str, Array]]:
         made = with_precisions(model, names, lower, others)
@@ -89,6 +90,26 @@ def keep_budget(
     raised = tuple(str(node.name) for node in nodes if node.name in ranked[kept:])
     told = f"{len(raised)} of {len(nodes)} nodes compute in {higher} to keep the budget: {', '.join(raised)}"
     return Kept(made, raised, told)
+
+
+def in_precision(
+    model: ir.Model, precision: str | None, raised: Collection[str], feeds: Mapping[str, Array], threads: int
+) -> ir.Model:
+    """Return a model in nodes of the contract as it is computed in a precision; the model itself if nothing changes.
+
+    Args:
+        model: The model; it is not modified.
+        precision: The precision of the session; None without native kernels.
+        raised: Names of nodes that take the next precision.
+        feeds: Inputs on which channels are measured for 8-bit integers, and smoothed by.
+        threads: Intra-op threads.
+    """
+    if precision == INT8.precision:
+        model = smoothed(model, feeds, threads)
+    if precision is None or not raised:
+        return model
+    lower = [str(node.name) for node in model.graph.all_nodes() if node.name not in raised]
+    return with_precisions(model, lower, precision, _HIGHER[precision])
 
 
 def with_precisions(model: ir.Model, lower: Collection[str], precision: str, higher: str) -> ir.Model:

@@ -11,8 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ffn_export.calibration.calibrated import quantize_by_samples
-from ffn_export.calibration.in_precision import in_precision
-from ffn_export.calibration.precise_nodes import Kept, keep_budget
+from ffn_export.calibration.precise_nodes import Kept, in_precision, keep_budget
 from ffn_export.core import onnx_file
 from ffn_export.core.types import Array, Progress
 from ffn_export.fusion.pipeline import fuse

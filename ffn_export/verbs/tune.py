@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ffn_export.bundle.build import Build, build_bundle
 from ffn_export.bundle.build_options import BuildOptions
-from ffn_export.calibration.in_precision import in_precision
+from ffn_export.calibration.precise_nodes import in_precision
 from ffn_export.core import onnx_file
 from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
