@@ -20,7 +20,7 @@ from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import onnx_file, processor, vectors
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.shown import Shown
-from ffn_export.core.steps import Steps
+from ffn_export.core.steps import steps
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array, Progress, silent
 from ffn_export.errors import UsageError
@@ -167,8 +167,8 @@ def _build_in(
 ) -> Build:
     threads = chosen_threads(options.threads)
     tried = ["tune"] if options.tuning is not None else []
-    steps = Steps(["export", *tried, "fuse", "verify", *([] if options.fast else ["time"]), "write"], progress)
-    progress = steps.start("export")
+    start = steps(["export", *tried, "fuse", "verify", *([] if options.fast else ["time"]), "write"], progress)
+    progress = start("export")
     if exported is None:
         inputs = " ".join(f"{spec.name}:{spec}" for spec in source.inputs)
         progress(f"exporting {source.spec} to opset {options.opset}, inputs {inputs}")
@@ -181,10 +181,10 @@ def _build_in(
     if options.quantization is not None and real is not None:
         given = given_cases(next(batches(real, exported)), source.inputs)
     gate = Gate(reference, given, options.budget, _few_bits_budget(options), options.seed, options.fast)
-    progress = steps.start("tune") if tried else progress
+    progress = start("tune") if tried else progress
     choice, tuning = _choose(exported, source, options, gate, threads, progress)
     options = _as_chosen(options, choice, gate)
-    progress = steps.start("fuse")
+    progress = start("fuse")
     progress(f"fusing for {options.target}")
     fused, fusion = fuse_checked(
         exported,
@@ -212,14 +212,14 @@ def _build_in(
     if of_lower_precision(options.precision) is not None:
         model = in_precision(model, options.precision, choice.raised, gate.feeds(source.inputs), threads)
     _save(model, stage / MODEL, options)
-    progress = steps.start("verify")
+    progress = start("verify")
     model, parity = _verified(model, stage / MODEL, options, source, gate, choice, threads, progress)
     if (quantized is not None or of_lower_precision(options.precision) is not None) and samples is None:
         parity = replace(parity, notes=(*parity.notes, DRAWN))
     if not parity.passed:
         return Build(destination, fusion, parity, quantization=quantized, tuning=tuning, failures=parity.failures)
 
-    progress = progress if options.fast else steps.start("time")
+    progress = progress if options.fast else start("time")
     is_timed = options.bench_budget > 0 and not options.fast
     latency = measure(
         Artifact(stage / MODEL, source, choice.settings),
@@ -235,7 +235,7 @@ def _build_in(
     if failures:
         return Build(destination, fusion, parity, latency, quantized, tuning, failures=failures)
 
-    steps.start("write")("writing the bundle")
+    start("write")("writing the bundle")
     source = _of_sampled_size(source, None if quantized is None and gate.few_bits_budget is None else real)
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
