@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core import onnx_file
-from ffn_export.core.types import Array, Progress
+from ffn_export.core.types import Progress
 from ffn_export.latency.interleaving import interleave
 from ffn_export.quantization.int8 import Known
 from ffn_export.quantization.options import QuantizationOptions
@@ -71,8 +71,9 @@ def saved(shape: tuple[int, ...], threads: int) -> float:
     """Return the seconds that products of these widths save in 8 bits, timed in turn with float32."""
     d_in, *widths = shape
     draw = np.random.default_rng(0)
-    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([ROWS, d_in]))
-    weights = [_constant(f"w{i}", draw.standard_normal((d_in, d_out), np.float32)) for i, d_out in enumerate(widths)]
+    x = ir.val("x", ir.DataType.FLOAT, [ROWS, d_in])
+    drawn = [ir.tensor(draw.standard_normal((d_in, d_out), np.float32), name=f"w{i}") for i, d_out in enumerate(widths)]
+    weights = [ir.val(tensor.name, const_value=tensor) for tensor in drawn]
     nodes = [ir.node("MatMul", [x, weight], name=f"product{i}") for i, weight in enumerate(weights)]
     for index, node in enumerate(nodes):
         node.outputs[0].name = f"y{index}"
@@ -90,8 +91,3 @@ def saved(shape: tuple[int, ...], threads: int) -> float:
             calls[name] = [OrtRunner(make_session(path, SessionSettings(), threads=threads)).prepare(feeds)]
         runs = interleave(calls, _SECONDS)
     return statistics.median(runs["float32"].seconds) - statistics.median(runs["int8"].seconds)
-
-
-def _constant(name: str, array: Array) -> ir.Value:
-    tensor = ir.Tensor(array, name=name)
-    return ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)

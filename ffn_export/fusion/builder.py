@@ -45,14 +45,14 @@ class Builder:
     def constant(self, array: Array | np.generic, dtype: ir.DataType | None = None) -> ir.Value:
         """Write a constant, stored like the exporter's constants."""
         tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), dtype=dtype)  # NumPy makes a number a row
-        value = ir.Value(type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor)
+        value = ir.val(None, const_value=tensor)
         self.constants.append(value)
         return value
 
     def computed(self, compute: Callable[[], Any], dtype: ir.DataType, shape: Sequence[int]) -> ir.Value:
         """Write a large constant that is computed whenever it is read, so that no copy of a weight stays in memory."""
         tensor = ir.LazyTensor(lambda: ir.tensor(contiguous(compute()), dtype=dtype), dtype, ir.Shape(shape))
-        value = ir.Value(type=ir.TensorType(dtype), shape=ir.Shape(shape), const_value=tensor)
+        value = ir.val(None, const_value=tensor)
         self.constants.append(value)
         return value
 

@@ -34,6 +34,6 @@ def drop(weight: ir.Value) -> int:
 def add_initializer(graph: ir.Graph, name: str, array: Array) -> ir.Value:
     """Add an array to a graph."""
     tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)  # NumPy makes a number a row
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+    value = ir.val(name, const_value=tensor)
     graph.register_initializer(value)
     return value

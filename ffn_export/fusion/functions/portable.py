@@ -152,7 +152,7 @@ class _Uses:
         if known is not None:
             return known
         tensor = ir.tensor(np.zeros(width, dtype.numpy()), dtype=dtype, name=name)
-        value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape([width]), const_value=tensor)
+        value = ir.val(name, const_value=tensor)
         self.model.graph.register_initializer(value)
         return value
 

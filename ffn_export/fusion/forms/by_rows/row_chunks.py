@@ -69,8 +69,8 @@ def _size(op: Builder, count: ir.Value, chunks: ir.Value) -> ir.Value:
 
 def _body(outer: Builder, rows: ir.Value, count: ir.Value, chunks: ir.Value, d_in: int, compute: Compute) -> ir.Graph:
     """Return the body of the loop. Its constants are added to the outer graph."""
-    index = ir.Value(name="chunk", type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]))
-    going = ir.Value(name="going", type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([]))
+    index = ir.val("chunk", ir.DataType.INT64, [])
+    going = ir.val("going", ir.DataType.BOOL, [])
     op = Builder()
     size = _size(op, count, chunks)
     start = op.Min(op.Mul(index, size), op.Sub(count, size))
