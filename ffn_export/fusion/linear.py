@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants, layout, rows
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_standard, producer, rank
+from ffn_export.fusion.views import float_of, input_at, int_of, is_standard, orders, producer, rank
 
 PRODUCTS = ("MatMul", "Gemm")
 # Lowest opset whose Reshape has allowzero, for an empty batch.
@@ -71,10 +71,7 @@ def read(value: ir.Value, graph: object) -> Linear | None:
         return None
     if is_standard(node, *PRODUCTS):
         return _product(node)
-    inputs = inputs_of(node)
-    if not is_standard(node, "Add") or len(inputs) != 2:
-        return None
-    for other, bias in (inputs, inputs[::-1]):
+    for other, bias in orders(node) if is_standard(node, "Add") else ():
         seen = layout.before(other, graph)
         product = producer(seen.value, *PRODUCTS)
         linear = None if product is None or product.graph is not graph or not seen.is_private else _product(product)

@@ -12,7 +12,7 @@ from ffn_export.fusion import algebra, constants
 from ffn_export.fusion.algebra import ONE, Product
 from ffn_export.fusion.memory import remembered
 from ffn_export.fusion.shapes import are_same_axes
-from ffn_export.fusion.views import input_at, inputs_of, int_of, ints_of, is_standard, producer, rank, readers
+from ffn_export.fusion.views import input_at, inputs_of, int_of, ints_of, is_standard, orders, producer, rank, readers
 
 
 @dataclass(frozen=True)
@@ -237,12 +237,11 @@ def centred(value: ir.Value, graph: object) -> Centred | None:
         inner = None if narrow is None or narrow.dtype not in _HALVES else centred(narrow, graph)
         return None if inner is None else replace(inner, nodes=(cast, *inner.nodes), widened=value.dtype)
     node = producer(value, "Sub", "Add")
-    inputs = () if node is None or node.graph is not graph else inputs_of(node)
-    if node is None or len(inputs) != 2:
+    if node is None or node.graph is not graph:
         return None
-    orders = [(inputs[0], inputs[1])] if node.op_type == "Sub" else [(inputs[0], inputs[1]), (inputs[1], inputs[0])]
-    sign = 1.0 if node.op_type == "Sub" else -1.0
-    for x, other in orders:
+    is_difference = node.op_type == "Sub"
+    sign = 1.0 if is_difference else -1.0
+    for x, other in orders(node)[: 1 if is_difference else 2]:
         found = mean(algebra.product(other, graph).scaled(sign), graph)
         if found is not None and not found.squared and found.problem is None and are_same(found.source, x):
             return Centred(x, found.axes, (node, *found.nodes), other)

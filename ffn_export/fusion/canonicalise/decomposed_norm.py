@@ -31,8 +31,7 @@ from ffn_export.fusion.algebra import Coefficient
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise import near_norm
 from ffn_export.fusion.memory import remembered
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
+from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
 from ffn_export.fusion.statistics import Centred, MeanSquare, are_same, centred, is_private, mean_square, widths
 from ffn_export.fusion.views import is_standard, producer, rank, readers
 
@@ -57,8 +56,8 @@ class NormParts:
 class DecomposedNorm(Rule):
     """Base of the two norms."""
 
-    site: ClassVar[SiteKind] = "norm"
-    ends: ClassVar[frozenset[Operator]] = standard("Mul", "Div")
+    site = "norm"
+    ends = standard("Mul", "Div")
     is_centred: ClassVar[bool]
 
     def match(self, node: ir.Node) -> Found:
@@ -97,15 +96,15 @@ class DecomposedNorm(Rule):
 class LayerNorm(DecomposedNorm):
     """Decomposed layer normalisation, with or without a scale."""
 
-    writes: ClassVar[str | None] = "LayerNormalization"
-    is_centred: ClassVar[bool] = True
+    writes = "LayerNormalization"
+    is_centred = True
 
 
 class RmsNorm(DecomposedNorm):
     """Decomposed root mean square normalisation, with or without a scale."""
 
-    writes: ClassVar[str | None] = "RMSNormalization"
-    is_centred: ClassVar[bool] = False
+    writes = "RMSNormalization"
+    is_centred = False
 
 
 @dataclass(frozen=True)

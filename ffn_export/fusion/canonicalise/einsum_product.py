@@ -10,15 +10,12 @@ The sizes of the contracted axes must be known, because an axis of size 1 broadc
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Rule, replacing, standard
 from ffn_export.fusion.safety import FUSABLE_DTYPES
 from ffn_export.fusion.views import inputs_of, string_of
 
@@ -28,9 +25,9 @@ _ELLIPSIS = "..."
 class EinsumProduct(Rule):
     """A product of rows with a matrix, spelled as a sum over named axes."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = "MatMul"
-    ends: ClassVar[frozenset[Operator]] = standard("Einsum")
+    site = "feed_forward"
+    writes = "MatMul"
+    ends = standard("Einsum")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the equation, and which operand is the matrix."""

@@ -12,14 +12,12 @@ Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import onnx_ir as ir
 
 from ffn_export.fusion import self_gated
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Refused, Rule, replacing, standard
 from ffn_export.fusion.self_gated import Gated
 
 _TANH = {1: math.sqrt(2 / math.pi), 3: math.sqrt(2 / math.pi) * 0.044715}
@@ -30,9 +28,9 @@ _ERF = {1: math.sqrt(0.5)}
 class Gelu(Rule):
     """Both kinds of GELU."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = "Gelu"
-    ends: ClassVar[frozenset[Operator]] = standard("Mul", "Div", "Add", "Sub")
+    site = "feed_forward"
+    writes = "Gelu"
+    ends = standard("Mul", "Div", "Add", "Sub")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the product."""

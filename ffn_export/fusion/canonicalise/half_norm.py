@@ -8,16 +8,13 @@ CPU kernel for it, and has one for the original float32 norm.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise.norm_affine import NORMS
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
+from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
 from ffn_export.fusion.views import input_at, int_of, is_read, producer, readers
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -28,9 +25,9 @@ _COMPUTING = frozenset({"MatMul", "Gemm", "Add", "Sub", "Mul", "Div"})
 class HalfNorm(Rule):
     """A norm between casts."""
 
-    site: ClassVar[SiteKind] = "norm"
-    writes: ClassVar[str | None] = None
-    ends: ClassVar[frozenset[Operator]] = standard("Cast")
+    site = "norm"
+    writes = None
+    ends = standard("Cast")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the casts around the norm."""

@@ -9,13 +9,11 @@ Source: Howard et al. 2019, "Searching for MobileNetV3", section 5.2.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import onnx_ir as ir
 
 from ffn_export.fusion import constants, self_gated
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Rule, replacing, standard
 from ffn_export.fusion.self_gated import Gated
 from ffn_export.fusion.views import float_of, input_at
 
@@ -23,9 +21,9 @@ from ffn_export.fusion.views import float_of, input_at
 class HardSwish(Rule):
     """Decomposed HardSwish."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = "HardSwish"
-    ends: ClassVar[frozenset[Operator]] = standard("Mul", "Div")
+    site = "feed_forward"
+    writes = "HardSwish"
+    ends = standard("Mul", "Div")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the product."""

@@ -8,16 +8,13 @@ Source: the function ``batch_normalization`` of TensorFlow's ``tf.nn``, applied 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from ffn_export.fusion import algebra, rows
 from ffn_export.fusion.algebra import ONE, Product
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise.decomposed_norm import NormParts, refusal
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Refused, Rule, replacing, standard
 from ffn_export.fusion.statistics import are_same, centred, mean, mean_square
 from ffn_export.fusion.views import rank
 
@@ -27,9 +24,9 @@ _TERMS = 3  # the input and its mean, both times one factor, and a bias
 class LayerNormExpanded(Rule):
     """Layer normalisation with its product expanded."""
 
-    site: ClassVar[SiteKind] = "norm"
-    writes: ClassVar[str | None] = "LayerNormalization"
-    ends: ClassVar[frozenset[Operator]] = standard("Add", "Sub")
+    site = "norm"
+    writes = "LayerNormalization"
+    ends = standard("Add", "Sub")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum."""

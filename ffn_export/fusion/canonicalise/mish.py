@@ -7,21 +7,18 @@ Source: Misra 2019, "Mish: A Self Regularized Non-Monotonic Activation Function"
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from ffn_export.fusion import self_gated
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Rule, replacing, standard
 
 
 class Mish(Rule):
     """Decomposed Mish."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = "Mish"
-    ends: ClassVar[frozenset[Operator]] = standard("Mul")
+    site = "feed_forward"
+    writes = "Mish"
+    ends = standard("Mul")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the product."""

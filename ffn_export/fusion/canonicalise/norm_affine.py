@@ -17,10 +17,9 @@ import onnx_ir as ir
 
 from ffn_export.fusion import rows
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
+from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
 from ffn_export.fusion.statistics import widths
-from ffn_export.fusion.views import input_at, inputs_of, int_of, is_read, is_standard, producer, rank, readers
+from ffn_export.fusion.views import input_at, inputs_of, int_of, is_read, is_standard, orders, producer, rank, readers
 
 NORMS = ("LayerNormalization", "RMSNormalization")
 
@@ -28,7 +27,7 @@ NORMS = ("LayerNormalization", "RMSNormalization")
 class NormAffine(Rule):
     """Base of both rules. A subclass names the norms, and the part that they take."""
 
-    site: ClassVar[SiteKind] = "norm"
+    site = "norm"
     norms: ClassVar[tuple[str, ...]]
     part: ClassVar[str]
 
@@ -71,10 +70,10 @@ class NormAffine(Rule):
 class NormScale(NormAffine):
     """``norm(x) * row`` -> the norm with that scale."""
 
-    writes: ClassVar[str | None] = None
-    ends: ClassVar[frozenset[Operator]] = standard("Mul")
-    norms: ClassVar[tuple[str, ...]] = NORMS
-    part: ClassVar[str] = "scale"
+    writes = None
+    ends = standard("Mul")
+    norms = NORMS
+    part = "scale"
 
     def has_room(self, norm: ir.Node) -> bool:
         """Whether the norm's scale is all ones and it has no bias."""
@@ -88,10 +87,10 @@ class NormScale(NormAffine):
 class NormBias(NormAffine):
     """``norm(x) + row`` -> the norm with that bias."""
 
-    writes: ClassVar[str | None] = None
-    ends: ClassVar[frozenset[Operator]] = standard("Add")
-    norms: ClassVar[tuple[str, ...]] = ("LayerNormalization",)
-    part: ClassVar[str] = "bias"
+    writes = None
+    ends = standard("Add")
+    norms = ("LayerNormalization",)
+    part = "bias"
 
     def has_room(self, norm: ir.Node) -> bool:
         """Whether the norm has no bias."""
@@ -103,11 +102,8 @@ class NormBias(NormAffine):
 
 
 def _norm_and_row(node: ir.Node, norms: tuple[str, ...]) -> list[tuple[ir.Node, ir.Value]]:
-    inputs = inputs_of(node)
-    if len(inputs) != 2:
-        return []
     found = []
-    for value, row in ((inputs[0], inputs[1]), (inputs[1], inputs[0])):
+    for value, row in orders(node):
         norm = producer(value, *norms)
         if norm is not None and norm.graph is node.graph and len(norm.inputs) > 1:
             found.append((norm, row))

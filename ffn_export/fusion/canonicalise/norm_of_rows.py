@@ -11,14 +11,12 @@ Source: ``LayerNormalization`` in the ONNX operator specification.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import onnx_ir as ir
 
 from ffn_export.fusion import layout
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
+from ffn_export.fusion.rule import Found, Match, Rule, standard
 from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import input_at, int_of, is_read, is_standard, producer, rank, readers
 
@@ -26,9 +24,9 @@ from ffn_export.fusion.views import input_at, int_of, is_read, is_standard, prod
 class NormOfRows(Rule):
     """A norm over the last axis of an input that is reshaped to rows, and back."""
 
-    site: ClassVar[SiteKind] = "norm"
-    writes: ClassVar[str | None] = None
-    ends: ClassVar[frozenset[Operator]] = standard("Reshape")
+    site = "norm"
+    writes = None
+    ends = standard("Reshape")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the reshapes around the norm."""

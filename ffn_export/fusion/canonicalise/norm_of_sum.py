@@ -9,14 +9,11 @@ fuse. Not covered: a sum with other than three axes, or a scale with other than 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from ffn_export.fusion import constants, rows
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
+from ffn_export.fusion.rule import Found, Match, Rule, standard
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import input_at, int_of, is_read, producer, rank, readers
 
@@ -26,9 +23,9 @@ _FUSED_RANK = 3
 class NormOfSum(Rule):
     """LayerNormalization of a sum, so that it stays the same function in a session of ONNX Runtime."""
 
-    site: ClassVar[SiteKind] = "norm"
-    writes: ClassVar[str | None] = None
-    ends: ClassVar[frozenset[Operator]] = standard("LayerNormalization")
+    site = "norm"
+    writes = None
+    ends = standard("LayerNormalization")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise a norm that would be broken."""

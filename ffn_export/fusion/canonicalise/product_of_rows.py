@@ -8,16 +8,13 @@ heads. Not covered: leading axes that are not proven to be those of the input, a
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
 from ffn_export.fusion import constants, rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.linear import PRODUCTS
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Rule, replacing, standard
 from ffn_export.fusion.shapes import are_same_axes, last_size
 from ffn_export.fusion.views import float_of, input_at, int_of, is_standard, producer
 
@@ -25,9 +22,9 @@ from ffn_export.fusion.views import float_of, input_at, int_of, is_standard, pro
 class ProductOfRows(Rule):
     """A product with a constant matrix, between Reshapes to rows and back."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = "MatMul"
-    ends: ClassVar[frozenset[Operator]] = standard("Reshape")
+    site = "feed_forward"
+    writes = "MatMul"
+    ends = standard("Reshape")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the product before a Reshape, and the Reshape before that."""

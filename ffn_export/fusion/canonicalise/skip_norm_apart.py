@@ -11,8 +11,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Match, Operator, Rule
+from ffn_export.fusion.rule import Found, Match, Rule
 from ffn_export.fusion.shapes import are_alike
 from ffn_export.fusion.views import float_of, input_at, is_read
 
@@ -21,7 +20,7 @@ _DEFAULT_EPSILON = 1e-12
 
 
 class _SkipNormApart(Rule):
-    site: ClassVar[SiteKind] = "residual_norm"
+    site = "residual_norm"
     rows_before_bias: ClassVar[int]
 
     def match(self, node: ir.Node) -> Found:
@@ -48,14 +47,14 @@ class _SkipNormApart(Rule):
 class SkipLayerNormApart(_SkipNormApart):
     """Residual sum and LayerNorm in one node."""
 
-    writes: ClassVar[str | None] = "LayerNormalization"
-    ends: ClassVar[frozenset[Operator]] = frozenset({("com.microsoft", _LAYER)})
-    rows_before_bias: ClassVar[int] = 2
+    writes = "LayerNormalization"
+    ends = frozenset({("com.microsoft", _LAYER)})
+    rows_before_bias = 2
 
 
 class SkipRmsNormApart(_SkipNormApart):
     """Residual sum and RMSNorm in one node."""
 
-    writes: ClassVar[str | None] = "RMSNormalization"
-    ends: ClassVar[frozenset[Operator]] = frozenset({("com.microsoft", "SkipSimplifiedLayerNormalization")})
-    rows_before_bias: ClassVar[int] = 1
+    writes = "RMSNormalization"
+    ends = frozenset({("com.microsoft", "SkipSimplifiedLayerNormalization")})
+    rows_before_bias = 1

@@ -9,13 +9,10 @@ Source: ``torch.nn.Softplus``.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Rule, replacing, standard
 from ffn_export.fusion.safety import FUSABLE_DTYPES
 from ffn_export.fusion.views import input_at, producer, rank
 
@@ -25,9 +22,9 @@ _LEAST = 20.0  # exp(-20) is 2e-9, and half a unit in the last place of 20 in fl
 class Softplus(Rule):
     """Softplus with its linear branch for large numbers."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = "Softplus"
-    ends: ClassVar[frozenset[Operator]] = standard("Where")
+    site = "feed_forward"
+    writes = "Softplus"
+    ends = standard("Where")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the ``Where``."""

@@ -8,22 +8,19 @@ Source: Ramachandran, Zoph and Le 2017, "Searching for Activation Functions".
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from ffn_export.fusion import self_gated
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Refused, Rule, replacing, standard
 
 
 class Swish(Rule):
     """Swish with its slope."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = "Swish"
-    ends: ClassVar[frozenset[Operator]] = standard("Mul", "Div")
+    site = "feed_forward"
+    writes = "Swish"
+    ends = standard("Mul", "Div")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the product."""

@@ -9,14 +9,12 @@ transposed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
 
 import onnx_ir as ir
 
 from ffn_export.core.activations import OPERATORS
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
 from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard
 
@@ -31,9 +29,9 @@ _LARGEST = 8
 class TransposedActivation(Rule):
     """Element-wise operators between two transposes that undo each other."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = None
-    ends: ClassVar[frozenset[Operator]] = standard("Transpose")
+    site = "feed_forward"
+    writes = None
+    ends = standard("Transpose")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the operators between the transposes."""

@@ -12,8 +12,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants, layout, rows
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Refused, Rule, replacing
+from ffn_export.fusion.rule import Found, Refused, Rule, replacing
 from ffn_export.fusion.statistics import widths
 from ffn_export.fusion.views import input_at, inputs_of, producer, rank, string_of
 
@@ -21,9 +20,9 @@ from ffn_export.fusion.views import input_at, inputs_of, producer, rank, string_
 class BiasGelu(Rule):
     """Bias and erf GELU."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = "com.microsoft::BiasGelu"
-    ends: ClassVar[frozenset[Operator]] = frozenset({("", "Gelu"), ("com.microsoft", "Gelu")})
+    site = "feed_forward"
+    writes = "com.microsoft::BiasGelu"
+    ends = frozenset({("", "Gelu"), ("com.microsoft", "Gelu")})
     approximate: ClassVar[str] = "none"
 
     def match(self, node: ir.Node) -> Found:
@@ -62,6 +61,6 @@ class BiasGelu(Rule):
 class FastGelu(BiasGelu):
     """Bias and tanh GELU."""
 
-    writes: ClassVar[str | None] = "com.microsoft::FastGelu"
-    ends: ClassVar[frozenset[Operator]] = frozenset({("", "Gelu"), ("com.microsoft", "FastGelu")})
-    approximate: ClassVar[str] = "tanh"
+    writes = "com.microsoft::FastGelu"
+    ends = frozenset({("", "Gelu"), ("com.microsoft", "FastGelu")})
+    approximate = "tanh"

@@ -8,16 +8,13 @@ activations that another rule fuses with the bias.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from ffn_export.core.activations import OPERATORS
 from ffn_export.fusion import constants, linear
 from ffn_export.fusion.chains import squares, unscaled
 from ffn_export.fusion.region import Region, through
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Operator, Rule, replacing
+from ffn_export.fusion.rule import Found, Rule, replacing
 from ffn_export.fusion.sites import data_of, leads_to_a_product
 from ffn_export.fusion.views import inputs_of, is_standard
 
@@ -28,9 +25,9 @@ _ACTIVATED = OPERATORS | {("com.microsoft", "FusedGemm")}
 class BiasedGemm(Rule):
     """Product and bias of a first product."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = "Gemm"
-    ends: ClassVar[frozenset[Operator]] = OPERATORS | {("", "Mul"), ("", "Pow")}
+    site = "feed_forward"
+    writes = "Gemm"
+    ends = OPERATORS | {("", "Mul"), ("", "Pow")}
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before an activation, or the one beside it in a gated feed-forward."""

@@ -9,7 +9,7 @@ Not covered: a weight that is no constant matrix.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
@@ -17,17 +17,16 @@ from ffn_export.core.activations import AFTER_PRODUCTS
 from ffn_export.fusion import constants, layout, linear
 from ffn_export.fusion.activations import FUSED_GEMM
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
-from ffn_export.fusion.views import float_of, input_at, inputs_of, producer
+from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
+from ffn_export.fusion.views import float_of, input_at, orders, producer
 
 
 class FusedGemm(Rule):
     """Product, bias and activation."""
 
-    site: ClassVar[SiteKind] = "feed_forward"
-    writes: ClassVar[str | None] = "com.microsoft::FusedGemm"
-    ends: ClassVar[frozenset[Operator]] = AFTER_PRODUCTS & standard(*FUSED_GEMM)
+    site = "feed_forward"
+    writes = "com.microsoft::FusedGemm"
+    ends = AFTER_PRODUCTS & standard(*FUSED_GEMM)
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the linear layer before the activation."""
@@ -76,8 +75,7 @@ def _refused_bias(value: ir.Value, act: ir.Node) -> Refused | None:
     add = producer(value, "Add")
     if add is None or add.graph is not act.graph:
         return None
-    inputs = inputs_of(add)
-    for bias, product in (inputs, inputs[::-1]) if len(inputs) == 2 else ():
+    for bias, product in orders(add):
         is_linear = producer(product, *linear.PRODUCTS) is not None and linear.read(product, act.graph) is not None
         if is_linear and constants.is_constant(bias):
             return Refused(f"bias {bias.name!r} is not one number for each feature", (act, add))

@@ -5,8 +5,6 @@ ONNX Runtime has both at any opset; the standard has ``Gelu`` from opset 20 on.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from ffn_export.fusion.builder import Builder
@@ -16,7 +14,7 @@ from ffn_export.fusion.canonicalise.gelu import Gelu
 class OrtGelu(Gelu):
     """Both kinds of GELU as operators of ONNX Runtime."""
 
-    writes: ClassVar[str | None] = "com.microsoft::Gelu"
+    writes = "com.microsoft::Gelu"
 
     def write(self, op: Builder, x: ir.Value, approximate: str) -> ir.Value:
         """Write the operator of that kind."""

@@ -7,21 +7,20 @@ QuickGelu is the same function, ``x * sigmoid(alpha * x)``, at any opset.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import onnx_ir as ir
 
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise.swish import Swish
-from ffn_export.fusion.rule import Found, Operator, replacing, standard
+from ffn_export.fusion.rule import Found, replacing, standard
 from ffn_export.fusion.views import float_of, input_at, is_standard
 
 
 class QuickGelu(Swish):
     """Swish as ONNX Runtime's QuickGelu."""
 
-    writes: ClassVar[str | None] = "com.microsoft::QuickGelu"
-    ends: ClassVar[frozenset[Operator]] = Swish.ends | standard("Swish")
+    writes = "com.microsoft::QuickGelu"
+    ends = Swish.ends | standard("Swish")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the decomposed or the canonical operator."""

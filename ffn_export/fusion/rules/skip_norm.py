@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -20,10 +19,9 @@ import onnx_ir as ir
 from ffn_export.fusion import constants, layout, rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.linear import RESHAPE_WITH_ZERO
-from ffn_export.fusion.report import SiteKind
-from ffn_export.fusion.rule import Found, Match, Operator, Refused, Rule, standard
+from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
 from ffn_export.fusion.shapes import are_alike, are_same_operand_axes, is_row_of, last_size
-from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, producer, rank, readers
+from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, orders, producer, rank, readers
 
 _FLOAT32 = ir.DataType.FLOAT.value
 
@@ -62,9 +60,9 @@ class _Pair:
 class SkipLayerNorm(Rule):
     """Residual sum and LayerNorm."""
 
-    site: ClassVar[SiteKind] = "residual_norm"
-    writes: ClassVar[str | None] = "com.microsoft::SkipLayerNormalization"
-    ends: ClassVar[frozenset[Operator]] = standard("LayerNormalization")
+    site = "residual_norm"
+    writes = "com.microsoft::SkipLayerNormalization"
+    ends = standard("LayerNormalization")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before the norm."""
@@ -153,8 +151,8 @@ class SkipLayerNormInHalf(SkipLayerNorm):
 class SkipRmsNorm(SkipLayerNorm):
     """Residual sum and RMSNorm."""
 
-    writes: ClassVar[str | None] = "com.microsoft::SkipSimplifiedLayerNormalization"
-    ends: ClassVar[frozenset[Operator]] = standard("RMSNormalization")
+    writes = "com.microsoft::SkipSimplifiedLayerNormalization"
+    ends = standard("RMSNormalization")
 
     def inputs(self, x: ir.Value, skip: ir.Value, node: ir.Node, bias: ir.Value | None) -> list[ir.Value | None]:
         """Return the inputs in the operator's order; it has no shift."""
@@ -199,10 +197,9 @@ def _is_constant(value: ir.Value) -> bool:
 def _biased(value: ir.Value, graph: object) -> tuple[ir.Node, ir.Value, ir.Value] | None:
     """Read an addend as ``data + row``; None if it is not one, or is read more than once."""
     add = producer(value, "Add")
-    inputs = () if add is None or add.graph is not graph else inputs_of(add)
-    if add is None or len(inputs) != 2 or len(value.uses()) != 1 or value.is_graph_output():
+    if add is None or add.graph is not graph or len(value.uses()) != 1 or value.is_graph_output():
         return None
-    for data, bias in (inputs, inputs[::-1]):
+    for data, bias in orders(add):
         if constants.evaluate(bias) is not None and bias.dtype == data.dtype and are_alike(data, value):
             width = last_size(data)
             if width is not None and rows.is_row(bias, rank(data)) and rows.covers(bias, [width]):
