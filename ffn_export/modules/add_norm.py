@@ -37,7 +37,7 @@ class AddNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.normalized_shape = arguments.shape("normalized_shape", normalized_shape)
-        self.dropout = nn.Dropout(arguments.probability("dropout", dropout))
+        self.dropout = nn.Dropout(arguments.dropout(dropout))
         self.norm = make_norm(norm, self.normalized_shape, eps)
 
     def forward(self, x: Tensor, sublayer: Tensor) -> Tensor:

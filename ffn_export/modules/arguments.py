@@ -29,14 +29,14 @@ def width(name: str, value: SupportsIndex) -> int:
     return number
 
 
-def probability(name: str, value: float) -> float:
-    """Return ``value`` as a float in [0, 1].
+def dropout(value: float) -> float:
+    """Return a probability of dropout, as a float in [0, 1].
 
     Raises:
         UsageError: It is not a number in that range.
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise UsageError(f"{name} must be a number from 0 to 1, got {value!r}")
+        raise UsageError(f"dropout must be a number from 0 to 1, got {value!r}")
     return float(value)
 
 

@@ -42,7 +42,7 @@ class ConvFeedForward(nn.Module):
         self.conv_1 = nn.Conv1d(self.d_model, self.d_ff, kernel_size=1, bias=bias)
         self.activation = make_activation(activation)
         self.conv_2 = nn.Conv1d(self.d_ff, self.d_model, kernel_size=1, bias=bias)
-        self.dropout = nn.Dropout(arguments.probability("dropout", dropout))
+        self.dropout = nn.Dropout(arguments.dropout(dropout))
 
     @classmethod
     def from_config(cls, config: object) -> Self:

@@ -37,7 +37,7 @@ class FeedForward(nn.Module):
         self.linear_1 = nn.Linear(self.d_model, self.d_ff, bias=bias)
         self.activation = make_activation(activation)
         self.linear_2 = nn.Linear(self.d_ff, self.d_model, bias=bias)
-        self.dropout = nn.Dropout(arguments.probability("dropout", dropout))
+        self.dropout = nn.Dropout(arguments.dropout(dropout))
 
     @classmethod
     def from_config(cls, config: object) -> Self:

@@ -53,7 +53,7 @@ class GatedFeedForward(nn.Module):
             self.up = nn.Linear(self.d_model, self.d_ff, bias=bias)
         self.activation = make_activation(activation)
         self.down = nn.Linear(self.d_ff, self.d_model, bias=bias)
-        self.dropout = nn.Dropout(arguments.probability("dropout", dropout))
+        self.dropout = nn.Dropout(arguments.dropout(dropout))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [..., d_model] to [..., d_model], in the dtype of the weights."""
