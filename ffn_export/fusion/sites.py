@@ -223,17 +223,13 @@ def _bias_after(product: ir.Node) -> ir.Node | None:
 
 def leads_to_a_product(node: ir.Node) -> bool:
     """Whether a node's result reaches a product with a constant matrix through element-wise and layout nodes."""
-    return _product_after(node) is not None
-
-
-def _product_after(node: ir.Node) -> ir.Node | None:
     waiting, seen = [node], {node}
     while waiting and len(seen) < LARGEST:
         for user, place in (use for value in waiting.pop().outputs for use in value.uses()):
             if weight_sizes(user) is not None and place == 0:
-                return user
+                return True
             moves = (user.domain, user.op_type) in ELEMENTWISE or is_one_of(user, *LAYOUT)
             if user not in seen and user.graph is node.graph and moves:
                 seen.add(user)
                 waiting.append(user)
-    return None
+    return False
