@@ -35,10 +35,7 @@ _GROUP = 256  # elements with a scale of their own; AMX takes 1,024
 def smoothed(model: ir.Model, feeds: Mapping[str, Array], threads: int) -> ir.Model:
     """Return a copy of a model whose nodes state the factors of their operands, where these make them more precise.
 
-    Args:
-        model: A model in nodes of the contract.
-        feeds: Inputs on which the channels are measured.
-        threads: Intra-op threads.
+    The channels are measured on the feeds.
     """
     copy, shown = model.clone(), model.clone()
     _show_inner_operands(shown)

@@ -24,13 +24,7 @@ def problem(
 ) -> str | None:
     """Return the problem of a fused graph at the default level, or None if the original model is no better.
 
-    Args:
-        runtimes: Runtimes that load both graphs.
-        model: Original model.
-        fused: Fused graph.
-        cases: Inputs, with the results of the original model without optimisation.
-        outputs: Names of the outputs.
-        bound: Largest relative difference that counts as rounding.
+    The cases have the results of the original model without optimisation. A difference up to the bound is rounding.
     """
     found = list(_differences(runtimes, fused, cases, outputs))
     if all(each.relative <= bound for each in found):

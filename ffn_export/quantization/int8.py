@@ -180,11 +180,7 @@ def _fit(
 def _share_scale(group: Group, channels: Channels, divider: smoothing.Divider, *, is_guarded: bool) -> None:
     """Give all rows one scale if theirs lower the error too little for the time that they take.
 
-    Args:
-        group: The group.
-        channels: Statistics of its input.
-        divider: What divided channels.
-        is_guarded: Whether a row may be anything but finite, and a product behind must then tell so.
+    If a row may be anything but finite, the group is guarded, and a product behind must tell so.
     """
     if is_guarded and (group.carrier is None or group.carries):
         return
@@ -202,10 +198,7 @@ def _share_scale(group: Group, channels: Channels, divider: smoothing.Divider, *
 def _quantized_rows(group: Group, carried: Sequence[_Rows], names: Names) -> _Rows:
     """Write the 8-bit numbers of a group's input before its first product.
 
-    Args:
-        group: The group.
-        carried: Inputs whose rows make those of the result NaN that are not finite.
-        names: Names in use.
+    A row that is not finite in one of the carried inputs makes that of the result NaN.
     """
     op = Builder()
     found = group.held.quantize(op, group.source, group.traits)

@@ -117,9 +117,7 @@ class QuantizedInput:
 def bias_after(node: ir.Node, scales: ir.Value) -> tuple[ir.Value | None, ir.Node | None]:
     """Return the bias that the only reader of a product adds, and this ``Add``; None and None without one.
 
-    Args:
-        node: The product.
-        scales: A number for each column of its result.
+    The bias has a number for each of the scales.
     """
     product = node.outputs[0]
     found = readers(product)

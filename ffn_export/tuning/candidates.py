@@ -79,12 +79,9 @@ class Candidates:
         return self._written(choice, self._made(choice))
 
     def raised(self, choice: Choice, budget: float, progress: Progress) -> tuple[Candidate, Kept] | None:
-        """Return the candidate in which some nodes compute in a higher precision; None if none keeps the budget.
+        """Return the candidate of a choice over its budget, some of whose nodes compute in a higher precision.
 
-        Args:
-            choice: A choice of a lower precision that is over the budget.
-            budget: Largest relative L2 error of an output.
-            progress: Called with a line for each step.
+        None if no such candidate keeps the budget.
         """
         runtime = of_lower_precision(choice.precision)
         if runtime is None:

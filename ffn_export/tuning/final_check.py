@@ -93,12 +93,6 @@ class Gate:
 
 
 def own_gate(path: Path, options: TuneOptions, threads: int) -> Gate:
-    """Return the gate that compares a tuned model with the exported one.
-
-    Args:
-        path: The exported model.
-        options: Options with the samples and the budget of the verification.
-        threads: Intra-op threads of the baseline.
-    """
+    """Return the gate that compares a tuned model with the exported one."""
     reference = OnnxReference(path, threads)
     return Gate(reference, given_cases(options.samples, reference.inputs), few_bits_budget=options.budget)

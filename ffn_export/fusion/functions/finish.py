@@ -38,13 +38,9 @@ def outline(model: ir.Model, report: FusionReport) -> tuple[ir.Model, FusionRepo
 def finish(
     model: ir.Model, report: FusionReport, *, outlines: bool = False, portable_functions: bool = False
 ) -> tuple[ir.Model, FusionReport]:
-    """Finish a fused graph.
+    """Finish a fused graph, which is not modified.
 
-    Args:
-        model: A fused model. It is not modified.
-        report: Report of its fusion.
-        outlines: Whether to write the nodes that the kernels of ``native/`` compute.
-        portable_functions: Whether to give the operators of ``com.microsoft`` bodies in standard operators.
+    Write the nodes that the kernels of ``native/`` compute, or bodies for the operators of ``com.microsoft``, or both.
     """
     if outlines:
         model, report = outline(model, report)

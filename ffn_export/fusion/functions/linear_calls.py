@@ -112,11 +112,7 @@ def _is_only_read_by(value: ir.Value, node: ir.Node) -> bool:
 
 
 class LinearCalls:
-    """Makes the calls of a model.
-
-    Args:
-        model: The model.
-    """
+    """Makes the calls of a model."""
 
     def __init__(self, model: ir.Model) -> None:
         self._model = model
@@ -124,12 +120,7 @@ class LinearCalls:
         self._made: dict[tuple[object, ...], ir.Value] = {}
 
     def of(self, run: Sequence[Product], op: Builder) -> Iterator[Call]:
-        """Yield the calls of a run of products: one for all of them, and one for each that has anything behind it.
-
-        Args:
-            run: Consecutive products of one input.
-            op: Builder of new constants.
-        """
+        """Yield the calls of consecutive products of one input: one for all, one for each with anything behind it."""
         alone = [product for product in run if surroundings.around(product.x, product.end, product.nodes).behind]
         together = [product for product in run if product not in alone]
         for group in (*([product] for product in alone), _in_order(together)):

@@ -155,10 +155,7 @@ class _Outliner:
     def _write(self, call: Call, op: Builder, behind: _Behind | None = None) -> None:
         """Replace nodes by a call.
 
-        Args:
-            call: The call.
-            op: Builder of new constants and of the nodes before the call.
-            behind: Function that writes the nodes behind the call and returns their result.
+        The builder has the new constants and the nodes before the call, and ``behind`` writes those behind it.
         """
         node, after = self._node(call), Builder()
         results = list(node.outputs) if behind is None else [behind(node.outputs[0], after)]

@@ -14,12 +14,7 @@ from ffn_export.fusion.views import is_standard
 
 
 def write(op: Builder, x: ir.Value, *, reading: Reading) -> ir.Value:
-    """Write a feed-forward, for rows.
-
-    Args:
-        op: Builder that takes the nodes; its constants belong to the main graph.
-        x: Input as rows.
-        reading: Feed-forward.
+    """Write a feed-forward, for rows. The builder's constants belong to the main graph.
 
     Returns:
         The result as rows.

@@ -19,13 +19,7 @@ _OF_SHAPES = ("Shape", "Concat", "Gather", "Size", "Constant", "Slice")
 
 
 def read(model: ir.Model, site: sites.FoundSite, places: Mapping[ir.Node, int]) -> Reading | str:
-    """Read a feed-forward, or return why its rows cannot be computed independently.
-
-    Args:
-        model: Model whose values have types.
-        site: Feed-forward of the model.
-        places: Position of every node in its graph.
-    """
+    """Read a feed-forward in a model with types, or return why its rows cannot be computed independently."""
     if site.nodes[-1].graph is not model.graph:
         return "it is not in the main graph"
     if model.opset_imports.get("", 0) < OPSET:

@@ -52,12 +52,7 @@ class Plan:
 
 
 def read(site: sites.FoundSite, opset: int) -> Plan | str | None:
-    """Return the padding of a feed-forward, the reason why it cannot be padded, or None if no width needs it.
-
-    Args:
-        site: Feed-forward.
-        opset: Opset of the model.
-    """
+    """Return the padding of a feed-forward, the reason why it cannot be padded, or None if no width needs it."""
     products = _products(site)
     # Half precision runs in other kernels, or as float32 after a Cast, which moves the rows.
     if not products or any(_weight(node).dtype != ir.DataType.FLOAT for node in products):
