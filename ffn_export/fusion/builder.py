@@ -49,6 +49,10 @@ class Builder:
         self.constants.append(value)
         return value
 
+    def integers(self, *numbers: int) -> ir.Value:
+        """Write a constant with one axis, as sizes and axes are given."""
+        return self.constant(np.asarray(numbers, np.int64))
+
     def computed(self, compute: Callable[[], Any], dtype: ir.DataType, shape: Sequence[int]) -> ir.Value:
         """Write a large constant that is computed whenever it is read, so that no copy of a weight stays in memory."""
         tensor = ir.LazyTensor(lambda: ir.tensor(contiguous(compute()), dtype=dtype), dtype, ir.Shape(shape))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from ffn_export.fusion import constants, layout, rows
@@ -113,11 +112,11 @@ def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", domain: str 
     if width == 2:
         y = gemm(linear.x, linear.weight, *bias, _domain=domain, **linear.attributes, **attributes)
     else:
-        x = op.Reshape(linear.x, op.constant(np.asarray([-1, d_in], np.int64)))
+        x = op.Reshape(linear.x, op.integers(-1, d_in))
         computed = gemm(x, linear.weight, *bias, _domain=domain, **linear.attributes, **attributes)
         # Shape inference does not cover vendor operators.
         computed.dtype, computed.shape = linear.x.dtype, ir.Shape([None, d_out])
-        leading, last = _leading(op, linear), op.constant(np.asarray([d_out], np.int64))
+        leading, last = _leading(op, linear), op.integers(d_out)
         # allowzero: an empty batch is a size of 0 and not "as before".
         y = op.Reshape(computed, op.Concat(leading, last, axis=0), allowzero=1)
     return layout.again(op, y, linear.moved)
@@ -129,6 +128,6 @@ def _leading(op: Builder, linear: Linear) -> ir.Value:
     if graph is not None and graph.opset_imports.get("", 0) >= SHAPE_WITH_END:
         leading: ir.Value = op.Shape(linear.x, end=-1)
     else:
-        ends = (op.constant(np.asarray([number], np.int64)) for number in (0, -1))
+        ends = (op.integers(number) for number in (0, -1))
         leading = op.Slice(op.Shape(linear.x), *ends)
     return leading

@@ -116,7 +116,7 @@ class Range:
             sizes.append(_reduced(op, "ReduceSum", op.Mul(x, op.constant(np.float32(0))), traits.opset))
         rows = op.Max(*sizes, op.constant(np.float32(self.least_size)))
         # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number is all otherwise.
-        first, end, last = (op.constant(np.array([number], np.int64)) for number in (0, 1, -1))
+        first, end, last = (op.integers(number) for number in (0, 1, -1))
         divisors: ir.Value = op.Slice(rows, first, end, last)
         return divisors
 
@@ -160,5 +160,5 @@ def _reduced(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:
     if opset < (13 if operator == "ReduceSum" else 18):
         result: ir.Value = getattr(op, operator)(x, axes=[-1], keepdims=1)
     else:
-        result = getattr(op, operator)(x, op.constant(np.array([-1], np.int64)), keepdims=1)
+        result = getattr(op, operator)(x, op.integers(-1), keepdims=1)
     return result

@@ -68,6 +68,6 @@ def _write(
 ) -> ir.Value:
     x, target = source
     if target is not None:
-        x = op.Reshape(x, op.constant(np.asarray(target, np.int64)))
+        x = op.Reshape(x, op.integers(*target))
     y: ir.Value = op.MatMul(x, op.Transpose(weight, perm=[1, 0]) if turned else weight)
     return y if addend is None else op.Add(y, rows.of(op, addend, [d_out]))

@@ -89,7 +89,7 @@ def _write(
         length = found.query.length if isinstance(found.query.length, int) else found.query.length.value
         known = (graph, bias, query if length is None else length)
         if known not in widened:
-            one = op.constant(np.asarray([1], np.int64))
+            one = op.integers(1)
             sizes = op.Concat(one, one, op.Shape(query, start=1, end=2), one, axis=0)
             widened[known] = op.Expand(bias, sizes)
             widened[known].dtype = ir.DataType.FLOAT
@@ -107,8 +107,7 @@ def _repeated(rows: ir.Value, found: Found, op: Builder) -> ir.Value:
     if times == 1:
         return rows
     apart, repeats, merged = (
-        op.constant(np.asarray(sizes, np.int64))
-        for sizes in ([0, 0, shared, 1, size], [1, 1, 1, times, 1], [0, 0, shared * times * size])
+        op.integers(*sizes) for sizes in ([0, 0, shared, 1, size], [1, 1, 1, times, 1], [0, 0, shared * times * size])
     )
     repeated: ir.Value = op.Reshape(op.Expand(op.Reshape(rows, apart), repeats), merged)
     repeated.type = rows.type

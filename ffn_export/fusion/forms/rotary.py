@@ -122,7 +122,7 @@ def _write(found: _Found, graph: ir.Graph, op: Builder, made: _Angles) -> ir.Val
     if rotation.channels < heads.size:
         attributes["rotary_embedding_dim"] = rotation.channels
     y: ir.Value = getattr(op, _OPERATOR)(heads.rows(op), cos, sin, **attributes)
-    y = op.Reshape(y, op.constant(np.asarray([0, 0, heads.count, heads.size], np.int64)))
+    y = op.Reshape(y, op.integers(0, 0, heads.count, heads.size))
     if found.length_axis == 2:
         y = op.Transpose(y, perm=[0, 2, 1, 3])
     if heads.scale != 1:  # behind the node, where attention reads it
@@ -144,14 +144,14 @@ def _angles(value: ir.Value, found: _Found, graph: ir.Graph, op: Builder, made: 
     if not rotation.has_pairs:
         step = 2 if rotation.are_neighbours else 1
         stop = rotation.channels // 2 * step
-        start, end, axis, by = (op.constant(np.asarray([number], np.int64)) for number in (0, stop, -1, step))
+        start, end, axis, by = (op.integers(number) for number in (0, stop, -1, step))
         pairs = op.Slice(pairs, start, end, axis, by)
     lacking = np.arange(4 - (rank(value) or 0))
     if lacking.size:
         pairs = op.Unsqueeze(pairs, op.constant(lacking))
-    pairs = op.Squeeze(pairs, op.constant(np.asarray([3 - found.length_axis], np.int64)))
+    pairs = op.Squeeze(pairs, op.integers(3 - found.length_axis))
     if not found.of_batch:
-        ones = op.constant(np.asarray([1, 1], np.int64))
+        ones = op.integers(1, 1)
         pairs = op.Expand(pairs, op.Concat(op.Shape(heads.value, end=1), ones, axis=0))
     made[key] = pairs
     return pairs

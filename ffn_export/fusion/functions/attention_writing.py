@@ -47,8 +47,8 @@ class AttentionCalls:
         if found.zeroes and found.steps:
             y = op.Where(self._sees_none(found, op), op.constant(np.asarray(0, np.float32)), y)
         if found.merging is None:
-            sizes = np.asarray([0, 0, found.query.count, found.query.size], np.int64)
-            y = op.Transpose(op.Reshape(y, op.constant(sizes)), perm=[0, 2, 1, 3])
+            sizes = op.integers(0, 0, found.query.count, found.query.size)
+            y = op.Transpose(op.Reshape(y, sizes), perm=[0, 2, 1, 3])
         elif found.merging.has_length_first:
             y = op.Transpose(y, perm=[1, 0, 2])
         joining = None if found.merging is None else found.merging.joining
@@ -86,9 +86,9 @@ class AttentionCalls:
         if key not in self._made:
             least, more = np.asarray(-np.inf, np.float32), np.asarray([0, 0, 0, 0, 1, 0, 1, 1], np.int64)
             some = op.Pad(bias, op.constant(more), op.constant(least))
-            axis, heads = (op.constant(np.asarray([number], np.int64)) for number in (-1, 1))
+            axis, heads = (op.integers(number) for number in (-1, 1))
             largest = op.ReduceMax(some, axis) if self._reduces_by_input else op.ReduceMax(some, axes=[-1])
-            first, last, axes = (op.constant(np.asarray(each, np.int64)) for each in ([0, 0], [-1, -1], [0, 2]))
+            first, last, axes = (op.integers(*each) for each in ([0, 0], [-1, -1], [0, 2]))
             rows = op.Squeeze(op.Slice(largest, first, last, axes), heads)
             hidden = op.Equal(rows, op.constant(least))
             hidden.dtype = ir.DataType.BOOL
@@ -122,10 +122,10 @@ def _four_axes(step: Step, mask: ir.Value, found: Found, op: Builder) -> ir.Valu
     if step.axes == 4 or lacking > 1 or (not found.is_joined and step.sizes[0] == 1):
         y = op.Unsqueeze(mask, op.constant(np.arange(lacking))) if lacking else mask
     elif found.is_joined:
-        y = op.Unsqueeze(mask, op.constant(np.asarray([1], np.int64)))
+        y = op.Unsqueeze(mask, op.integers(1))
     else:
         batch, last = op.Shape(found.query.value, start=0, end=1), op.Shape(mask, start=1)
-        sizes = op.Concat(batch, op.constant(np.asarray([found.query.count], np.int64)), last, axis=0)
+        sizes = op.Concat(batch, op.integers(found.query.count), last, axis=0)
         for value in (batch, last, sizes):
             value.dtype = ir.DataType.INT64
         # allowzero: an empty sequence is a size of 0 and not "as before".

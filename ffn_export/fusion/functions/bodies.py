@@ -110,7 +110,7 @@ class _Writer:
         if self.setting.opset < _AXES_AS_INPUT:
             y: ir.Value = self.op.ReduceMean(value, axes=[-1], keepdims=1)
         else:
-            y = self.op.ReduceMean(value, self.op.constant(np.asarray([-1], np.int64)), keepdims=1)
+            y = self.op.ReduceMean(value, self.op.integers(-1), keepdims=1)
         return y
 
     def gelu(self, x: ir.Value) -> ir.Value:
@@ -218,12 +218,12 @@ def _apart(w: _Writer, rows: ir.Value | None, *, merged: bool = False) -> ir.Val
     """Return the sizes of rows with an axis of heads, or merged again. A size of 0 is that of the input."""
     heads, width = w.attributes["num_heads"], last_size(rows)
     if isinstance(heads, int) and width is not None:
-        return w.op.constant(np.asarray([0, 0, width] if merged else [0, 0, heads, width // heads], np.int64))
+        return w.op.integers(*([0, 0, width] if merged else [0, 0, heads, width // heads]))
     widths: list[ir.Value] = [w.op.Shape(rows, start=2)]
     if not merged:
-        count = w.op.Unsqueeze(w.attribute("num_heads"), w.op.constant(np.asarray([0], np.int64)))
+        count = w.op.Unsqueeze(w.attribute("num_heads"), w.op.integers(0))
         widths = [count, w.op.Div(*widths, count)]
-    sizes: ir.Value = w.op.Concat(w.op.constant(np.asarray([0, 0], np.int64)), *widths, axis=0)
+    sizes: ir.Value = w.op.Concat(w.op.integers(0, 0), *widths, axis=0)
     return sizes
 
 

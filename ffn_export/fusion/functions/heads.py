@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
@@ -77,7 +76,7 @@ class Heads:
             value = op.Transpose(value, perm=[0, 3, 1, 2] if rank(value) == 4 else [0, 2, 1])
         if self.order == _ROWS or rank(self.value) == 3:
             return value
-        rows: ir.Value = op.Reshape(value, op.constant(np.asarray([0, 0, self.count * self.size], np.int64)))
+        rows: ir.Value = op.Reshape(value, op.integers(0, 0, self.count * self.size))
         rows.type, rows.shape = self.value.type, ir.Shape([self.batch, self.length, self.count * self.size])
         return rows
 

@@ -31,12 +31,7 @@ _FORMULAS = {
 
 
 def function_of(call: Call, opset: int) -> ir.Function:
-    """Return the function of a node, under the name of its kind.
-
-    Args:
-        call: The node.
-        opset: Opset of its model.
-    """
+    """Return the function of a node of a model with this opset, under the name of its kind."""
     formal = {name: ir.Value(name=name, type=_FLOAT) for name in call.kind.inputs[: call.arity]}
     body = _Body(opset, call, {name: value for name, value in formal.items() if name in call.inputs})
     results = body.write()
@@ -135,7 +130,7 @@ class _Body:
         if "key" in self._given:
             query, key, value = (self._given[name] for name in ("query", "key", "value"))
         else:
-            sizes = self._integers([heads * size, groups * size, groups * size])
+            sizes = self.op.integers(heads * size, groups * size, groups * size)
             query, key, value = self.op.Split(self._given["query"], sizes, axis=-1, _outputs=3)
         query, key = self._by_head(query, heads, [0, 2, 1, 3]), self._by_head(key, groups, [0, 2, 3, 1])
         scores = self.op.MatMul(query, key)
@@ -151,22 +146,19 @@ class _Body:
             scores = self.op.Add(scores, self.op.Trilu(full, self.op.constant(np.asarray(1, np.int64)), upper=1))
         weights = self.op.Softmax(scores, axis=-1)
         mixed = self.op.MatMul(weights, self._by_head(value, groups, [0, 2, 1, 3]))
-        y: ir.Value = self.op.Reshape(self.op.Transpose(mixed, perm=[0, 2, 1, 3]), self._integers([0, 0, heads * size]))
+        y: ir.Value = self.op.Reshape(self.op.Transpose(mixed, perm=[0, 2, 1, 3]), self.op.integers(0, 0, heads * size))
         return y
 
     def _by_head(self, rows: ir.Value, count: int, order: Sequence[int]) -> ir.Value:
         """Write rows ``[batch, length, count * size]`` with an axis of heads, and repeat each for its group."""
         heads = self._number("num_heads")
-        apart = self.op.Reshape(rows, self._integers([0, 0, count, self._call.head_size]))
+        apart = self.op.Reshape(rows, self.op.integers(0, 0, count, self._call.head_size))
         y: ir.Value = self.op.Transpose(apart, perm=order)
         if count == heads:
             return y
-        group = self._integers([head // (heads // count) for head in range(heads)])
+        group = self.op.integers(*[head // (heads // count) for head in range(heads)])
         repeated: ir.Value = self.op.Gather(y, group, axis=1)
         return repeated
 
     def _number(self, name: str) -> int:
         return int(self._call.attributes[name])  # type: ignore[arg-type]
-
-    def _integers(self, numbers: Sequence[int]) -> ir.Value:
-        return self.op.constant(np.asarray(numbers, np.int64))

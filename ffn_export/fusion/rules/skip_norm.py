@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from ffn_export.fusion import constants, layout, rows
@@ -208,7 +207,7 @@ def _biased(value: ir.Value, graph: object) -> tuple[ir.Node, ir.Value, ir.Value
 
 
 def _as_rows(op: Builder, value: ir.Value, width: int) -> ir.Value:
-    y: ir.Value = op.Reshape(value, op.constant(np.asarray([-1, width], np.int64)))
+    y: ir.Value = op.Reshape(value, op.integers(-1, width))
     return y
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.one_line import first_line
@@ -86,10 +85,12 @@ def rewrite(
 
 def _write(op: Builder, reading: Reading, x: ir.Value, compute: Compute) -> ir.Value:
     d_in, d_out = last_size(reading.inputs["x"]), last_size(reading.end)
+    assert d_in is not None
+    assert d_out is not None
     is_matrix = rank(reading.inputs["x"]) == 2
-    y = compute(op, x if is_matrix else op.Reshape(x, op.constant(np.asarray([-1, d_in], np.int64))))
+    y = compute(op, x if is_matrix else op.Reshape(x, op.integers(-1, d_in)))
     if not is_matrix:
-        shape = op.Concat(op.Shape(x, end=-1), op.constant(np.asarray([d_out], np.int64)), axis=0)
+        shape = op.Concat(op.Shape(x, end=-1), op.integers(d_out), axis=0)
         # allowzero: an empty batch is a size of 0 and not "as before".
         y = op.Reshape(y, shape, allowzero=1)
     y.type, y.shape = reading.end.type, reading.end.shape

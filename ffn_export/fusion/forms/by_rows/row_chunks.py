@@ -50,20 +50,16 @@ def _loop(op: Builder, rows: ir.Value, *, reading: Reading, compute: Compute) ->
     assert d_in is not None
     assert d_out is not None
     count = op.Shape(rows, start=0, end=1)
-    chunks = op.Max(op.Div(count, _whole(op, TOKENS)), _whole(op, 1))
+    chunks = op.Max(op.Div(count, op.integers(TOKENS)), op.integers(1))
     # The condition is optional, but ONNX's reference evaluator takes a missing one for false.
     always = op.constant(np.asarray(True))
     computed = op.Loop(op.Squeeze(chunks), always, body=_body(op, rows, count, chunks, d_in, compute))
     return _together(op, computed, count, chunks, d_out)
 
 
-def _whole(op: Builder, *numbers: int) -> ir.Value:
-    return op.constant(np.asarray(numbers, np.int64))
-
-
 def _size(op: Builder, count: ir.Value, chunks: ir.Value) -> ir.Value:
     """Return the number of rows of a chunk, ``[1]``: the quotient, rounded up."""
-    size: ir.Value = op.Div(op.Add(count, op.Sub(chunks, _whole(op, 1))), chunks)
+    size: ir.Value = op.Div(op.Add(count, op.Sub(chunks, op.integers(1))), chunks)
     return size
 
 
@@ -74,9 +70,9 @@ def _body(outer: Builder, rows: ir.Value, count: ir.Value, chunks: ir.Value, d_i
     op = Builder()
     size = _size(op, count, chunks)
     start = op.Min(op.Mul(index, size), op.Sub(count, size))
-    chunk = op.Slice(rows, start, op.Add(start, size), _whole(op, 0))
+    chunk = op.Slice(rows, start, op.Add(start, size), op.integers(0))
     # Inference has no shape for a Slice with computed bounds. The Reshape states it, and moves no data.
-    y = compute(op, op.Reshape(chunk, op.Concat(size, _whole(op, d_in), axis=0), allowzero=1))
+    y = compute(op, op.Reshape(chunk, op.Concat(size, op.integers(d_in), axis=0), allowzero=1))
     goes_on = op.Identity(going)
     goes_on.dtype, goes_on.shape = going.dtype, going.shape
     outer.constants.extend(op.constants)
@@ -86,11 +82,11 @@ def _body(outer: Builder, rows: ir.Value, count: ir.Value, chunks: ir.Value, d_i
 
 def _together(op: Builder, computed: ir.Value, count: ir.Value, chunks: ir.Value, d_out: int) -> ir.Value:
     """Concatenate the chunks, ``[chunks, size, d_out]``, without the rows that the last one repeats."""
-    size, zero = _size(op, count, chunks), _whole(op, 0)
+    size, zero = _size(op, count, chunks), op.integers(0)
     total = op.Mul(chunks, size)
     # Whole chunks first, then the rest of the last one. An empty input is one chunk without rows.
-    whole = op.Mul(op.Div(count, op.Max(size, _whole(op, 1))), size)
-    all_rows = op.Reshape(computed, _whole(op, -1, d_out))
+    whole = op.Mul(op.Div(count, op.Max(size, op.integers(1))), size)
+    all_rows = op.Reshape(computed, op.integers(-1, d_out))
     first = op.Slice(all_rows, zero, whole, zero)
     rest = op.Slice(all_rows, op.Sub(total, op.Sub(count, whole)), total, zero)
     y: ir.Value = op.Concat(first, rest, axis=0)

@@ -139,13 +139,7 @@ def _users(place: Place) -> Sequence[ir.Node]:
 
 
 def write(op: Builder, x: ir.Value, *, reading: Reading, layer: SplitLayer) -> ir.Value:
-    """Write the split feed-forward, for rows.
-
-    Args:
-        op: Builder that takes the nodes; its constants belong to the main graph.
-        x: Input as rows.
-        reading: Feed-forward.
-        layer: How to split its hidden layer.
+    """Write the split feed-forward, for rows. The builder's constants belong to the main graph.
 
     Returns:
         The result as rows.
@@ -205,7 +199,7 @@ class _PartWriter:
                 values[node.outputs[0]] = self._gemm(linears[node], values)
             elif node in self.layer.plan.splits:
                 width = self.units[1] - self.units[0]
-                halves = self.op.constant(np.asarray([width, width], np.int64))
+                halves = self.op.integers(width, width)
                 values.update(zip(node.outputs, self.op.Split(given[0], halves, axis=-1, _outputs=2), strict=True))
             else:
                 values.update(zip(node.outputs, again(self.op, node, given), strict=True))

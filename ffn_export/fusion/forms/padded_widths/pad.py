@@ -152,7 +152,7 @@ class _Writer:
         if (x, graph) not in self._inputs:
             op = Builder()
             width = len(x.shape)
-            sizes = self._registered(op.constant(np.asarray([0] * (2 * width - 1) + [UNITS], np.int64)), "padding")
+            sizes = self._registered(op.integers(*[0] * (2 * width - 1), UNITS), "padding")
             y = op.Pad(x, sizes)
             y.dtype = x.dtype
             last = x.shape[-1]
