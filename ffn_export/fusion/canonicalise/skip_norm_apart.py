@@ -15,7 +15,6 @@ from ffn_export.fusion.rule import Found, Match, Rule
 from ffn_export.fusion.shapes import are_alike
 from ffn_export.fusion.views import float_of, input_at, is_read
 
-_LAYER = "SkipLayerNormalization"
 _DEFAULT_EPSILON = 1e-12
 
 
@@ -48,7 +47,7 @@ class SkipLayerNormApart(_SkipNormApart):
     """Residual sum and LayerNorm in one node."""
 
     writes = "LayerNormalization"
-    ends = frozenset({("com.microsoft", _LAYER)})
+    ends = frozenset({("com.microsoft", "SkipLayerNormalization")})
     rows_before_bias = 2
 
 

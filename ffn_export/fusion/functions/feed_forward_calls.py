@@ -67,6 +67,5 @@ def _call(model: ir.Model, reading: Reading) -> Call:
     replaced = (*found.before, *reading.replaced, *found.behind)
     if safety.refusal(model, replaced, [found.end], None, 0) is not None:
         found, replaced = surroundings.Surroundings(reading.inputs["x"], reading.end), reading.replaced
-    inputs, attributes = surroundings.parts(found)
-    weights = {name: value for name, value in reading.inputs.items() if name != "x"}
-    return Call(FEED_FORWARD, {**inputs, **weights}, {**reading.attributes, **attributes}, (found.end,), replaced)
+    inputs = {**reading.inputs, "x": found.x, **found.inputs}
+    return Call(FEED_FORWARD, inputs, {**reading.attributes, **found.attributes}, (found.end,), replaced)

@@ -145,9 +145,8 @@ class LinearCalls:
         replaced = (*found.before, *nodes, *found.behind)
         if safety.refusal(self._model, replaced, outputs, None, 0) is not None:
             return None
-        inputs, around = surroundings.parts(found)
-        weights = self._weights(run, op)
-        return Call(LINEAR, {**inputs, **weights}, {**attributes, **around}, tuple(outputs), replaced)
+        inputs = {"x": found.x, **found.inputs, **self._weights(run, op)}
+        return Call(LINEAR, inputs, {**attributes, **found.attributes}, tuple(outputs), replaced)
 
     def _weights(self, run: Sequence[Product], op: Builder) -> dict[str, ir.Value]:
         """Return weight and bias; those of several products side by side."""

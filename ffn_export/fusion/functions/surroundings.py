@@ -10,7 +10,7 @@ than the last, or with a computed scale.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -79,11 +79,6 @@ def around(x: ir.Value, end: ir.Value, layer: Collection[ir.Node]) -> Surroundin
         found.take_norm("post", norm)
         found.end, found.behind = norm.outputs[0], (*found.behind, norm)
     return found
-
-
-def parts(found: Surroundings) -> tuple[Mapping[str, ir.Value], Mapping[str, Attribute]]:
-    """Return the inputs and the attributes of the surroundings, with the node's input."""
-    return {"x": found.x, **found.inputs}, found.attributes
 
 
 def _is_norm(node: ir.Node) -> bool:
