@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,16 +94,28 @@ def parse(text: str) -> Metric:
 
 
 def cosine(before: Outputs, after: Outputs) -> float:
-    """Mean cosine of the rows of an output before and after; the least over the outputs."""
+    """Mean cosine of the rows of an output before and after; the least over the outputs, NaN if a shape differs."""
     found = [_mean_cosine(array, after[name]) for name, array in before.items() if is_floating(array)]
     if not found:
         raise UsageError("cosine is of outputs of floats, which the model lacks: take top1 or FILE.py:function")
-    return min(found)
+    return _least(found)
 
 
 def top1(before: Outputs, after: Outputs) -> float:
-    """Share of rows whose largest element stays the same, and of integers that do; the least over the outputs."""
-    return min(float(np.mean(_first(array) == _first(after[name]))) for name, array in before.items() if array.ndim)
+    """Share of rows whose largest element stays the same, and of integers that do.
+
+    It is the least over the outputs, and NaN if a shape differs.
+    """
+    return _least([_share_of_same(array, after[name]) for name, array in before.items() if array.ndim])
+
+
+def _least(found: Sequence[float]) -> float:
+    """Return the least figure; NaN, which passes no bound, if one is NaN."""
+    return float(np.min(found))
+
+
+def _share_of_same(before: Array, after: Array) -> float:
+    return float(np.mean(_first(before) == _first(after))) if before.shape == after.shape else math.nan
 
 
 def _first(array: Array) -> Array:
@@ -113,6 +125,8 @@ def _first(array: Array) -> Array:
 
 
 def _mean_cosine(before: Array, after: Array) -> float:
+    if before.shape != after.shape:
+        return math.nan
     width = before.shape[-1] if before.ndim else 1
     one, other = (array.reshape(-1, width).astype(np.float64) for array in (before, after))
     masked = np.isinf(one) & (one == other)  # such as logits that a mask takes out

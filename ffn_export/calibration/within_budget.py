@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -143,17 +144,22 @@ def longest_beginning(count: int, attempt: Callable[[int], Result | None]) -> tu
 def relative_error(before: Mapping[str, Array], after: Mapping[str, Array]) -> float:
     """Return the largest error of an output: of floating-point numbers, the relative L2 error of those that are finite.
 
-    It is infinite if an output is not NaN or infinite where the original is, or is not zero where all of that is. Of
-    integers, it is a tenth of the share that differs: a verification allows ten times the budget of them.
+    It is infinite if an output is not NaN or infinite where the original is, is not zero where all of that is, or has
+    another shape, such as the rows above a threshold. Of integers, it is a tenth of the share that differs: a
+    verification allows ten times the budget of them.
     """
-    errors = [
-        _error(array, after[name]) if is_floating(array) else budget_of(int((array != after[name]).sum()), array.size)
-        for name, array in before.items()
-    ]
-    return max(errors, default=0.0)
+    return max((_error(array, after[name]) for name, array in before.items()), default=0.0)
 
 
 def _error(before: Array, after: Array) -> float:
+    if before.shape != after.shape:
+        return math.inf
+    if not is_floating(before):
+        return budget_of(int((before != after).sum()), before.size)
+    return _error_of_floats(before, after)
+
+
+def _error_of_floats(before: Array, after: Array) -> float:
     """Return the error of an output, some numbers at a time: all of them in float64 would take much memory."""
     size = off = 0.0
     for first in range(0, before.size, _AT_ONCE):

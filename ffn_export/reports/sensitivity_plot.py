@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -48,6 +49,6 @@ def sensitivity_plot(report: QuantizationReport) -> str:
 
 
 def _placed(numbers: Sequence[float], low: float, high: float) -> list[float]:
-    """Scale numbers from 0 to the largest to pixels."""
-    largest = max(numbers) or 1.0
-    return [low + (high - low) * number / largest for number in numbers]
+    """Scale numbers from 0 to the largest finite one to pixels; infinite ones are as far out as that."""
+    largest = max(filter(math.isfinite, numbers)) or 1.0
+    return [low + (high - low) * min(number / largest, 1.0) for number in numbers]

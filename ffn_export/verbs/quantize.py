@@ -64,8 +64,8 @@ class Quantized(Shown):
         error = self.report.error
         if self.measured is None and error is not None and math.isinf(error):
             return (
-                "an output on the samples is not zero, NaN or infinite where that of the original is, or differs in "
-                "more than half of its integers"
+                "an output on the samples is not zero, NaN or infinite where that of the original is, has another "
+                "shape, or differs in more than half of its integers"
             )
         if self.measured is None and error is not None and not error <= self.budget:
             return f"relative L2 error {error:.3g} on the samples, the declared budget is {self.budget:g}"

@@ -23,6 +23,15 @@ def test_built_in() -> None:
     assert not judge(parse("cosine=0.1"), BEFORE, broken).passed
 
 
+@pytest.mark.parametrize("metric", ["cosine=0.1", "top1=0.1"])
+def test_another_shape_passes_no_bound(metric: str) -> None:
+    beside = {"first": np.ones((2, 2), np.float32)}
+    fewer = {"y": BEFORE["y"][:1]}
+    assert judge(parse(metric), {**beside, **BEFORE}, {**beside, **BEFORE}).passed
+    assert not judge(parse(metric), {**beside, **BEFORE}, {**beside, **fewer}).passed
+    assert not judge(parse(metric), {**BEFORE, **beside}, {**fewer, **beside}).passed
+
+
 def test_cosine_is_of_the_numbers_that_a_mask_leaves() -> None:
     before = {"y": np.array([[1.0, -np.inf], [2.0, -np.inf]], np.float32)}
     assert judge(parse("cosine=0.999"), before, before).value == 1.0

@@ -159,6 +159,27 @@ def test_an_output_of_zeros_stays_one(after: list[float], error: float) -> None:
     assert relative_error({"y": np.zeros(2, np.float32)}, {"y": np.array(after, np.float32)}) == error
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
+def test_another_shape_is_over_every_budget(dtype: type) -> None:
+    rows = np.ones((3, 1), dtype)
+    assert relative_error({"y": rows}, {"y": rows}) == 0.0
+    assert relative_error({"y": rows}, {"y": rows[:2]}) == np.inf
+    assert relative_error({"y": rows}, {"y": rows[:1]}) == np.inf  # not held against each row
+
+
+def test_an_output_whose_shape_depends_on_numbers_stays_in_float32() -> None:
+    """The places of the numbers above 1: some of them move over it in 8 bits."""
+    model = graph(f"{BODY} one = Constant <value = float {{1.0}}> () above = Greater(y, one) places = NonZero(above)")
+    places = next(node.outputs[0] for node in model.graph if node.op_type == "NonZero")
+    places.type = ir.TensorType(ir.DataType.INT64)
+    model.graph.outputs.append(places)
+    found = fit(model, ALL, SAMPLES, Budget(0.05), always_measure=True).report
+    assert any(each.error == np.inf for each in found.sensitivities)
+    assert "nan" not in sensitivity_plot(found)
+    kept = fit(model, ALL, SAMPLES, Budget(0.05, parse("top1=0.99")))
+    assert kept.measured is None or not kept.measured.passed or kept.measured.value == 1.0
+
+
 @pytest.mark.parametrize(
     ("samples", "why"),
     [
