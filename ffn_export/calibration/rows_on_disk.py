@@ -25,18 +25,22 @@ class RowsOnDisk:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is read
         self._shapes: list[tuple[int, int]] = []
         self._dtype = np.dtype(np.float32)
+        self._strings: list[Array] = []
 
     def add(self, rows: Array) -> None:
         """Add rows, ``[rows, width]``."""
         self._shapes.append((rows.shape[0], rows.shape[1]))
         self._dtype = rows.dtype
-        self._file.write(rows.tobytes())
+        if self._dtype.kind in "OUS":  # strings: their bytes in memory are addresses, or of another length each time
+            self._strings.append(rows.reshape(-1).astype(object))
+        else:
+            self._file.write(rows.tobytes())
 
     def joined(self) -> Array:
         """Return all rows, as an array that reads the file. No more can be added then.
 
         Those of an output whose last axis is the length differ in width. Floats are filled up with -inf, like logits
-        that a mask takes out. Integers become one column.
+        that a mask takes out. Integers and strings become one column.
         """
         widths, numbers = {width for _, width in self._shapes}, self._numbers()
         if len(widths) == 1:
@@ -56,6 +60,8 @@ class RowsOnDisk:
         count = sum(rows * width for rows, width in self._shapes)
         with self._file:
             self._file.flush()
+            if self._strings:
+                return np.concatenate(self._strings)
             if not count:  # an empty file cannot be mapped
                 return np.empty(0, self._dtype)
             # A metric of the user's may write to what it gets: to pages of its own.

@@ -48,3 +48,15 @@ def test_those_of_several_lengths_stay_rows() -> None:
 def test_integers_of_several_lengths_are_one_column() -> None:
     found = joined([SHORT.astype(np.int64), LONG.astype(np.int64)])
     assert found.tolist() == [[1], [2], [4], [3], [5], [6], [7]]
+
+
+@pytest.mark.parametrize("dtype", [object, np.str_, np.bytes_])
+def test_strings(dtype: Any) -> None:
+    first, second = np.array([["cat", "dog"]]).astype(dtype), np.array([["a longer one", "dog"]]).astype(dtype)
+    found, one_off = joined([first, second]), joined([first, first])
+    assert found.tolist() == [*first.tolist(), *second.tolist()]
+    assert joined([first, second[:, :1]]).tolist() == [[first[0, 0]], [first[0, 1]], [second[0, 0]]]
+    assert joined([first[:0], second[:0]]).shape == (0, 2)
+    assert relative_error({"y": found}, {"y": joined([first, second])}) == 0.0
+    assert judge(parse("top1=0.9"), {"y": found}, {"y": one_off}).value == 0.75
+    assert relative_error({"y": joined([first] * 4)}, {"y": joined([second] * 4)}) == pytest.approx(0.05)

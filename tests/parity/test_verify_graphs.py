@@ -97,3 +97,24 @@ def test_what_is_computed_in_float16_is_judged_in_units_of_float16(scale: float,
     onnx_file.save(fused, tmp_path / "fused.onnx")
     result = fx.verify(tmp_path / "fused.onnx", str(tmp_path / "reference.onnx"), runtimes=["ort-cpu"])
     assert result.passed is passes
+
+
+def labelled(first: str) -> str:
+    """A classifier whose second output is the name of the class."""
+    return f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        graph (float[batch,seq,2] x) => (float[batch,seq,2] y, string[batch,seq] label)
+            <string[2] names = {{"{first}", "dog"}}> {{
+            y = Neg(x)
+            best = ArgMax <axis = -1, keepdims = 0> (y)
+            label = Gather(names, best)
+        }}"""
+
+
+@pytest.mark.parametrize(("first", "passes"), [("cat", True), ("cow", False)])
+def test_labels_are_judged(first: str, passes: bool, tmp_path: Path) -> None:
+    for name, label in (("reference", "cat"), ("candidate", first)):
+        onnx.save(onnx.parser.parse_model(labelled(label)), tmp_path / f"{name}.onnx")
+    result = fx.verify(tmp_path / "candidate.onnx", str(tmp_path / "reference.onnx"), runtimes=["ort-cpu"])
+    assert result.passed is passes
+    assert passes or any("label: " in each for each in result.failures)

@@ -208,7 +208,8 @@ def _asked(reference: Reference, feeds: Feeds) -> dict[str, Array] | None:
     except Exception as error:  # noqa: BLE001 - a user's module may raise anything on inputs that it refuses
         expose_own(error)
         return None
-    return None if answers is None else dict(answers)
+    # Strings, such as labels, have no size to compare at.
+    return None if answers is None else {name: array for name, array in answers.items() if array.dtype.kind not in "OUS"}
 
 
 def _axis_of(array: Array, size: int) -> int | None:

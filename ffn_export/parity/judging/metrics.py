@@ -89,8 +89,12 @@ def _of_integers(name: str, actual: Array, oracle: Array, baseline: Array, condi
     """Compare integers or booleans for equality.
 
     The size of a difference means nothing: ArgMax may return the index of either of two equal numbers. The comparison
-    is not made in float64, which holds only 53 bits of an integer.
+    is not made in float64, which holds only 53 bits of an integer. Of strings, equal ones count as one number.
     """
+    if actual.dtype.kind in "OUS":
+        places = np.unique(np.concatenate([actual, oracle, baseline], axis=None), return_inverse=True)[1]
+        each = (part.reshape(actual.shape) for part in np.split(places, 3))
+        return replace(_of_integers(name, *each, conditioning), dtype=str(actual.dtype))
     have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
     unit = 1.0 / UNITS_OF_AN_ELEMENT
     error, own_error = _error(have, truth), _error(own, truth)

@@ -114,6 +114,16 @@ def test_integers_must_be_equal() -> None:
     assert output_failure(compare("y", large + np.array([0, 1, 0]), large, large), Tolerances()) is not None
 
 
+@pytest.mark.parametrize("dtype", [object, np.str_])
+def test_strings_must_be_equal(dtype: Any) -> None:
+    labels = np.array([["cat", "dog"], ["", "bird"]]).astype(dtype)
+    same = compare("label", labels.copy(), labels, labels)
+    assert same.dtype == str(labels.dtype)
+    assert output_failure(same, Tolerances()) is None
+    assert output_failure(compare("label", labels[::-1], labels, labels), Tolerances()) is not None
+    assert compare("label", labels[:1], labels, labels).problem == "shape [1, 2], expected [2, 2]"
+
+
 def test_an_integer_that_pytorch_has_flipped_excuses_itself_and_few_others() -> None:
     """Such as the index of the largest of two equal logits; by how much they differ says nothing."""
     oracle = np.arange(64).reshape(4, 16)
