@@ -23,6 +23,10 @@ _DRAWN = (8, 32)
 _KEPT = 128
 
 
+class Whole(dict[str, Array]):
+    """Samples that are one input of the model, such as the tokens of one text: they run at once."""
+
+
 def drawn_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> dict[str, Array]:
     """Return inputs of some hundred tokens without padding, on which channels are measured without samples."""
     dims = list(merge_dims(specs).values())
@@ -37,14 +41,15 @@ def batches(samples: Mapping[str, Array], model: ir.Model) -> Iterator[dict[str,
     1. A first axis that is symbolic is cut, a few rows at a time. Inputs without it are given whole in each part.
        Positions that ``attention_mask`` leaves out at the end of all rows of a part are cut, too, if lengths are free.
     2. First axes that are fixed are cut at their sizes.
-    3. Samples are given whole if inputs have first axes of several lengths, or one that is another axis of an input.
+    3. Samples are given whole if inputs have first axes of several lengths, or one that is another axis of an input,
+       or if they are :class:`Whole`.
 
     Args:
         samples: Input name -> array.
         model: The model that reads them.
     """
     axes = {str(value.name): _axes(value) for value in model.graph.inputs if value.name in samples}
-    rows = _rows_at_once(axes)
+    rows = {} if isinstance(samples, Whole) else _rows_at_once(axes)
     has_free_length = not any(isinstance(axis, int) for each in axes.values() for axis in each[1:2])
     counts = {samples[name].shape[0] / count for name, count in rows.items()}
     if len(counts) != 1:

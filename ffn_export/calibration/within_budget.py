@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from ffn_export.calibration.calibrated import known
 from ffn_export.calibration.metrics import Measured, Metric, judge
 from ffn_export.calibration.rows_on_disk import RowsOnDisk
 from ffn_export.calibration.sensitivity import sensitivities
-from ffn_export.calibration.statistics import batches, real_rows
+from ffn_export.calibration.statistics import Whole, batches, real_rows
 from ffn_export.core.drawing import is_floating
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
@@ -30,6 +30,7 @@ from ffn_export.runtimes.in_place import load_in_place
 Result = TypeVar("Result")
 
 _AT_ONCE = 2**18  # numbers
+_ROUNDING = 1e-3  # error of rows that are computed beside others
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,9 @@ def fit(
     """
     if samples is None:
         return Fitted(*quantize_some(model, options, known(model, options, None, threads, drawn)))
-    given = samples
     if not groups_of(model, options):  # raises and tells why, where a runtime may lack a kernel for the samples
-        return Fitted(*quantize_some(model, options, known(model, options, given, threads)))
+        return Fitted(*quantize_some(model, options, known(model, options, samples, threads)))
+    given = Whole(samples) if are_one_input(model, samples, threads) else samples
     before = _original_outputs(model, given, threads)
     seen = known(model, options, given, threads, drawn)
 
@@ -139,6 +140,27 @@ def longest_beginning(count: int, attempt: Callable[[int], Result | None]) -> tu
         else:
             low, best = middle, result
     return low, best
+
+
+def are_one_input(model: ir.Model, samples: Mapping[str, Array], threads: int = 1) -> bool:
+    """Whether rows of the samples depend on each other, so that a part of them is another input of the model.
+
+    Such are the tokens of one text without an axis of texts: a mean over them, attention or a recurrence. The outputs
+    then differ if a part that :func:`batches` cuts is cut again.
+    """
+    parts = batches(samples, model)
+    first, second = next(parts, None), next(parts, None)
+    cut = [name for name, array in (first or {}).items() if array.shape[:1] != samples[name].shape[:1]]
+    firsts = {str(value.name): value.shape[0] for value in model.graph.inputs if value.shape}
+    if first is None or second is None or any(isinstance(firsts.get(name), int) for name in cut):
+        return False
+    half = first[cut[0]].shape[0] // 2
+    halves = [first | {name: first[name][place] for name in cut} for place in (slice(half), slice(half, None))]
+    try:
+        return relative_error(*(_of_parts(model, each, threads) for each in ([first], halves))) > _ROUNDING
+    except Exception as error:  # noqa: BLE001 - a model may take no fewer rows
+        expose_own(error)
+        return False
 
 
 def relative_error(before: Mapping[str, Array], after: Mapping[str, Array]) -> float:
@@ -192,9 +214,15 @@ def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: in
 
 def _outputs(model: ir.Model, samples: Mapping[str, Array], threads: int, *, packed: bool = False) -> dict[str, Array]:
     """Return the rows of the outputs on the samples, which run a few at a time, without padding."""
+    return _of_parts(model, batches(samples, model), threads, packed=packed)
+
+
+def _of_parts(
+    model: ir.Model, parts: Iterable[Mapping[str, Array]], threads: int, *, packed: bool = False
+) -> dict[str, Array]:
     runner = load_in_place(model, threads, packed=packed)
     found: dict[str, RowsOnDisk] = defaultdict(RowsOnDisk)
-    for feeds in batches(samples, model):
+    for feeds in parts:
         for name, array in runner.run(feeds).items():
             found[name].add(real_rows(feeds, array))
     return {name: rows.joined() for name, rows in found.items()}

@@ -9,14 +9,14 @@ import pytest
 
 from ffn_export.calibration.metrics import parse
 from ffn_export.calibration.statistics import batches, real_rows, statistics
-from ffn_export.calibration.within_budget import Budget, fit, relative_error
+from ffn_export.calibration.within_budget import Budget, are_one_input, fit, relative_error
 from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize
 from ffn_export.reports.sensitivity_plot import sensitivity_plot
-from tests.quantization.test_quantize import graph
+from tests.quantization.test_quantize import graph, run
 
 ALL = QuantizationOptions(int8=True, all_products=True)
 # Two feed-forwards: the second is a thousandth of the sum.
@@ -125,6 +125,32 @@ def test_samples_are_cut_along_the_axis_of_the_rows(inputs: list[str], rows: lis
     samples = {"x": np.zeros((32, 4)), "y": np.zeros(() if inputs[-1].endswith("[]") else (length, 4))}
     found = list(batches({spec.name: samples[spec.name] for spec in parse_inputs(inputs)}, reading(*inputs)))
     assert [tuple(array.shape[0] if array.ndim else 0 for array in each.values()) for each in found] == rows
+
+
+POOLED = "m = MatMul(x, w) h = Relu(m) n = MatMul(h, v) y = ReduceMean <keepdims = 1> (n, first)"
+ATTENTION = (
+    "q = MatMul(x, w) k = MatMul(x, table) t2 = Transpose <perm = [1, 0]> (k) s = MatMul(q, t2) "
+    "p = Softmax (s) n = MatMul(p, k) y = MatMul(n, v)"
+)
+TOKENS = {"x": SAMPLES["x"].reshape(-1, 40)}
+
+
+@pytest.mark.parametrize("body", [f"first = Constant <value_ints = [0]> () {POOLED}", ATTENTION])
+def test_tokens_of_one_text_are_one_input(body: str) -> None:
+    """Cut in parts of 8 tokens, they would be other inputs, with another error."""
+    model = graph(body, rows="tokens")
+    assert are_one_input(model, TOKENS)
+    found = fit(model, ALL, TOKENS, Budget(0.1))
+    outputs = [run(each, TOKENS["x"]) for each in (model, found.model)]
+    assert found.report.error == pytest.approx(np.linalg.norm(outputs[1] - outputs[0]) / np.linalg.norm(outputs[0]))
+
+
+def test_rows_that_do_not_see_each_other_are_several_inputs() -> None:
+    attention = ATTENTION.replace("[1, 0]", "[0, 2, 1]")
+    for body, rows, samples in ((BODY, "tokens", TOKENS), (BODY, "batch,seq", SAMPLES), (attention, "b,seq", SAMPLES)):
+        assert not are_one_input(graph(body, rows=rows), samples)
+    assert not are_one_input(graph(ATTENTION, rows="tokens"), {"x": TOKENS["x"][:8]})  # they run at once anyway
+    assert not are_one_input(graph(ATTENTION, rows="4"), {"x": TOKENS["x"][:16]})  # the model takes no more
 
 
 def test_padding_is_left_out() -> None:
