@@ -209,7 +209,9 @@ def _asked(reference: Reference, feeds: Feeds) -> dict[str, Array] | None:
         expose_own(error)
         return None
     # Strings, such as labels, have no size to compare at.
-    return None if answers is None else {name: array for name, array in answers.items() if array.dtype.kind not in "OUS"}
+    return (
+        None if answers is None else {name: array for name, array in answers.items() if array.dtype.kind not in "OUS"}
+    )
 
 
 def _axis_of(array: Array, size: int) -> int | None:
