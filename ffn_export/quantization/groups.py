@@ -13,6 +13,7 @@ from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import is_one_of, rank, readers
 from ffn_export.quantization.products import Product
 from ffn_export.quantization.row_scales import BLOCK_OPSET, DOMAIN, RANGES, SYMMETRIC, InputTraits
+from ffn_export.quantization.smoothing import Channels
 from ffn_export.quantization.whole_input import AnyRange
 from ffn_export.quantization.whole_rows import ROW_BY_ROW, are_rows_whole, takes_floats
 
@@ -31,6 +32,7 @@ class Group:
         held: Range of its rows with a scale each, or of all its numbers.
         factors: Factors that its channels are divided by; None without smoothing.
         smoothing: Where the input is smoothed, or why it is not.
+        channels: Statistics of the input; None if it was not measured.
         carrier: The group that makes a row of its result NaN where one of this input is, if this one does not; None if
             there is no such group.
         carries: Groups that it does so for.
@@ -43,6 +45,7 @@ class Group:
     held: AnyRange
     factors: Array | None = None
     smoothing: str = _UNMEASURED
+    channels: Channels | None = None
     carrier: Group | None = None
     carries: list[Group] = field(default_factory=list)
 

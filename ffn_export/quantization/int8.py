@@ -75,22 +75,21 @@ def rewrite(
     divider = smoothing.Divider(alone)
     is_guarded = takes_floats(model)
     for group in grouped:
-        channels = statistics.get(str(group.x.name))
+        # A value of a body may have the name of one of the main graph, which alone is measured.
+        channels = group.channels = statistics.get(str(group.x.name)) if group.x.graph is model.graph else None
         if statistics and channels is None:
             group.smoothing = _UNSEEN
         if channels is not None:
             _fit(group, _ranges(group, channels, engine), channels, divider, alone, names)
             if engine is None and follows_norm(group.x):
                 _share_scale(group, channels, divider, is_guarded=is_guarded)
-    outputs = {} if engine is None else _calibrate(grouped, known, divider, engine)
+    outputs = {} if engine is None else _calibrate(grouped, known, divider, engine, model.graph)
     group_of = {each.node: group for group in grouped for each in group.products}
     rows: dict[int, _Rows] = {}
     for group in grouped:
         rows[id(group)] = _quantized_rows(group, [rows[id(each)] for each in group.carries], names)
     form = _Form(group_of, rows, outputs, engine is not None and engine.per_tensor)
-    return tuple(
-        _quantize(found, form, divider.columns.get(found[0].node), statistics, names) for found in of_matrix.values()
-    )
+    return tuple(_quantize(found, form, divider.columns.get(found[0].node), names) for found in of_matrix.values())
 
 
 _Rows = QuantizedRows | FixedRows | QuantizedInput
@@ -123,7 +122,7 @@ def _ranges(group: Group, channels: Channels, engine: Engine | None) -> list[Ran
 
 
 def _calibrate(
-    grouped: Sequence[Group], known: Known, divider: smoothing.Divider, engine: Engine
+    grouped: Sequence[Group], known: Known, divider: smoothing.Divider, engine: Engine, main: ir.Graph
 ) -> dict[ir.Node, FixedRange]:
     """Give all groups their ranges on the samples, and return those of the outputs that are in 8 bits."""
     assert known.calibrate is not None
@@ -132,11 +131,11 @@ def _calibrate(
         group.held = FixedRange(*found[str(group.x.name)], engine.symmetric)
     if not engine.outputs:
         return {}
-    nodes = [each.node for group in grouped for each in group.products]
+    nodes = [each.node for group in grouped for each in group.products if each.node.graph is main]
     # Asked for apart: an output may be the input of another product, which is smoothed.
     found = known.calibrate({str(node.outputs[0].name): divider.columns.get(node) for node in nodes})
     named = {node: str(node.outputs[0].name) for node in nodes}
-    # Not found: those in a branch, which no sample shows, and those that are never finite.
+    # Not found: those that are never finite.
     return {node: FixedRange(*found[name], engine.symmetric) for node, name in named.items() if name in found}
 
 
@@ -223,7 +222,6 @@ def _quantize(
     products: list[Product],
     form: _Form,
     columns: Array | None,
-    statistics: Mapping[str, Channels],
     names: Names,
 ) -> QuantizedWeight:
     """Quantise one matrix and rewrite the products that read it."""
@@ -231,7 +229,7 @@ def _quantize(
     weight, graph, group = first.weight, first.weight.graph, form.group_of[first.node]
     assert isinstance(graph, ir.Graph)
     matrix = _matrix(first, group.factors, columns)
-    channels = statistics.get(str(group.x.name)) if len(products) == 1 else None
+    channels = group.channels if len(products) == 1 else None
     by = 1 if group.factors is None else group.factors
     importance, means = (None, None) if channels is None else (channels.squares / np.square(by), channels.means / by)
     if form.per_tensor:

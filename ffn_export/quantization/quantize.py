@@ -35,6 +35,7 @@ from ffn_export.quantization.row_scales import BLOCK_OPSET, ROWS_OPSET
 DOMAIN = "com.microsoft"
 _OF_INTEGERS = frozenset({INTEGER_PRODUCT, "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul"})
 _UNSEEN = "no sample has numbers at its input that are finite and below 1e12"
+_IN_BODY = "its input is computed in the body of a Loop, a Scan or an If, where samples are not measured"
 _NO_PRODUCT = "there is no product with constant weights"
 _NOT_WORTH = "left in float32: over the budget, and others save more time for their error"
 
@@ -75,8 +76,8 @@ def quantize(
             kept[str(node.name or node.outputs[0].name)] = _NOT_WORTH
             continue
         product = read(node, options)
-        if not isinstance(product, str) and engine is not None and product.reads not in known.channels:
-            product = _UNSEEN
+        if not isinstance(product, str) and engine is not None:
+            product = _why_unseen(product, quantized, known) or product
         if isinstance(product, str):
             kept[str(node.name or node.outputs[0].name)] = product
         else:
@@ -103,6 +104,14 @@ def quantize(
         options.int8,
         options.static,
     )
+
+
+def _why_unseen(product: Product, model: ir.Model, known: Known) -> str | None:
+    """Return why no scale is known of the input of a product, or None."""
+    value = product.node.inputs[0]
+    if value is not None and value.graph is not model.graph:  # its name may be that of a value of the main graph
+        return _IN_BODY
+    return None if product.reads in known.channels else _UNSEEN
 
 
 def _in_few_bits(found: list[Product], options: QuantizationOptions, names: Names) -> tuple[QuantizedWeight, ...]:

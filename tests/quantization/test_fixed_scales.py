@@ -173,3 +173,35 @@ def test_the_output_of_a_product_in_a_branch_has_no_range() -> None:
     quantized, report = quantize_by_samples(model, static("qnn"), {"x": X})
     assert len(report.weights) == 1
     assert relative(run(quantized, X), run(model, X)) < 0.05
+
+
+def test_a_product_in_a_body_is_kept_for_its_reason() -> None:
+    body = """
+        turns = Constant <value_int = 3> ()
+        last = Loop (turns, "", x) <body = turn (int64 i, bool go, float[batch,seq,40] h) => (bool on, float[b,s,40] n)
+            { on = Identity(go) m = MatMul(h, w) r = Relu(m) n = MatMul(r, v) }>
+    """
+    with pytest.raises(UsageError, match="its input is computed in the body of a Loop"):
+        quantize_by_samples(graph(f"{body} y = Identity(last)"), static(), {"x": X})
+    _, report = quantize_by_samples(graph(f"{body} {GATED.replace('(x', '(last')}"), static(), {"x": X})
+    assert len(report.weights) == 3
+    assert any("body of a Loop" in why for why in (report.kept or {}).values())
+    with pytest.raises(UsageError, match="no sample has numbers"):
+        quantize_by_samples(graph(FEED_FORWARD), static(), {"x": np.full_like(X, np.inf)})
+
+
+@pytest.mark.parametrize("options", [static(), static("qnn"), QuantizationOptions(int8=True, all_products=True)])
+def test_a_value_of_a_body_is_not_that_of_its_name_in_the_main_graph(options: QuantizationOptions) -> None:
+    """`h` has 40 columns in the body and 48 outside; `m` of the body is a thousand times as large."""
+    body = """
+        turns = Constant <value_int = 1> ()
+        last = Loop (turns, "", x) <body = turn (int64 i, bool go, float[batch,seq,40] h) => (bool on, float[b,s,40] n)
+            { on = Identity(go) large = Constant <value_float = 1000.0> () j = Mul(h, large) m = MatMul(j, w)
+              k = Relu(m) n = MatMul(k, v) }>
+        small = Constant <value_float = 0.001> () less = Mul(last, small)
+    """
+    model = graph(f"{body} {GATED.replace('(x', '(less')}")
+    quantized, report = quantize_by_samples(model, options, {"x": X})
+    assert len(report.weights) == 3
+    assert len(report.kept or {}) == (2 if options.static else 0)
+    assert relative(run(quantized, X), run(model, X)) < 0.1
