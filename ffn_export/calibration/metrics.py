@@ -55,7 +55,16 @@ class Measured:
     @property
     def words(self) -> str:
         """The figure and its bound, in words."""
-        return f"{self.name}: {self.value:.4g} on the samples, at least {self.least:g} is asked for"
+        return f"{self.name}: {beside(self.value, self.least, 4)} on the samples, at least {self.least:g} is asked for"
+
+
+def beside(figure: float, bound: float, digits: int = 3) -> str:
+    """Return a figure in a few digits, or in as many as show on which side of a bound it is."""
+    shown = (f"{figure:.{digits}g}" for digits in (digits, 6, 9, 17))
+    return next(
+        (each for each in shown if (float(each) < bound, float(each) > bound) == (figure < bound, figure > bound)),
+        str(figure),
+    )
 
 
 def judge(metric: Metric, before: Outputs, after: Outputs) -> Measured:

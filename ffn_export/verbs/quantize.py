@@ -11,7 +11,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ffn_export.calibration.metrics import Measured, parse
+from ffn_export.calibration.metrics import Measured, beside, parse
 from ffn_export.calibration.statistics import batches, drawn_inputs
 from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import freed, onnx_file
@@ -68,11 +68,17 @@ class Quantized(Shown):
                 "shape, or differs in more than half of its integers"
             )
         if self.measured is None and error is not None and not error <= self.budget:
-            return f"relative L2 error {error:.3g} on the samples, the declared budget is {self.budget:g}"
+            return (
+                f"relative L2 error {beside(error, self.budget)} on the samples, the declared budget is {self.budget:g}"
+            )
         if self.parity.passed:
             return None
         found = self.parity.failures[0]
-        return f"{found} ({DRAWN})" if DRAWN in self.parity.notes else found
+        if DRAWN in self.parity.notes:
+            return f"{found} ({DRAWN})"
+        if self.parity.tolerances.relative_l2 not in (None, self.budget):
+            return f"{found} (which is for drawn inputs; on the samples it is {self.budget:g})"
+        return found
 
     @property
     def passed(self) -> bool:

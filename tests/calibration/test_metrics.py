@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ffn_export.calibration.metrics import judge, parse
+from ffn_export.calibration.metrics import Measured, beside, judge, parse
 from ffn_export.errors import UsageError
 
 BEFORE = {"y": np.array([[1.0, 0.0], [0.0, 2.0]], np.float32)}
@@ -77,3 +77,25 @@ def test_largest_of_integers_are_they_themselves() -> None:
     labels = {"y": np.array([[3, 1], [2, 2]])}
     assert judge(parse("top1=1"), labels, labels).passed
     assert judge(parse("top1=0.5"), labels, {"y": np.array([[3, 0], [2, 2]])}).value == 0.75
+
+
+@pytest.mark.parametrize(
+    ("figure", "bound", "shown"),
+    [
+        (0.99996, 0.9, "1"),
+        (0.99996, 1.0, "0.99996"),
+        (1.0, 1.0, "1"),
+        (0.012004, 0.012, "0.012004"),
+        (0.02, 0.012, "0.02"),
+        (float("nan"), 0.9, "nan"),
+        (float("inf"), 0.9, "inf"),
+    ],
+)
+def test_rounding_takes_no_figure_over_its_bound(figure: float, bound: float, shown: str) -> None:
+    assert beside(figure, bound) == shown
+
+
+def test_a_figure_just_below_what_is_asked_for_shows_it() -> None:
+    found = Measured("cosine", 0.99996, 1.0)
+    assert not found.passed
+    assert found.words == "cosine: 0.99996 on the samples, at least 1 is asked for"
