@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
@@ -186,8 +188,8 @@ def test_an_output_of_zeros_stays_one(after: list[float], error: float) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
-def test_another_shape_is_over_every_budget(dtype: type) -> None:
-    rows = np.ones((3, 1), dtype)
+def test_another_shape_is_over_every_budget(dtype: Any) -> None:
+    rows: Array = np.ones((3, 1), dtype)
     assert relative_error({"y": rows}, {"y": rows}) == 0.0
     assert relative_error({"y": rows}, {"y": rows[:2]}) == np.inf
     assert relative_error({"y": rows}, {"y": rows[:1]}) == np.inf  # not held against each row

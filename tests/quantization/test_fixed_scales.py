@@ -192,11 +192,11 @@ def test_a_product_in_a_body_is_kept_for_its_reason() -> None:
 
 @pytest.mark.parametrize("options", [static(), static("qnn"), QuantizationOptions(int8=True, all_products=True)])
 def test_a_value_of_a_body_is_not_that_of_its_name_in_the_main_graph(options: QuantizationOptions) -> None:
-    """`h` has 40 columns in the body and 48 outside; `m` of the body is a thousand times as large."""
+    """`h` has 40 columns in the body and 48 outside; that of the body is a thousand times as large."""
     body = """
         turns = Constant <value_int = 1> ()
-        last = Loop (turns, "", x) <body = turn (int64 i, bool go, float[batch,seq,40] h) => (bool on, float[b,s,40] n)
-            { on = Identity(go) large = Constant <value_float = 1000.0> () j = Mul(h, large) m = MatMul(j, w)
+        last = Loop (turns, "", x) <body = turn (int64 i, bool go, float[batch,seq,40] e) => (bool on, float[b,s,40] n)
+            { on = Identity(go) large = Constant <value_float = 1000.0> () h = Mul(e, large) m = MatMul(h, w)
               k = Relu(m) n = MatMul(k, v) }>
         small = Constant <value_float = 0.001> () less = Mul(last, small)
     """

@@ -93,8 +93,8 @@ def _of_integers(name: str, actual: Array, oracle: Array, baseline: Array, condi
     """
     if actual.dtype.kind in "OUS":
         places = np.unique(np.concatenate([actual, oracle, baseline], axis=None), return_inverse=True)[1]
-        each = (part.reshape(actual.shape) for part in np.split(places, 3))
-        return replace(_of_integers(name, *each, conditioning), dtype=str(actual.dtype))
+        codes = [part.reshape(actual.shape) for part in np.split(places, 3)]
+        return replace(_of_integers(name, codes[0], codes[1], codes[2], conditioning), dtype=str(actual.dtype))
     have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
     unit = 1.0 / UNITS_OF_AN_ELEMENT
     error, own_error = _error(have, truth), _error(own, truth)
