@@ -37,11 +37,41 @@ class Blocks:
 
     def matrix(self, d_in: int) -> Array:
         """Return the dequantised ``[d_in, d_out]`` matrix, in float32."""
-        numbers = self.packed
-        if self.bits == 4:
-            numbers = np.stack([numbers & 15, numbers >> 4], axis=-1).reshape(*numbers.shape[:-1], -1)
-        stored: Array = (numbers.astype(np.float32) - 2 ** (self.bits - 1)) * self.scales[:, :, None].astype(np.float32)
-        return stored.reshape(len(stored), -1)[:, :d_in].T
+        d_out, _, size = self.packed.shape
+        return dequantized(self.packed, self.scales, None, (d_in, d_out), self.bits, size * 8 // self.bits)
+
+
+def dequantized(
+    packed: Array, scales: Array, zeros: Array | None, shape: tuple[int, int], bits: int, block: int
+) -> Array:
+    """Return the matrix that ``MatMulNBits`` reads, in float32.
+
+    Args:
+        packed: Stored numbers of each column in blocks, lowest bits of a byte first.
+        scales: A scale for each block.
+        zeros: A zero point for each block, packed in the same way or as floats; None for half of the range.
+        shape: ``d_in`` and ``d_out``.
+        bits: Bits of a stored number: 2, 4 or 8.
+        block: Numbers of a block.
+
+    Source: onnxruntime's ContribOperators.md, ``com.microsoft.MatMulNBits``.
+    """
+    d_in, d_out = shape
+    blocks = -(-d_in // block)
+    numbers = _unpacked(packed.reshape(d_out, -1), bits)[:, : blocks * block].reshape(d_out, blocks, block)
+    zero: Array = np.full((1, 1, 1), 2 ** (bits - 1), np.float32)
+    if zeros is not None:
+        each = zeros if zeros.dtype != np.uint8 else _unpacked(zeros.reshape(d_out, -1), bits)
+        zero = each.astype(np.float32).reshape(d_out, -1)[:, :blocks, None]
+    matrix = (numbers.astype(np.float32) - zero) * scales.astype(np.float32).reshape(d_out, blocks, 1)
+    return matrix.reshape(d_out, -1)[:, :d_in].T
+
+
+def _unpacked(packed: Array, bits: int) -> Array:
+    """Unpack the numbers in bytes, lowest bits first."""
+    places = np.arange(0, 8, bits, dtype=np.uint8)
+    numbers: Array = (packed[..., None] >> places) & np.uint8(2**bits - 1)
+    return numbers.reshape(*packed.shape[:-1], -1)
 
 
 def quantized(matrix: Array, options: QuantizationOptions) -> Blocks:

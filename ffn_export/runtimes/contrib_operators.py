@@ -15,6 +15,7 @@ from onnx.reference.op_run import OpRun
 from scipy.special import erf, expit
 
 from ffn_export.core.types import Array
+from ffn_export.quantization.blocks import dequantized
 from ffn_export.runtimes.half_precision import widened
 
 DOMAIN = "com.microsoft"
@@ -154,6 +155,52 @@ class SkipSimplifiedLayerNormalization(_Contrib):
         return _normalised(x, total, np.zeros_like(total[..., :1]), gamma, None, epsilon)
 
 
+class MatMulIntegerToFloat(_Contrib):
+    """A product of integers of 8 bits, in float32."""
+
+    def _run(
+        self,
+        a: Array,
+        b: Array,
+        a_scale: Array,
+        b_scale: Array,
+        a_zero_point: Array | None = None,
+        b_zero_point: Array | None = None,
+        bias: Array | None = None,
+    ) -> tuple[Array]:
+        # In float64, which holds the sums: NumPy has no fast product of integers.
+        left, right = (
+            each.astype(np.float64) - (0 if zero is None else zero.astype(np.float64))
+            for each, zero in ((a, a_zero_point), (b, b_zero_point))
+        )
+        product = (left @ right).astype(np.float32) * (a_scale * b_scale)
+        return ((product if bias is None else product + bias).astype(a_scale.dtype),)
+
+
+class MatMulNBits(_Contrib):
+    """A product with a matrix in few bits. Its input is not rounded, which ``accuracy_level`` allows."""
+
+    def _run(
+        self,
+        a: Array,
+        b: Array,
+        scales: Array,
+        zero_points: Array | None = None,
+        g_idx: Array | None = None,
+        bias: Array | None = None,
+        *,
+        K: int,  # noqa: N803 - the attributes' names
+        N: int,  # noqa: N803
+        bits: int = 4,
+        block_size: int,
+        accuracy_level: int = 0,
+    ) -> tuple[Array]:
+        if g_idx is not None:
+            raise NotImplementedError("MatMulNBits with groups by index")
+        product = widened(a) @ dequantized(b, scales, zero_points, (K, N), bits, block_size)
+        return (_sum(product, bias).astype(a.dtype),)
+
+
 def _sum(first: Array, *others: Array | None) -> Array:
     total = widened(first)
     for other in others:
@@ -182,5 +229,9 @@ OPERATORS: Mapping[str, type[OpRun]] = {
         FusedGemm,
         SkipLayerNormalization,
         SkipSimplifiedLayerNormalization,
+        MatMulIntegerToFloat,
+        MatMulNBits,
     )
 }
+# Products of what is rounded in the model's own dtype.
+QUANTIZED = frozenset({"MatMulIntegerToFloat", "MatMulNBits"})

@@ -3,6 +3,7 @@
 1. ``Erf`` and ``Gelu`` compute in float32.
 2. ``GatherElements`` takes at most 32 rows, or one index a row of a matrix.
 3. ``Loop`` concatenates its scan outputs instead of stacking them.
+4. ``DynamicQuantizeLinear`` takes no empty input.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops._op import OpRunUnaryNum
+from onnx.reference.ops.op_dynamic_quantize_linear import DynamicQuantizeLinear as EvaluatorsDynamicQuantizeLinear
 from onnx.reference.ops.op_loop import Loop as EvaluatorsLoop
 from scipy import special
 
@@ -48,6 +50,18 @@ class GatherElements(OpRun):
     def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:
         own = tuple(slice(None) if n == axis % data.ndim else slice(size) for n, size in enumerate(indices.shape))
         return (np.take_along_axis(data[own], indices, axis),)
+
+
+class DynamicQuantizeLinear(EvaluatorsDynamicQuantizeLinear):
+    """Quantises to the range of a value and zero; the evaluator's fails where an empty value has no range."""
+
+    op_domain = ""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        if x.size:
+            result: tuple[Array, ...] = super()._run(x)  # type: ignore[no-untyped-call]
+            return result
+        return np.zeros(x.shape, np.uint8), np.array(1, x.dtype), np.array(0, np.uint8)
 
 
 class Loop(EvaluatorsLoop):
@@ -96,4 +110,4 @@ def _none_of(tensor_type: Any) -> Array:
     return np.empty([0, *sizes], tensor_dtype_to_np_dtype(tensor_type.elem_type))
 
 
-OPERATORS: tuple[type[OpRun], ...] = (Erf, Gelu, GatherElements, Loop)
+OPERATORS: tuple[type[OpRun], ...] = (Erf, Gelu, GatherElements, Loop, DynamicQuantizeLinear)

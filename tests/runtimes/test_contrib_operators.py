@@ -19,7 +19,7 @@ from scipy.special import erf
 from ffn_export.core.types import Array
 from ffn_export.fusion.catalogue import EVERY
 from ffn_export.fusion.functions.bodies import BODIES
-from ffn_export.runtimes.contrib_operators import ACTIVATIONS, OPERATORS
+from ffn_export.runtimes.contrib_operators import ACTIVATIONS, OPERATORS, QUANTIZED
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator
 from tests.runtimes.graphs import write
@@ -208,7 +208,7 @@ def test_what_rules_write_has_a_body() -> None:
 
 
 def test_every_operator_and_activation_is_tested() -> None:
-    assert {spelling.operator for spelling in SPELLINGS} == set(OPERATORS)
+    assert {spelling.operator for spelling in SPELLINGS} == set(OPERATORS) - QUANTIZED  # test_quantized_products.py
     assert set(ACTIVATED) == set(ACTIVATIONS)
 
 

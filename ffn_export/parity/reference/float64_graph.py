@@ -41,6 +41,8 @@ class GraphOracle:
             raise NotImplementedError(f"no float64 evaluation of {path.name}: its weights are too large in float64")
         model = load_to_model(lazy)
         reason = "functions of its own stay in their dtype" if model.functions else unknown_operator(model)
+        if any(node.op_type in contrib_operators.QUANTIZED for node in model.graph.all_nodes()):
+            reason = "what it rounds to few bits is another number in float64"
         if reason is not None:
             raise NotImplementedError(f"no float64 evaluation of {path.name}: {reason}")
         promote(model)

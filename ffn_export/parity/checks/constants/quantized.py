@@ -12,6 +12,7 @@ from ffn_export.core.types import Array
 from ffn_export.fusion.sites import INTEGER_PRODUCT, QUANTIZED
 from ffn_export.fusion.views import input_at, inputs_of, producer
 from ffn_export.parity.checks.constants.traced import Traced
+from ffn_export.quantization.blocks import dequantized
 
 # Largest relative distance of a block from its weights. Rounding to 4 bits moves a block by about 0.1 and to 2 bits by
 # about 0.4, while another block is about 1.4 away.
@@ -59,23 +60,13 @@ def quantized(model: ir.Model, arrays: Mapping[ir.Value, Array]) -> Iterator[tup
 
 
 def _of_product(node: ir.Node, arrays: list[Array]) -> tuple[Array, int, int] | None:
-    """Return the weight as ``[K, N]``, its channel axis and its block size.
-
-    Source: onnxruntime's ContribOperators.md, ``com.microsoft.MatMulNBits``.
-    """
+    """Return the weight as ``[K, N]``, its channel axis and its block size."""
     bits, block = node.attributes.get_int("bits", 4), node.attributes.get_int("block_size", 0)
     rows, columns = node.attributes.get_int("K", 0), node.attributes.get_int("N", 0)
     packed, scales, *zeros = arrays
     if packed.dtype != np.uint8 or block <= 0 or bits not in (2, 4, 8):
         return None
-    blocks = -(-rows // block)
-    numbers = _unpacked(packed.reshape(columns, -1), bits)[:, : blocks * block].reshape(columns, blocks, block)
-    zero: Array = np.full(1, 2 ** (bits - 1), np.float32)
-    if zeros:
-        zero = zeros[0] if zeros[0].dtype != np.uint8 else _unpacked(zeros[0].reshape(columns, -1), bits)
-        zero = zero.astype(np.float32).reshape(columns, -1)[:, :blocks, None]
-    matrix = (numbers.astype(np.float32) - zero) * scales.astype(np.float32).reshape(columns, blocks, 1)
-    return matrix.reshape(columns, -1)[:, :rows].T, 1, block
+    return dequantized(packed, scales, zeros[0] if zeros else None, (rows, columns), bits, block), 1, block
 
 
 def _of_integers(node: ir.Node, arrays: Mapping[ir.Value, Array]) -> Iterator[tuple[ir.Value, Quantized]]:
@@ -97,13 +88,6 @@ def _of_integers(node: ir.Node, arrays: Mapping[ir.Value, Array]) -> Iterator[tu
     for each in factors:
         matrix = matrix * arrays[each][:, None]
     yield numbers, Quantized(matrix, 1, 0, (scales, *factors))
-
-
-def _unpacked(packed: Array, bits: int) -> Array:
-    """Unpack the numbers in bytes, lowest bits first."""
-    places = np.arange(0, 8, bits, dtype=np.uint8)
-    numbers: Array = (packed[..., None] >> places) & np.uint8(2**bits - 1)
-    return numbers.reshape(*packed.shape[:-1], -1)
 
 
 def _of_dequantize(node: ir.Node, arrays: list[Array]) -> tuple[Array, int, int] | None:
