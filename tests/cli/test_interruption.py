@@ -11,6 +11,7 @@ START = """
 import os, signal, time
 from ffn_export.cli import interruption
 interruption._AGAIN = 0.3
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 interruption.end_as_by_ctrl_c()
 """
 DROPPED = """

@@ -33,8 +33,6 @@ class BiasedGemm(Rule):
         """Recognise the sum before an activation, or the one beside it in a gated feed-forward."""
         if is_standard(node, "Pow") and not squares(node):
             return None
-        if is_standard(node, "Mul") and not (squares(node) or _is_gating(node)):
-            return None
         opset = node.graph.opset_imports.get("", 0) if node.graph is not None else 0
         for value in inputs_of(node)[:2]:
             layer = linear.read(through(unscaled(value)[0]), node.graph)
@@ -44,6 +42,8 @@ class BiasedGemm(Rule):
             if linear.why_no_rows(layer, opset) is not None:
                 continue
             assert layer.add is not None
+            if is_standard(node, "Mul") and not (squares(node) or _is_gating(node)):
+                return None
             if leads_to_a_product(node):
                 return replacing(layer.nodes, layer.add.outputs[0], linear.write_gemm, layer)
         return None
