@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import sites
 from ffn_export.fusion.constants import is_fixed
-from ffn_export.fusion.views import inputs_of, int_of, ints_of, is_one_of
+from ffn_export.fusion.views import inputs_of, int_of, ints_of, is_one_of, rank
 from ffn_export.quantization.row_scales import ACTIVATIONS
 
 # Operators that make a row of their result NaN where a row of an input is.
@@ -51,7 +51,8 @@ def _makes_whole(node: ir.Node, value: ir.Value) -> bool:
         return value is node.outputs[0]
     if not is_one_of(node, *sites.PRODUCTS) or int_of(node, "transA", 0) != 0:
         return False
-    return all(is_fixed(each) for each in node.inputs[1:] if each is not None)
+    # A product with a vector leaves one number of each row, and another axis as the last one.
+    return (rank(node.inputs[1]) or 0) > 1 and all(is_fixed(each) for each in node.inputs[1:] if each is not None)
 
 
 def _keeps_rows(node: ir.Node) -> bool:

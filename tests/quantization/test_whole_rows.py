@@ -52,6 +52,7 @@ def test_rows_behind_norms_and_products_are_whole(body: str) -> None:
         TO_HEADS + "h = Reshape(n, to) k = Transpose <perm = [0, 2, 1, 3]> (h) m = Reshape(k, back)",
         "m = MatMul(n, x)",  # its columns come from rows of another
         "m = Softmax <axis = 1> (n)",
+        "m = MatMul(n, c)",  # one number for each row: those of several rows are beside each other
     ],
 )
 def test_others_are_not(body: str) -> None:
