@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -32,15 +33,20 @@ class Builder:
         """The nodes that were written."""
         return tuple(self._tape.nodes)
 
-    def __getattr__(self, operator: str) -> Callable[..., Any]:
-        """Return a function that writes a node of this operator and returns its output or outputs."""
+    def __getattr__(self, operator: str) -> Callable[..., ir.Value]:
+        """Return a function that writes a node of this operator: ``op.Add(x, y)`` is ``op.write("Add", x, y)``."""
+        return partial(self.write, operator)
 
-        def write(*inputs: ir.Value | None, _domain: str = "", _outputs: int = 1, **attributes: Any) -> Any:
-            if _outputs == 1:
-                return self._tape.op(operator, inputs, attributes, domain=_domain)
-            return self._tape.op_multi_out(operator, inputs, attributes, domain=_domain, num_outputs=_outputs)
+    def write(self, operator: str, /, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
+        """Write a node of one output, and return the output; the operator of a vendor is ``domain::Name``."""
+        return self.several(operator, 1, *inputs, **attributes)[0]
 
-        return write
+    def several(
+        self, operator: str, outputs: int, /, *inputs: ir.Value | None, **attributes: Any
+    ) -> Sequence[ir.Value]:
+        """Write a node of this number of outputs, and return them."""
+        domain, _, name = operator.rpartition("::")
+        return self._tape.op_multi_out(name, inputs, attributes, domain=domain, num_outputs=outputs)
 
     def constant(self, array: Array | np.generic, dtype: ir.DataType | None = None) -> ir.Value:
         """Write a constant, stored like the exporter's constants."""
@@ -66,10 +72,10 @@ class Builder:
             for place in range(len(node.inputs)):
                 node.replace_input_with(place, None)
 
-    def like(self, node: ir.Node, *inputs: ir.Value | None, outputs: int = 1, **changed: Any) -> Any:
-        """Write a copy of a node with other inputs, and other values of some attributes."""
+    def like(self, node: ir.Node, *inputs: ir.Value | None, outputs: int = 1, **changed: Any) -> Sequence[ir.Value]:
+        """Write a copy of a node with other inputs, and other values of some attributes; return its outputs."""
         attributes = {name: attribute.value for name, attribute in node.attributes.items()} | changed
-        return getattr(self, node.op_type)(*inputs, _domain=node.domain, _outputs=outputs, **attributes)
+        return self.several(f"{node.domain}::{node.op_type}", outputs, *inputs, **attributes)
 
 
 class Names:

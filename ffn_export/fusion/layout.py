@@ -52,7 +52,7 @@ def before(value: ir.Value, graph: object) -> Seen:
 def again(op: Builder, value: ir.Value, nodes: Sequence[ir.Node]) -> ir.Value:
     """Write layout nodes again, first to last, behind another value."""
     for node in reversed(nodes):
-        value = op.like(node, value, *node.inputs[1:])
+        value = op.like(node, value, *node.inputs[1:])[0]
     return value
 
 

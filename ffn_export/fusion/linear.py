@@ -7,6 +7,7 @@ input.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import onnx_ir as ir
 
@@ -103,19 +104,19 @@ def why_no_rows(linear: Linear, opset: int) -> str | None:
     return None
 
 
-def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", domain: str = "", **attributes: object) -> ir.Value:
+def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", **attributes: object) -> ir.Value:
     """Write the layer as one Gemm-like node, with reshapes to rows and back unless its input is a matrix."""
     d_in, d_out = linear.sizes
     bias = [] if linear.bias is None else [rows.of(op, linear.bias, [d_out])]
-    gemm = getattr(op, operator)
+    gemm = partial(op.write, operator)
     width = rank(linear.x)
     if width == 2:
-        y = gemm(linear.x, linear.weight, *bias, _domain=domain, **linear.attributes, **attributes)
+        y = gemm(linear.x, linear.weight, *bias, **linear.attributes, **attributes)
     else:
         x = op.Reshape(linear.x, op.integers(-1, d_in))
-        computed = gemm(x, linear.weight, *bias, _domain=domain, **linear.attributes, **attributes)
+        computed = gemm(x, linear.weight, *bias, **linear.attributes, **attributes)
         # Shape inference does not cover vendor operators.
-        computed.dtype, computed.shape = linear.x.dtype, ir.Shape([None, d_out])
+        computed.type, computed.shape = linear.x.type, ir.Shape([None, d_out])
         leading, last = _leading(op, linear), op.integers(d_out)
         # allowzero: an empty batch is a size of 0 and not "as before".
         y = op.Reshape(computed, op.Concat(leading, last, axis=0), allowzero=1)
@@ -126,8 +127,5 @@ def _leading(op: Builder, linear: Linear) -> ir.Value:
     """Write the shape of the input without its last axis."""
     graph = linear.product.graph
     if graph is not None and graph.opset_imports.get("", 0) >= SHAPE_WITH_END:
-        leading: ir.Value = op.Shape(linear.x, end=-1)
-    else:
-        ends = (op.integers(number) for number in (0, -1))
-        leading = op.Slice(op.Shape(linear.x), *ends)
-    return leading
+        return op.Shape(linear.x, end=-1)
+    return op.Slice(op.Shape(linear.x), *map(op.integers, (0, -1)))

@@ -88,5 +88,4 @@ class FixedRows:
 
     def product(self, op: Builder, numbers: ir.Value, scales: ir.Value) -> ir.Value:
         """Write the product with 8-bit weights, in float32."""
-        result: ir.Value = op.MatMul(self.value, op.DequantizeLinear(numbers, scales, axis=1))
-        return result
+        return op.MatMul(self.value, op.DequantizeLinear(numbers, scales, axis=1))

@@ -117,8 +117,7 @@ class Range:
         rows = op.Max(*sizes, op.constant(np.float32(self.least_size)))
         # onnxruntime keeps the whole last axis when it reduces an empty tensor; the first number is all otherwise.
         first, end, last = (op.integers(number) for number in (0, 1, -1))
-        divisors: ir.Value = op.Slice(rows, first, end, last)
-        return divisors
+        return op.Slice(rows, first, end, last)
 
 
 SYMMETRIC = Range(1.0)
@@ -151,14 +150,11 @@ class QuantizedRows:
     def product(self, op: Builder, numbers: ir.Value, scales: ir.Value) -> ir.Value:
         """Write the product with 8-bit weights, in float32."""
         inputs = (self.numbers, numbers, self.scale, scales, self.zero_point)
-        result: ir.Value = op.Mul(getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN), self.rows)
-        return result
+        return op.Mul(op.write(f"{DOMAIN}::{INTEGER_PRODUCT}", *inputs), self.rows)
 
 
 def _reduced(op: Builder, operator: str, x: ir.Value, opset: int) -> ir.Value:
     """Reduce the last axis, which is an input from opset 18 on, and of sums from 13 on."""
     if opset < (13 if operator == "ReduceSum" else 18):
-        result: ir.Value = getattr(op, operator)(x, axes=[-1], keepdims=1)
-    else:
-        result = getattr(op, operator)(x, op.integers(-1), keepdims=1)
-    return result
+        return op.write(operator, x, axes=[-1], keepdims=1)
+    return op.write(operator, x, op.integers(-1), keepdims=1)

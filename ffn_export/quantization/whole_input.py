@@ -48,7 +48,7 @@ class WholeInput:
 
     def quantize(self, op: Builder, x: ir.Value, traits: InputTraits) -> QuantizedInput:
         """Write the node that quantises a value."""
-        return QuantizedInput(*op.DynamicQuantizeLinear(x, _outputs=3))
+        return QuantizedInput(*op.several("DynamicQuantizeLinear", 3, x))
 
 
 WHOLE = WholeInput()
@@ -110,8 +110,7 @@ class QuantizedInput:
     def product(self, op: Builder, numbers: ir.Value, scales: ir.Value, bias: ir.Value | None = None) -> ir.Value:
         """Write the product with 8-bit weights, in float32."""
         inputs = (self.numbers, numbers, self.scale, scales, self.zero_point, *([] if bias is None else [None, bias]))
-        result: ir.Value = getattr(op, INTEGER_PRODUCT)(*inputs, _domain=DOMAIN)
-        return result
+        return op.write(f"{DOMAIN}::{INTEGER_PRODUCT}", *inputs)
 
 
 def bias_after(node: ir.Node, scales: ir.Value) -> tuple[ir.Value | None, ir.Node | None]:

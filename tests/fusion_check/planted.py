@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -21,14 +21,13 @@ class TanhForErf(Gelu):
     """Writes the wrong kind of GELU."""
 
     def write(self, op: Builder, x: ir.Value, approximate: str) -> ir.Value:
-        y: ir.Value = op.Gelu(x, approximate="tanh")
-        return y
+        return op.Gelu(x, approximate="tanh")
 
 
 class WrongEpsilon(RmsNorm):
     """Writes an epsilon that is a hundred times too large."""
 
-    def write(self, op: Builder, parts: NormParts, y: ir.Value, outputs: int) -> list[ir.Value]:
+    def write(self, op: Builder, parts: NormParts, y: ir.Value, outputs: int) -> Sequence[ir.Value]:
         written = super().write(op, parts, y, outputs)
         for node in op.nodes:
             if node.op_type == "RMSNormalization":
@@ -40,8 +39,7 @@ class Unloadable(Gelu):
     """Writes an operator that no runtime has."""
 
     def write(self, op: Builder, x: ir.Value, approximate: str) -> ir.Value:
-        y: ir.Value = op.Gelu(x, approximate="neither")
-        return y
+        return op.Gelu(x, approximate="neither")
 
 
 class Raising(Gelu):

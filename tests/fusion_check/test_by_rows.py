@@ -17,7 +17,7 @@ from tests.fusion.graphs import assert_same_function, operators
 def test_a_faulty_form_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(op: Builder, x: ir.Value, *, reading: Reading) -> ir.Value:
         y = write(op, x, reading=reading)
-        negated: ir.Value = op.Neg(y)
+        negated = op.Neg(y)
         negated.type, negated.shape = y.type, y.shape
         return negated
 

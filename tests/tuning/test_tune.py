@@ -189,7 +189,7 @@ def test_a_length_that_the_model_refuses_is_left_out() -> None:
 def test_a_form_that_is_wrong_is_not_chosen_however_fast_it_is(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
     def twice(op: Builder, x: ir.Value, *, reading: Reading) -> ir.Value:
         y = write(op, x, reading=reading)
-        doubled: ir.Value = op.Add(y, y)
+        doubled = op.Add(y, y)
         doubled.type, doubled.shape = y.type, y.shape
         return doubled
 

@@ -80,7 +80,7 @@ class DecomposedNorm(Rule):
             lambda op: self.write(op, parts, y, 1 + len(kept.values)),
         )
 
-    def write(self, op: Builder, parts: NormParts, y: ir.Value, outputs: int) -> list[ir.Value]:
+    def write(self, op: Builder, parts: NormParts, y: ir.Value, outputs: int) -> Sequence[ir.Value]:
         """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
         sizes = parts.sizes
         assert sizes is not None
@@ -89,8 +89,7 @@ class DecomposedNorm(Rule):
         scale = rows.product(op, parts.rows, parts.scale.number, sizes, y.dtype)
         attributes = {"axis": -len(sizes), "epsilon": parts.statistic.epsilon, "stash_type": 1}
         assert self.writes is not None
-        written = getattr(op, self.writes)(x, scale, _outputs=outputs, **attributes)
-        return [written] if outputs == 1 else list(written)
+        return op.several(self.writes, outputs, x, scale, **attributes)
 
 
 class LayerNorm(DecomposedNorm):

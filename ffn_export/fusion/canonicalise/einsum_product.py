@@ -47,8 +47,7 @@ class EinsumProduct(Rule):
             matrix = _turned(op, matrix)
         elif is_turned:
             matrix = op.Transpose(matrix, perm=[1, 0])
-        y: ir.Value = op.MatMul(x, matrix)
-        return y
+        return op.MatMul(x, matrix)
 
 
 def _is_turned(of_rows: str, of_matrix: str, result: str) -> bool | None:

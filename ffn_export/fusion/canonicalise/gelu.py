@@ -47,8 +47,7 @@ class Gelu(Rule):
 
     def write(self, op: Builder, x: ir.Value, approximate: str) -> ir.Value:
         """Write the standard operator; its default is the erf kind."""
-        y: ir.Value = op.Gelu(x) if approximate == "none" else op.Gelu(x, approximate=approximate)
-        return y
+        return op.Gelu(x) if approximate == "none" else op.Gelu(x, approximate=approximate)
 
 
 def _approximate(found: Gated) -> str | None:

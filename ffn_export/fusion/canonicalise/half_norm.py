@@ -57,8 +57,7 @@ def _computes(x: ir.Value, y: ir.Value) -> bool:
 
 def _write(op: Builder, norm: ir.Node, x: ir.Value, half: ir.DataType) -> ir.Value:
     given = [None if row is None else _halved(op, row, half) for row in norm.inputs[1:]]
-    y: ir.Value = op.like(norm, x, *given)
-    return y
+    return op.like(norm, x, *given)[0]
 
 
 def _fits(row: ir.Value, half: ir.DataType) -> bool:

@@ -47,10 +47,9 @@ class LayerNormExpanded(Rule):
         """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
         scale = rows.product(op, parts.rows, parts.scale.number, sizes, dtype)
         shift = [] if bias is None else [rows.of(op, bias, sizes)]
-        y: ir.Value = op.LayerNormalization(
+        return op.LayerNormalization(
             parts.x, scale, *shift, axis=-len(sizes), epsilon=parts.statistic.epsilon, stash_type=1
         )
-        return y
 
 
 def _find(node: ir.Node) -> tuple[NormParts, ir.Value | None] | None:

@@ -59,8 +59,7 @@ class NormAffine(Rule):
     def write(self, norm: ir.Node, row: ir.Value, sizes: list[int], op: Builder) -> Sequence[ir.Value]:
         """Write the norm with the row."""
         count = len(norm.outputs) if any(map(is_read, norm.outputs[1:])) else 1
-        y = op.like(norm, *self.before(norm), rows.of(op, row, sizes), outputs=count)
-        return [y] if count == 1 else list(y)
+        return op.like(norm, *self.before(norm), rows.of(op, row, sizes), outputs=count)
 
     @abstractmethod
     def before(self, norm: ir.Node) -> Sequence[ir.Value | None]:

@@ -10,12 +10,9 @@ Source: ``LayerNormalization`` in the ONNX operator specification.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import onnx_ir as ir
 
 from ffn_export.fusion import layout
-from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.rule import Found, Match, Rule, standard
 from ffn_export.fusion.shapes import are_same_axes
 from ffn_export.fusion.views import input_at, int_of, is_read, is_standard, producer, rank, readers
@@ -43,12 +40,8 @@ class NormOfRows(Rule):
             return None
         reshapes = [node, *(each for each in others if each is not None)]
         values = tuple(each.outputs[0] for each in reshapes)
-        return Match((norm, *reshapes), values, lambda op: _write(op, norm, seen.value, len(values)))
-
-
-def _write(op: Builder, norm: ir.Node, x: ir.Value, outputs: int) -> Sequence[ir.Value]:
-    y = op.like(norm, x, *norm.inputs[1:], outputs=outputs, axis=-1)
-    return [y] if outputs == 1 else list(y)
+        inputs = (seen.value, *norm.inputs[1:])
+        return Match((norm, *reshapes), values, lambda op: op.like(norm, *inputs, outputs=len(values), axis=-1))
 
 
 def _has_shape_of(reshape: ir.Node, x: ir.Value) -> bool:

@@ -56,8 +56,7 @@ def _read(node: ir.Node) -> tuple[ir.Value, ...]:
 
 
 def _norm(op: Builder, node: ir.Node, *inputs: ir.Value | None) -> list[ir.Value]:
-    written = op.like(node, *inputs, outputs=len(node.outputs))
-    values = [written] if isinstance(written, ir.Value) else list(written)
+    values = op.like(node, *inputs, outputs=len(node.outputs))
     return [value for value, old in zip(values, node.outputs, strict=True) if old in _read(node)]
 
 

@@ -69,5 +69,5 @@ def _write(
     x, target = source
     if target is not None:
         x = op.Reshape(x, op.integers(*target))
-    y: ir.Value = op.MatMul(x, op.Transpose(weight, perm=[1, 0]) if turned else weight)
+    y = op.MatMul(x, op.Transpose(weight, perm=[1, 0]) if turned else weight)
     return y if addend is None else op.Add(y, rows.of(op, addend, [d_out]))

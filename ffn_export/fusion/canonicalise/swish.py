@@ -40,5 +40,4 @@ class Swish(Rule):
 
     def write(self, op: Builder, x: ir.Value, alpha: float) -> ir.Value:
         """Write the standard operator."""
-        y: ir.Value = op.Swish(x, alpha=alpha)
-        return y
+        return op.Swish(x, alpha=alpha)

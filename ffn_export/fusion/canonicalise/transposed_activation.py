@@ -91,9 +91,8 @@ def _write(
     """Write the nodes once more, on what is written for the values that they read."""
     written = dict(given)
     for node in between:
-        written[node.outputs[0]] = op.like(
-            node, *(written.get(value) or _turned(op, value, back) for value in inputs_of(node))
-        )
+        operands = (written.get(value) or _turned(op, value, back) for value in inputs_of(node))
+        (written[node.outputs[0]],) = op.like(node, *operands)
     return written
 
 

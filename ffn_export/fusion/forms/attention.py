@@ -96,7 +96,7 @@ def _write(
         bias = widened[known]
     mask = () if bias is None else (None, None, bias)
     attributes = {"num_heads": found.query.count, "scale": found.scale}
-    y: ir.Value = getattr(op, _OPERATOR)(query, key, value, *mask, _domain=_DOMAIN, **attributes)
+    y = op.write(f"{_DOMAIN}::{_OPERATOR}", query, key, value, *mask, **attributes)
     return calls.behind(found, y, op)
 
 
@@ -109,7 +109,7 @@ def _repeated(rows: ir.Value, found: Found, op: Builder) -> ir.Value:
     apart, repeats, merged = (
         op.integers(*sizes) for sizes in ([0, 0, shared, 1, size], [1, 1, 1, times, 1], [0, 0, shared * times * size])
     )
-    repeated: ir.Value = op.Reshape(op.Expand(op.Reshape(rows, apart), repeats), merged)
+    repeated = op.Reshape(op.Expand(op.Reshape(rows, apart), repeats), merged)
     repeated.type = rows.type
     return repeated
 

@@ -121,7 +121,7 @@ def _write(found: _Found, graph: ir.Graph, op: Builder, made: _Angles) -> ir.Val
     attributes = {"num_heads": heads.count, "interleaved": int(rotation.are_neighbours)}
     if rotation.channels < heads.size:
         attributes["rotary_embedding_dim"] = rotation.channels
-    y: ir.Value = getattr(op, _OPERATOR)(heads.rows(op), cos, sin, **attributes)
+    y = op.write(_OPERATOR, heads.rows(op), cos, sin, **attributes)
     y = op.Reshape(y, op.integers(0, 0, heads.count, heads.size))
     if found.length_axis == 2:
         y = op.Transpose(y, perm=[0, 2, 1, 3])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -52,7 +54,7 @@ class AttentionCalls:
         elif found.merging.has_length_first:
             y = op.Transpose(y, perm=[1, 0, 2])
         joining = None if found.merging is None else found.merging.joining
-        return y if joining is None else op.like(joining, y, *joining.inputs[1:])
+        return y if joining is None else op.like(joining, y, *joining.inputs[1:])[0]
 
     def _rows(self, heads: Heads, found: Found, op: Builder) -> ir.Value:
         """Return heads in rows. Parts that lie beside each other are split once."""
@@ -61,9 +63,9 @@ class AttentionCalls:
         key = (found.nodes[-1].graph, heads.value, heads.order, heads.parts)
         if (*key, heads.part) not in self._made:
             rows, width = heads.rows(op), heads.count * heads.size
-            parts = [rows]
+            parts: Sequence[ir.Value] = [rows]
             if heads.parts > 1:
-                parts = op.Split(rows, op.constant(np.full(heads.parts, width)), axis=-1, _outputs=heads.parts)
+                parts = op.several("Split", heads.parts, rows, op.constant(np.full(heads.parts, width)), axis=-1)
             for part, value in enumerate(parts):
                 value.dtype, value.shape = _FLOAT, ir.Shape([heads.batch, heads.length, width])
                 self._made[*key, part] = value
@@ -111,7 +113,7 @@ def _masked_zero(found: Found, op: Builder) -> ir.Value:
             elif total is None:
                 total = op.Neg(mask) if step.operator == "Sub" else mask
             else:
-                total = getattr(op, step.operator)(total, mask)
+                total = op.write(step.operator, total, mask)
     assert total is not None  # the first step has a mask
     return total
 
@@ -130,7 +132,7 @@ def _four_axes(step: Step, mask: ir.Value, found: Found, op: Builder) -> ir.Valu
             value.dtype = ir.DataType.INT64
         # allowzero: an empty sequence is a size of 0 and not "as before".
         y = op.Reshape(mask, sizes, allowzero=1)
-    y.dtype = mask.dtype
+    y.type = mask.type
     return y
 
 
@@ -138,6 +140,6 @@ def _scaled_by_head(rows: ir.Value, factors: ir.Value, size: int, op: Builder) -
     """Return queries in rows, those of each head times its factor."""
     tensor = constant_tensor(factors)
     assert tensor is not None
-    y: ir.Value = op.Mul(rows, op.constant(np.repeat(tensor.numpy().reshape(-1), size)))
+    y = op.Mul(rows, op.constant(np.repeat(tensor.numpy().reshape(-1), size)))
     y.type, y.shape = rows.type, rows.shape
     return y

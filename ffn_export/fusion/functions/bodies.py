@@ -70,15 +70,13 @@ class _Writer:
     def wide(self, value: ir.Value | None) -> ir.Value:
         assert value is not None
         plain = self.setting.dtype in _PLAIN
-        y: ir.Value = value if plain else self.op.Cast(value, to=ir.DataType.FLOAT.value)
-        return y
+        return value if plain else self.op.Cast(value, to=ir.DataType.FLOAT.value)
 
     def like(self, value: ir.Value, operand: ir.Value | None) -> ir.Value:
         dtype = self.setting.dtype
         if dtype in _PLAIN:
             return value
-        y: ir.Value = self.op.CastLike(value, operand) if dtype is None else self.op.Cast(value, to=dtype.value)
-        return y
+        return self.op.CastLike(value, operand) if dtype is None else self.op.Cast(value, to=dtype.value)
 
     def number(self, number: float) -> ir.Value:
         return self.op.constant(np.asarray(number, self.setting.computes_in.numpy()))
@@ -90,11 +88,11 @@ class _Writer:
             return self.op.constant(np.asarray(given, np.int64)) if isinstance(given, int) else self.number(given)
         if given.type == ir.AttributeType.INT:
             whole = ir.RefAttr("value_int", given.ref_attr_name or name, ir.AttributeType.INT)
-            count: ir.Value = self.op.Constant(value_int=whole)
+            count = self.op.Constant(value_int=whole)
             count.dtype = ir.DataType.INT64
             return count
         reference = ir.RefAttr("value_float", given.ref_attr_name or name, ir.AttributeType.FLOAT)
-        value: ir.Value = self.op.Constant(value_float=reference)
+        value = self.op.Constant(value_float=reference)
         if self.setting.computes_in != ir.DataType.FLOAT:
             value = self.op.Cast(value, to=self.setting.computes_in.value)
         return value
@@ -108,16 +106,13 @@ class _Writer:
 
     def mean(self, value: ir.Value) -> ir.Value:
         if self.setting.opset < _AXES_AS_INPUT:
-            y: ir.Value = self.op.ReduceMean(value, axes=[-1], keepdims=1)
-        else:
-            y = self.op.ReduceMean(value, self.op.integers(-1), keepdims=1)
-        return y
+            return self.op.ReduceMean(value, axes=[-1], keepdims=1)
+        return self.op.ReduceMean(value, self.op.integers(-1), keepdims=1)
 
     def gelu(self, x: ir.Value) -> ir.Value:
         """``x Phi(x)``: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2."""
         if self.has_gelu:
-            y: ir.Value = self.op.Gelu(x)
-            return y
+            return self.op.Gelu(x)
         # In the order of ONNX Runtime's kernel: bit-equal in float32.
         erf = self.op.Erf(self.op.Mul(x, self.number(sqrt(0.5))))
         return self._half(x, erf)
@@ -125,14 +120,12 @@ class _Writer:
     def tanh_gelu(self, x: ir.Value) -> ir.Value:
         """The tanh approximation, same paper and section."""
         if self.has_gelu:
-            y: ir.Value = self.op.Gelu(x, approximate="tanh")
-            return y
+            return self.op.Gelu(x, approximate="tanh")
         cube = self.op.Mul(x, self.op.Mul(x, self.op.Mul(x, self.number(0.044715))))
         return self._half(x, self.op.Tanh(self.op.Mul(self.op.Add(x, cube), self.number(sqrt(2 / pi)))))
 
     def _half(self, x: ir.Value, factor: ir.Value) -> ir.Value:
-        y: ir.Value = self.op.Mul(self.op.Mul(x, self.number(0.5)), self.op.Add(factor, self.number(1.0)))
-        return y
+        return self.op.Mul(self.op.Mul(x, self.number(0.5)), self.op.Add(factor, self.number(1.0)))
 
 
 def _gelu(w: _Writer, inputs: Values) -> list[ir.Value]:
@@ -157,7 +150,7 @@ def _fused_gemm(w: _Writer, inputs: Values) -> list[ir.Value]:
     y = w.op.Gemm(*given, **{name: _renamed(w.attributes[name], name) for name in names})
     has_alpha = FUSED_GEMM[activation] is not None
     attributes = {"alpha": _renamed(w.attributes["activation_alpha"], "alpha")} if has_alpha else {}
-    return [w.like(getattr(w.op, activation)(y, **attributes), inputs[0])]
+    return [w.like(w.op.write(activation, y, **attributes), inputs[0])]
 
 
 def _renamed(attribute: Any, name: str) -> Any:
@@ -219,12 +212,11 @@ def _apart(w: _Writer, rows: ir.Value | None, *, merged: bool = False) -> ir.Val
     heads, width = w.attributes["num_heads"], last_size(rows)
     if isinstance(heads, int) and width is not None:
         return w.op.integers(*([0, 0, width] if merged else [0, 0, heads, width // heads]))
-    widths: list[ir.Value] = [w.op.Shape(rows, start=2)]
+    widths = [w.op.Shape(rows, start=2)]
     if not merged:
         count = w.op.Unsqueeze(w.attribute("num_heads"), w.op.integers(0))
         widths = [count, w.op.Div(*widths, count)]
-    sizes: ir.Value = w.op.Concat(w.op.integers(0, 0), *widths, axis=0)
-    return sizes
+    return w.op.Concat(w.op.integers(0, 0), *widths, axis=0)
 
 
 @dataclass(frozen=True)
@@ -260,20 +252,8 @@ BODIES: Mapping[str, Body] = {
         2,
         attributes={"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, "activation": "", "activation_alpha": 0.0},
     ),
-    "SkipLayerNormalization": Body(
-        _skip_layer_norm,
-        ("x", "skip", "gamma", "beta", "bias"),
-        3,
-        _STATISTICS,
-        _EPSILON,
-    ),
-    "SkipSimplifiedLayerNormalization": Body(
-        _skip_rms_norm,
-        ("x", "skip", "gamma", "bias"),
-        3,
-        _STATISTICS,
-        _EPSILON,
-    ),
+    "SkipLayerNormalization": Body(_skip_layer_norm, ("x", "skip", "gamma", "beta", "bias"), 3, _STATISTICS, _EPSILON),
+    "SkipSimplifiedLayerNormalization": Body(_skip_rms_norm, ("x", "skip", "gamma", "bias"), 3, _STATISTICS, _EPSILON),
     "MultiHeadAttention": Body(
         _multi_head_attention,
         ("query", "key", "value", "input_bias", "key_padding_mask", "attention_bias"),

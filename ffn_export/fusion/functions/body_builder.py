@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,35 +21,18 @@ class BodyBuilder(Builder):
     Values get dtypes, which ONNX's reference evaluator needs.
     """
 
-    def __getattr__(self, operator: str) -> Callable[..., Any]:
-        """Return a function that writes a node of this operator."""
-        write = super().__getattr__(operator)
-
-        def typed(*inputs: ir.Value | None, **attributes: Any) -> Any:
-            y = write(*inputs, **attributes)
-            _set_dtypes(self.nodes[-1])
-            return y
-
-        return typed
+    def several(
+        self, operator: str, outputs: int, /, *inputs: ir.Value | None, **attributes: Any
+    ) -> Sequence[ir.Value]:
+        """Write a node of this number of outputs, and return them."""
+        values = super().several(operator, outputs, *inputs, **attributes)
+        _set_dtypes(self.nodes[-1])
+        return values
 
     def constant(self, array: Array | np.generic, dtype: ir.DataType | None = None) -> ir.Value:
         """Write a constant as a node."""
-        return self.tensor(ir.tensor(array, dtype=dtype))
-
-    def tensor(self, tensor: ir.TensorProtocol) -> ir.Value:
-        """Write a tensor as a node."""
-        value: ir.Value = self.Constant(value=ir.AttrTensor("value", ir.Tensor(tensor.numpy(), dtype=tensor.dtype)))
-        return value
-
-    def copy(self, node: ir.Node, inputs: Values) -> Sequence[ir.Value]:
-        """Write a copy of a node with other inputs, and return all its outputs."""
-        outputs: Sequence[ir.Value] = self._tape.op_multi_out(
-            node.op_type, inputs, dict(node.attributes), domain=node.domain, num_outputs=len(node.outputs)
-        )
-        for new, old in zip(outputs, node.outputs, strict=True):
-            new.type = None if old.dtype is None else ir.TensorType(old.dtype)
-        _set_dtypes(self.nodes[-1])
-        return outputs
+        tensor = ir.tensor(array, dtype=dtype)
+        return self.Constant(value=ir.AttrTensor("value", ir.Tensor(tensor.numpy(), dtype=tensor.dtype)))
 
 
 _OF_ONE_DTYPE = words(

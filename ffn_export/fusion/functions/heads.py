@@ -67,7 +67,7 @@ class Heads:
         """Return them as rows, all parts if there are several."""
         value = self.value
         if self.has_length_first:
-            y: ir.Value = op.Transpose(value, perm=[1, 0, 2])
+            y = op.Transpose(value, perm=[1, 0, 2])
             y.type = value.type
             return y
         if self.order == FIRST:
@@ -76,7 +76,7 @@ class Heads:
             value = op.Transpose(value, perm=[0, 3, 1, 2] if rank(value) == 4 else [0, 2, 1])
         if self.order == _ROWS or rank(self.value) == 3:
             return value
-        rows: ir.Value = op.Reshape(value, op.integers(0, 0, self.count * self.size))
+        rows = op.Reshape(value, op.integers(0, 0, self.count * self.size))
         rows.type, rows.shape = self.value.type, ir.Shape([self.batch, self.length, self.count * self.size])
         return rows
 

@@ -66,8 +66,7 @@ class _Body:
         if splits is None:
             return [y]
         sizes = self.op.constant(np.asarray(splits, np.int64))
-        results: Sequence[ir.Value] = self.op.Split(y, sizes, axis=-1, _outputs=len(np.atleast_1d(splits)))
-        return results if isinstance(results, Sequence) else [results]
+        return self.op.several("Split", len(np.atleast_1d(splits)), y, sizes, axis=-1)
 
     def _attribute(self, name: str) -> Attribute | None:
         return self._call.attributes.get(name)
@@ -84,14 +83,13 @@ class _Body:
     def _normalised(self, x: ir.Value) -> ir.Value:
         norm = "RMSNormalization" if str(self._attribute("norm")).endswith("rms") else "LayerNormalization"
         rows = [self._given[name] for name in ("norm_scale", "norm_bias") if name in self._given]
-        y: ir.Value = getattr(self.op, norm)(x, *rows, axis=-1, epsilon=self._attribute("epsilon"))
-        return y
+        return self.op.write(norm, x, *rows, axis=-1, epsilon=self._attribute("epsilon"))
 
     def _product(self, x: ir.Value, weight: str, bias: str) -> ir.Value:
         w = self._given[weight]
         if self._attribute("transposed"):
             w = self.op.Transpose(w, perm=[1, 0])
-        y: ir.Value = self.op.MatMul(x, w)
+        y = self.op.MatMul(x, w)
         return self.op.Add(y, self._given[bias]) if bias in self._given else y
 
     def _linear(self, x: ir.Value) -> ir.Value:
@@ -102,11 +100,7 @@ class _Body:
         other: ir.Value | None = None
         packed = self._attribute("packed")
         if packed:
-            halves = (
-                self.op.Split(hidden, axis=-1, num_outputs=2, _outputs=2)
-                if self._opset >= 18
-                else (self.op.Split(hidden, axis=-1, _outputs=2))
-            )
+            halves = self.op.several("Split", 2, hidden, axis=-1, **({"num_outputs": 2} if self._opset >= 18 else {}))
             hidden, other = halves if packed == 1 else reversed(halves)
         elif "w3" in self._given:
             other = self._product(x, "w3", "b3")
@@ -122,7 +116,7 @@ class _Body:
             return y
         known = TABLE[name]
         for operator in known.chain or known.operators[:1]:
-            x = self.op.Mul(x, x) if operator == SQUARE else getattr(self.op, operator)(x, **slope)
+            x = self.op.Mul(x, x) if operator == SQUARE else self.op.write(operator, x, **slope)
         return x
 
     def _attention(self) -> ir.Value:
@@ -131,7 +125,7 @@ class _Body:
             query, key, value = (self._given[name] for name in ("query", "key", "value"))
         else:
             sizes = self.op.integers(heads * size, groups * size, groups * size)
-            query, key, value = self.op.Split(self._given["query"], sizes, axis=-1, _outputs=3)
+            query, key, value = self.op.several("Split", 3, self._given["query"], sizes, axis=-1)
         query, key = self._by_head(query, heads, [0, 2, 1, 3]), self._by_head(key, groups, [0, 2, 3, 1])
         scores = self.op.MatMul(query, key)
         scale = float(self._call.attributes["scale"])  # type: ignore[arg-type]
@@ -146,19 +140,17 @@ class _Body:
             scores = self.op.Add(scores, self.op.Trilu(full, self.op.constant(np.asarray(1, np.int64)), upper=1))
         weights = self.op.Softmax(scores, axis=-1)
         mixed = self.op.MatMul(weights, self._by_head(value, groups, [0, 2, 1, 3]))
-        y: ir.Value = self.op.Reshape(self.op.Transpose(mixed, perm=[0, 2, 1, 3]), self.op.integers(0, 0, heads * size))
-        return y
+        return self.op.Reshape(self.op.Transpose(mixed, perm=[0, 2, 1, 3]), self.op.integers(0, 0, heads * size))
 
     def _by_head(self, rows: ir.Value, count: int, order: Sequence[int]) -> ir.Value:
         """Write rows ``[batch, length, count * size]`` with an axis of heads, and repeat each for its group."""
         heads = self._number("num_heads")
         apart = self.op.Reshape(rows, self.op.integers(0, 0, count, self._call.head_size))
-        y: ir.Value = self.op.Transpose(apart, perm=order)
+        y = self.op.Transpose(apart, perm=order)
         if count == heads:
             return y
         group = self.op.integers(*[head // (heads // count) for head in range(heads)])
-        repeated: ir.Value = self.op.Gather(y, group, axis=1)
-        return repeated
+        return self.op.Gather(y, group, axis=1)
 
     def _number(self, name: str) -> int:
         return int(self._call.attributes[name])  # type: ignore[arg-type]

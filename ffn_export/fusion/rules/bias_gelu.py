@@ -54,8 +54,8 @@ class BiasGelu(Rule):
     def _write(
         self, op: Builder, x: ir.Value, bias: ir.Value, sizes: list[int], moved: tuple[ir.Node, ...]
     ) -> ir.Value:
-        operator = getattr(op, (self.writes or "").removeprefix("com.microsoft::"))
-        return layout.again(op, operator(x, rows.of(op, bias, sizes), _domain="com.microsoft"), moved)
+        assert self.writes is not None
+        return layout.again(op, op.write(self.writes, x, rows.of(op, bias, sizes)), moved)
 
 
 class FastGelu(BiasGelu):

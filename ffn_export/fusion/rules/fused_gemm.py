@@ -49,7 +49,7 @@ class FusedGemm(Rule):
             return Refused(reason, (node, *layer.nodes))
 
         def write(op: Builder) -> list[ir.Value]:
-            y = linear.write_gemm(op, layer, "FusedGemm", "com.microsoft", **_attributes(node))
+            y = linear.write_gemm(op, layer, "com.microsoft::FusedGemm", **_attributes(node))
             return [layout.again(op, y, seen.nodes)]
 
         return Match((node, *seen.nodes, *layer.nodes), (node.outputs[0],), write)
@@ -58,16 +58,14 @@ class FusedGemm(Rule):
 def _write_gemm(op: Builder, gemm: ir.Node, act: ir.Node, moved: tuple[ir.Node, ...]) -> ir.Value:
     """Write an existing ``Gemm`` and its activation as one node."""
     attributes = {name: attribute.value for name, attribute in gemm.attributes.items()}
-    y = op.FusedGemm(*gemm.inputs, **attributes, **_attributes(act), _domain="com.microsoft")
+    y = op.write("com.microsoft::FusedGemm", *gemm.inputs, **attributes, **_attributes(act))
     return layout.again(op, y, moved)
 
 
 def _attributes(act: ir.Node) -> dict[str, Any]:
-    attributes: dict[str, Any] = {"activation": act.op_type}
     alpha = FUSED_GEMM[act.op_type]
-    if alpha is not None:
-        attributes["activation_alpha"] = float_of(act, "alpha", alpha)
-    return attributes
+    slope = {} if alpha is None else {"activation_alpha": float_of(act, "alpha", alpha)}
+    return {"activation": act.op_type, **slope}
 
 
 def _refused_bias(value: ir.Value, act: ir.Node) -> Refused | None:

@@ -18,6 +18,4 @@ class OrtGelu(Gelu):
 
     def write(self, op: Builder, x: ir.Value, approximate: str) -> ir.Value:
         """Write the operator of that kind."""
-        operator = op.Gelu if approximate == "none" else op.FastGelu
-        y: ir.Value = operator(x, _domain="com.microsoft")
-        return y
+        return op.write("com.microsoft::Gelu" if approximate == "none" else "com.microsoft::FastGelu", x)

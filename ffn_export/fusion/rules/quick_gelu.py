@@ -34,5 +34,4 @@ class QuickGelu(Swish):
 
     def write(self, op: Builder, x: ir.Value, alpha: float) -> ir.Value:
         """Write the operator with its alpha: the defaults of the two operators differ."""
-        y: ir.Value = op.QuickGelu(x, alpha=alpha, _domain="com.microsoft")
-        return y
+        return op.write("com.microsoft::QuickGelu", x, alpha=alpha)

@@ -108,18 +108,16 @@ class SkipLayerNorm(Rule):
         as_rows = rank(pair.x) not in (2, 3)
         x, skip = (_as_rows(op, value, width) if as_rows else value for value in (pair.x, pair.skip))
         bias = None if pair.bias is None else rows.of(op, pair.bias, [width])
-        outputs = getattr(op, self.writes.removeprefix("com.microsoft::"))(
+        y, *further = op.several(
+            self.writes,
+            4 if pair.keeps_sum else 1,
             *self.inputs(x, skip, pair.norm, bias),
             epsilon=float_of(pair.norm, "epsilon", 1e-5),
-            _outputs=4 if pair.keeps_sum else 1,
-            _domain="com.microsoft",
         )
-        if not pair.keeps_sum:
-            return [self._restored(op, outputs, pair, as_rows=as_rows)]
-        for statistic in outputs[1:3]:
+        for statistic in further[:2]:
             statistic.name = ""  # for training; no kernel computes them
-        total = _in_shape_of(op, outputs[3], pair.x) if as_rows else outputs[3]
-        return [self._restored(op, outputs[0], pair, as_rows=as_rows), total]
+        totals = [_in_shape_of(op, total, pair.x) if as_rows else total for total in further[2:]]
+        return [self._restored(op, y, pair, as_rows=as_rows), *totals]
 
     def _restored(self, op: Builder, y: ir.Value, pair: _Pair, *, as_rows: bool) -> ir.Value:
         """Return the norm in the shape that its readers expect."""
@@ -207,14 +205,12 @@ def _biased(value: ir.Value, graph: object) -> tuple[ir.Node, ir.Value, ir.Value
 
 
 def _as_rows(op: Builder, value: ir.Value, width: int) -> ir.Value:
-    y: ir.Value = op.Reshape(value, op.integers(-1, width))
-    return y
+    return op.Reshape(value, op.integers(-1, width))
 
 
 def _in_shape_of(op: Builder, value: ir.Value, x: ir.Value) -> ir.Value:
     # allowzero: an empty batch is a size of 0 and not "as before".
-    y: ir.Value = op.Reshape(value, op.Shape(x), allowzero=1)
-    return y
+    return op.Reshape(value, op.Shape(x), allowzero=1)
 
 
 def _is_computed(value: ir.Value | None) -> bool:

@@ -36,13 +36,10 @@ def write(op: Builder, x: ir.Value, *, reading: Reading) -> ir.Value:
 
 def again(op: Builder, node: ir.Node, inputs: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
     """Write a copy of a node for rows; a ``Split`` or ``Slice`` is along the last axis."""
-    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-    if is_standard(node, "Split"):
-        attributes["axis"] = -1
+    changed = {"axis": -1} if is_standard(node, "Split") else {}
     if is_standard(node, "Slice"):
         inputs = [*inputs[:3], op.Constant(value_ints=[-1]), *inputs[4:]]
-    made = getattr(op, node.op_type)(*inputs, _domain=node.domain, _outputs=len(node.outputs), **attributes)
-    made = [made] if isinstance(made, ir.Value) else list(made)
+    made = op.like(node, *inputs, outputs=len(node.outputs), **changed)
     hand_on(node, made[0])
     return made
 

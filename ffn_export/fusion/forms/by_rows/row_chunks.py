@@ -59,8 +59,7 @@ def _loop(op: Builder, rows: ir.Value, *, reading: Reading, compute: Compute) ->
 
 def _size(op: Builder, count: ir.Value, chunks: ir.Value) -> ir.Value:
     """Return the number of rows of a chunk, ``[1]``: the quotient, rounded up."""
-    size: ir.Value = op.Div(op.Add(count, op.Sub(chunks, op.integers(1))), chunks)
-    return size
+    return op.Div(op.Add(count, op.Sub(chunks, op.integers(1))), chunks)
 
 
 def _body(outer: Builder, rows: ir.Value, count: ir.Value, chunks: ir.Value, d_in: int, compute: Compute) -> ir.Graph:
@@ -74,7 +73,7 @@ def _body(outer: Builder, rows: ir.Value, count: ir.Value, chunks: ir.Value, d_i
     # Inference has no shape for a Slice with computed bounds. The Reshape states it, and moves no data.
     y = compute(op, op.Reshape(chunk, op.Concat(size, op.integers(d_in), axis=0), allowzero=1))
     goes_on = op.Identity(going)
-    goes_on.dtype, goes_on.shape = going.dtype, going.shape
+    goes_on.type, goes_on.shape = going.type, going.shape
     outer.constants.extend(op.constants)
     assert last_size(y) is not None
     return ir.Graph([index, going], [goes_on, y], nodes=op.nodes, name="chunk")
@@ -89,8 +88,7 @@ def _together(op: Builder, computed: ir.Value, count: ir.Value, chunks: ir.Value
     all_rows = op.Reshape(computed, op.integers(-1, d_out))
     first = op.Slice(all_rows, zero, whole, zero)
     rest = op.Slice(all_rows, op.Sub(total, op.Sub(count, whole)), total, zero)
-    y: ir.Value = op.Concat(first, rest, axis=0)
-    return y
+    return op.Concat(first, rest, axis=0)
 
 
 ROW_CHUNKS = Form(

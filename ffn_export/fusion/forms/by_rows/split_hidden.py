@@ -170,7 +170,7 @@ def write(op: Builder, x: ir.Value, *, reading: Reading, layer: SplitLayer) -> i
 def _added(op: Builder, second: ir.Node, hidden: ir.Value, weight: ir.Value, total: ir.Value | None) -> ir.Value:
     """Write the second product of a part, added to the sum of those before it."""
     attributes = {name: each.value for name, each in second.attributes.items()} if is_standard(second, "Gemm") else {}
-    y: ir.Value = op.Gemm(hidden, weight, *([] if total is None else [total]), **attributes)
+    y = op.Gemm(hidden, weight, *([] if total is None else [total]), **attributes)
     hand_on(second, y)
     return y
 
@@ -200,7 +200,8 @@ class _PartWriter:
             elif node in self.layer.plan.splits:
                 width = self.units[1] - self.units[0]
                 halves = self.op.integers(width, width)
-                values.update(zip(node.outputs, self.op.Split(given[0], halves, axis=-1, _outputs=2), strict=True))
+                parts = self.op.several("Split", 2, given[0], halves, axis=-1)
+                values.update(zip(node.outputs, parts, strict=True))
             else:
                 values.update(zip(node.outputs, again(self.op, node, given), strict=True))
         hidden, weight = (_known(self._given(self.layer.second, place, values)) for place in (0, 1))
@@ -213,7 +214,7 @@ class _PartWriter:
         bias = self._given(each.add, place, values)
         # A packed product computes several halves side by side, even if its bias is one number for all.
         whole = self.layer.plan.wide[each.product.outputs[0]] * (self.units[1] - self.units[0])
-        y: ir.Value = self.op.Gemm(
+        y = self.op.Gemm(
             self._given(each.product, 0, values),
             self._given(each.product, 1, values),
             rows.of(self.op, _known(bias), [whole]),

@@ -154,7 +154,7 @@ class _Writer:
             width = len(x.shape)
             sizes = self._registered(op.integers(*[0] * (2 * width - 1), UNITS), "padding")
             y = op.Pad(x, sizes)
-            y.dtype = x.dtype
+            y.type = x.type
             last = x.shape[-1]
             y.shape = ir.Shape([*x.shape[:-1], last + UNITS if isinstance(last, int) else None])
             y.name = self._names.value(f"{x.name}{SUFFIX}")
