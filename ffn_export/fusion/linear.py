@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants, layout, rows
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.views import float_of, input_at, int_of, is_standard, orders, producer, rank
+from ffn_export.fusion.views import float_of, input_at, int_of, is_standard, opset_of, orders, producer, rank
 
 PRODUCTS = ("MatMul", "Gemm")
 # Lowest opset whose Reshape has allowzero, for an empty batch.
@@ -94,12 +94,12 @@ def _product(node: ir.Node) -> Linear | None:
     return Linear(x, weight, None, node)
 
 
-def why_no_rows(linear: Linear, opset: int) -> str | None:
+def why_no_rows(linear: Linear) -> str | None:
     """Return why the input cannot be reshaped to rows and back, or None if it can."""
     width = rank(linear.x)
     if width is None or width < 2:
         return "the rank of the input is not known or below 2"
-    if width > 2 and opset < RESHAPE_WITH_ZERO:
+    if width > 2 and opset_of(linear.product) < RESHAPE_WITH_ZERO:
         return f"reshaping to rows and back needs opset {RESHAPE_WITH_ZERO}"
     return None
 
@@ -125,7 +125,6 @@ def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", **attributes
 
 def _leading(op: Builder, linear: Linear) -> ir.Value:
     """Write the shape of the input without its last axis."""
-    graph = linear.product.graph
-    if graph is not None and graph.opset_imports.get("", 0) >= SHAPE_WITH_END:
+    if opset_of(linear.product) >= SHAPE_WITH_END:
         return op.Shape(linear.x, end=-1)
     return op.Slice(op.Shape(linear.x), *map(op.integers, (0, -1)))

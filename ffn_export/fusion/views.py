@@ -57,6 +57,14 @@ def readers(value: ir.Value) -> tuple[ir.Node, ...]:
     return tuple(dict.fromkeys(user for user, _ in value.uses()))
 
 
+def only_reader(value: ir.Value) -> ir.Node | None:
+    """Return the node that alone reads a value, in its graph and once; None if the value is a graph output."""
+    uses = tuple(value.uses())
+    reader, writer = uses[0][0] if len(uses) == 1 else None, value.producer()
+    is_here = reader is not None and writer is not None and reader.graph is writer.graph
+    return reader if is_here and not value.is_graph_output() else None
+
+
 def float_of(node: ir.Node, name: str, default: float) -> float:
     """Return an attribute, or the standard's default if it is absent; NaN if it is no number."""
     attribute = node.attributes.get(name)
@@ -87,6 +95,11 @@ def string_of(node: ir.Node, name: str, default: str) -> str | None:
     if attribute is None:
         return default
     return str(attribute.value) if attribute.type == ir.AttributeType.STRING and not attribute.is_ref() else None
+
+
+def opset_of(node: ir.Node) -> int:
+    """Return the opset of the graph of a node; 0 if there is none."""
+    return 0 if node.graph is None else node.graph.opset_imports.get("", 0)
 
 
 def node_count(model: ir.Model) -> int:

@@ -29,7 +29,7 @@ from ffn_export.fusion.functions.axes import Axes, Factor
 from ffn_export.fusion.functions.axes import behind as axes_behind
 from ffn_export.fusion.functions.heads import Heads, read_joined, read_keys, read_rows
 from ffn_export.fusion.shapes import are_same_axes
-from ffn_export.fusion.views import inputs_of, int_of, is_standard, rank, readers
+from ffn_export.fusion.views import inputs_of, int_of, is_standard, only_reader, rank, readers
 
 _FLOAT = ir.DataType.FLOAT
 _LARGEST = float(np.finfo(np.float32).max)  # an attribute is a float32
@@ -156,11 +156,11 @@ def _read(softmax: ir.Node, has_causal: bool) -> Found | None:
 def _mixing(weights: ir.Value) -> tuple[tuple[ir.Node, ...], ir.Node | None]:
     """Return the product of weights and values, and the Reshapes before it."""
     moved: list[ir.Node] = []
-    node = _only_reader(weights)
+    node = only_reader(weights)
     while node is not None and attention_scores.regrouped(node) is weights and len(moved) < 3:
         moved.append(node)
         weights = node.outputs[0]
-        node = _only_reader(weights)
+        node = only_reader(weights)
     is_product = node is not None and is_standard(node, "MatMul") and len(inputs_of(node)) == 2
     return tuple(moved), node if node is not None and is_product and node.inputs[0] is weights else None
 
@@ -202,7 +202,7 @@ def _zeroed(softmax: ir.Node) -> tuple[ir.Node, ...]:
     """Return the nodes that make a row 0 that sees no key: ``Where(IsNaN(weights), 0, weights)``."""
     weights = softmax.outputs[0]
     is_nan = next((user for user in readers(weights) if is_standard(user, "IsNaN")), None)
-    where = None if is_nan is None else _only_reader(is_nan.outputs[0])
+    where = None if is_nan is None else only_reader(is_nan.outputs[0])
     if is_nan is None or where is None or not is_standard(where, "Where") or len(inputs_of(where)) != 3:
         return ()
     condition, yes, no = inputs_of(where)
@@ -223,7 +223,7 @@ def _behind(mixing: ir.Node, scores: Scores, query: Heads) -> tuple[tuple[ir.Nod
     if rank(result) == 3:
         if not scores.shapes:
             return (), Merging()
-        split = _only_reader(result)
+        split = only_reader(result)
         if split is None or attention_scores.regrouped(split) is not result:
             return None
         result, nodes = split.outputs[0], (split,)
@@ -233,7 +233,7 @@ def _behind(mixing: ir.Node, scores: Scores, query: Heads) -> tuple[tuple[ir.Nod
     axes: Axes = ((batch,), (count,), (length,), (size,))
     merging: list[ir.Node] = []
     while axes[-1] != (count, size) and len(merging) < _MOST_MERGING:
-        node = _only_reader(result)
+        node = only_reader(result)
         moved = None if node is None else axes_behind(node, node.outputs[0], axes)
         if node is None or moved is None:
             return nodes, None
@@ -244,8 +244,3 @@ def _behind(mixing: ir.Node, scores: Scores, query: Heads) -> tuple[tuple[ir.Nod
     if set(order) != {batch, length} or not (is_joined or len(axes) == 3):
         return nodes, None
     return (*nodes, *merging), Merging(order[0] is not batch, merging[-1] if is_joined else None)
-
-
-def _only_reader(value: ir.Value) -> ir.Node | None:
-    users = readers(value)
-    return users[0] if len(users) == 1 and not value.is_graph_output() else None

@@ -21,7 +21,7 @@ from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.functions import surroundings
 from ffn_export.fusion.functions.contract import ATTENTION, DOMAIN, LINEAR, Attribute, Call
 from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, ints_of, is_standard, rank, readers
+from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, ints_of, is_standard, only_reader, rank
 
 NARROWEST = 8
 _FLOAT = ir.DataType.FLOAT
@@ -91,8 +91,8 @@ def read(node: ir.Node) -> Product | None:
     addend = input_at(node, 2)
     if addend is not None:
         return Product(x, weight, addend, turned, (node,), d_out) if _is_bias(addend, node, d_out) else None
-    add = next(iter(readers(node.outputs[0])), None)
-    if add is not None and is_standard(add, "Add") and _is_only_read_by(node.outputs[0], add):
+    add = only_reader(node.outputs[0])
+    if add is not None and is_standard(add, "Add"):
         bias = next((value for value in inputs_of(add) if value is not node.outputs[0]), None)
         if bias is not None and _is_bias(bias, node, d_out):
             return Product(x, weight, bias, turned, (node, add), d_out)
@@ -103,12 +103,6 @@ def _is_bias(value: ir.Value, product: ir.Node, width: int) -> bool:
     if not constants.is_constant(value) or value.dtype != _FLOAT:
         return False
     return rows.is_row(value, rank(product.outputs[0])) and rows.covers(value, [width])
-
-
-def _is_only_read_by(value: ir.Value, node: ir.Node) -> bool:
-    before = value.producer()
-    same_graph = before is not None and node.graph is before.graph
-    return len(tuple(value.uses())) == 1 and not value.is_graph_output() and same_graph
 
 
 class LinearCalls:
@@ -193,11 +187,10 @@ def _in_order(run: Iterable[Product]) -> list[Product]:
 
 def _split(product: Product) -> ir.Node | None:
     """Return the node that cuts the result along its last axis, if nothing else reads the result."""
-    users = readers(product.end)
-    if len(users) != 1 or not is_standard(users[0], "Split") or not _is_only_read_by(product.end, users[0]):
+    split, axes = only_reader(product.end), rank(product.end)
+    if split is None or axes is None or not is_standard(split, "Split"):
         return None
-    split, axes = users[0], rank(product.end)
-    if axes is None or int_of(split, "axis", 0) not in (-1, axes - 1):
+    if int_of(split, "axis", 0) not in (-1, axes - 1):
         return None
     sizes = [last_size(value) for value in split.outputs]
     return split if sum(size or 0 for size in sizes) == product.width and all(sizes) else None

@@ -18,7 +18,7 @@ import onnx_ir as ir
 from ffn_export.fusion import constants
 from ffn_export.fusion.functions.contract import Attribute
 from ffn_export.fusion.shapes import are_alike, is_row_of
-from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, is_standard, rank, readers
+from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, is_standard, only_reader, rank
 
 _NORMS = {"LayerNormalization": "layer", "RMSNormalization": "rms"}
 _FLOAT = ir.DataType.FLOAT
@@ -56,7 +56,7 @@ def before(x: ir.Value, end: ir.Value, layer: Collection[ir.Node]) -> Surroundin
     """Find the norm before a layer, which only the nodes of the layer read."""
     found = Surroundings(x, end)
     node = x.producer()
-    if node is not None and _is_norm(node) and not x.is_graph_output() and set(readers(x)) <= set(layer):
+    if node is not None and _is_norm(node) and not x.is_graph_output() and all(user in layer for user, _ in x.uses()):
         inner = node.inputs[0]
         same_graph = all(each.graph is node.graph for each in layer)
         if inner is not None and same_graph and are_alike(inner, x):
@@ -68,13 +68,13 @@ def before(x: ir.Value, end: ir.Value, layer: Collection[ir.Node]) -> Surroundin
 def around(x: ir.Value, end: ir.Value, layer: Collection[ir.Node]) -> Surroundings:
     """Find the norm before a layer, the residual, and the norm behind."""
     found = before(x, end, layer)
-    add = _only_reader(end)
+    add = only_reader(end)
     if add is not None and is_standard(add, "Add"):
         other = next((value for value in inputs_of(add) if value is not end), None)
         total = add.outputs[0]
         if other is not None and other.dtype == _FLOAT and are_alike(end, other) and are_alike(end, total):
             found.inputs["residual"], found.end, found.behind = other, total, (add,)
-    norm = None if found.before else _only_reader(found.end)
+    norm = None if found.before else only_reader(found.end)
     if norm is not None and _is_norm(norm) and norm.inputs[0] is found.end:
         found.take_norm("post", norm)
         found.end, found.behind = norm.outputs[0], (*found.behind, norm)
@@ -96,11 +96,3 @@ def _is_norm(node: ir.Node) -> bool:
         and not any(map(is_read, node.outputs[1:]))
         and not math.isnan(float_of(node, "epsilon", 1e-5))
     )
-
-
-def _only_reader(value: ir.Value) -> ir.Node | None:
-    """Return the only node that reads a value, in its graph and once; None if there are several, or it is an output."""
-    uses = tuple(value.uses())
-    node, producer = uses[0][0] if len(uses) == 1 else None, value.producer()
-    same = node is not None and producer is not None and node.graph is producer.graph
-    return node if same and not value.is_graph_output() else None

@@ -33,13 +33,12 @@ class BiasedGemm(Rule):
         """Recognise the sum before an activation, or the one beside it in a gated feed-forward."""
         if is_standard(node, "Pow") and not squares(node):
             return None
-        opset = node.graph.opset_imports.get("", 0) if node.graph is not None else 0
         for value in inputs_of(node)[:2]:
             layer = linear.read(through(unscaled(value)[0]), node.graph)
             # No CPU kernel of ONNX Runtime takes bfloat16, so the plain nodes stay.
             if layer is None or layer.bias is None or value.dtype == ir.DataType.BFLOAT16:
                 continue
-            if linear.why_no_rows(layer, opset) is not None:
+            if linear.why_no_rows(layer) is not None:
                 continue
             assert layer.add is not None
             if is_standard(node, "Mul") and not (squares(node) or _is_gating(node)):

@@ -44,7 +44,7 @@ class FusedGemm(Rule):
         layer = linear.read(seen.value, node.graph)
         if layer is None:
             return _refused_bias(seen.value, node)
-        reason = linear.why_no_rows(layer, node.graph.opset_imports.get("", 0) if node.graph else 0)
+        reason = linear.why_no_rows(layer)
         if reason is not None:
             return Refused(reason, (node, *layer.nodes))
 

@@ -24,7 +24,7 @@ from ffn_export.fusion.forms.padded_widths.units import RULE, SUFFIX, UNITS, Pad
 from ffn_export.fusion.provenance import note as note_rules
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import rank
+from ffn_export.fusion.views import opset_of, rank
 
 # Smallest gain that counts: the cost of a whole product varies by less than that of another kernel.
 _LEAD = 0.03
@@ -178,11 +178,10 @@ class _Writer:
 
 def _split_evenly(node: ir.Node) -> None:
     """Let a ``Split`` halve its input, whatever its length."""
-    assert node.graph is not None
     node.attributes.pop("split", None)
     if len(node.inputs) > 1:
         node.resize_inputs(1)
-        if node.graph.opset_imports.get("", 0) >= _SPLIT_BY_NUMBER:
+        if opset_of(node) >= _SPLIT_BY_NUMBER:
             node.attributes["num_outputs"] = ir.AttrInt64("num_outputs", 2)
 
 
