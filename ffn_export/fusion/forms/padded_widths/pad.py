@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from functools import partial
 
-import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
@@ -138,7 +136,7 @@ class _Writer:
             for padding in paddings:
                 sizes[padding.axis] += padding.added
             op = Builder()
-            made = op.computed(partial(_padded, tensor, paddings), tensor.dtype, sizes)
+            made = op.computed(lambda: padded(tensor.numpy(), paddings), tensor.dtype, sizes)
             note(made, paddings, str(value.name))
             self._constants[value, paddings] = self._registered(made, f"{value.name}{SUFFIX}")
         return self._constants[value, paddings]
@@ -183,12 +181,6 @@ def _split_evenly(node: ir.Node) -> None:
         node.resize_inputs(1)
         if opset_of(node) >= _SPLIT_BY_NUMBER:
             node.attributes["num_outputs"] = ir.AttrInt64("num_outputs", 2)
-
-
-def _padded(
-    tensor: ir.TensorProtocol, paddings: Sequence[Padding]
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    return padded(tensor.numpy(), paddings)
 
 
 PADDED_WIDTHS = Form(RULE, "feed_forward", default, apply=pad_widths, undo=remove, in_few_bits=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -11,17 +10,7 @@ import onnx_ir as ir
 from ffn_export.fusion import sites
 from ffn_export.fusion.builder import Names
 from ffn_export.fusion.forms.padded_widths.growing_constants import Plan, read_back, together
-from ffn_export.fusion.forms.padded_widths.units import (
-    RULE,
-    UNITS,
-    Padding,
-    forget,
-    is_intact,
-    name_before,
-    paddings_of,
-    plain,
-    plain_shape,
-)
+from ffn_export.fusion.forms.padded_widths.units import RULE, UNITS, forget, is_intact, paddings_of, plain, plain_shape
 from ffn_export.fusion.inference import prove_shapes
 from ffn_export.fusion.provenance import note, rules_of
 from ffn_export.fusion.shapes import last_size
@@ -43,7 +32,7 @@ def remove(model: ir.Model) -> bool:
     stated = prove_shapes(model)
     plans = [plan for site in sites.find(model) if (plan := read_back(site)) is not None]
     stated.restore(model)
-    if not all(map(_is_intact, grown)) or not _explain(plans, grown, pads):
+    if not all(map(is_intact, grown)) or not _explain(plans, grown, pads):
         return False
     names = Names(model)
     for node in pads:
@@ -52,18 +41,13 @@ def remove(model: ir.Model) -> bool:
         for value, parts in plan.wide.items():
             if (size := last_size(value)) is not None and value.shape is not None:
                 value.shape = ir.Shape([*value.shape[:-1], size - parts * UNITS])
-            _rename(value, names)
+            value.name = names.value(forget(value))
     for value in grown:
         _shrink(value, names)
     for node in model.graph.all_nodes():
         if RULE in rules_of(node):
             note(node, [rule for rule in rules_of(node) if rule != RULE])
     return True
-
-
-def _is_intact(value: ir.Value) -> bool:
-    tensor = value.const_value
-    return tensor is not None and is_intact(tensor.numpy(), paddings_of(value))
 
 
 def _explain(plans: Sequence[Plan], grown: Sequence[ir.Value], pads: Sequence[ir.Node]) -> bool:
@@ -93,14 +77,9 @@ def _take_out(pad: ir.Node) -> None:
 def _shrink(value: ir.Value, names: Names) -> None:
     tensor, paddings, sizes = value.const_value, paddings_of(value), plain_shape(value)
     assert tensor is not None
-    value.shape, value.const_value = sizes, ir.LazyTensor(partial(_plain, tensor, paddings), tensor.dtype, sizes)
-    _rename(value, names)
 
+    def compute() -> ir.TensorProtocol:
+        return ir.tensor(np.ascontiguousarray(plain(tensor.numpy(), paddings)), dtype=tensor.dtype)
 
-def _plain(tensor: ir.TensorProtocol, paddings: tuple[Padding, ...]) -> ir.TensorProtocol:
-    return ir.tensor(np.ascontiguousarray(plain(tensor.numpy(), paddings)), dtype=tensor.dtype)
-
-
-def _rename(value: ir.Value, names: Names) -> None:
-    value.name = names.value(name_before(value))
-    forget(value)
+    value.shape, value.const_value = sizes, ir.LazyTensor(compute, tensor.dtype, sizes)
+    value.name = names.value(forget(value))

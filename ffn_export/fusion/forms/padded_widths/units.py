@@ -71,10 +71,12 @@ def plain(array: Array, paddings: Sequence[Padding]) -> Array:
     return array
 
 
-def is_intact(array: Array, paddings: Sequence[Padding]) -> bool:
-    """Whether the padding of an array still has its original numbers."""
-    for padding in paddings:
-        for part in np.split(np.moveaxis(array, padding.axis, 0), padding.parts):
+def is_intact(value: ir.Value) -> bool:
+    """Whether the padding of a constant still has its original numbers."""
+    if value.const_value is None:
+        return False
+    for padding in paddings_of(value):
+        for part in np.split(np.moveaxis(value.const_value.numpy(), padding.axis, 0), padding.parts):
             first = np.zeros_like(part[:UNITS]) if padding.fill == "zeros" else part[:UNITS]
             if not np.array_equal(part[-UNITS:], first, equal_nan=True):
                 return False
@@ -99,15 +101,10 @@ def note(value: ir.Value, paddings: Sequence[Padding], name: str) -> None:
         value.metadata_props[_KEY] = " ".join(f"{each.axis}:{each.fill}:{each.parts}" for each in paddings)
 
 
-def forget(value: ir.Value) -> None:
-    """Remove the recorded paddings and name."""
-    for key in (_KEY, _NAME_KEY):
-        value.metadata_props.pop(key, None)
-
-
-def name_before(value: ir.Value) -> str:
-    """Return the name that a value had before it was padded."""
-    return value.metadata_props.get(_NAME_KEY) or str(value.name).removesuffix(SUFFIX)
+def forget(value: ir.Value) -> str:
+    """Remove the recorded paddings and name of a value, and return the name."""
+    value.metadata_props.pop(_KEY, None)
+    return value.metadata_props.pop(_NAME_KEY, "") or str(value.name).removesuffix(SUFFIX)
 
 
 def paddings_of(value: ir.Value) -> tuple[Padding, ...]:
