@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ffn_export.parity.bisection.result import Bisection, Error, Given, NodeFacts, Part
 
+FURTHER = ("also wrong alone", "operator", "PyTorch module", "own error")
+"""Titles of the columns of :func:`further_rows`."""
+
 _MOST_FURTHER = 5
 _MOST_NODES = 8
 

@@ -113,10 +113,10 @@ def stderr_console(quiet: bool = False) -> Console:
     return _console(stderr=True, quiet=quiet)
 
 
-def as_lines(renderable: RenderableType, width: int = 100) -> str:
-    """Return what a console of this width shows, without colours."""
+def as_lines(renderable: RenderableType) -> str:
+    """Return what a console of the full width shows, without colours."""
     text = io.StringIO()
-    _Console(file=text, width=width, force_terminal=False, color_system=None).print(renderable)
+    _Console(file=text, width=MOST_COLUMNS, force_terminal=False, color_system=None).print(renderable)
     return text.getvalue()
 
 

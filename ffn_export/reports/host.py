@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ffn_export.latency.host import STOLEN
-from ffn_export.latency.result import LatencyResult
-from ffn_export.tuning.result import TuningResult
+from ffn_export.latency.result import LatencyResult, Measurement
+from ffn_export.tuning.result import Pair, TuningResult
 
 
 def stolen_words(result: LatencyResult | TuningResult) -> str:
     """Return the processor time that the host took during a timing, in one line; empty if little or not counted."""
+    timed: Iterable[Measurement | Pair]
     if isinstance(result, LatencyResult):
-        shares = [(measurement.label, measurement.stolen) for measurement in result.measurements]
+        timed = result.measurements
     else:
-        pairs = [*(pair for trial in result.trials for pair in trial.pairs), *result.held_out]
-        shares = [(pair.label, pair.stolen) for pair in pairs]
-    return _words((label, share) for label, share in shares if share is not None)
-
-
-def _words(shares: Iterable[tuple[str, float]]) -> str:
+        timed = (*(pair for trial in result.trials for pair in trial.pairs), *result.held_out)
     most: dict[str, float] = {}
-    for label, share in shares:
-        most[label] = max(share, most.get(label, 0.0))
+    for each in timed:
+        most[each.label] = max(each.stolen or 0.0, most.get(each.label, 0.0))
     busy = [f"{share:.0%} at {label}" for label, share in most.items() if share > STOLEN]
     if not busy:
         return ""

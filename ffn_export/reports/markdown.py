@@ -6,21 +6,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ffn_export.core.plain_text import visible
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.reports.bisection import further_rows, how, part_rows
+from ffn_export.reports import overview
+from ffn_export.reports.bisection import FURTHER, further_rows, how, part_rows
 from ffn_export.reports.commands import verify_command
 from ffn_export.reports.formats import Verification
 from ffn_export.reports.markdown_table import markdown_table
-from ffn_export.reports.overview import STATUSES, check_rows, environment_words, legend, runtime_rows, verdict_sentence
 
 # GitHub shows a job summary of at most 1 MiB, and nothing of a longer one.
 MOST_LINES = 200
 
-_ERRORS = ("error (ulp)", "allowed (ulp)", "factor", "PyTorch's own (ulp)")
 # Characters with a meaning in Markdown or its HTML, anywhere in a line.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#~&])")
 # Text that GitHub links without markup: a mention, an address. An HTML comment, which is invisible, prevents it.
@@ -39,11 +38,10 @@ def _blocks(result: ParityResult, commands: Sequence[str], bisection: Bisection 
     warned = f", ⚠️ {len(result.warnings)} warned" if result.passed and result.warnings else ""
     allowed = f", {_plain(result.allowance)}" if result.allowance else ""
     yield f"## {verdict}{warned}{allowed}: parity of {_plain(result.model)} against {_plain(result.against)}\n"
-    yield f"{_plain(verdict_sentence(result))}\n"
+    yield f"{_plain(overview.verdict_sentence(result))}\n"
     if result.cases:
         yield _runtimes(result)
-    rows = (list(map(_plain, row)) for row in check_rows(result))
-    yield markdown_table(("check", "verdict", "found"), rows)
+    yield _table(("check", "verdict", "found"), overview.check_rows(result))
     yield from _listed("Failures", result.failures)
     if bisection is not None:
         yield from _bisected(bisection)
@@ -51,24 +49,28 @@ def _blocks(result: ParityResult, commands: Sequence[str], bisection: Bisection 
     yield from _listed("Notes", result.notes)
     yield "### To reproduce\n"
     yield _code(commands)
-    yield f"<sub>{_plain(legend(result.tolerances))}</sub>\n"
-    yield f"<sub>{_plain(environment_words(result.environment))}</sub>\n"
+    yield f"<sub>{_plain(overview.legend(result.tolerances))}</sub>\n"
+    yield f"<sub>{_plain(overview.environment_words(result.environment))}</sub>\n"
 
 
 def _runtimes(result: ParityResult) -> str:
-    headers = ("runtime", "verdict", *STATUSES, *_ERRORS, "worst case")
-    rows = (list(map(_plain, row.cells)) for row in runtime_rows(result))
-    return markdown_table(headers, rows, numbers=(*STATUSES, *_ERRORS))
+    numbers = (*overview.STATUSES, *overview.ERRORS)
+    rows = (row.cells for row in overview.runtime_rows(result))
+    return _table(("runtime", "verdict", *numbers, "worst case"), rows, numbers)
 
 
 def _bisected(bisection: Bisection) -> Iterator[str]:
     yield f"### Where it went wrong\n\n{_plain(bisection.reason)}\n"
     if bisection.part is not None:
-        yield markdown_table(("guilty", ""), (list(map(_plain, row)) for row in part_rows(bisection.part)))
+        yield _table(("guilty", ""), part_rows(bisection.part))
     if bisection.further:
-        headers = ("also wrong alone", "operator", "PyTorch module", "own error")
-        yield markdown_table(headers, (list(map(_plain, row)) for row in further_rows(bisection.further)))
+        yield _table(FURTHER, further_rows(bisection.further))
     yield f"<sub>{_plain(how(bisection))}</sub>\n"
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
+    """Return a table whose text shows literally."""
+    return markdown_table(headers, (list(map(_plain, row)) for row in rows), numbers)
 
 
 def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:

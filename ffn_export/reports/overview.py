@@ -16,6 +16,9 @@ from ffn_export.runtimes.environment import Environment
 
 Verdict = CaseStatus | Literal["unavailable", "not checked"]
 
+ERRORS = ("error (ulp)", "allowed (ulp)", "factor", "PyTorch's own (ulp)")
+"""Titles of the columns of :func:`error_cells`."""
+
 STATUSES: tuple[CaseStatus, ...] = ("passed", "warned", "failed", "skipped")
 _BY_WEIGHT: tuple[CaseStatus, ...] = ("failed", "warned", "passed", "skipped")
 
@@ -84,9 +87,14 @@ def worst_output(case: CaseResult, tolerances: Tolerances) -> OutputMetrics | No
     return max(case.outputs, key=lambda output: _severity(case, output, tolerances), default=None)
 
 
-def allowed_number(output: OutputMetrics, tolerances: Tolerances) -> str:
-    """Return the bound of an output in ulps; empty if the declared tolerance has another unit."""
-    return "" if tolerances.declares(output.output) else number(verdict.worst(output, tolerances).allowed)
+def error_cells(output: OutputMetrics, tolerances: Tolerances) -> tuple[str, str, str, str]:
+    """Return error, bound, factor and PyTorch's error of an output; the bound only if it is declared in ulps."""
+    decisive = verdict.worst(output, tolerances)
+    error, factor = number(decisive.ulps), number(verdict.factor(output, tolerances))
+    if output.unexpected:
+        error, factor = "NaN or infinite", ""
+    allowed = "" if tolerances.declares(output.output) else number(decisive.allowed)
+    return error, allowed, factor, number(decisive.baseline_ulps)
 
 
 def legend(tolerances: Tolerances) -> str:
@@ -137,11 +145,7 @@ def _worst(cases: Sequence[CaseResult], tolerances: Tolerances) -> tuple[str, st
     case, worst = max(measured, key=lambda pair: _severity(pair[0], pair[1], tolerances))
     if worst.problem is not None:
         return "not comparable", "", "", "", case.case
-    tolerances = tolerances.for_case(case.runtime, case.values)
-    decisive = verdict.worst(worst, tolerances)
-    error = "NaN or infinite" if worst.unexpected else number(decisive.ulps)
-    factor = "" if worst.unexpected else number(verdict.factor(worst, tolerances))
-    return error, allowed_number(worst, tolerances), factor, number(decisive.baseline_ulps), case.case
+    return *error_cells(worst, tolerances.for_case(case.runtime, case.values)), case.case
 
 
 def _severity(case: CaseResult, output: OutputMetrics, tolerances: Tolerances) -> tuple[bool, float]:

@@ -6,7 +6,7 @@ from ffn_export.fusion.report import FusionReport
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.reports import latency, tuning
-from ffn_export.reports.bisection import further_rows, part_rows
+from ffn_export.reports.bisection import FURTHER, further_rows, part_rows
 from ffn_export.reports.html.table import Table, table
 from ffn_export.runtimes.environment import Environment
 from ffn_export.tuning.result import TuningResult
@@ -54,8 +54,7 @@ def bisection_tables(bisection: Bisection) -> list[Table]:
     if bisection.part is not None:
         tables.append(table("Guilty", ("what", "found"), part_rows(bisection.part)))
     if bisection.further:
-        headers = ("also wrong alone", "operator", "PyTorch module", "own error")
-        tables.append(table("Also wrong alone", headers, further_rows(bisection.further)))
+        tables.append(table("Also wrong alone", FURTHER, further_rows(bisection.further)))
     return tables
 
 

@@ -6,6 +6,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup, escape
+
 from ffn_export.core.plain_text import visible
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.judging import verdict
@@ -73,13 +75,13 @@ def html_page(verification: Verification) -> str:
     )
 
 
-def _charts(lines: list[ErrorLine], latency: LatencyResult | None) -> list[tuple[str, Any]]:
+def _charts(lines: list[ErrorLine], latency: LatencyResult | None) -> list[tuple[str, Markup]]:
     """Return title and SVG of each chart, ratios before milliseconds."""
     charts = [("Error over what is allowed", error_svg(lines))] if any(line.points for line in lines) else []
     if latency is not None:
         drawn = (("Speed", speed_svg(latency)), ("Time of a run", latency_svg(latency)))
         charts += [(title, svg) for title, svg in drawn if svg is not None]
-    return [(title, _markup(svg)) for title, svg in charts]
+    return [(title, Markup(svg)) for title, svg in charts]  # so that the template does not escape it
 
 
 @cache
@@ -101,21 +103,10 @@ def template(name: str) -> Template:
 
 def _shown(value: Any) -> Any:
     """Return a value for the template, with control characters escaped in text, which may come from a file."""
-    from markupsafe import Markup
-
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _breakable(text: str) -> Any:
+def _breakable(text: str) -> Markup:
     """Let a long name be broken behind its dots, slashes and underscores, in a table that has no room for it."""
-    from markupsafe import Markup, escape
-
     escaped = str(escape(visible(text)))
     return Markup(_LONG_NAME.sub(lambda name: _PARTS.sub(r"\g<0><wbr>", name[0]), escaped))
-
-
-def _markup(svg: str) -> Any:
-    """Mark SVG as markup, so that the template does not escape it."""
-    from markupsafe import Markup
-
-    return Markup(svg)

@@ -9,17 +9,16 @@ from ffn_export.parity.judging.measures import OutputMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.reports.html.table import Table, table
-from ffn_export.reports.overview import STATUSES, allowed_number, check_rows, number, runtime_rows
+from ffn_export.reports.overview import ERRORS, STATUSES, check_rows, error_cells, number, runtime_rows
 
-_ERROR = ("error (ulp)", "allowed (ulp)", "factor", "PyTorch's own (ulp)")
 _MORE = ("conditioning (ulp)", "relative L2", "SNR (dB)", "cosine", "NaN", "Inf")
 
 
 def runtimes_table(result: ParityResult) -> Table:
     """Return one row for each runtime, with its worst case."""
-    headers = ("runtime", "verdict", *STATUSES, *_ERROR, "worst case")
+    headers = ("runtime", "verdict", *STATUSES, *ERRORS, "worst case")
     rows = (row.cells for row in runtime_rows(result))
-    return table("Runtimes", headers, rows, numbers=(*STATUSES, *_ERROR), verdicts=("verdict",))
+    return table("Runtimes", headers, rows, numbers=(*STATUSES, *ERRORS), verdicts=("verdict",))
 
 
 def checks_table(result: ParityResult) -> Table:
@@ -29,11 +28,11 @@ def checks_table(result: ParityResult) -> Table:
 
 def failing_table(result: ParityResult) -> Table:
     """Return one row for each failing output, and each error, of the failed cases."""
-    headers = ("case", "runtime", "output", *_ERROR, "worst at", "seed", "inputs saved as", "problem")
+    headers = ("case", "runtime", "output", *ERRORS, "worst at", "seed", "inputs saved as", "problem")
     rows = (
         row for case in result.cases if case.status(result.tolerances) == "failed" for row in _failing(case, result)
     )
-    return table("Failed cases", headers, rows, numbers=(*_ERROR, "seed"))
+    return table("Failed cases", headers, rows, numbers=(*ERRORS, "seed"))
 
 
 def _failing(case: CaseResult, result: ParityResult) -> Iterator[tuple[str, ...]]:
@@ -57,8 +56,8 @@ def _failing(case: CaseResult, result: ParityResult) -> Iterator[tuple[str, ...]
 
 def cases_table(result: ParityResult, runtime: str) -> Table:
     """Return all outputs of all cases of one runtime, with all measures."""
-    headers = ("case", "verdict", "output", *_ERROR, *_MORE, "worst at")
-    numbers = (*_ERROR, *_MORE)
+    headers = ("case", "verdict", "output", *ERRORS, *_MORE, "worst at")
+    numbers = (*ERRORS, *_MORE)
     rows = (row for case in result.cases if case.runtime == runtime for row in _measured(case, result.tolerances))
     return table(f"All cases of {runtime}", headers, rows, numbers=numbers, verdicts=("verdict",))
 
@@ -66,7 +65,7 @@ def cases_table(result: ParityResult, runtime: str) -> Table:
 def _measured(case: CaseResult, tolerances: Tolerances) -> Iterator[tuple[str, ...]]:
     status = case.status(tolerances)
     if not case.outputs:
-        yield (case.case, status, case.error or case.skipped or "", *[""] * (len(_ERROR) + len(_MORE) + 1))
+        yield (case.case, status, case.error or case.skipped or "", *[""] * (len(ERRORS) + len(_MORE) + 1))
     for output in case.outputs:
         actual = output.actual
         conditioning = number(output.conditioning_ulps) if output.conditioning_ulps else ""
@@ -76,13 +75,7 @@ def _measured(case: CaseResult, tolerances: Tolerances) -> Iterator[tuple[str, .
 
 
 def _errors(output: OutputMetrics, tolerances: Tolerances) -> tuple[str, str, str, str]:
-    if output.problem is not None:
-        return "", "", "", ""
-    decisive = verdict.worst(output, tolerances)
-    error, factor = number(decisive.ulps), number(verdict.factor(output, tolerances))
-    if output.unexpected:
-        error, factor = "NaN or infinite", ""
-    return error, allowed_number(output, tolerances), factor, number(decisive.baseline_ulps)
+    return error_cells(output, tolerances) if output.problem is None else ("", "", "", "")
 
 
 def _without_number(output: OutputMetrics, failure: str) -> str:
@@ -97,15 +90,8 @@ def _index(output: OutputMetrics) -> str:
 
 def weights_table(result: ParityResult) -> Table:
     """Return one row for each traced initializer, each untraced constant, and each parameter in no constant."""
-    headers = (
-        "initializer",
-        "verdict",
-        "parameter",
-        "how it holds it",
-        "differing",
-        "largest difference",
-        "relative L2",
-    )
+    numbers = ("differing", "largest difference", "relative L2")
+    headers = ("initializer", "verdict", "parameter", "how it holds it", *numbers)
     rows = (
         (
             w.initializer,
@@ -123,9 +109,8 @@ def weights_table(result: ParityResult) -> Table:
         for c in result.untraced
     )
     unheld = (("", "warned", p.name, "in no constant", p.type, "", "") for p in result.unheld)
-    return table(
-        "Weights traced to parameters", headers, (*rows, *untraced, *unheld), numbers=headers[4:], verdicts=("verdict",)
-    )
+    found = (*rows, *untraced, *unheld)
+    return table("Weights traced to parameters", headers, found, numbers=numbers, verdicts=("verdict",))
 
 
 def properties_table(result: ParityResult) -> Table:

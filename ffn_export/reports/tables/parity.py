@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ffn_export.parity.bisection.result import Bisection, Verdict
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.reports.bisection import further_rows, how, part_rows
+from ffn_export.reports.bisection import FURTHER, further_rows, how, part_rows
 from ffn_export.reports.overview import STATUSES, check_rows, legend, runtime_rows
 from ffn_export.reports.summary import MARKS, Line, Mark
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Marked, Table, environment_line
@@ -126,8 +126,7 @@ def bisection_table(bisection: Bisection) -> RenderableType:
     if bisection.part is not None:
         lines.append(Table("guilty", "", rows=part_rows(bisection.part)))
     if bisection.further:
-        headers = ("also wrong alone", "operator", "PyTorch module", "own error")
-        lines += [Text(), Table(*headers, rows=further_rows(bisection.further))]
+        lines += [Text(), Table(*FURTHER, rows=further_rows(bisection.further))]
     if bisection.reduced_nodes is not None:
         lines.append(Text(f"the smallest part that fails has {bisection.reduced_nodes} nodes"))
     return Group(*lines, Text(how(bisection), QUIET))
