@@ -93,13 +93,7 @@ class Build(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; a result that is missing is None."""
-        parts = {
-            "fusion": self.fusion,
-            "parity": self.parity,
-            "latency": self.latency,
-            "quantization": self.quantization,
-            "tuning": self.tuning,
-        }
+        parts = {name: getattr(self, name) for name in ("fusion", "parity", "latency", "quantization", "tuning")}
         return {
             "directory": str(self.directory),
             "passed": self.passed,
@@ -194,9 +188,9 @@ def _build_in(
         forms=choice.forms,
         threads=threads,
     )
-    failures = fusion_failures(fusion, options.require_fusion)
-    if failures:
-        return Build(destination, fusion, tuning=tuning, failures=failures)
+    built = Build(destination, fusion, tuning=tuning, failures=fusion_failures(fusion, options.require_fusion))
+    if not built.passed:
+        return built
     model, quantized = fused, None
     if choice.quantization is not None:
         fitted = fit(
@@ -216,8 +210,9 @@ def _build_in(
     model, parity = _verified(model, stage / MODEL, options, source, gate, choice, threads, progress)
     if (quantized is not None or of_lower_precision(options.precision) is not None) and samples is None:
         parity = replace(parity, notes=(*parity.notes, DRAWN))
-    if not parity.passed:
-        return Build(destination, fusion, parity, quantization=quantized, tuning=tuning, failures=parity.failures)
+    built = replace(built, parity=parity, quantization=quantized, failures=parity.failures)
+    if not built.passed:
+        return built
 
     progress = progress if options.fast else start("time")
     is_timed = options.bench_budget > 0 and not options.fast
@@ -231,25 +226,27 @@ def _build_in(
         exported=exported if is_timed else None,
         progress=progress,
     )
-    failures = latency_failures(latency, options.max_ratio)
-    if failures:
-        return Build(destination, fusion, parity, latency, quantized, tuning, failures=failures)
+    built = replace(built, latency=latency, failures=latency_failures(latency, options.max_ratio))
+    if not built.passed:
+        return built
 
     start("write")("writing the bundle")
     source = _of_sampled_size(source, None if quantized is None and gate.few_bits_budget is None else real)
     companions.copy(source.companions, stage)
     _write_vectors(stage, source, reference, parity, options.seed)
     weights_bytes = onnx_file.weight_bytes(model)
-    told = Verification(
-        parity,
-        results.commands(source, destination.name, options),
-        latency=latency,
-        fusion=fusion,
-        sites=site_graphs(exported, fused, fusion),
-        tuning=tuning,
-        weights_bytes=weights_bytes,
+    results.write(
+        stage,
+        Verification(
+            parity,
+            results.commands(source, destination.name, options),
+            latency=latency,
+            fusion=fusion,
+            sites=site_graphs(exported, fused, fusion),
+            tuning=tuning,
+            weights_bytes=weights_bytes,
+        ),
     )
-    results.write(stage, told)
     provider = describe.provider(options.target, parity, options.native)
     manifest = Manifest(
         name=destination.name,
@@ -275,7 +272,7 @@ def _build_in(
         producer={"name": PRODUCER, "version": __version__},
     )
     manifest.write(stage)
-    return Build(destination, fusion, parity, latency, quantized, tuning, manifest)
+    return replace(built, manifest=manifest)
 
 
 def _save(model: ir.Model, path: Path, options: BuildOptions) -> None:
@@ -312,12 +309,7 @@ def _verified(
 
 
 def _choose(
-    exported: ir.Model,
-    source: Source,
-    options: BuildOptions,
-    gate: Gate,
-    threads: int,
-    progress: Progress,
+    exported: ir.Model, source: Source, options: BuildOptions, gate: Gate, threads: int, progress: Progress
 ) -> tuple[Choice, TuningResult | None]:
     """Return the forms, session options and quantisation to build with, and the tuning result, if any."""
     if options.tuning is None:
@@ -325,8 +317,7 @@ def _choose(
         if options.quantization is not None:
             forms = for_few_bits(forms)
         settings = SessionSettings()
-        if options.share_weights:
-            settings = settings.without_packed_weights()
+        settings = settings.without_packed_weights() if options.share_weights else settings
         return Choice(forms, settings, options.quantization, options.precision), None
     tuned = search(
         exported,

@@ -274,25 +274,16 @@ def _cells(step: Step, outcome: Outcome, directory: Path, seconds: float) -> tup
     judged = {} if outcome.parity is None else verdicts(outcome.parity)
     times = {} if outcome.latency is None else _times(outcome.latency)
     path = outcome.path
-    plain = Cell(
-        step.entry.called,
-        step.target,
-        DEFAULT,
-        "passed",
-        _dtype(step, directory),
-        step.action,
-        seconds,
-        path=None if path is None else path.relative_to(directory).as_posix(),
-        sha256=None if path is None else made(path),
-        machine=processor_name(),
-        processor=step.processor or "",
-    )
+    facts: dict[str, Any] = {"dtype": _dtype(step, directory), "machine": processor_name()}
+    if path is not None:
+        facts |= {"path": path.relative_to(directory).as_posix(), "sha256": made(path)}
     cells = []
-    for asked, key in step.keys:
+    for (asked, _), plain in zip(step.keys, step.cells("passed", "", seconds), strict=True):
         for runtime in (asked,) if asked is not None else tuple(judged or times) or (DEFAULT,):
             verdict, message = _verdict(outcome, runtime, judged.get(runtime), None if asked is None else times)
-            figures = {**_numbers(judged.get(runtime, {})), **outcome.figures, **times.get(runtime, {})}
-            cells.append(replace(plain, runtime=runtime, verdict=verdict, message=message, figures=figures, key=key))
+            numbers = {name: each for name, each in judged.get(runtime, {}).items() if isinstance(each, int | float)}
+            figures = {**numbers, **outcome.figures, **times.get(runtime, {})}
+            cells.append(replace(plain, runtime=runtime, verdict=verdict, message=message, figures=figures, **facts))
     return tuple(cells)
 
 
@@ -325,10 +316,6 @@ def _dtype(step: Step, directory: Path) -> str:
     if is_there or step.entry.is_bundle:
         return str(read_manifest(directory / step.name if is_there else Path(step.entry.spec)).source["dtype"])
     return _LAST[0][1].source.dtype
-
-
-def _numbers(judged: Mapping[str, Any]) -> dict[str, float]:
-    return {name: number for name, number in judged.items() if isinstance(number, int | float)}
 
 
 def _times(latency: LatencyResult) -> dict[str, dict[str, float]]:
