@@ -30,6 +30,7 @@ _ELEMENTWISE = {
     "LessOrEqual": "<=",
     "GreaterOrEqual": ">=",
 }
+_REDUCING = {"ReduceProd": "*", "ReduceSum": "+", "ReduceMax": "max", "ReduceMin": "min"}
 _OF_BOOLEANS = frozenset({"==", "<", ">", "<=", ">=", "and", "or", "xor", "not"})
 
 
@@ -138,23 +139,17 @@ def _reduce(op: Operation) -> Fact:
     listed = op.integers(1)
     if given.shape is None:
         last = given.sample if op.node.op_type != "ReduceSum" else op.unknown("a count")
-        return Fact(op.kind, None, None, last if op.kind is Kind.SIZE else None, given.is_float)
+        return Fact(op.kind, last=last if op.kind is Kind.SIZE else None, is_float=given.is_float)
     if listed is None:
         listed = list(op.node.attributes.get_ints("axes", ()) if "axes" in op.node.attributes else ())
     rank = len(given.shape)
     axes = {axis % rank for axis in listed or range(rank)} if rank else set()
     keep = op.node.attributes.get_int("keepdims", 1)
     one = op.make.number(1)
-    pairs = ((one if axis in axes else size) for axis, size in enumerate(given.shape) if keep or axis not in axes)
-    shape = tuple(pairs)
-    last = given.sample
-    if (
-        given.items is not None
-        and op.node.op_type in ("ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin")
-        and rank == 1
-    ):
-        names = {"ReduceProd": "*", "ReduceSum": "+", "ReduceMax": "max", "ReduceMin": "min"}
-        last = op.folded(names[op.node.op_type], list(given.items)) if given.items.size else None
+    shape = tuple(one if axis in axes else size for axis, size in enumerate(given.shape) if keep or axis not in axes)
+    last, name = given.sample, _REDUCING.get(op.node.op_type)
+    if given.items is not None and name is not None and rank == 1:
+        last = op.folded(name, list(given.items)) if given.items.size else None
     elif op.node.op_type == "ReduceSum" and last is not None:
         last = op.make.product([last, *(given.shape[axis] for axis in axes)])
     elif op.node.op_type not in ("ReduceMean", "ReduceMax", "ReduceMin"):
@@ -175,5 +170,5 @@ COMPUTING: Mapping[str, Rule] = {
     "Softmax": _softmax,
     "CumSum": _cumsum,
     "MatMul": _matmul,
-    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"), _reduce),
+    **dict.fromkeys((*_REDUCING, "ReduceMean"), _reduce),
 }

@@ -5,7 +5,7 @@ A fact has the origin of a tensor's numbers, its shape, and its numbers if they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -63,10 +63,7 @@ class Fact:
     @property
     def numbers(self) -> list[int] | None:
         """All elements as integers, or None if one depends on sizes or is unknown."""
-        if self.items is None:
-            return None
-        found = [item.number for item in self.items.reshape(-1)]
-        return [int(number) for number in found if number is not None] if None not in found else None
+        return None if self.items is None else integers(self.items.reshape(-1))
 
     @property
     def expressions(self) -> list[Expression]:
@@ -98,6 +95,10 @@ class Operation:
     def known(self, items: Items, *, is_float: bool = False) -> Fact:
         """Return the fact of a tensor whose elements are all known."""
         return Fact(self.kind, self.make.shape(items.shape), items, None, is_float)
+
+    def moved(self, given: Fact, shape: Shape | None) -> Fact:
+        """Return the fact of a tensor with the elements of another in a shape, of which only one is recorded."""
+        return Fact(self.kind, shape, None, given.sample, given.is_float, given.is_same)
 
     def broadcast(self, shapes: Sequence[Shape | None]) -> Shape | None:
         """Return the broadcast shape, or None if one is unknown."""
@@ -131,6 +132,12 @@ class Operation:
 
 
 Rule = Callable[[Operation], Fact]
+
+
+def integers(items: Iterable[Expression]) -> list[int] | None:
+    """Return expressions as integers, or None if one depends on sizes or is unknown."""
+    found = [item.number for item in items]
+    return [int(number) for number in found if number is not None] if None not in found else None
 
 
 def vector(items: Sequence[Expression]) -> Items:

@@ -109,17 +109,13 @@ class Flow:
         named = {spec.name: spec for spec in specs}
         for value in self.model.graph.inputs:
             spec = named.get(str(value.name))
-            self._facts[value] = (
-                DATA if spec is None else Fact(Kind.DATA, self._shape_of(spec), None, None, spec.is_floating)
-            )
+            shape = None if spec is None else tuple(map(self._size_of, spec.dims))
+            self._facts[value] = DATA if spec is None else Fact(Kind.DATA, shape, is_float=spec.is_floating)
         self._walk(self.model.graph)
         for value in self.model.graph.outputs:
             fact, node = self._fact(value), value.producer()
             if fact is not None and fact.kind is Kind.SIZE and node is not None:
                 self._note(node, [fact])
-
-    def _shape_of(self, spec: TensorSpec) -> tuple[Expression, ...]:
-        return tuple(map(self._size_of, spec.dims))
 
     def _size_of(self, axis: Axis) -> Expression:
         if isinstance(axis, int):
@@ -131,11 +127,8 @@ class Flow:
         if value is None:
             return None
         if value not in self._facts:
-            tensor = value.const_value
-            if tensor is None:
-                self._facts[value] = DATA  # a reference to an attribute, or a value that a caller may give
-            else:
-                self._facts[value] = self._constant(tensor)
+            tensor = value.const_value  # None for a reference to an attribute, and a value that a caller may give
+            self._facts[value] = DATA if tensor is None else self._constant(tensor)
         return self._facts[value]
 
     def _constant(self, tensor: ir.TensorProtocol) -> Fact:
@@ -143,10 +136,11 @@ class Flow:
         is_float = tensor.dtype.is_floating_point()
         is_number = is_float or tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL
         if not is_number or tensor.size > _LARGEST_READ:
-            return Fact(Kind.CONSTANT, shape, None, None, is_float)
+            return Fact(Kind.CONSTANT, shape, is_float=is_float)
         array = tensor.numpy().astype(float) if is_float else tensor.numpy()
         few = array.size <= MOST_ITEMS or (array.ndim == 1 and not is_float)
-        return Fact(Kind.CONSTANT, shape, mapped(self.make.number, array) if few else None, None, is_float)
+        items = mapped(self.make.number, array) if few else None
+        return Fact(Kind.CONSTANT, shape, items, is_float=is_float)
 
     def _walk(self, graph: ir.Graph | ir.Function) -> None:
         for node in graph:
@@ -160,16 +154,15 @@ class Flow:
             elif any(graphs_of(node)):
                 self._branch(node, inputs)
             elif node.op_type == "Constant":
-                value = node.attributes.get("value")
-                known = value is not None and not value.is_ref() and value.type == ir.AttributeType.TENSOR
-                self._set(
-                    node, self._constant(value.as_tensor()) if known and value is not None else self._listed(node)
-                )
+                self._set(node, self._stated(node))
             else:
                 self._set(node, self._of(node, inputs))
 
-    def _listed(self, node: ir.Node) -> Fact:
-        """Read a ``Constant`` whose value is given as numbers."""
+    def _stated(self, node: ir.Node) -> Fact:
+        """Read a ``Constant``, whose value is a tensor or numbers."""
+        value = node.attributes.get("value")
+        if value is not None and not value.is_ref() and value.type == ir.AttributeType.TENSOR:
+            return self._constant(value.as_tensor())
         for name in ("value_int", "value_ints", "value_float", "value_floats"):
             attribute = node.attributes.get(name)
             if attribute is not None and not attribute.is_ref():
@@ -204,9 +197,8 @@ class Flow:
         if node.op_type not in _SOURCES:
             ends = result.shape if node.op_type in ("Slice", "Pad", "Split") and result.shape is not None else ()
             if as_shapes or ends:
-                self.uses.append(
-                    Use(node, tuple(e for fact in as_shapes for e in fact.expressions) + tuple(ends), shapes_only=True)
-                )
+                read = (each for fact in as_shapes for each in fact.expressions)
+                self.uses.append(Use(node, (*read, *ends), shapes_only=True))
         return result
 
     def _kind(
@@ -226,11 +218,8 @@ class Flow:
 
     def _whatever_the_data(self, node: ir.Node, inputs: Sequence[Fact | None]) -> Expression | None:
         """Return the number that a node computes from any data, such as 0 for ``x - x``, or None."""
-        if (
-            node.domain != ""
-            or len(inputs) != 2
-            or not any(each is not None and each.kind is Kind.DATA for each in inputs)
-        ):
+        reads_data = any(each is not None and each.kind is Kind.DATA for each in inputs)
+        if node.domain != "" or len(inputs) != 2 or not reads_data:
             return None
         if node.inputs[0] is node.inputs[1] and node.op_type in _OF_ITSELF:
             return self.make.number(_OF_ITSELF[node.op_type])
@@ -264,9 +253,8 @@ class Flow:
         if node.op_type == "If":
             for body in bodies:
                 self._walk(body)
-            results = [
-                [self._fact(body.outputs[place]) or DATA for body in bodies] for place in range(len(node.outputs))
-            ]
+            places = range(len(node.outputs))
+            results = [[self._fact(body.outputs[place]) or DATA for body in bodies] for place in places]
         else:
             results = [[fact] for fact in self._repeated(node, inputs, bodies[0], counted=bool(by_size))]
         if by_size:
@@ -274,10 +262,8 @@ class Flow:
         for output, facts in zip(node.outputs, results, strict=False):
             kind = max(each.kind for each in facts)
             kind = max(kind, Kind.SIZE) if by_size else kind
-            merged = (
-                infer(Operation(_IDENTITY, facts[:1], kind, self.make)) if len(set(map(id, facts))) == 1 else Fact(kind)
-            )
-            self._facts[output] = self._named(output, merged)
+            is_one = all(each is facts[0] for each in facts)
+            self._facts[output] = self._named(output, replace(facts[0], kind=kind) if is_one else Fact(kind))
 
     def _repeated(self, node: ir.Node, inputs: Sequence[Fact | None], body: ir.Graph, *, counted: bool) -> list[Fact]:
         """Walk over a loop body until the kinds of the carried values no longer change."""
@@ -289,26 +275,22 @@ class Flow:
         for _ in range(len(Kind)):
             before = len(self.uses)
             if skipped:
-                self._facts[body.inputs[0]] = Fact(
-                    Kind.SIZE if counted else Kind.SPREAD, last=self.make.unknown("the round")
-                )
+                kind = Kind.SIZE if counted else Kind.SPREAD
+                self._facts[body.inputs[0]] = Fact(kind, last=self.make.unknown("the round"))
                 self._facts[body.inputs[1]] = Fact(Kind.CONSTANT)
             for place, (value, fact) in enumerate(zip(body.inputs[skipped:], carried, strict=False)):
                 # Values passed into the body stay the same. Of a carried state only the kind is known after a round.
                 self._facts[value] = fact if place >= states and fact.kind < Kind.DATA else Fact(fact.kind)
             self._walk(body)
-            after = [self._fact(value) or DATA for value in body.outputs[1 if skipped else 0 :]]
+            outputs = body.outputs[1 if skipped else 0 :]
+            after = [self._fact(value) or DATA for value in outputs]
+            states_after = zip(carried[:states], after, body.inputs[skipped:], outputs, strict=False)
             joined = [
-                Fact(max(old.kind, new.kind, Kind.SIZE if output is not value else old.kind))
-                for old, new, value, output in zip(
-                    carried[:states], after, body.inputs[skipped:], body.outputs[1 if skipped else 0 :], strict=False
-                )
+                Fact(max(old.kind, new.kind, old.kind if output is value else Kind.SIZE))
+                for old, new, value, output in states_after
             ]
             if [each.kind for each in joined] == [each.kind for each in carried[:states]]:
                 break
             carried[:states] = joined
             del self.uses[before:]
         return [*(Fact(each.kind) for each in carried[:states]), *(Fact(each.kind) for each in after[states:])]
-
-
-_IDENTITY = ir.node("Identity", [None])

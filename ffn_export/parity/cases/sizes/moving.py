@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from ffn_export.parity.cases.sizes.facts import (
     Operation,
     Rule,
     as_items,
+    integers,
     is_one,
     scalar,
     vector,
@@ -49,11 +51,11 @@ def _nonzero(op: Operation) -> Fact:
 def _expand(op: Operation) -> Fact:
     given, shape = op.inputs[0], op.sizes(1)
     if given is None or given.shape is None or shape is None:
-        return Fact(op.kind, None, None, None if given is None else given.sample)
+        return Fact(op.kind, last=None if given is None else given.sample)
     wide = op.broadcast([given.shape, shape])
-    numbers = [] if wide is None else [each.number for each in wide]
-    if given.items is not None and None not in numbers and np.prod([int(n or 0) for n in numbers]) <= MOST_ITEMS:
-        return op.known(np.broadcast_to(given.items, [int(n or 0) for n in numbers]), is_float=given.is_float)
+    numbers = None if wide is None else integers(wide)
+    if given.items is not None and numbers is not None and math.prod(numbers) <= MOST_ITEMS:
+        return op.known(np.broadcast_to(given.items, numbers), is_float=given.is_float)
     return Fact(op.kind, wide, None, given.sample, given.is_float, given.is_same or is_one(given))
 
 
@@ -109,17 +111,12 @@ def _slice(op: Operation) -> Fact:
     shape = list(given.shape)
     for axis, start, end, step in zip(where, starts, ends, by, strict=False):
         cuts[axis] = _cut(start, end, step)
-        shape[axis] = _length(op, shape[axis], start, end, step) or op.unknown("a size")
+        # The length of a slice compares its constant bounds with the size.
+        length = op.make.of("-", _place(op, shape[axis], end), _place(op, shape[axis], start)) if step == 1 else None
+        shape[axis] = length or op.unknown("a size")
     if given.items is not None and None not in cuts:
         return op.known(as_items(given.items[tuple(cuts)]), is_float=given.is_float)
     return Fact(op.kind, tuple(shape), None, given.sample if given.is_same else None, given.is_float, given.is_same)
-
-
-def _length(op: Operation, size: Expression, start: Expression, end: Expression, step: int) -> Expression | None:
-    """Return the length of a slice, as an expression that compares its constant bounds with the size."""
-    if step != 1:
-        return None
-    return op.make.of("-", _place(op, size, end), _place(op, size, start))
 
 
 def _place(op: Operation, size: Expression, place: Expression) -> Expression:
@@ -139,7 +136,7 @@ def _concat(op: Operation) -> Fact:
         return op.known(np.concatenate([each.items for each in given], axis), is_float=is_float)
     shapes = [each.shape for each in given if each.shape]
     if len(shapes) < len(given):
-        return Fact(op.kind, None, None, given[-1].sample, is_float)
+        return Fact(op.kind, last=given[-1].sample, is_float=is_float)
     axis %= len(shapes[0])
     total = op.folded("+", [shape[axis] for shape in shapes]) if len(shapes) > 1 else shapes[0][axis]
     return Fact(op.kind, (*shapes[0][:axis], total, *shapes[0][axis + 1 :]), None, given[-1].sample, is_float)
@@ -148,7 +145,7 @@ def _concat(op: Operation) -> Fact:
 def _reshape(op: Operation) -> Fact:
     given, sizes = op.inputs[0], op.sizes(1)
     if given is None or sizes is None:
-        return Fact(op.kind, None, None, None if given is None else given.sample)
+        return Fact(op.kind, last=None if given is None else given.sample)
     wanted = list(sizes)
     if given.shape is not None and not op.node.attributes.get_int("allowzero", 0):
         old = given.shape
@@ -157,29 +154,26 @@ def _reshape(op: Operation) -> Fact:
     if open_axis is not None:
         rest = op.make.product(size for i, size in enumerate(wanted) if i != open_axis)
         total = None if given.shape is None else op.make.product(given.shape)
-        wanted[open_axis] = op.unknown("a size") if total is None else _quotient(op, total, rest)
-    numbers = [size.number for size in wanted]
-    if given.items is not None and None not in numbers and given.items.size == np.prod([int(n or 0) for n in numbers]):
-        return op.known(given.items.reshape([int(n or 0) for n in numbers]), is_float=given.is_float)
-    return Fact(op.kind, tuple(wanted), None, given.sample, given.is_float, given.is_same)
-
-
-def _quotient(op: Operation, product: Expression, divisor: Expression) -> Expression:
-    """Divide exactly. Unlike ``//``, the result has no steps."""
-    return product if divisor.number == 1 else op.make.of("by", product, divisor)
+        if total is None:
+            wanted[open_axis] = op.unknown("a size")
+        else:  # an exact quotient: unlike that of ``//``, the result has no steps
+            wanted[open_axis] = total if rest.number == 1 else op.make.of("by", total, rest)
+    numbers = integers(wanted)
+    if given.items is not None and numbers is not None and given.items.size == math.prod(numbers):
+        return op.known(given.items.reshape(numbers), is_float=given.is_float)
+    return op.moved(given, tuple(wanted))
 
 
 def _unsqueeze(op: Operation) -> Fact:
     given, axes = op.inputs[0], op.integers(1)
     assert given is not None
     if axes is None or given.shape is None:
-        return Fact(op.kind, None, None, given.sample, given.is_float, given.is_same)
+        return op.moved(given, None)
     if given.items is not None:
         return op.known(np.expand_dims(given.items, tuple(axes)), is_float=given.is_float)
     rank = len(given.shape) + len(axes)
     at, rest = {axis % rank for axis in axes}, iter(given.shape)
-    shape = tuple(op.make.number(1) if axis in at else next(rest) for axis in range(rank))
-    return Fact(op.kind, shape, None, given.last, given.is_float, given.is_same)
+    return op.moved(given, tuple(op.make.number(1) if axis in at else next(rest) for axis in range(rank)))
 
 
 def _squeeze(op: Operation) -> Fact:
@@ -192,14 +186,14 @@ def _squeeze(op: Operation) -> Fact:
     if given.shape is not None and axes is not None:
         at = {axis % len(given.shape) for axis in axes}
         shape = tuple(size for axis, size in enumerate(given.shape) if axis not in at)
-    return Fact(op.kind, shape, None, given.last, given.is_float, given.is_same)
+    return op.moved(given, shape)
 
 
 def _transpose(op: Operation) -> Fact:
     given = op.inputs[0]
     assert given is not None
     if given.shape is None:
-        return Fact(op.kind, None, None, given.sample, given.is_float, given.is_same)
+        return op.moved(given, None)
     order = list(op.node.attributes.get_ints("perm", ()) if "perm" in op.node.attributes else ())
     order = order or list(range(len(given.shape)))[::-1]
     items = None if given.items is None else given.items.transpose(order)
