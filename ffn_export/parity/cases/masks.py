@@ -83,6 +83,11 @@ def kinds(specs: Sequence[TensorSpec]) -> tuple[str, ...]:
     return tuple(kind for kind in MASKS if of_one_batch or kind != WITHOUT_KEYS)
 
 
+def all_seen(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return inputs under masks of ones."""
+    return {**feeds, **{spec.name: np.ones_like(feeds[spec.name]) for spec in specs if spec.is_mask}}
+
+
 def draw(spec: TensorSpec, drawn: Array, kind: str, seed: int) -> Array:
     """Return a mask of this kind with the shape and dtype of a drawn input."""
     if not drawn.size or not drawn.ndim:

@@ -12,6 +12,7 @@ the nodes of the graph show the thresholds.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -100,14 +101,14 @@ def aimed(
         work = Work.of(model)
         affordable = max(_AFFORDABLE, *(work.of_case(reference.inputs, case.sizes) for case in cases))
         aim = _Aim(flattened, thresholds, reference, drawn, running, seed, affordable)
-        return aim.at([*_observed(cases)], asked, {name: node for name, node in readers.items() if node is not None})
+        return aim.at(_observed(cases), asked, {name: node for name, node in readers.items() if node is not None})
 
 
-def _observed(cases: Sequence[Case]) -> Iterator[Case]:
-    """Yield the first small cases with finite numbers."""
+def _observed(cases: Sequence[Case]) -> list[Case]:
+    """Return the first small cases with finite numbers."""
     few = (c for c in cases if c.given is None and math.prod(c.sizes.values()) <= _MOST_PLACES)
     finite = [case for case in few if 0 not in case.sizes.values() and not case.values.startswith(_NOT_FINITE)]
-    yield from finite[:_MOST_OBSERVED]
+    return finite[:_MOST_OBSERVED]
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class _Aim:
             others = draw_all(self.specs, sizes, self.seed)
             unobserved += [*self._of_inputs(others), *(self._case(*each) for each in integers.in_rows(sizes))]
         if not self.thresholds:
-            return Aimed(self._named(unobserved), notes)
+            return Aimed(_named(unobserved), notes)
         try:
             with observer(self.model, self.thresholds, self.runtimes) as watching:
                 met = frozenset[object]().union(*(watching.met(each.feeds(self.specs)) for each in (*known, *made)))
@@ -149,19 +150,9 @@ class _Aim:
             longer, missing = self._grown(missing)
         except (RefusedError, OutOfTimeError) as refused:
             notes = (*notes, f"the thresholds of the graph could not be observed: {refused}")
-            return Aimed(self._named([*made, *unobserved]), notes)
+            return Aimed(_named([*made, *unobserved]), notes)
         notes = (*notes, *_notes(missing, self._floating))
-        return Aimed(self._named([*made, *unobserved, *found, *longer]), notes)
-
-    def _named(self, cases: Sequence[Case]) -> tuple[Case, ...]:
-        """Return the cases with unique names, numbering those that share one."""
-        names: dict[str, int] = {}
-        result = []
-        for case in cases:
-            number = names[case.name] = names.get(case.name, 0) + 1
-            name = case.name if number == 1 else f"{case.name} ({number})"
-            result.append(replace(case, name=name))
-        return tuple(result)
+        return Aimed(_named([*made, *unobserved, *found, *longer]), notes)
 
     def _case(self, what: str, feeds: Mapping[str, Array]) -> Case:
         sizes = self._sizes(feeds)
@@ -206,11 +197,10 @@ class _Aim:
     def _search(self, watching: Observer, feeds: Mapping[str, Array], missing: Met) -> tuple[list[Case], Met]:
         """Return cases in which values arrive on missing sides, and the sides that are still missing."""
         found: list[Case] = []
-        tried: Iterator[Mapping[str, Array]] = chain(
-            self._draws() if not any(map(is_floating, feeds.values())) else (),
-            *(make(feeds) for make in (scaled, peaks) if any(map(is_floating, feeds.values()))),
-            self._directed(feeds, lambda: missing),
-        )
+        draws = (draw_all(self.specs, self.base.sizes, self.seed + draw) for draw in range(1, _OTHER_DRAWS + 1))
+        has_floats = any(map(is_floating, feeds.values()))
+        first: Iterator[Mapping[str, Array]] = chain(scaled(feeds), peaks(feeds)) if has_floats else draws
+        tried = chain(first, self._directed(feeds, lambda: missing))
         for number, candidate in enumerate(tried if missing else ()):
             if number == _TRIES_OF_KINKS:
                 missing = frozenset((each, side) for each, side in missing if not each.is_kink)
@@ -235,9 +225,6 @@ class _Aim:
                         missing -= new
                         break
         return found, missing
-
-    def _draws(self) -> Iterator[Mapping[str, Array]]:
-        yield from (draw_all(self.specs, self.base.sizes, self.seed + draw) for draw in range(1, _OTHER_DRAWS + 1))
 
     def _directed(self, feeds: Mapping[str, Array], missing: Callable[[], Met]) -> Iterator[Mapping[str, Array]]:
         """Yield rows in the direction that most changes a value computed from each row alone, as behind a norm."""
@@ -284,6 +271,17 @@ class _Aim:
     def _finite(self) -> dict[str, Array]:
         outputs = self.reference.baseline(self.base.feeds(self.specs))
         return {name: _is_finite(array) for name, array in outputs.items() if is_floating(array)}
+
+
+def _named(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """Return the cases with unique names, numbering those that share one."""
+    names = Counter[str]()
+    result = []
+    for case in cases:
+        names[case.name] += 1
+        number = names[case.name]
+        result.append(case if number == 1 else replace(case, name=f"{case.name} ({number})"))
+    return tuple(result)
 
 
 def _is_finite(array: Array) -> Array:

@@ -45,12 +45,11 @@ class Observer:
         for index, threshold in enumerate(self.thresholds):
             low, high, nearest = (float(results[f"{kind}_{index}"]) for kind in ("low", "high", "nearest"))
             if threshold.asks_equal:
-                found |= {(threshold, "equal")} if nearest == 0 else set()
-                found |= {(threshold, "other")} if low < 0 or high > 0 else set()
+                sides: dict[Side, bool] = {"equal": nearest == 0, "other": low < 0 or high > 0}
             else:
                 above = threshold.equal_is_above if nearest == 0 else None
-                found |= {(threshold, "below")} if low < 0 or above is False else set()
-                found |= {(threshold, "above")} if high > 0 or above is True else set()
+                sides = {"below": low < 0 or above is False, "above": high > 0 or above is True}
+            found.update((threshold, side) for side, is_met in sides.items() if is_met)
         return frozenset(found)
 
 
@@ -61,16 +60,15 @@ def observer(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtime
     Raises:
         RefusedError: If ONNX Runtime does not load the graph.
     """
-    copied = _only(model)
-    edit = _Editor(copied)
+    edit = _Editor(model)
     for index, threshold in enumerate(thresholds):
         distance = edit.distance(threshold)
         edit.output(f"low_{index}", edit.of("ReduceMin", distance, keepdims=0))
         edit.output(f"high_{index}", edit.of("ReduceMax", distance, keepdims=0))
         edit.output(f"nearest_{index}", edit.of("ReduceMin", edit.of("Abs", distance), keepdims=0))
-    RemoveUnusedNodesPass()(copied)
-    work = Work.of(copied)
-    with runtimes.loaded(copied, ORT) as run:
+    made = edit.finished()
+    work = Work.of(made)
+    with runtimes.loaded(made, ORT) as run:
         yield Observer(run, thresholds, work)
 
 
@@ -81,30 +79,28 @@ def distances(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtim
     Raises:
         RefusedError: If ONNX Runtime does not load the graph.
     """
-    copied = _only(model)
-    edit = _Editor(copied)
+    edit = _Editor(model)
     for index, threshold in enumerate(thresholds):
         edit.output(str(index), edit.distance(threshold))
-    RemoveUnusedNodesPass()(copied)
-    with runtimes.loaded(copied, ORT) as run:
+    with runtimes.loaded(edit.finished(), ORT) as run:
         yield run
 
 
-def _only(model: ir.Model) -> ir.Model:
-    copied = model.clone()
-    copied.graph.outputs.clear()
-    return copied
-
-
 class _Editor:
-    """Appends nodes to a graph."""
+    """Appends nodes to a copy of a model, whose outputs are only what is written."""
 
     def __init__(self, model: ir.Model) -> None:
-        self._graph = model.graph
-        values = [*model.graph.inputs, *model.graph.initializers.values()]
-        values += [output for node in model.graph for output in node.outputs]
+        self._model = model.clone()
+        self._graph = graph = self._model.graph
+        graph.outputs.clear()
+        values = [*graph.inputs, *graph.initializers.values(), *(each for node in graph for each in node.outputs)]
         self._values = {str(value.name): value for value in values}
         self._wide: dict[ir.Value, ir.Value] = {}
+
+    def finished(self) -> ir.Model:
+        """Return the model, without the nodes that no output needs."""
+        RemoveUnusedNodesPass()(self._model)
+        return self._model
 
     def of(self, operator: str, *inputs: ir.Value, **attributes: int) -> ir.Value:
         node = ir.node(operator, list(inputs), attributes)

@@ -18,6 +18,7 @@ from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.core.words import words
 from ffn_export.fusion.views import input_at
+from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.sizes.work import Work
 
 # Most products of the cases of one input, with the fixed cost of each case.
@@ -86,12 +87,11 @@ def every(
 def _chunks(
     spec: TensorSpec, specs: Sequence[TensorSpec], sizes: Mapping[str, int], starts: range, seed: int
 ) -> Iterator[Mapping[str, Array]]:
-    others = draw_all(specs, sizes, seed)
-    seen = {each.name: np.ones_like(others[each.name]) for each in specs if each.is_mask}
+    others = masks.all_seen(specs, draw_all(specs, sizes, seed))
     for start in starts:
         numbers = np.arange(start, min(start + starts.step, starts.stop))
         array = np.resize(numbers, spec.shape(sizes)).astype(numpy_dtype(spec.dtype))
-        yield {**others, **seen, spec.name: array}
+        yield {**others, spec.name: array}
 
 
 def _read_within(node: ir.Node) -> Iterator[ir.Value]:

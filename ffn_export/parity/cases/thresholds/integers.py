@@ -17,6 +17,7 @@ from ffn_export.core.drawing import draw_all, numpy_dtype
 from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array
 from ffn_export.fusion_check.running import RefusedError, Runtimes
+from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.sizes.work import Work
 from ffn_export.parity.cases.thresholds.arrivals import distances
 from ffn_export.parity.cases.thresholds.every import every
@@ -54,7 +55,7 @@ class IntegersOf:
 
     def beside(self, feeds: Mapping[str, Array]) -> Iterator[_Made]:
         """Yield inputs with the integers that the graph tells apart: mixed with others, and each after each."""
-        shown = self._seen(feeds)
+        shown = masks.all_seen(self.specs, feeds)
         rng = np.random.default_rng(self.seed)
         for spec in self.specs:
             numbers = self._told_apart[spec.name]
@@ -64,7 +65,7 @@ class IntegersOf:
                 changed = array.copy()
                 places = rng.permutation(array.size)[:room]
                 changed.flat[places] = np.resize(numbers[start : start + room], places.size)
-                yield f"of {spec.name}", {**feeds, **shown, spec.name: changed}
+                yield f"of {spec.name}", {**shown, spec.name: changed}
             for start in range(0, min(len(numbers), _PAIRED * _MOST_CASES), _PAIRED):
                 sizes, rows = _in_pairs(spec, self.base, numbers[start : start + _PAIRED])
                 if self._is_affordable(sizes):
@@ -102,19 +103,14 @@ class IntegersOf:
 
     @cached_property
     def _told_apart(self) -> dict[str, tuple[int, ...]]:
-        return {
-            spec.name: _integers_told_apart(self.model, self.thresholds, spec, self.runtimes) for spec in self.specs
-        }
+        specs = self.specs
+        return {spec.name: _integers_told_apart(self.model, self.thresholds, spec, self.runtimes) for spec in specs}
 
     def _is_affordable(self, sizes: Mapping[str, int]) -> bool:
         return Work.of(self.model).of_case(self.specs, sizes) <= self.affordable
 
     def _drawn(self, sizes: Mapping[str, int]) -> dict[str, Array]:
-        drawn = draw_all(self.specs, sizes, self.seed)
-        return drawn | self._seen(drawn)
-
-    def _seen(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        return {each.name: np.ones_like(feeds[each.name]) for each in self.specs if each.is_mask}
+        return masks.all_seen(self.specs, draw_all(self.specs, sizes, self.seed))
 
 
 def _integers_told_apart(
@@ -166,11 +162,8 @@ def _distances(
         if len(thresholds) == 1:
             return []
     half = len(thresholds) // 2
-    return [
-        array
-        for part in (thresholds[:half], thresholds[half:])
-        for array in _distances(model, part, spec, span, runtimes)
-    ]
+    halves = (thresholds[:half], thresholds[half:])
+    return [array for part in halves for array in _distances(model, part, spec, span, runtimes)]
 
 
 def _changes(distance: Array, span: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
+from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.sizes.work import Work
 
 _SIZES = (64, 512, 4096)
@@ -33,16 +34,16 @@ def longer(
     """
     own = [int(limit) + _BEHIND] if isinstance(limit, float) and 0 < limit < _SIZES[-1] else []
     dims = merge_dims(specs).values()
-    masks = [spec.name for spec in specs if spec.is_mask]
+    masked = [spec.name for spec in specs if spec.is_mask]
     for size in sorted({*_SIZES, *own}):
         for dim in dims:
             sizes = fit_sizes(dims, {**base, dim.name: size})
             if any(work.of_case(specs, sizes) > most for work, most in costs):
                 continue
             drawn = draw_all(specs, sizes, seed)
-            yield drawn | {name: np.ones_like(drawn[name]) for name in masks}
-            if masks:
-                yield drawn | {name: _one_key(drawn[name]) for name in masks}
+            yield masks.all_seen(specs, drawn)
+            if masked:
+                yield drawn | {name: _one_key(drawn[name]) for name in masked}
 
 
 def _one_key(mask: Array) -> Array:
