@@ -16,16 +16,13 @@ def _same(view: View) -> Contents | None:
 
 
 def _shape(view: View) -> Contents | None:
-    x = view.shape()
-    if x is None:
-        return None
+    x = view.known()
     first, last = span(view, len(x))
     return x[first:last]
 
 
 def _size(view: View) -> Contents | None:
-    x = view.shape()
-    return None if x is None else (product(x),)
+    return (product(view.known()),)
 
 
 def _cast(view: View) -> Contents | None:
@@ -49,10 +46,7 @@ def _sliced(view: View) -> Contents | None:
 
 
 def _joined(view: View) -> Contents | None:
-    parts = [view.contents(index) for index in range(len(view.node.inputs))]
-    if any(part is None for part in parts):
-        return None
-    joined = tuple(each for part in parts if part is not None for each in part)
+    joined = tuple(each for index in range(len(view.node.inputs)) for each in view.elements(index))
     return joined if len(joined) <= MOST_ELEMENTS else None
 
 
@@ -75,12 +69,10 @@ def _filled(view: View) -> Contents | None:
     return (Size.of(int(tensor.numpy().reshape(-1)[0])),) * count.constant if tensor.dtype.is_integer() else None
 
 
-def _pairwise(
-    compute: Callable[[Facts, Size, Size], Size | None],
-) -> Callable[[View], Contents | None]:
+def _pairwise(compute: Callable[[Facts, Size, Size], Size | None]) -> Callable[[View], Contents | None]:
     def rule(view: View) -> Contents | None:
-        a, b = view.contents(0), view.contents(1)
-        if a is None or b is None or (len(a) != len(b) and 1 not in (len(a), len(b))):
+        a, b = view.elements(0), view.elements(1)
+        if len(a) != len(b) and 1 not in (len(a), len(b)):
             return None
         count = max(len(a), len(b)) if a and b else 0
         pairs = zip(a * count if len(a) == 1 else a, b * count if len(b) == 1 else b, strict=True)
@@ -117,30 +109,26 @@ def _is_less(facts: Facts, a: Size, b: Size) -> Size | None:
 
 
 def _negated(view: View) -> Contents | None:
-    x = view.contents()
-    return None if x is None else tuple(None if each is None else -each for each in x)
+    return tuple(None if each is None else -each for each in view.elements())
 
 
 def _not(view: View) -> Contents | None:
-    x = view.contents()
-    return None if x is None else tuple(None if each is None else ONE - each for each in x)
+    return tuple(None if each is None else ONE - each for each in view.elements())
 
 
 def _chosen(view: View) -> Contents | None:
-    parts = [view.contents(index) for index in range(3)]
-    counts = {len(part) for part in parts if part is not None}
-    if None in parts or len(counts - {1}) > 1:
+    parts = [view.elements(index) for index in range(3)]
+    counts = set(map(len, parts))
+    if len(counts - {1}) > 1:
         return None
     count = max(counts)
-    condition, yes, no = (part * count if len(part) == 1 else part for part in parts if part is not None)
+    condition, yes, no = (part * count if len(part) == 1 else part for part in parts)
     return tuple(None if c is None else y if c == ONE else n for c, y, n in zip(condition, yes, no, strict=True))
 
 
 def _product_of_all(view: View) -> Contents | None:
-    x = view.contents()
-    if x is None or None in x or len(view.shape() or ()) > 1:
-        return None
-    return (product([each for each in x if each is not None]),)
+    known = [each for each in view.elements() if each is not None]
+    return (product(known),) if len(known) == len(view.elements()) and len(view.shape() or ()) <= 1 else None
 
 
 def _range(view: View) -> Contents | None:

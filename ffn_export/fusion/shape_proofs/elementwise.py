@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ffn_export.core.activations import OPERATORS
-from ffn_export.fusion.shape_proofs.facts import Shape, View
+from ffn_export.fusion.shape_proofs.facts import Rule, Shape, View
 
 # Operators whose result has the shape of the first input.
 _LIKE_FIRST = """
@@ -19,16 +21,16 @@ _BROADCAST = """
 """
 
 
-def like_first(view: View) -> list[Shape | None]:
+def like_first(view: View) -> Shape | None:
     """Return the shape of the first input."""
-    return [view.shape()]
+    return view.shape()
 
 
-def broadcast(view: View) -> list[Shape | None]:
+def broadcast(view: View) -> Shape | None:
     """Return the broadcast shape of all inputs (NumPy's rule, from opset 7 on)."""
     if view.opset < 7:
-        return [None]
-    return [view.broadcast(view.shape(index) for index in range(len(view.node.inputs)))]
+        return None
+    return view.broadcast(view.shape(index) for index in range(len(view.node.inputs)))
 
 
 def _with_mask(view: View) -> list[Shape | None]:
@@ -45,7 +47,7 @@ def _quantized(view: View) -> list[Shape | None]:
     return [view.shape(), (), ()]
 
 
-ELEMENTWISE = {
+ELEMENTWISE: Mapping[tuple[str, str], Rule] = {
     **dict.fromkeys(OPERATORS, like_first),
     **dict.fromkeys((("", name) for name in _LIKE_FIRST.split()), like_first),
     **dict.fromkeys((("com.microsoft", name) for name in _LIKE_FIRST_OF_ORT.split()), like_first),

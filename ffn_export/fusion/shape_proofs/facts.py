@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from math import gcd
+from typing import TypeVar
 
 import onnx_ir as ir
 
@@ -162,6 +163,14 @@ class View:
         value = self.value(index)
         return None if value is None else self.facts.shapes.get(value)
 
+    def known(self, index: int = 0) -> Shape:
+        """Return the shape of an input; one that is not known ends the rule."""
+        return _known(self.shape(index))
+
+    def elements(self, index: int = 0) -> Contents:
+        """Return the elements of an input of integers; ones of unknown number end the rule."""
+        return _known(self.contents(index))
+
     def contents(self, index: int = 0) -> Contents | None:
         """Return the elements of an input of integers, or None if not even their number is known."""
         value = self.value(index)
@@ -224,6 +233,18 @@ class View:
         if first.unless_zero or second.unless_zero:
             return self.facts.partner(first.size, unless_zero=True)
         return a  # each is this size, or 2 or more: different sizes fail
+
+
+Rule = Callable[[View], Shape | list[Shape | None] | None]
+"""Returns the shape of a node's output, or those of several in a list; None for one that is not known."""
+
+_Known = TypeVar("_Known")
+
+
+def _known(found: _Known | None) -> _Known:
+    if found is None:
+        raise ValueError("not known")
+    return found
 
 
 def at(axis: int, rank: int) -> int:

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ffn_export.fusion.shape_proofs.facts import Contents, Shape, View, at, product
+from ffn_export.fusion.shape_proofs.facts import Contents, Rule, Shape, View, at, product
 from ffn_export.fusion.shape_proofs.size import ONE, ZERO, Size
 from ffn_export.fusion.views import ints_of
 
 _TO_THE_END = 2**31 - 1  # exporters write the largest int32 or int64; no axis is as long
 
 
-def _transposed(view: View) -> list[Shape | None]:
-    x = view.shape()
-    if x is None:
-        return [None]
+def _transposed(view: View) -> Shape | None:
+    x = view.known()
     order = ints_of(view.node, "perm") or tuple(reversed(range(len(x))))
-    return [tuple(x[at(axis, len(x))] for axis in order)]
+    return tuple(x[at(axis, len(x))] for axis in order)
 
 
-def _reshaped(view: View) -> list[Shape | None]:
+def _reshaped(view: View) -> Shape | None:
     target = view.contents(1)
     if target is None:
         sizes = view.shape(1)
         count = sizes[0].constant if sizes is not None and len(sizes) == 1 else None
-        return [None if count is None else view.unknown(count)]
-    return [reshape(view, view.shape(), target, allow_zero=bool(view.integer("allowzero", 0)))]
+        return None if count is None else view.unknown(count)
+    return reshape(view, view.shape(), target, allow_zero=bool(view.integer("allowzero", 0)))
 
 
 def reshape(view: View, x: Shape | None, target: Contents, *, allow_zero: bool) -> Shape:
@@ -74,57 +72,53 @@ def _copied_where_zero(
     return view.facts.partner(entry, unless_zero=True)
 
 
-def _flattened(view: View) -> list[Shape | None]:
+def _flattened(view: View) -> Shape | None:
     x = view.shape()
     if x is None:
-        return [view.unknown(2)]
+        return view.unknown(2)
     axis = view.integer("axis", 1)
     axis = len(x) if axis == len(x) else at(axis, len(x))
-    return [(product(x[:axis]), product(x[axis:]))]
+    return (product(x[:axis]), product(x[axis:]))
 
 
-def _squeezed(view: View) -> list[Shape | None]:
+def _squeezed(view: View) -> Shape | None:
     """Squeeze: without ``axes`` every axis of size 1 is removed, and an unknown size may be 1."""
     x, axes = view.shape(), view.integers(1, "axes")
     if x is None or axes is None:
-        return [None]
+        return None
     if not axes:
         known = all(size.constant is not None or view.facts.is_at_least(size, 2) for size in x)
-        return [tuple(size for size in x if size != ONE) if known else None]
+        return tuple(size for size in x if size != ONE) if known else None
     dropped = {at(axis, len(x)) for axis in axes}
-    return [tuple(size for axis, size in enumerate(x) if axis not in dropped)]
+    return tuple(size for axis, size in enumerate(x) if axis not in dropped)
 
 
-def _unsqueezed(view: View) -> list[Shape | None]:
+def _unsqueezed(view: View) -> Shape | None:
     x, axes = view.shape(), view.integers(1, "axes")
     if x is None or axes is None:
-        return [None]
+        return None
     rank = len(x) + len(axes)
     added, rest = {at(axis, rank) for axis in axes}, iter(x)
-    return [tuple(ONE if axis in added else next(rest) for axis in range(rank))]
+    return tuple(ONE if axis in added else next(rest) for axis in range(rank))
 
 
-def _expanded(view: View) -> list[Shape | None]:
-    target = view.contents(1)
-    if target is None:
-        return [None]
+def _expanded(view: View) -> Shape | None:
+    target = view.elements(1)
     sizes = [view.facts.unknown() if each is None or not view.facts.is_at_least(each, 0) else each for each in target]
-    return [view.broadcast((view.shape(), tuple(sizes)))]
+    return view.broadcast((view.shape(), tuple(sizes)))
 
 
-def _tiled(view: View) -> list[Shape | None]:
-    x, repeats = view.shape(), view.contents(1)
-    if x is None:
-        return [None]
+def _tiled(view: View) -> Shape | None:
+    x, repeats = view.known(), view.contents(1)
     if repeats is None or len(repeats) != len(x):
-        return [view.unknown(len(x))]
-    return [tuple(view.facts.unknown() if n is None else size * n for size, n in zip(x, repeats, strict=True))]
+        return view.unknown(len(x))
+    return tuple(view.facts.unknown() if n is None else size * n for size, n in zip(x, repeats, strict=True))
 
 
-def _joined(view: View) -> list[Shape | None]:
+def _joined(view: View) -> Shape | None:
     shapes = [shape for index in range(len(view.node.inputs)) if (shape := view.shape(index)) is not None]
     if len(shapes) != len(view.node.inputs) or not shapes or len({len(shape) for shape in shapes}) != 1:
-        return [None]
+        return None
     axis = at(view.integer("axis", 0), len(shapes[0]))
     result = []
     for place, sizes in enumerate(zip(*shapes, strict=True)):
@@ -132,7 +126,7 @@ def _joined(view: View) -> list[Shape | None]:
             result.append(sum(sizes, start=ZERO))
         else:
             result.append(_alike(view, sizes))
-    return [tuple(result)]
+    return tuple(result)
 
 
 def _alike(view: View, sizes: Sequence[Size]) -> Size:
@@ -144,9 +138,7 @@ def _alike(view: View, sizes: Sequence[Size]) -> Size:
 
 
 def _split(view: View) -> list[Shape | None]:
-    x, parts = view.shape(), len(view.node.outputs)
-    if x is None:
-        return [None] * parts
+    x, parts = view.known(), len(view.node.outputs)
     axis = at(view.integer("axis", 0), len(x))
     sizes = view.integers(1, "split")
     if sizes:
@@ -168,18 +160,16 @@ def _parts(view: View, size: Size, parts: int) -> list[Size]:
     return [exact] * parts if exact is not None else list(view.unknown(parts))
 
 
-def _sliced(view: View) -> list[Shape | None]:
-    x = view.shape()
-    if x is None:
-        return [None]
+def _sliced(view: View) -> Shape | None:
+    x = view.known()
     starts, ends, axes, steps = slices(view)
     if starts is None or ends is None or axes is None or steps is None:
-        return [view.unknown(len(x))]
+        return view.unknown(len(x))
     result = list(x)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         place = at(axis, len(x))
         result[place] = _cut(view, x[place], start, end, step)
-    return [tuple(result)]
+    return tuple(result)
 
 
 def slices(view: View) -> tuple[Contents | None, Contents | None, tuple[int, ...] | None, Contents | None]:
@@ -232,47 +222,39 @@ def _from_front(view: View, bound: Size, size: Size) -> Size | None:
     return size + bound if bound.constant is not None and view.facts.is_at_least(size + bound, 0) else None
 
 
-def _gathered(view: View) -> list[Shape | None]:
-    x, indices = view.shape(0), view.shape(1)
-    if x is None or indices is None:
-        return [None]
+def _gathered(view: View) -> Shape | None:
+    x, indices = view.known(0), view.known(1)
     axis = at(view.integer("axis", 0), len(x))
-    return [(*x[:axis], *indices, *x[axis + 1 :])]
+    return (*x[:axis], *indices, *x[axis + 1 :])
 
 
-def _like_indices(view: View) -> list[Shape | None]:
-    return [view.shape(1)]
-
-
-def _gathered_nd(view: View) -> list[Shape | None]:
+def _gathered_nd(view: View) -> Shape | None:
     x, indices = view.shape(0), view.shape(1)
     depth = indices[-1].constant if indices else None
     if x is None or not indices or depth is None:
-        return [None]
-    return [(*indices[:-1], *x[view.integer("batch_dims", 0) + depth :])]
+        return None
+    return (*indices[:-1], *x[view.integer("batch_dims", 0) + depth :])
 
 
-def _padded(view: View) -> list[Shape | None]:
-    x = view.shape()
-    if x is None:
-        return [None]
+def _padded(view: View) -> Shape | None:
+    x = view.known()
     pads, axes = view.integers(1, "pads"), view.integers(3)
     if pads is None or axes is None:
-        return [view.unknown(len(x))]
+        return view.unknown(len(x))
     places = [at(axis, len(x)) for axis in axes] if view.has(3) else list(range(len(x)))
     result = list(x)
     for index, place in enumerate(places):
         size = x[place] + Size.of(pads[index] + pads[index + len(places)])
         result[place] = size if view.facts.is_at_least(size, 0) else view.facts.unknown()
-    return [tuple(result)]
+    return tuple(result)
 
 
-def _shape(view: View) -> list[Shape | None]:
+def _shape(view: View) -> Shape | None:
     x = view.shape()
     if x is None:
-        return [view.unknown(1)]
+        return view.unknown(1)
     first, last = span(view, len(x))
-    return [(Size.of(max(last - first, 0)),)]
+    return (Size.of(max(last - first, 0)),)
 
 
 def span(view: View, rank: int) -> tuple[int, int]:
@@ -282,50 +264,40 @@ def span(view: View, rank: int) -> tuple[int, int]:
     return first, last
 
 
-def _size(view: View) -> list[Shape | None]:
-    return [()]
+def _filled(view: View) -> Shape | None:
+    target = view.elements()
+    return tuple(view.facts.unknown() if n is None or not view.facts.is_at_least(n, 0) else n for n in target)
 
 
-def _filled(view: View) -> list[Shape | None]:
-    target = view.contents(0)
-    if target is None:
-        return [None]
-    return [tuple(view.facts.unknown() if n is None or not view.facts.is_at_least(n, 0) else n for n in target)]
-
-
-def _range(view: View) -> list[Shape | None]:
+def _range(view: View) -> Shape | None:
     start, limit, step = (None if (c := view.contents(index)) is None else c[0] for index in range(3))
     if start is None or limit is None or step != ONE or not view.facts.is_at_least(limit - start, 0):
-        return [view.unknown(1)]
-    return [(limit - start,)]
+        return view.unknown(1)
+    return (limit - start,)
 
 
-def _one_hot(view: View) -> list[Shape | None]:
-    indices, depth = view.shape(0), view.contents(1)
-    if indices is None:
-        return [None]
+def _one_hot(view: View) -> Shape | None:
+    indices, depth = view.known(), view.contents(1)
     axis = at(view.integer("axis", -1), len(indices) + 1)
     known = depth[0] if depth else None
-    return [(*indices[:axis], view.facts.unknown() if known is None else known, *indices[axis:])]
+    return (*indices[:axis], view.facts.unknown() if known is None else known, *indices[axis:])
 
 
 def _top(view: View) -> list[Shape | None]:
-    x, count = view.shape(), view.contents(1)
-    if x is None:
-        return [None, None]
+    x, count = view.known(), view.contents(1)
     axis = at(view.integer("axis", -1), len(x))
     found = count[0] if count else None
     result = (*x[:axis], view.facts.unknown() if found is None else found, *x[axis + 1 :])
     return [result, result]
 
 
-def _non_zero(view: View) -> list[Shape | None]:
+def _non_zero(view: View) -> Shape | None:
     x = view.shape()
     # For a scalar, some runtimes return one axis, and others none.
-    return [None if not x else (Size.of(len(x)), view.facts.unknown())]
+    return None if not x else (Size.of(len(x)), view.facts.unknown())
 
 
-MOVING: Mapping[tuple[str, str], object] = {
+MOVING: Mapping[tuple[str, str], Rule] = {
     ("", "Transpose"): _transposed,
     ("", "Reshape"): _reshaped,
     ("", "Flatten"): _flattened,
@@ -337,11 +309,11 @@ MOVING: Mapping[tuple[str, str], object] = {
     ("", "Split"): _split,
     ("", "Slice"): _sliced,
     ("", "Gather"): _gathered,
-    ("", "GatherElements"): _like_indices,
+    ("", "GatherElements"): lambda view: view.shape(1),
     ("", "GatherND"): _gathered_nd,
     ("", "Pad"): _padded,
     ("", "Shape"): _shape,
-    ("", "Size"): _size,
+    ("", "Size"): lambda view: (),
     ("", "ConstantOfShape"): _filled,
     ("", "Range"): _range,
     ("", "OneHot"): _one_hot,

@@ -14,8 +14,7 @@ Other shapes that a model states are not used: a tool may have guessed them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import cast
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -30,8 +29,7 @@ from ffn_export.fusion.shape_proofs.products import PRODUCTS
 from ffn_export.fusion.shape_proofs.size import Size
 from ffn_export.fusion.views import ints_of
 
-_Rule = Callable[[View], Sequence[Shape | None]]
-_RULES = cast("Mapping[tuple[str, str], _Rule]", {**ELEMENTWISE, **PRODUCTS, **MOVING})
+_RULES = {**ELEMENTWISE, **PRODUCTS, **MOVING}
 _VISITS = 8
 
 
@@ -108,7 +106,7 @@ class Proof:
             return
         try:
             contents = contents_of(view, place)
-        except (ValueError, IndexError, ZeroDivisionError):  # an invalid node, or too large a size
+        except (ValueError, IndexError, ZeroDivisionError):  # an unknown input, an invalid node, or too large a size
             return
         shape = self.facts.shapes.get(value)
         if contents is not None and shape is not None and len(shape) <= 1:
@@ -128,15 +126,13 @@ class Proof:
             types, by_standard = standard.inferred(view)
             self._set_types(node, types)
         if rule is None:
-            return (
-                by_standard
-                if node.domain == ""
-                else [self._shape_of(self._stated.get(v, v.shape)) for v in node.outputs]
-            )
+            stated = (self._shape_of(self._stated.get(value, value.shape)) for value in node.outputs)
+            return by_standard if node.domain == "" else list(stated)
         try:
-            return rule(view)
-        except (ValueError, IndexError):  # an invalid node, or too large a size
+            found = rule(view)
+        except (ValueError, IndexError):  # an unknown input, an invalid node, or too large a size
             return ()
+        return found if isinstance(found, list) else [found]
 
     def _set_types(self, node: ir.Node, types: Iterable[ir.TypeProtocol | None]) -> None:
         for value, found in zip(node.outputs, types, strict=False):
@@ -149,9 +145,8 @@ class Proof:
             for body in bodies:
                 self._body(body)
             results = [body.outputs for body in bodies]
-            shapes = [
-                self._agreed([self.facts.shapes.get(v) for v in values]) for values in zip(*results, strict=False)
-            ]
+            rows = zip(*results, strict=False)
+            shapes = [self._agreed([self.facts.shapes.get(value) for value in values]) for values in rows]
         else:
             shapes = [shape for body in bodies for shape in self._of_loop(view, body)]
             results = [body.outputs[1 if view.node.op_type == "Loop" else 0 :] for body in bodies]
