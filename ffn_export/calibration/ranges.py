@@ -21,11 +21,7 @@ _PERCENTILE = 99.999
 
 
 def ranges(
-    model: ir.Model,
-    method: str,
-    asked: Mapping[str, Array | None],
-    samples: Mapping[str, Array],
-    threads: int = 1,
+    model: ir.Model, method: str, asked: Mapping[str, Array | None], samples: Mapping[str, Array], threads: int = 1
 ) -> dict[str, tuple[float, float]]:
     """Return the lowest and highest number of values that are worth storing.
 

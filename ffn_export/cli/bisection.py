@@ -44,12 +44,7 @@ def check_bisection_options(bisect: bool, reduce_to: Path | None, rejudge: str |
 
 
 def bisect_and_show(
-    console: Console,
-    model: Path,
-    against: str | None,
-    result: ParityResult,
-    reduce_to: Path | None,
-    **named: Any,
+    console: Console, model: Path, against: str | None, result: ParityResult, reduce_to: Path | None, **named: Any
 ) -> Bisection:
     """Bisect a verified model and print the result.
 

@@ -37,14 +37,7 @@ if TYPE_CHECKING:
 @limit_options
 @common
 @click.pass_obj
-def command(
-    state: State,
-    /,
-    a: Path,
-    b: Path,
-    json_path: str | None,
-    exit_code: bool,
-) -> int:
+def command(state: State, /, a: Path, b: Path, json_path: str | None, exit_code: bool) -> int:
     """Show how the models A and B differ.
 
     Each is an ONNX file or a bundle. Weights are matched by content, so a new name or a transposed layout is

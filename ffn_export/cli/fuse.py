@@ -70,12 +70,7 @@ def command(
 
     hold(state, [model])
     check_output(output)
-    fused, report = fuse_checked(
-        onnx_file.load(model),
-        target,
-        check,
-        portable_functions=portable_functions,
-    )
+    fused, report = fuse_checked(onnx_file.load(model), target, check, portable_functions=portable_functions)
     onnx_file.save(fused, output)
     console = stderr_console(quiet=state.quiet)
     console.print(fusion_table(report, verbose=state.verbose))

@@ -28,9 +28,7 @@ from ffn_export.cli.state import State
     help="Where the bundles, cells.jsonl, index.html and junit.xml go.",
 )
 @click.option(
-    "--jobs",
-    type=Whole(1, MOST_THREADS),
-    help="Processes. [default: one for each processor; one if anything is timed]",
+    "--jobs", type=Whole(1, MOST_THREADS), help="Processes. [default: one for each processor; one if anything is timed]"
 )
 @click.option(
     "--memory", type=Positive(), metavar="GB", help="Memory of each process. [default: its share of this machine]"

@@ -59,9 +59,7 @@ def _inputs(program: torch.export.ExportedProgram) -> tuple[TensorSpec, ...]:
     names = [argument.name for argument in arguments if isinstance(argument, TensorArgument)]
     return tuple(
         TensorSpec(
-            name,
-            str(value.dtype).removeprefix("torch."),
-            tuple(_dim(program, name, size) for size in value.shape),
+            name, str(value.dtype).removeprefix("torch."), tuple(_dim(program, name, size) for size in value.shape)
         )
         for name, value in zip(names, user_inputs(program), strict=True)
     )

@@ -45,11 +45,7 @@ class Fusion:
 
 
 def fuse(
-    model: ir.Model,
-    target: str = "ort-cpu",
-    *,
-    portable_functions: bool = False,
-    forms: Collection[str] | None = None,
+    model: ir.Model, target: str = "ort-cpu", *, portable_functions: bool = False, forms: Collection[str] | None = None
 ) -> tuple[ir.Model, FusionReport]:
     """Fuse the feed-forward and norm nodes of a model, without running it.
 

@@ -145,11 +145,5 @@ def _not_tight(site: sites.FoundSite) -> str | None:
 
 def _refused(refusal: Refusal, identifier: str) -> Site:
     return Site(
-        identifier,
-        refusal.kind,
-        refusal.name,
-        "refused",
-        refusal.form,
-        rule=refusal.rule,
-        reason=refusal.reason,
+        identifier, refusal.kind, refusal.name, "refused", refusal.form, rule=refusal.rule, reason=refusal.reason
     )

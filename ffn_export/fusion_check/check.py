@@ -73,13 +73,7 @@ def fuse_checked(
 
 
 def _checked(
-    model: ir.Model,
-    target: str,
-    forms: Forms,
-    check: bool,
-    limits: Limits,
-    threads: int,
-    clock: Callable[[], float],
+    model: ir.Model, target: str, forms: Forms, check: bool, limits: Limits, threads: int, clock: Callable[[], float]
 ) -> tuple[ir.Model, FusionReport]:
     fusion = rewrite(model, target, forms=forms)
     outlines = get_target(target).outlines

@@ -32,10 +32,7 @@ class FeedForwardBlock(nn.Module):
     """
 
     def __init__(
-        self,
-        feed_forward: nn.Module,
-        norm: nn.Module | None = None,
-        norm_position: NormPosition = "none",
+        self, feed_forward: nn.Module, norm: nn.Module | None = None, norm_position: NormPosition = "none"
     ) -> None:
         super().__init__()
         if norm_position not in get_args(NormPosition):

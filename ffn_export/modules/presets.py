@@ -109,18 +109,8 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 _D2L,
                 example={"batch": 2, "seq": 3},
             ),
-            _preset(
-                "transformer-base",
-                512,
-                "post-norm block 512/2048, ReLU",
-                f"{_VASWANI}, base model",
-            ),
-            _preset(
-                "transformer-big",
-                1024,
-                "post-norm block 1024/4096, ReLU",
-                f"{_VASWANI}, big model",
-            ),
+            _preset("transformer-base", 512, "post-norm block 512/2048, ReLU", f"{_VASWANI}, base model"),
+            _preset("transformer-big", 1024, "post-norm block 1024/4096, ReLU", f"{_VASWANI}, big model"),
             _preset(
                 "bert-ffn",
                 768,

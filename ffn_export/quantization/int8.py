@@ -218,12 +218,7 @@ def _matrix(product: Product, factors: Array | None, columns: Array | None) -> A
     return matrix if columns is None else matrix / columns
 
 
-def _quantize(
-    products: list[Product],
-    form: _Form,
-    columns: Array | None,
-    names: Names,
-) -> QuantizedWeight:
+def _quantize(products: list[Product], form: _Form, columns: Array | None, names: Names) -> QuantizedWeight:
     """Quantise one matrix and rewrite the products that read it."""
     first = products[0]
     weight, graph, group = first.weight, first.weight.graph, form.group_of[first.node]

@@ -122,10 +122,7 @@ def _in_few_bits(found: list[Product], options: QuantizationOptions, names: Name
 
 
 def quantize_some(
-    model: ir.Model,
-    options: QuantizationOptions,
-    known: Known | None = None,
-    only: Collection[str] | None = None,
+    model: ir.Model, options: QuantizationOptions, known: Known | None = None, only: Collection[str] | None = None
 ) -> tuple[ir.Model, QuantizationReport]:
     """Quantise as :func:`quantize` does, and refuse a model in which nothing can be quantised.
 

@@ -128,10 +128,7 @@ def _console(stderr: bool, quiet: bool) -> Console:
     # Ask the stream, not rich: with FORCE_COLOR, rich takes a pipe for a terminal of 80 columns.
     terminal = stream.isatty()
     console = _Console(
-        stderr=stderr,
-        quiet=quiet,
-        force_terminal=None if terminal else False,
-        width=None if terminal else MOST_COLUMNS,
+        stderr=stderr, quiet=quiet, force_terminal=None if terminal else False, width=None if terminal else MOST_COLUMNS
     )
     console.width = min(console.width, MOST_COLUMNS)
     return console

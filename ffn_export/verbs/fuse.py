@@ -48,11 +48,5 @@ def fuse(
         ['feed_forward', 'norm', 'residual_norm']
     """
     return fuse_checked(
-        as_ir(model),
-        target,
-        check,
-        portable_functions=portable_functions,
-        forms=forms,
-        limits=limits,
-        threads=threads,
+        as_ir(model), target, check, portable_functions=portable_functions, forms=forms, limits=limits, threads=threads
     )

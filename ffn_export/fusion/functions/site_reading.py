@@ -53,10 +53,7 @@ def is_baked(value: ir.Value) -> bool:
 
 
 def read(
-    model: ir.Model,
-    site: FoundSite,
-    places: Mapping[ir.Node, int],
-    is_own: Callable[[ir.Value], bool] = is_baked,
+    model: ir.Model, site: FoundSite, places: Mapping[ir.Node, int], is_own: Callable[[ir.Value], bool] = is_baked
 ) -> Reading | str:
     """Read a feed-forward, or return why it cannot be one node.
 

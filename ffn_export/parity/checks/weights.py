@@ -242,11 +242,5 @@ def _metrics(stored: _Stored, traced: Traced) -> WeightMetrics:
     differing, largest, relative, where = off(stored.whole, traced)
     index = np.unravel_index(where, stored.whole.shape)
     return WeightMetrics(
-        stored.constant.name,
-        traced.parameter,
-        differing,
-        largest,
-        tuple(int(i) for i in index),
-        traced.how,
-        relative,
+        stored.constant.name, traced.parameter, differing, largest, tuple(int(i) for i in index), traced.how, relative
     )

@@ -91,10 +91,4 @@ def _together(op: Builder, computed: ir.Value, count: ir.Value, chunks: ir.Value
     return op.Concat(first, rest, axis=0)
 
 
-ROW_CHUNKS = Form(
-    NAME,
-    "feed_forward",
-    lambda costs: False,
-    apply=apply,
-    least_tokens=2 * TOKENS,
-)
+ROW_CHUNKS = Form(NAME, "feed_forward", lambda costs: False, apply=apply, least_tokens=2 * TOKENS)
