@@ -103,17 +103,7 @@ _SOFTMAX = (Adapter(13, _say_last_axis, _is_over_the_last_axis),)
 
 ADAPTERS: Mapping[str, tuple[Adapter, ...]] = {
     **dict.fromkeys(
-        (
-            "ReduceL1",
-            "ReduceL2",
-            "ReduceLogSum",
-            "ReduceLogSumExp",
-            "ReduceMax",
-            "ReduceMean",
-            "ReduceMin",
-            "ReduceProd",
-            "ReduceSumSquare",
-        ),
+        (f"Reduce{name}" for name in ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare"]),
         _AXES_18,
     ),
     **dict.fromkeys(("ReduceSum", "Squeeze", "Unsqueeze"), _AXES_13),

@@ -144,8 +144,7 @@ def _proposed(model: ir.Model, rule: Rule, node: ir.Node, op: Builder, highest: 
 
 
 def _refusal(rule: Rule, node: ir.Node, refused: Refused) -> Refusal:
-    form = " ".join(n.op_type for n in sorted_nodes(refused.nodes))
-    at = refused.at
+    form, at = " ".join(n.op_type for n in sorted_nodes(refused.nodes)), refused.at
     reason = refused.reason if at is None else f"{refused.reason}, at {at.op_type} {at.name!r}"
     return Refusal(rule.site, scoped_name(node), form, rule.name, reason, refused.nodes)
 
@@ -189,17 +188,12 @@ def _replace(graph: ir.Graph, proposal: _Proposal, op: Builder, rule: Rule, name
     for constant in op.constants:
         constant.name = names.value(f"{prefix}_constant")
         graph.register_initializer(constant)
-    for value in (value for node in op.nodes for value in node.outputs):
-        if value.name is None and value not in written:
-            value.name = names.value(f"{prefix}_{_maker(value)}")
+    for node in op.nodes:
+        for value in node.outputs:
+            if value.name is None and value not in written:
+                value.name = names.value(f"{prefix}_{node.op_type}")
     ir.convenience.replace_nodes_and_values(graph, last, old, op.nodes, found.outputs, written)
     return {node.domain for node in op.nodes}
-
-
-def _maker(value: ir.Value) -> str:
-    node = value.producer()
-    assert node is not None
-    return node.op_type
 
 
 def _inherit(old: Sequence[ir.Node], root: ir.Node, new: Sequence[ir.Node], rule: Rule, names: Names) -> None:

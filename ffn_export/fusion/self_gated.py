@@ -6,7 +6,7 @@ is read first, then the gate. Multiplied out, the activation is a sum ``a * x + 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -124,25 +124,24 @@ def _functions(gate: ir.Value, graph: object, power: float) -> Iterator[_Functio
         yield kind, argument, offset, rest[0].coefficient, inner, (*nodes, *rest[0].nodes, *own)
 
 
+_KINDS: Mapping[str, Kind] = {
+    "Clip": "clip",
+    "Erf": "erf",
+    "HardSigmoid": "hard sigmoid",
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+}
+
+
 def _inner(node: ir.Node) -> tuple[Kind, ir.Value, tuple[ir.Node, ...]] | None:
-    x = input_at(node, 0)
-    if x is None:
+    x, kind = input_at(node, 0), _KINDS.get(node.op_type)
+    if x is None or kind is None or node.domain != "":
         return None
-    if is_standard(node, "Erf"):
-        return "erf", x, (node,)
-    if is_standard(node, "Sigmoid"):
-        return "sigmoid", x, (node,)
-    if is_standard(node, "HardSigmoid"):
-        return "hard sigmoid", x, (node,)
-    if is_standard(node, "Clip"):
-        return "clip", x, (node,)
-    if is_standard(node, "Tanh"):
-        softplus = producer(x, "Softplus")
-        argument = None if softplus is None or softplus.graph is not node.graph else input_at(softplus, 0)
-        if softplus is not None and argument is not None:
-            return "tanh of softplus", argument, (node, softplus)
-        return "tanh", x, (node,)
-    return None
+    softplus = producer(x, "Softplus") if kind == "tanh" else None
+    argument = None if softplus is None or softplus.graph is not node.graph else input_at(softplus, 0)
+    if softplus is None or argument is None:
+        return kind, x, (node,)
+    return "tanh of softplus", argument, (node, softplus)
 
 
 def _logistic(inner: ir.Node, term: Product, offset: Coefficient, nodes: tuple[ir.Node, ...]) -> Iterator[_Function]:

@@ -6,7 +6,6 @@ that is calibrated on samples. Products that read one input share its 8-bit numb
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +19,7 @@ from ffn_export.quantization.engines import Engine
 from ffn_export.quantization.fixed_scales import Calibrate, FixedRange, FixedRows
 from ffn_export.quantization.groups import Group, groups, operator, read_shapes
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
-from ffn_export.quantization.products import Product
+from ffn_export.quantization.products import Product, by_matrix
 from ffn_export.quantization.ranges_by_error import are_worth_time, choose, follows_norm
 from ffn_export.quantization.result import QuantizedWeight
 from ffn_export.quantization.row_scales import FLOORED, QuantizedRows, Range
@@ -68,10 +67,8 @@ def rewrite(
     grouped = groups(sorted(products, key=lambda each: order[each.node]), model.opset_imports.get("", 18))
     if engine is None:
         read_shapes(model, grouped)
-    of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
-    for each in products:
-        of_matrix[each.weight, each.turned].append(each)
-    alone = {found[0].node for found in of_matrix.values() if len(found) == 1 and len(found[0].weight.uses()) == 1}
+    of_matrix = by_matrix(products)
+    alone = {found[0].node for found in of_matrix if len(found) == 1 and len(found[0].weight.uses()) == 1}
     divider = smoothing.Divider(alone)
     is_guarded = takes_floats(model)
     for group in grouped:
@@ -89,7 +86,7 @@ def rewrite(
     for group in grouped:
         rows[id(group)] = _quantized_rows(group, [rows[id(each)] for each in group.carries], names)
     form = _Form(group_of, rows, outputs, engine is not None and engine.per_tensor)
-    return tuple(_quantize(found, form, divider.columns.get(found[0].node), names) for found in of_matrix.values())
+    return tuple(_quantize(found, form, divider.columns.get(found[0].node), names) for found in of_matrix)
 
 
 _Rows = QuantizedRows | FixedRows | QuantizedInput

@@ -17,14 +17,19 @@ def read_matrix(weight: ir.Value, *, turned: bool) -> Array:
     return array.T if turned else array
 
 
+def close(weight: ir.Value) -> None:
+    """Close the file of a matrix, unless a view of it still exists."""
+    if isinstance(weight.const_value, ir.ExternalTensor):
+        with contextlib.suppress(BufferError):
+            weight.const_value.release()
+
+
 def drop(weight: ir.Value) -> int:
     """Close the file of a matrix, and remove the matrix if nothing reads it. Return the number of bytes removed."""
     tensor, graph = weight.const_value, weight.graph
     assert tensor is not None
     assert isinstance(graph, ir.Graph)
-    if isinstance(tensor, ir.ExternalTensor):
-        with contextlib.suppress(BufferError):  # a view of the file still exists
-            tensor.release()
+    close(weight)
     if weight.uses() or weight.is_graph_output():
         return 0
     del graph.initializers[str(weight.name)]

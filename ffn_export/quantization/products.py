@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -11,6 +10,7 @@ import onnx_ir as ir
 from ffn_export.fusion import sites
 from ffn_export.fusion.constants import is_fixed
 from ffn_export.fusion.views import float_of, input_at, int_of, is_standard
+from ffn_export.quantization.matrices import close
 from ffn_export.quantization.options import INTEGERS, QuantizationOptions
 
 # Weight dtypes that the CPU kernel supports.
@@ -101,6 +101,14 @@ def _gemm(node: ir.Node, weight: ir.Value) -> Product | str:
     return Product(node, weight, turned, bias)
 
 
+def by_matrix(products: Iterable[Product]) -> list[list[Product]]:
+    """Return products in lists of those that read one matrix in the same way."""
+    found: dict[tuple[ir.Value, bool], list[Product]] = {}
+    for each in products:
+        found.setdefault((each.weight, each.turned), []).append(each)
+    return list(found.values())
+
+
 def is_product(node: ir.Node) -> bool:
     """Whether a node is a product of matrices, constant or not."""
     return node.op_type in sites.PRODUCTS and node.domain in ("", "com.microsoft")
@@ -119,9 +127,7 @@ def _is_usual(weight: ir.Value) -> bool:
     # The least and the largest are NaN if any number is, and take no memory, which a mask of all numbers would.
     usual = float(array.min()) >= -LARGEST and float(array.max()) <= LARGEST
     del array  # a view of a mapped file cannot be closed while it exists
-    if isinstance(weight.const_value, ir.ExternalTensor):
-        with contextlib.suppress(BufferError):
-            weight.const_value.release()
+    close(weight)
     return usual
 
 

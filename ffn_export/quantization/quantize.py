@@ -6,7 +6,6 @@ model in memory.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -28,7 +27,7 @@ from ffn_export.quantization.int8 import Known
 from ffn_export.quantization.int8 import rewrite as rewrite_int8
 from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.options import QuantizationOptions
-from ffn_export.quantization.products import Product, asked_for, is_product, read
+from ffn_export.quantization.products import Product, asked_for, by_matrix, is_product, read
 from ffn_export.quantization.result import QuantizationReport, QuantizedWeight
 from ffn_export.quantization.row_scales import BLOCK_OPSET, ROWS_OPSET
 
@@ -72,10 +71,7 @@ def quantize(
     found: list[Product] = []
     kept: dict[str, str] = {}
     for node in asked_for(quantized, all_products=options.all_products):
-        if only is not None and node.outputs[0].name not in only:
-            kept[str(node.name or node.outputs[0].name)] = _NOT_WORTH
-            continue
-        product = read(node, options)
+        product = _NOT_WORTH if only is not None and node.outputs[0].name not in only else read(node, options)
         if not isinstance(product, str) and engine is not None:
             product = _why_unseen(product, quantized, known) or product
         if isinstance(product, str):
@@ -91,7 +87,7 @@ def quantize(
     if options.int8:
         weights = rewrite_int8(quantized, found, known, names, engine)
     else:
-        weights = _in_few_bits(found, options, names)
+        weights = tuple(_rewrite(products, options, names) for products in by_matrix(found))
     if weights:
         quantized.opset_imports.setdefault(DOMAIN, 1)
     return quantized, QuantizationReport(
@@ -114,22 +110,15 @@ def _why_unseen(product: Product, model: ir.Model, known: Known) -> str | None:
     return None if product.reads in known.channels else _UNSEEN
 
 
-def _in_few_bits(found: list[Product], options: QuantizationOptions, names: Names) -> tuple[QuantizedWeight, ...]:
-    of_matrix: dict[tuple[ir.Value, bool], list[Product]] = defaultdict(list)
-    for product in found:
-        of_matrix[product.weight, product.turned].append(product)
-    return tuple(_rewrite(products, options, names) for products in of_matrix.values())
-
-
 def quantize_some(
-    model: ir.Model, options: QuantizationOptions, known: Known | None = None, only: Collection[str] | None = None
+    model: ir.Model, options: QuantizationOptions, known: Known | None = None
 ) -> tuple[ir.Model, QuantizationReport]:
     """Quantise as :func:`quantize` does, and refuse a model in which nothing can be quantised.
 
     Raises:
         UsageError: If no product can be quantised; the message has the reasons.
     """
-    quantized, report = quantize(model, options, known, only)
+    quantized, report = quantize(model, options, known)
     if not report.weights:
         why = _why_not(model) or (_NO_PRODUCT if options.all_products and not report.kept else report.why_nothing)
         raise UsageError(f"nothing to quantize: {why}")

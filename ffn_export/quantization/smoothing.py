@@ -103,12 +103,8 @@ class Divider:
             alone_is_worth: Whether to write a ``Mul`` if nothing before the value can take the division in.
         """
         node = x.producer()
-        if (
-            node is not None
-            and not x.is_graph_output()
-            and set(readers(x)) <= set(users)
-            and _are_in_one_graph(node, *users)
-        ):
+        is_theirs = not x.is_graph_output() and set(readers(x)) <= set(users)
+        if node is not None and is_theirs and _are_in_one_graph(node, *users):
             if self._in_scale(op, node, by):
                 return x, IN_NORM
             if self._in_product(op, node, by):
@@ -147,10 +143,10 @@ class Divider:
             return False
         if node in self._quantized and node not in self.columns:
             bias = input_at(node, 2)
-            array = None if bias is None else _channels(bias, by)
-            if bias is not None:
-                if array is None:
-                    return False
+            array = _channels(bias, by)
+            if bias is not None and array is None:
+                return False
+            if array is not None:
                 _replace(node, 2, op.constant((array / by).astype(np.float32)))
             self.columns[node] = by
             return True
