@@ -15,12 +15,12 @@ import onnx_ir as ir
 from ffn_export.calibration.statistics import statistics
 from ffn_export.core.types import Array
 from ffn_export.fusion.functions.contract import (
-    DOMAIN,
     FEED_FORWARD,
     HIDDEN_SMOOTHING,
     SMOOTHING,
     input_of,
     kind_of,
+    nodes_with,
     state,
 )
 from ffn_export.quantization.matrices import read_matrix
@@ -39,10 +39,10 @@ def smoothed(model: ir.Model, feeds: Mapping[str, Array], threads: int) -> ir.Mo
     """
     copy, shown = model.clone(), model.clone()
     _show_inner_operands(shown)
-    operands = {str(node.name): _operands(node) for node in _nodes(shown)}
+    operands = {str(node.name): _operands(node) for node in nodes_with(shown, SMOOTHING)}
     names = {name for each in operands.values() for name in each.values()}
     measured = statistics(shown, names, feeds, threads)
-    for node in _nodes(copy):
+    for node in nodes_with(copy, SMOOTHING):
         for attribute, name in operands[str(node.name)].items():
             by = _chosen(measured[name], _weights(node, attribute)) if name in measured else None
             if by is not None:
@@ -50,16 +50,10 @@ def smoothed(model: ir.Model, feeds: Mapping[str, Array], threads: int) -> ir.Mo
     return copy
 
 
-def _nodes(model: ir.Model) -> list[ir.Node]:
-    """Return the nodes that have products of constant weights."""
-    ours = [(node, kind_of(node.op_type)) for node in model.graph.all_nodes() if node.domain == DOMAIN]
-    return [node for node, kind in ours if kind is not None and SMOOTHING in kind.attributes]
-
-
 def _show_inner_operands(model: ir.Model) -> None:
     """Make what the bodies multiply by weights, beside their inputs, further outputs of the nodes."""
     added: dict[ir.OperatorIdentifier, int] = {}
-    for node in _nodes(model):
+    for node in nodes_with(model, SMOOTHING):
         function = model.functions[node.op_identifier()]
         if node.op_identifier() not in added:
             products = [each.inputs[0] for each in function if each.op_type == "MatMul"]

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from ffn_export.calibration.node_smoothing import smoothed
 from ffn_export.calibration.within_budget import longest_beginning, relative_error
 from ffn_export.core.types import Array, Progress
-from ffn_export.fusion.functions.contract import DOMAIN, PRECISION, kind_of, state
+from ffn_export.fusion.functions.contract import PRECISION, nodes_with, state
 from ffn_export.runtimes.in_place import load_in_place
 from ffn_export.runtimes.ort_native import INT8, OrtNative
 
@@ -68,7 +68,7 @@ def keep_budget(
         return made, load_in_place(made, threads, runtime.provider).run(feeds)
 
     _, before = run((), "f32")
-    nodes = _products(model)
+    nodes = nodes_with(model, PRECISION)
     worth = {}
     for index, node in enumerate(nodes):
         progress(f"measuring node {index + 1} of {len(nodes)} in {lower}")
@@ -122,14 +122,9 @@ def with_precisions(model: ir.Model, lower: Collection[str], precision: str, hig
         higher: A more precise one.
     """
     copy = model.clone()
-    for node in _products(copy):
+    for node in nodes_with(copy, PRECISION):
         state(copy, node, ir.AttrString(PRECISION, precision if node.name in lower else higher))
     return copy
-
-
-def _products(model: ir.Model) -> list[ir.Node]:
-    ours = [(node, kind_of(node.op_type)) for node in model.graph.all_nodes() if node.domain == DOMAIN]
-    return [node for node, kind in ours if kind is not None and PRECISION in kind.attributes]
 
 
 def _size(node: ir.Node) -> int:

@@ -12,6 +12,7 @@ from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.fusion.pipeline import sorted_copy
+from ffn_export.parity.cases.masks import all_seen
 from ffn_export.quantization.products import LARGEST
 from ffn_export.quantization.smoothing import Channels
 from ffn_export.runtimes.in_place import load_in_place
@@ -31,8 +32,7 @@ def drawn_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> dict[str, Array]
     """Return inputs of some hundred tokens without padding, on which channels are measured without samples."""
     dims = list(merge_dims(specs).values())
     wanted = {dim.name: _DRAWN[min(place, 1)] for place, dim in enumerate(dims)}
-    drawn = draw_all(specs, fit_sizes(dims, wanted), seed)
-    return drawn | {spec.name: np.ones_like(drawn[spec.name]) for spec in specs if spec.is_mask}
+    return all_seen(specs, draw_all(specs, fit_sizes(dims, wanted), seed))
 
 
 def batches(samples: Mapping[str, Array], model: ir.Model) -> Iterator[dict[str, Array]]:

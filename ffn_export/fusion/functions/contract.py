@@ -8,7 +8,7 @@ inliner replaces them by their bodies.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -73,6 +73,12 @@ def kind_of(operator: str) -> Kind | None:
     return KINDS.get(name) if not number or number.isdecimal() else None
 
 
+def nodes_with(model: ir.Model, attribute: str) -> list[ir.Node]:
+    """Return the nodes of a model whose kinds have an attribute."""
+    ours = [(node, kind_of(node.op_type)) for node in model.graph.all_nodes() if node.domain == DOMAIN]
+    return [node for node, kind in ours if kind is not None and attribute in kind.attributes]
+
+
 @dataclass(frozen=True)
 class Call:
     """One node of the contract, and what it takes the place of.
@@ -91,7 +97,7 @@ class Call:
     attributes: Mapping[str, Attribute]
     outputs: tuple[ir.Value, ...]
     replaced: tuple[ir.Node, ...]
-    head_size: int = field(default=0)
+    head_size: int = 0
 
     @property
     def arity(self) -> int:
