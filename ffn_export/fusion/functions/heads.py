@@ -101,18 +101,15 @@ def read_keys(value: ir.Value) -> Heads | None:
     """Read the second operand of the scores, ``[batch, heads, size, length]``: keys, with their last axes turned."""
     value, scale = unscaled(value)
     axes = _four(value)
-    turn = producer(value, "Transpose")
     if axes is None:
         return None
     batch, count, size, length = axes
     found: Heads | None = None
-    if turn is not None and turn.inputs[0] is not None and ints_of(turn, "perm") == (0, 2, 3, 1):
+    if (source := _before_turn(value, 0, 2, 3, 1)) is not None:
         if isinstance(count, int) and isinstance(size, int) and count > 0 and size > 0:
-            found = _back(Heads(turn.inputs[0], LAST, batch, length, count, size), may_repeat=True)
-    elif turn is not None and turn.inputs[0] is not None and ints_of(turn, "perm") == (0, 1, 3, 2):
-        found = read_rows(turn.inputs[0], may_repeat=True)
-    elif (before := _turned_in_rows(value)) is not None:
-        found = read_rows(before, may_repeat=True)
+            found = _back(Heads(source, LAST, batch, length, count, size), may_repeat=True)
+    elif (source := _before_turn(value, 0, 1, 3, 2) or _turned_in_rows(value)) is not None:
+        found = read_rows(source, may_repeat=True)
     if found is None and isinstance(count, int) and isinstance(size, int) and count > 0 and size > 0:
         found = _moved(Heads(value, _TURNED, batch, length, count, size))
     return None if found is None else replace(found, scale=found.scale * scale)
@@ -129,9 +126,8 @@ def read_joined(value: ir.Value, *, apart: bool, are_keys: bool = False, may_rep
         may_repeat: Whether heads may be repeated for their group.
     """
     value, scale = unscaled(value)
-    turn = producer(value, "Transpose") if are_keys else None
-    if turn is not None and turn.inputs[0] is not None and ints_of(turn, "perm") == (0, 2, 1):
-        value, further = unscaled(turn.inputs[0])
+    if are_keys and (source := _before_turn(value, 0, 2, 1)) is not None:
+        value, further = unscaled(source)
         scale, are_keys = scale * further, False
     found: Heads | None = None
     if apart:
@@ -189,10 +185,8 @@ def _back(heads: Heads, may_repeat: bool) -> Heads:
         value, scale = unscaled(heads.value)
         heads = replace(heads, value=value, scale=heads.scale * scale)
         step = _split(heads) if heads.order == LAST else _repeated(heads) if may_repeat else None
-        turn = producer(value, "Transpose")
-        if step is None and heads.order == FIRST and turn is not None and ints_of(turn, "perm") == (0, 2, 1, 3):
-            source = turn.inputs[0]
-            step = None if source is None else replace(heads, value=source, order=LAST)
+        if step is None and heads.order == FIRST and (source := _before_turn(value, 0, 2, 1, 3)) is not None:
+            step = replace(heads, value=source, order=LAST)
         if step is None:
             return heads
         heads, may_repeat = step, may_repeat and step.order == FIRST and step.count == heads.count
@@ -287,8 +281,7 @@ def _turned_in_rows(value: ir.Value) -> ir.Value | None:
     ``Reshape(Transpose(Reshape(keys, [-1, length, size]), [0, 2, 1]), [batch, heads, size, length])``
     """
     back = producer(value, "Reshape")
-    turn = None if back is None else producer(back.inputs[0], "Transpose")
-    merge = None if turn is None or ints_of(turn, "perm") != (0, 2, 1) else producer(turn.inputs[0], "Reshape")
+    merge = None if back is None else producer(_before_turn(back.inputs[0], 0, 2, 1), "Reshape")
     source = None if merge is None else merge.inputs[0]
     if merge is None or source is None:
         return None
@@ -314,6 +307,12 @@ def _takes_length(merge: ir.Node, source: ir.Value) -> bool:
         return False
     bounds = [constants.integers(input_at(cut, place)) for place in (1, 2)]
     return shape.attributes.get_int("start", 0) == 0 and len(cut.inputs) == 3 and bounds == [(-2,), (-1,)]
+
+
+def _before_turn(value: ir.Value | None, *order: int) -> ir.Value | None:
+    """Step back over a Transpose that puts the axes in this order."""
+    turn = producer(value, "Transpose")
+    return None if turn is None or ints_of(turn, "perm") != order else turn.inputs[0]
 
 
 def _four(value: ir.Value) -> tuple[_Size, _Size, _Size, _Size] | None:
