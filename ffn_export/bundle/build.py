@@ -316,8 +316,7 @@ def _choose(
         forms = default_forms(get_target(options.target)) if options.forms is None else options.forms
         if options.quantization is not None:
             forms = for_few_bits(forms)
-        settings = SessionSettings()
-        settings = settings.without_packed_weights() if options.share_weights else settings
+        settings = SessionSettings().without_packed_weights() if options.share_weights else SessionSettings()
         return Choice(forms, settings, options.quantization, options.precision), None
     tuned = search(
         exported,

@@ -116,7 +116,7 @@ def run_step(step: Step, directory: Path, threads: int) -> tuple[Cell, ...]:
             outcome = _ACTIONS["verify" if step.is_made else step.action](step, directory, threads)
             return (*absent, *_cells(step, outcome, directory, seconds()))
         except RuntimeUnavailableError as error:  # one of the runtimes: the others go on
-            names = {error.runtime} if (step.runtimes or ()) and error.runtime in (step.runtimes or ()) else set()
+            names = {error.runtime} & set(step.runtimes or ())
             absent += (step.only(names) if names else step).cells("unavailable", str(error), seconds())
             step = step.only({name for name, _ in step.keys} - names if names else ())
         except FfnExportError as error:
@@ -294,7 +294,7 @@ def _verdict(
 
     A failure of the graph, such as of its weights, fails every runtime; a case that one runtime fails on, that one.
     """
-    mine = [line for line in outcome.failures if line.startswith(f"{runtime}, ") or line.startswith(f"{runtime} ")]
+    mine = [line for line in outcome.failures if line.startswith((f"{runtime}, ", f"{runtime} "))]
     runtimes = () if outcome.parity is None else outcome.parity.judged
     of_others = [line for line in outcome.failures if line.startswith(tuple(f"{name}, " for name in runtimes))]
     shared = [line for line in outcome.failures if line not in of_others and line not in mine]
