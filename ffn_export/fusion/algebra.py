@@ -214,7 +214,7 @@ def _polynomial(value: ir.Value, x: ir.Value, graph: object, budget: list[int]) 
     nodes = (node, *(n for part in known for n in part.nodes))
     result: dict[int, Coefficient] | None = None
     first = known[0].coefficients
-    if exponent is not None and exponent.is_integer() and 0 < exponent <= 4:
+    if exponent is not None and exponent.is_integer() and 0 < exponent <= _HIGHEST_POWER:
         result = dict(first)
         for _ in range(int(exponent) - 1):
             result = _times(result, first)

@@ -21,6 +21,7 @@ from ffn_export.fusion.forms import ATTENTION
 from ffn_export.fusion.functions.body_builder import Values
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion.shapes import last_size
+from ffn_export.fusion.views import rank
 
 DOMAIN = "com.microsoft"
 # Lowest opset whose Constant takes a number from an attribute, and whose operators allow bfloat16.
@@ -282,7 +283,7 @@ def _is_plain(node: ir.Node) -> bool:
 
     A graph may state no shapes; fusion writes attention of rows alone.
     """
-    ranks = {None if value is None or value.shape is None else len(value.shape) for value in node.inputs[:3]}
+    ranks = set(map(rank, node.inputs[:3]))
     if ATTENTION in rules_of(node):
         ranks = (ranks - {None}) or {3}
     has_more = any(value is not None for value in node.inputs[3:5]) or node.attributes.get_int("unidirectional", 0) != 0

@@ -11,7 +11,7 @@ from ffn_export.core.activations import TABLE
 from ffn_export.fusion import constants
 from ffn_export.fusion.region import ELEMENTWISE, HALVES, LAYOUT
 from ffn_export.fusion.sites import PRODUCTS, FoundSite
-from ffn_export.fusion.views import input_at, is_standard, readers
+from ffn_export.fusion.views import input_at, is_standard, rank, readers
 
 Attribute = int | float | str
 
@@ -260,4 +260,4 @@ def _next(value: ir.Value) -> ir.Node | None:
 
 
 def _is_row(value: ir.Value) -> bool:
-    return constants.is_fixed(value) and value.shape is not None and len(value.shape) == 1
+    return constants.is_fixed(value) and rank(value) == 1

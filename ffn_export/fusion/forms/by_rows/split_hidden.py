@@ -32,7 +32,7 @@ from ffn_export.fusion.forms.padded_widths.growing_constants import Place, Plan,
 from ffn_export.fusion.forms.padded_widths.units import UNITS, Padding
 from ffn_export.fusion.functions.site_reading import Reading
 from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import float_of, input_at, is_standard, readers
+from ffn_export.fusion.views import float_of, input_at, is_standard, rank, readers
 
 NAME = "split-hidden-layers"
 PARTS = 4
@@ -133,9 +133,9 @@ def _bounds(d_ff: int) -> tuple[int, ...]:
 def _users(place: Place) -> Sequence[ir.Node]:
     value = place[0].inputs[place[1]]
     assert value is not None
-    # A row is small enough to be stored twice.
-    matrix = value.shape is not None and len(value.shape) > 1
-    return [*readers(value), *([place[0]] if value.is_graph_output() else [])] if matrix else []
+    if (rank(value) or 0) < 2:  # a row is small enough to be stored twice
+        return []
+    return [*readers(value), *([place[0]] if value.is_graph_output() else [])]
 
 
 def write(op: Builder, x: ir.Value, *, reading: Reading, layer: SplitLayer) -> ir.Value:

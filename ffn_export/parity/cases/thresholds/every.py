@@ -17,7 +17,7 @@ from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
 from ffn_export.core.words import words
-from ffn_export.fusion.views import input_at
+from ffn_export.fusion.views import input_at, rank
 from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.sizes.work import Work
 
@@ -57,7 +57,7 @@ def reader(model: ir.Model, name: str) -> ir.Node | None:
         if not read or node.domain == "com.microsoft":  # its embeddings are tables
             continue
         if node.op_type == "Gather" and read == [1] and (table := input_at(node, 0)) is not None:
-            if table.shape is not None and len(table.shape) == 1 and not _is_floating(table):
+            if rank(table) == 1 and not _is_floating(table):
                 reached.update(node.outputs)
                 continue
             tables.add(table)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.words import words
 from ffn_export.fusion import constants
-from ffn_export.fusion.views import float_of, input_at
+from ffn_export.fusion.views import float_of, input_at, rank
 
 # Larger limits are skipped. They stand for infinity, which is a separate kind of values.
 _LARGEST = 1e37
@@ -210,7 +210,7 @@ def _of_table(node: ir.Node) -> _Found:
     """Compare the output of an integer table with its indices, to find the indices that the table changes."""
     table = input_at(node, 0)
     integers = constants.integers(table)
-    if integers is not None and table is not None and table.shape is not None and len(table.shape) == 1:
+    if integers is not None and rank(table) == 1:
         yield node.outputs[0], input_at(node, 1)
 
 
