@@ -60,9 +60,7 @@ def _shape(nodes: Sequence[ir.Node], options: QuantizationOptions) -> tuple[int,
     for node in nodes:
         product = read(node, options)
         assert not isinstance(product, str)
-        assert product.weight.shape is not None
-        d_in, d_out = product.weight.shape.numpy()
-        sizes.append((d_out, d_in) if product.turned else (d_in, d_out))
+        sizes.append(product.shape)
     return (sizes[0][0], *(d_out for _, d_out in sizes))
 
 

@@ -70,7 +70,7 @@ def read_shapes(model: ir.Model, grouped: Sequence[Group]) -> None:
         has_blocks = group.traits.opset >= BLOCK_OPSET and (rank(group.x) or 0) > 1
         group.traits = replace(
             group.traits,
-            block=group.products[0].d_in if has_blocks else None,
+            block=group.products[0].shape[0] if has_blocks else None,
             are_rows_whole=not is_guarded or are_rows_whole(group.x),
         )
         group.carrier = _carrier(group, group_of)

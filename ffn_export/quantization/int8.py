@@ -68,7 +68,7 @@ def rewrite(
     if engine is None:
         read_shapes(model, grouped)
     of_matrix = by_matrix(products)
-    alone = {found[0].node for found in of_matrix if len(found) == 1 and len(found[0].weight.uses()) == 1}
+    alone = {found[0].node for found in of_matrix if len(found) == 1}
     divider = smoothing.Divider(alone)
     is_guarded = takes_floats(model)
     for group in grouped:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
+from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import sites
 from ffn_export.fusion.constants import is_fixed
-from ffn_export.fusion.views import float_of, input_at, int_of, is_standard
-from ffn_export.quantization.matrices import close
+from ffn_export.fusion.views import float_of, input_at, int_of, ints_of, is_standard
+from ffn_export.quantization.matrices import LAYOUT, close, tensor_of
 from ffn_export.quantization.options import INTEGERS, QuantizationOptions
 
 # Weight dtypes that the CPU kernel supports.
@@ -27,7 +28,7 @@ class Product:
 
     Attributes:
         node: The ``MatMul`` or ``Gemm``.
-        weight: The initializer, ``[d_in, d_out]``, or ``[d_out, d_in]`` if ``turned``.
+        weight: The initializer or ``Constant``, ``[d_in, d_out]``, or ``[d_out, d_in]`` if ``turned``.
         turned: Whether the product reads the weight transposed.
         bias: The row that a ``Gemm`` adds; None without one.
         adds: Whether the third input of a ``Gemm`` is not a bias row, such as a sum of other products.
@@ -40,11 +41,10 @@ class Product:
     adds: bool = False
 
     @property
-    def d_in(self) -> int:
-        """Width of the rows that are multiplied by the weight."""
-        width = self.weight.shape and self.weight.shape[1 if self.turned else 0]
-        assert isinstance(width, int)
-        return width
+    def shape(self) -> tuple[int, int]:
+        """Width of the rows that are multiplied by the weight, and of the result."""
+        first, second = tensor_of(self.weight).shape.numpy()
+        return (second, first) if self.turned else (first, second)
 
     @property
     def reads(self) -> str:
@@ -67,38 +67,38 @@ def read(node: ir.Node, options: QuantizationOptions) -> Product | str:
     """Return a product that can be quantised with these options, or the reason why it cannot."""
     if not is_standard(node, "MatMul", "Gemm"):
         return f"{node.op_type} holds its activation: fuse for ort-cpu or portable"
-    weight = _matrix(node)
-    if weight is None:
-        return "its matrix is no initializer of two axes"
-    if weight.const_value is not None and weight.const_value.size == 0:
+    found = _matrix(node)
+    if isinstance(found, str):
+        return found
+    weight, turned = found
+    if tensor_of(weight).size == 0:
         return "its matrix has no numbers"
     if weight.is_graph_input():
         return "a caller may override its matrix, which is an input too"
     operator, dtypes = ("MatMulIntegerToFloat", (ir.DataType.FLOAT,)) if options.int8 else ("MatMulNBits", _DTYPES)
-    if weight.dtype not in dtypes:
-        dtype = weight.dtype.name.lower() if weight.dtype else "an unknown dtype"
-        advice = ": quantize the model in float32" if weight.dtype in _HALVES else ""
-        return f"{operator} takes no matrix in {dtype}{advice}"
-    if not _is_usual(weight):
+    dtype = tensor_of(weight).dtype
+    if dtype not in dtypes:
+        advice = ": quantize the model in float32" if dtype in _HALVES else ""
+        return f"{operator} takes no matrix in {dtype.name.lower()}{advice}"
+    if not _is_usual(tensor_of(weight)):
         return "its matrix has NaN, infinity or numbers above 1e12"
-    if weight.dtype == ir.DataType.FLOAT16 and options.accuracy_level == INTEGERS:
+    if dtype == ir.DataType.FLOAT16 and options.accuracy_level == INTEGERS:
         # onnxruntime 1.31 on CPU returns the bias alone, as if the product were 0.
         return (
             f"MatMulNBits computes wrong numbers in float16 at accuracy level {INTEGERS}: quantize the model in "
             "float32, or take accuracy level 0"
         )
-    return Product(node, weight) if is_standard(node, "MatMul") else _gemm(node, weight)
+    return Product(node, weight, turned) if is_standard(node, "MatMul") else _gemm(node, weight, turned=turned)
 
 
-def _gemm(node: ir.Node, weight: ir.Value) -> Product | str:
+def _gemm(node: ir.Node, weight: ir.Value, *, turned: bool) -> Product | str:
     if float_of(node, "alpha", 1.0) != 1 or float_of(node, "beta", 1.0) != 1 or int_of(node, "transA", 0):
         return "the Gemm scales its product or turns its input"
-    turned = bool(int_of(node, "transB", 0))
+    product = Product(node, weight, turned != bool(int_of(node, "transB", 0)))
     bias = input_at(node, 2)
-    assert weight.shape is not None
-    if bias is not None and (bias.shape is None or list(bias.shape) != [weight.shape[0 if turned else 1]]):
-        return Product(node, weight, turned, adds=True)
-    return Product(node, weight, turned, bias)
+    if bias is not None and (bias.shape is None or list(bias.shape) != [product.shape[1]]):
+        return replace(product, adds=True)
+    return replace(product, bias=bias)
 
 
 def by_matrix(products: Iterable[Product]) -> list[list[Product]]:
@@ -120,20 +120,30 @@ def _has_weights(node: ir.Node) -> bool:
     return weight is not None and (weight.is_initializer() or is_fixed(weight))
 
 
-def _is_usual(weight: ir.Value) -> bool:
+def _is_usual(tensor: ir.TensorProtocol) -> bool:
     """Whether all numbers of a matrix are finite and far from the largest of float32."""
-    assert weight.const_value is not None
-    array = weight.const_value.numpy()
+    array = tensor.numpy()
     # The least and the largest are NaN if any number is, and take no memory, which a mask of all numbers would.
     usual = float(array.min()) >= -LARGEST and float(array.max()) <= LARGEST
     del array  # a view of a mapped file cannot be closed while it exists
-    close(weight)
+    close(tensor)
     return usual
 
 
-def _matrix(node: ir.Node) -> ir.Value | None:
-    """Return the matrix of a product if it is an initializer with data and two axes."""
-    weight = input_at(node, 1)
-    if weight is None or not weight.is_initializer() or weight.const_value is None or weight.shape is None:
-        return None
-    return weight if len(weight.shape) == 2 else None
+def _matrix(node: ir.Node) -> tuple[ir.Value, bool] | str:
+    """Return the matrix of a product, and whether it is read transposed; or why the product has no constant matrix."""
+    value, turned = input_at(node, 1), False
+    while value is not None and (writer := value.producer()) is not None and is_standard(writer, *LAYOUT):
+        turned ^= writer.op_type == "Transpose" and ints_of(writer, "perm") != (0, 1)
+        value = input_at(writer, 0)
+    tensor = None if value is None else constant_tensor(value)
+    if value is None or tensor is None:
+        if not is_fixed(value):
+            return "its matrix is no constant"
+        assert value is not None
+        writer = value.producer()
+        assert writer is not None
+        return f"its matrix is computed by {writer.op_type}: fold the constants of the model first"
+    if len(tensor.shape) != 2:
+        return f"its matrix has {len(tensor.shape)} axes"
+    return value, turned

@@ -32,6 +32,7 @@ WEIGHTS = {
     "c": (40,),
     "wide": (1, 48),
     "table": (40, 48),
+    "stack": (1, 48, 40),
 }
 ARRAYS = {name: DRAW.standard_normal(shape).astype(np.float32) for name, shape in WEIGHTS.items()}
 FEED_FORWARD = "m = MatMul(x, w) a = Add(m, b) h = Relu(a) n = MatMul(h, v) y = Add(n, c)"
@@ -266,17 +267,6 @@ def test_nothing_to_quantize_says_each_reason_once() -> None:
 def test_half_precision_says_what_to_quantize() -> None:
     with pytest.raises(UsageError, match="takes no matrix in float16: quantize the model in float32"):
         quantize_some(graph(FEED_FORWARD, dtype=np.float16), QuantizationOptions(int8=True))
-
-
-def test_all_names_the_weights_that_it_leaves_too() -> None:
-    turned = "r = Transpose<perm = [1, 0]>(w) o = MatMul(x, r)"
-    body = f"{FEED_FORWARD} z = MatMul(y, w) {turned}".replace("MatMul(x, r)", "MatMul(z, r)")
-    _, report = quantize_some(graph(body), QuantizationOptions(all_products=True))
-    assert len(report.weights) == 2  # of the feed-forward, of which one is read once more
-    assert list((report.kept or {}).values()) == ["its matrix is no initializer of two axes"]
-    alone = graph("r = Transpose<perm = [1, 0]>(w) m = MatMul(a, r) y = Relu(m)", inputs=", float[batch,seq,48] a")
-    with pytest.raises(UsageError, match="its matrix is no initializer of two axes"):
-        quantize_some(alone, QuantizationOptions(all_products=True))
 
 
 def test_what_hides_the_products_is_named() -> None:
