@@ -82,11 +82,11 @@ def run_cases(
 
     Raises:
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
-        UsageError: If the name of a runtime is unknown, tolerances are declared for an unknown output, or the file is
-            no ONNX model.
+        UsageError: If the name of a runtime is unknown, tolerances are declared for an unknown output, an output is
+            a sequence or optional, or the file is no ONNX model.
     """
     model = onnx_file.load(path)
-    _check_declared(tolerances or Tolerances(), model)
+    _check_outputs(tolerances or Tolerances(), model)
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads, for_each_run=for_each_run)
     has_budget = tolerances is not None and tolerances.relative_l2 is not None
@@ -152,7 +152,13 @@ def run_cases(
     )
 
 
-def _check_declared(tolerances: Tolerances, model: ir.Model) -> None:
+def _check_outputs(tolerances: Tolerances, model: ir.Model) -> None:
+    for value in model.graph.outputs:
+        if isinstance(value.type, ir.SequenceType | ir.OptionalType):
+            kind = "a sequence" if isinstance(value.type, ir.SequenceType) else "optional"
+            raise UsageError(
+                f"output {value.name!r} is {kind}, and tensors alone are compared: make each of its tensors an output"
+            )
     outputs = [str(value.name) for value in model.graph.outputs]
     for name in tolerances.closeness.keys() - {"*", *outputs}:
         raise UsageError(f"no output is called {name!r};{did_you_mean(name, outputs)} they are {', '.join(outputs)}")

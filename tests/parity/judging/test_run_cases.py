@@ -59,6 +59,15 @@ def test_tolerances_are_of_outputs_that_there_are(path: Path) -> None:
         verified(path, tolerances=Tolerances(closeness={"z": Closeness(1.0)}))
 
 
+@pytest.mark.parametrize(("kind", "words"), [("seq", "a sequence"), ("optional", "optional")])
+def test_outputs_that_are_no_tensors_are_refused(kind: str, words: str, tmp_path: Path) -> None:
+    made = "SequenceConstruct(x)" if kind == "seq" else "Optional(x)"
+    artifact = write(tmp_path, f"(float[n,4] x) => ({kind}(float[n,4]) y)", f"y = {made}")
+    assert artifact.model_path is not None
+    with pytest.raises(UsageError, match=f"output 'y' is {words}, and tensors alone are compared"):
+        verified(artifact.model_path)
+
+
 def test_a_runtime_that_raises_leaves_the_others_to_judge(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(self: EvaluatorRunner, feeds: Mapping[str, Array]) -> dict[str, Array]:
         raise RuntimeUnavailableError("no kernel for this size") if len(feeds["x"]) == 3 else ValueError("it broke")
