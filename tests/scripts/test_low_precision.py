@@ -64,7 +64,7 @@ def test_a_folder_that_is_missing_is_told_before_anything_is_measured(
     assert "missing is no folder; make it first" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.integration  # OpenVINO and the quantiser of ONNX Runtime take most of its time
 def test_a_model_is_measured_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WHOLE_MODELS, "tiny BERT", TINY_BERT)
     asked = ["tiny BERT", "--tokens", "5", "--seconds", "0.01", "--folder", str(tmp_path)]
