@@ -12,7 +12,7 @@ from ffn_export import __version__
 from ffn_export.core.garbage import collected_seldom
 from ffn_export.core.onnx_file import strip_machine_metadata
 from ffn_export.errors import ExportError
-from ffn_export.exporter import shared_weights, weight_layout
+from ffn_export.exporter import computed_weights, shared_weights, weight_layout
 from ffn_export.exporter.capture import DEFAULT_OPSET, capture
 from ffn_export.exporter.checks import TracedSizeError, check_export
 from ffn_export.exporter.size_guards import check_sizes
@@ -53,6 +53,7 @@ def _say_what_made_it(model: ir.Model, source: Source) -> None:
 def _exported(source: Source, opset: int) -> ir.Model:
     program, model = capture(source, opset)
     weight_layout.fold(model)
+    computed_weights.fold(model)
     shared_weights.merge(model)
     strip_machine_metadata(model)
     model.graph.name = source.name

@@ -10,7 +10,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose
-from ffn_export.exporter import weight_layout
+from ffn_export.exporter import computed_weights, weight_layout
 from ffn_export.fusion import batch_of_one, inference, ir_version_3, no_ops, opset, scopes, synonyms
 from ffn_export.fusion.engine import Log, Sweep
 from ffn_export.fusion.forms import Forms
@@ -106,6 +106,7 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     scopes.rename_shadowing(fused)
     opset.tell_subgraphs(fused)
     weight_layout.fold(fused)
+    computed_weights.fold(fused)
     no_ops.remove(fused)  # if inference failed on one, the whole graph would have no types
     remove_unused(fused)  # a node that no runtime computes proves nothing about shapes
     stated = inference.prove_shapes(fused)

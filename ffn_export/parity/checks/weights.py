@@ -92,6 +92,7 @@ def compare_weights(model: ir.Model, module: torch.nn.Module, watched: Watched |
         if each not in traced and each.constant.value not in scales and not is_setting(each.array)
     ]
     held = {name for each in metrics for name in _NAMES.findall(each.parameter)}
+    held |= derived_parameters.ingredients(module, held)
     is_read = named.keys() if watched is None else watched.read
     return Weights(
         metrics,

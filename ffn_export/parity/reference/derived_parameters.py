@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import torch
@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 _Linear = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+# Endings of what the hooks of weight norm, spectral norm and pruning keep.
+_HOOKED = ("orig", "g", "v", "u", "mask")
 _BatchNorm = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
@@ -24,11 +26,21 @@ def computed(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
                 yield _joined(path, name), value
 
 
-def ingredients(module: nn.Module) -> set[str]:
-    """Return the names of the parameters that :func:`computed` derives tensors from."""
-    parametrised = {name for name, _ in module.named_parameters() if ".parametrizations." in f".{name}"}
-    of_hooks = {f"{name}_{suffix}" for name, _ in computed(module) for suffix in ("orig", "v")}
-    return parametrised | of_hooks
+def ingredients(module: nn.Module, names: Iterable[str] | None = None) -> set[str]:
+    """Return the names of the parameters and buffers that :func:`computed` derives tensors from.
+
+    Args:
+        module: The module.
+        names: Names of the derived tensors; None means all of them.
+    """
+    own = {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
+    found = set()
+    derived = (dict(computed(module)).keys() if names is None else set(names)) - own
+    for path, _, name in (each.rpartition(".") for each in derived):
+        of_parametrisation = _joined(path, f"parametrizations.{name}.")
+        of_hook = {_joined(path, f"{name}_{suffix}") for suffix in _HOOKED}
+        found |= {each for each in own if each.startswith(of_parametrisation) or each in of_hook}
+    return found
 
 
 @torch.no_grad()
