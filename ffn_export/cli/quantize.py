@@ -11,7 +11,7 @@ from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.options import common, runtime_option, threads_option
 from ffn_export.cli.quantization_options import quantization_options
-from ffn_export.cli.report_files import json_option
+from ffn_export.cli.report_files import REPORT_FILE, json_option
 from ffn_export.cli.sample_options import GivenSamples, sample_options
 from ffn_export.cli.state import State
 from ffn_export.quantization.options import BITS, QuantizationOptions
@@ -39,7 +39,7 @@ from ffn_export.reports.streams import say
 )
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path),
+    type=REPORT_FILE,
     metavar="FILE.svg",
     help="Plot error over time saved as products go to 8 bits, those worth most first.",
 )
@@ -58,7 +58,7 @@ def command(
     budget: float | None,
     samples: GivenSamples,
     metric: str | None,
-    plot: Path | None,
+    plot: str | None,
     json_path: str | None,
     runtimes: tuple[str, ...],
     threads: int | None,

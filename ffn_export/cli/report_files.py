@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ffn_export.cli.model_file import open_argument
+from ffn_export.cli.model_file import open_argument, refuse_file_of_bundle
 from ffn_export.cli.options import Command, several
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.reports.formats import FORMATS, Companions, Verification
@@ -26,10 +26,12 @@ else:
 
 # Key in click's `meta` for the option that writes to standard output.
 _ON_STANDARD_OUTPUT = "ffn_export.standard_output"
+# And for the option of each file.
+_FILES = "ffn_export.files"
 
 
 class ReportFile(_Text):
-    """A writable path, or - for standard output, checked before any work is done."""
+    """A writable path of a report, or - for standard output, checked before any work is done."""
 
     name = "file"
 
@@ -37,7 +39,7 @@ class ReportFile(_Text):
         """Check the path.
 
         Raises:
-            UsageError: If the path cannot be written to or is that of a model, or two options write to standard output.
+            UsageError: If the path cannot be written to or holds something other than a report, or two options name it.
         """
         from ffn_export.reports.text_file import check_writable
 
@@ -47,7 +49,14 @@ class ReportFile(_Text):
             first = ctx.meta.setdefault(_ON_STANDARD_OUTPUT, param.opts[0])
             if first != param.opts[0]:
                 raise UsageError(f"{first} and {param.opts[0]} cannot both be standard output: name a file for one")
+        if value == "-":
+            return value
+        refuse_file_of_bundle(Path(value))
         check_writable(value)
+        if param is not None and ctx is not None:
+            first = ctx.meta.setdefault(_FILES, {}).setdefault(Path(value).resolve(), param.opts[0])
+            if first != param.opts[0]:
+                raise UsageError(f"{first} and {param.opts[0]} cannot both be {value}: name another file for one")
         return value
 
 

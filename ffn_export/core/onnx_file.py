@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_ir import external_data
 from onnx_ir.external_data import convert_tensors_from_external
 
-from ffn_export.core import external_files, external_protos, inline_weights, plain_file, sparse, well_formed
+from ffn_export.core import external_files, external_protos, inline_weights, plain_file, replaced, sparse, well_formed
 from ffn_export.core.one_line import first_line, root_cause
 from ffn_export.core.quiet import quiet
 from ffn_export.errors import UsageError
@@ -192,9 +192,11 @@ def check_writable(path: Path) -> None:
     """Check, before any work is done, that an output file can be written.
 
     Raises:
-        UsageError: If the path is not a regular file, or its directory cannot be written to.
+        UsageError: If the path is not a regular file or holds something other than a model, or its directory cannot be
+            written to.
     """
     _refuse_other_than_file(path)
+    replaced.check_model(path)
     with writing(path.parent):
         pass
 
@@ -203,6 +205,8 @@ def _refuse_other_than_file(path: Path) -> None:
     """Refuse a directory or special file. Writing renames over the path, which would remove a device like /dev/null."""
     if path.is_dir():
         raise UsageError(f"{path} is a directory: name the ONNX file to write")
+    if str(path) == "-":
+        raise UsageError("a model is not written to standard output: name the ONNX file to write")
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is no regular file: name the ONNX file to write")
 

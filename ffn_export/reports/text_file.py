@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from ffn_export.core.plain_text import safe_lines
+from ffn_export.core.replaced import check_report
 from ffn_export.errors import UsageError
 from ffn_export.reports.streams import put
 
@@ -47,7 +48,7 @@ def check_writable(destination: Path | str) -> None:
     """Check a destination before the work for it starts; no file or directory is created.
 
     Raises:
-        UsageError: If :func:`write_text` could not write there.
+        UsageError: If :func:`write_text` could not write there, or would replace a file that is no report.
     """
     if str(destination) == STANDARD_OUTPUT:
         return
@@ -63,6 +64,7 @@ def check_writable(destination: Path | str) -> None:
         scratch.unlink()
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+    check_report(path)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 import ffn_export as fx
 from ffn_export.cli.main import COMMANDS, commands, run
 from ffn_export.cli.options import Positive, Whole
+from ffn_export.reports.formats import FORMATS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -118,6 +119,48 @@ def test_a_report_takes_no_models_place(file: Path, capfd: Capture) -> None:
     told = line_of(capfd, 2, "verify", str(file), "--against", "d2l-ffn-addnorm", "--json", str(file))
     assert "is the name of a model" in told
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("kept", ["import torch\n", "# mine\n", "dim = 4\n", "\x08 a note", "PK\x03\x04"])
+def test_an_output_takes_no_place_of_a_file_of_another_kind(kept: str, file: Path, capfd: Capture) -> None:
+    mine = file.with_name("mine.py")
+    mine.write_text(kept)
+    arguments = ["fuse", str(file), "-o", str(mine)]
+    assert "mine.py exists and does not hold an ONNX model" in line_of(capfd, 2, *arguments)
+    arguments = ["fuse", str(file), "-o", str(file.with_name("out.onnx")), "--report", str(mine)]
+    assert "mine.py exists and does not hold a report" in line_of(capfd, 2, *arguments)
+    arguments = ["quantize", str(file), "-o", str(file.with_name("out.onnx")), "--plot", str(mine)]
+    assert "mine.py exists and does not hold a report" in line_of(capfd, 2, *arguments)
+    assert mine.read_text() == kept
+    assert not file.with_name("out.onnx").exists()
+
+
+def test_an_output_takes_the_place_of_an_earlier_one(file: Path) -> None:
+    for name in ("a", "a.pb", "a.json", "a.textproto", "a.onnxtext"):
+        for _ in range(2):
+            assert run(["fuse", str(file), "-o", str(file.with_name(name)), "--no-check", "--quiet"]) == 0
+    reports = {each.name: str(file.with_name(f"report-{each.name}")) for each in FORMATS}
+    options = [word for name, path in reports.items() for word in (f"--{name}", path)]
+    for reference in ("d2l-ffn-addnorm", "d2l-ffn-addnorm", "d2l-ffn"):
+        run(["verify", str(file), "--against", reference, "--fast", "--runtime", "ort-cpu", "--quiet", *options])
+    assert Path(reports["github"]).read_text().startswith("::error ")
+    assert Path(reports["markdown"]).read_text().startswith("## ❌ Failed")
+
+
+def test_two_reports_have_two_files(file: Path, capfd: Capture) -> None:
+    told = line_of(capfd, 2, "verify", str(file), "--html", "r", "--json", "./r")
+    assert "cannot both be" in told
+
+
+def test_a_model_is_not_written_to_standard_output(file: Path, capfd: Capture) -> None:
+    assert "to standard output" in line_of(capfd, 2, "fuse", str(file), "-o", "-")
+
+
+def test_a_report_takes_no_place_of_a_file_of_a_bundle(bundle: Path, capfd: Capture) -> None:
+    for name in ("manifest.json", "parity.json"):
+        before = (bundle / name).read_bytes()
+        assert "belongs to a bundle" in line_of(capfd, 2, "inspect", str(bundle), "--json", str(bundle / name))
+        assert (bundle / name).read_bytes() == before
 
 
 @pytest.mark.parametrize("command", ["fuse", "quantize", "tune"])
