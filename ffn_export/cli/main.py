@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
@@ -17,7 +18,7 @@ from ffn_export.cli import interruption, supervised
 from ffn_export.cli.help import Context
 from ffn_export.cli.state import State
 from ffn_export.core.strict import expose
-from ffn_export.errors import FfnExportError, did_you_mean, for_the_shell, needing
+from ffn_export.errors import FfnExportError, UsageError, for_the_shell, needing
 from ffn_export.reports.streams import guard_libraries, say, say_traceback
 
 # Command -> module that defines it, in the order of the help.
@@ -62,9 +63,10 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Reject an unknown command, with a suggestion."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(
-                f"no such command: {args[0]};{did_you_mean(args[0], COMMANDS)} commands are {', '.join(COMMANDS)}"
-            )
+            from ffn_export.cli import unknown
+
+            hint = unknown.of_command(args[0], self, ctx)
+            raise click.UsageError(f"no such command: {args[0]!r};{hint} commands are {', '.join(COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 
@@ -102,7 +104,7 @@ def run(arguments: list[str], *, is_supervised: bool = False) -> int:
     """Run the command line and return its exit status."""
     state = State(supervised=is_supervised, arguments=tuple(arguments))
     try:
-        with for_the_shell(), needing(" ".join(["ffn-export", *arguments[:1]])):
+        with for_the_shell(), _ended_by_the_model(), needing(" ".join(["ffn-export", *arguments[:1]])):
             status = commands.main(arguments, prog_name="ffn-export", standalone_mode=False, obj=state)
     except click.exceptions.NoArgsIsHelpError as error:
         for line in error.format_message().splitlines():
@@ -126,9 +128,23 @@ def run(arguments: list[str], *, is_supervised: bool = False) -> int:
     return int(status or 0)
 
 
+@contextmanager
+def _ended_by_the_model() -> Iterator[None]:
+    """Turn an exit that only code of the user can have asked for into an error: its status is not a verdict."""
+    try:
+        yield
+    except SystemExit as error:
+        raise UsageError(f"the code of the model ended the program with {error.code!r}: remove its exit") from error
+
+
 def _of_click(error: click.ClickException) -> str:
-    """Return the message; if an argument is missing or is one too many, with those that the command takes."""
+    """Return the message; with the arguments of the command if one is missing or too many; or who has an option."""
     message, context = error.format_message(), getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        from ffn_export.cli import unknown
+
+        elsewhere = unknown.of_option(error.option_name, context)
+        return f"no such option: {error.option_name}; {elsewhere}" if elsewhere else message
     is_missing = isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument)
     if context is None or not (is_missing or type(error) is click.UsageError):
         return message

@@ -264,6 +264,23 @@ def test_faulty_factories_are_one_line(factory: Callable[[str], str], capfd: Cap
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("status", [0, 4])
+def test_a_forward_that_ends_the_program_is_no_success(
+    status: int, factory: Callable[[str], str], tmp_path: Path, capfd: Capture
+) -> None:
+    spec = factory(
+        "class Ends(nn.Module):\n"
+        "    def forward(self, x):\n"
+        f"        raise SystemExit({status})\n"
+        "def make():\n"
+        "    return Ends()\n"
+    )
+    out = tmp_path / "o.onnx"
+    assert run(["export", spec, "--input", "x:float32[batch,4]", "-o", str(out)]) == 2
+    assert f"ended the program with {status}" in capfd.readouterr().err
+    assert not out.exists()
+
+
 def test_sizes_that_the_module_itself_refuses_are_shown_and_no_failure(
     factory: Callable[[str], str], capfd: Capture
 ) -> None:

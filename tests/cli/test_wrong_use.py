@@ -147,6 +147,32 @@ def test_an_output_takes_the_place_of_an_earlier_one(file: Path) -> None:
     assert Path(reports["markdown"]).read_text().startswith("## ❌ Failed")
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("bisect", "did you mean `ffn-export verify --bisect`?"),
+        ("baseline", "did you mean `ffn-export verify --baseline` or `ffn-export bench --baseline`?"),
+        ("version", "did you mean `ffn-export --version`?"),
+        ("load", "'load' is a function of Python, ffn_export.load;"),
+        ("optimize", "did you mean 'fuse'?"),
+        ("verfy", "did you mean 'verify'?"),
+        ("trust", "commands are"),
+        ("Site", "commands are"),
+        ("", "commands are"),
+    ],
+)
+def test_an_unknown_command_is_answered_with_what_it_is_elsewhere(word: str, meant: str, capfd: Capture) -> None:
+    told = line_of(capfd, 2, word)
+    assert told.startswith(f"ffn-export: no such command: {word!r}; {meant}")
+    assert told.endswith("commands are " + ", ".join(COMMANDS))
+
+
+def test_an_option_of_other_commands_names_them(capfd: Capture) -> None:
+    assert line_of(capfd, 2, "build", "--bisect") == "ffn-export: no such option: --bisect; verify has it"
+    assert line_of(capfd, 2, "inspect", "--tokens") == "ffn-export: no such option: --tokens; bench and tune have it"
+    assert "'--input'" in line_of(capfd, 2, "build", "--inptu")
+
+
 def test_two_reports_have_two_files(file: Path, capfd: Capture) -> None:
     told = line_of(capfd, 2, "verify", str(file), "--html", "r", "--json", "./r")
     assert "cannot both be" in told
