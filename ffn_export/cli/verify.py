@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from ffn_export.cli.baseline import baseline_option, compared, read_baseline, report_regressions
 from ffn_export.cli.bisection import bisect_and_show, bisection_options, check_bisection_options
@@ -36,13 +37,20 @@ from ffn_export.cli.verify_options import (
     tolerance_options,
     tolerances_of,
 )
+from ffn_export.core.words import words
 from ffn_export.errors import RuntimeUnavailableError, UsageError
-from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.judging.tolerances import Tolerances, check_declared
 from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
     from ffn_export.core.source_options import SourceOptions
     from ffn_export.parity.judging.result import ParityResult
+
+# Options that a stored result cannot follow.
+_OF_A_RUN = words(
+    "--against --runtime --fast --input --input-seed --seed --dtype --keep-io --task --trust --threads --jobs "
+    "--save-outputs --failures"
+)
 
 
 @click.command(
@@ -125,6 +133,8 @@ def command(
         stored = _stored_parity(Path(str(rejudge)))
         # A bundle keeps the tolerances that it was built under. A result file is judged by the given ones or the
         # defaults.
+        if tolerances is not None:
+            check_declared(tolerances, list(dict.fromkeys(o.output for case in stored.cases for o in case.outputs)))
         declared = stored.tolerances.declared() if Path(str(rejudge)).is_dir() else Tolerances()
         by_bundle = tolerances is None and bool(declared.declared_words())
         result = stored.rejudged(tolerances or declared, declared_by_bundle=by_bundle)
@@ -198,12 +208,22 @@ def _check_use(
         raise UsageError("--rejudge runs nothing and takes no MODEL: leave one of both out")
     if rejudge is not None and (load_inputs is not None or samples is not None):
         raise UsageError("--rejudge runs nothing and takes no inputs: leave one of both out")
+    if rejudge is not None:
+        _refuse_options_of_a_run()
     if rejudge is None and model is None:
         raise UsageError("name what to verify: an ONNX file or a bundle (or --rejudge a stored result)")
     if load_inputs is not None and samples is not None:
         raise UsageError("--load-inputs and --samples name the arrays to verify on: leave one of both out")
     if load_inputs is not None and baseline is not None:
         raise UsageError("--baseline is held against drawn inputs, --load-inputs draws none: leave one of both out")
+
+
+def _refuse_options_of_a_run() -> None:
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = option.name is not None and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+        if given and option.opts[0] in _OF_A_RUN:
+            raise UsageError(f"--rejudge runs nothing, {option.opts[0]} is about a run: leave one of both out")
 
 
 def _stored_parity(path: Path) -> ParityResult:

@@ -32,7 +32,7 @@ def check_samples(specs: Sequence[TensorSpec], samples: Mapping[str, Array]) -> 
     """
     if set(samples) != {spec.name for spec in specs}:
         wanted = ", ".join(spec.name for spec in specs)
-        raise UsageError(f"the arrays given are {', '.join(samples) or 'none'}, the inputs are {wanted}")
+        raise UsageError(f"the arrays given are {', '.join(map(str, samples)) or 'none'}, the inputs are {wanted}")
     sizes: dict[str, int] = {}
     for spec in specs:
         for dim, size in zip(spec.dims, chain(samples[spec.name].shape, repeat(0)), strict=False):

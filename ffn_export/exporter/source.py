@@ -142,7 +142,14 @@ def resolve(
     if ":" in spec:
         return _from_factory(spec, parsed, seed or 0)
     if spec and Path(spec).is_dir():
-        raise UsageError(f"{spec!r} is a directory: write {HUGGING_FACE}{spec} for the Hugging Face model in it")
+        what = f": write {HUGGING_FACE}{spec} for the Hugging Face model in it"
+        if not (Path(spec) / "config.json").is_file():
+            what = " without a Hugging Face model: name a preset, package.module:factory, hf:DIR or a .pt2 file"
+        raise UsageError(f"{spec!r} is a directory{what}")
+    if spec.endswith(".onnx"):
+        raise UsageError(f"{spec!r} is the name of an ONNX file: name the PyTorch source that it is made from")
+    if spec.endswith(".py"):
+        raise UsageError(f"{spec!r} is the name of a file: write {_dotted(spec) or 'package.module'}:factory")
     meant = did_you_mean(spec, PRESETS)
     if not meant and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", spec) and re.search(r"[-/]", spec):
         meant = f" for a Hugging Face model download it and write {HUGGING_FACE}DIR, its directory;"
@@ -232,10 +239,18 @@ def _made(spec: str, target: Any) -> Any:
         raise UsageError(f"factory {spec!r} raised {first_line(error)}") from error
 
 
+def _dotted(path: str) -> str | None:
+    """Return the name under which a file below the current directory is imported; None if it has none."""
+    parts = path.strip().removesuffix(".py").removeprefix("./").split("/")
+    return ".".join(parts) if all(part.isidentifier() for part in parts) else None
+
+
 def _import_factory(spec: str) -> Any:
     module_name, _, attribute = spec.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")) or module_name.endswith(".py"):
-        raise UsageError(f"{module_name!r} in {spec!r} is no module: write package.module:factory, without a path")
+        written = _dotted(module_name)
+        meant = f"{written}:{attribute or 'factory'}" if written else "package.module:factory, without a path"
+        raise UsageError(f"{module_name!r} in {spec!r} is no module: write {meant}")
     # Only here, not at program start: unless a SPEC names a module, no file of a downloaded directory is imported.
     here = str(Path.cwd())
     if here not in sys.path:

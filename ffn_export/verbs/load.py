@@ -85,7 +85,9 @@ class Session:
         missing = [name for name in self._dtypes if name not in arrays]
         unknown = [name for name in arrays if name not in self._dtypes]
         if missing or unknown:
-            raise UsageError(f"the model takes {', '.join(self._dtypes)}; got {', '.join(arrays) or 'nothing'}")
+            raise UsageError(
+                f"the model takes {', '.join(self._dtypes)}; got {', '.join(map(str, arrays)) or 'nothing'}"
+            )
         for name, array in arrays.items():
             if array.dtype.name != self._dtypes[name]:
                 raise UsageError(f"input {name!r} is {array.dtype.name}, the model takes {self._dtypes[name]}")

@@ -130,7 +130,10 @@ def _cases_of(
     """Return the cases, None to draw them, and the caller's case. Test vectors as reference have one fixed case."""
     if isinstance(reference, VectorReference):
         if samples is not None and not reference.knows(as_feeds(samples)):
-            raise UsageError(f"{reference.name} say nothing of other inputs: name the PyTorch source with --against")
+            raise UsageError(
+                f"{reference.name} say nothing of other inputs: name the PyTorch source with --against, or "
+                "let the one in the manifest be imported with --trust"
+            )
         return [reference.case], []
     if samples is None and not sweep:
         raise UsageError("without a sweep there is nothing to verify on: give samples")

@@ -23,6 +23,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fx.build("d2l-ffn", directory=tmp_path_factory.mktemp("exported"), bench_budget=0).directory
 
 
+def test_names_that_are_no_text_are_told_too(built: Path) -> None:
+    with pytest.raises(fx.UsageError, match="the model takes x; got 1, x"):
+        fx.load(built).run({1: 0, "x": 0})  # type: ignore[dict-item]
+
+
 def test_another_version_is_warned_of(built: Path) -> None:
     manifest = json.loads((built / "manifest.json").read_text())
     for name in ("onnxruntime", "onnxruntime-gpu"):

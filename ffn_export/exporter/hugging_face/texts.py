@@ -42,7 +42,8 @@ class Texts:
             beside: Directory of the model; None if it has none.
 
         Raises:
-            UsageError: If the file cannot be read, has no text, or the tokenizer does not give the model's inputs.
+            UsageError: If the file cannot be read, has no text, or the tokenizer knows none of its words or does not
+                give the model's inputs.
         """
         try:
             lines = [line for line in Path(self.file).read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -61,6 +62,12 @@ class Texts:
             tokenizer.pad_token = tokenizer.eos_token
         longest = min(tokenizer.model_max_length, _LONGEST)
         read = dict(tokenizer(lines, padding=True, truncation=True, max_length=longest, return_tensors="np"))
+        if not np.isin(read["input_ids"], tokenizer.all_special_ids, invert=True).any():
+            # transformers makes up an empty tokenizer for a directory that has a config.json alone.
+            raise UsageError(
+                f"the tokenizer in {directory} knows no word of {self.file}: name the directory of the model's with "
+                "--tokenizer"
+            )
         read.setdefault("token_type_ids", np.zeros_like(read["input_ids"]))
         missing = [name for name in inputs if name not in read]
         if missing:

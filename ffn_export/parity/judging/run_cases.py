@@ -7,13 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-import onnx_ir as ir
-
 from ffn_export.core import onnx_file
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array, Progress, silent
-from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
+from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.cases.chosen import chosen_cases
 from ffn_export.parity.checks import interface, properties
@@ -28,7 +26,7 @@ from ffn_export.parity.judging.metrics import compare
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.runtime_quirks import caveats, of_operators
 from ffn_export.parity.judging.select_runtimes import load
-from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.judging.tolerances import Tolerances, check_declared
 from ffn_export.parity.reference import conditioning
 from ffn_export.parity.reference.references import Reference
 from ffn_export.runtimes import environment
@@ -86,7 +84,8 @@ def run_cases(
             a sequence or optional, or the file is no ONNX model.
     """
     model = onnx_file.load(path)
-    _check_outputs(tolerances or Tolerances(), model)
+    _check_tensors(model)
+    check_declared(tolerances or Tolerances(), [str(value.name) for value in model.graph.outputs])
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads, for_each_run=for_each_run)
     has_budget = tolerances is not None and tolerances.relative_l2 is not None
@@ -152,16 +151,13 @@ def run_cases(
     )
 
 
-def _check_outputs(tolerances: Tolerances, model: ir.Model) -> None:
+def _check_tensors(model: ir.Model) -> None:
     for value in model.graph.outputs:
         if isinstance(value.type, ir.SequenceType | ir.OptionalType):
             kind = "a sequence" if isinstance(value.type, ir.SequenceType) else "optional"
             raise UsageError(
                 f"output {value.name!r} is {kind}, and tensors alone are compared: make each of its tensors an output"
             )
-    outputs = [str(value.name) for value in model.graph.outputs]
-    for name in tolerances.closeness.keys() - {"*", *outputs}:
-        raise UsageError(f"no output is called {name!r};{did_you_mean(name, outputs)} they are {', '.join(outputs)}")
 
 
 def _not_run(model: str, loaded: Collection[str]) -> tuple[str, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ffn_export.core.plain_data import PlainData
-from ffn_export.errors import UsageError
+from ffn_export.errors import UsageError, did_you_mean
 
 # Kind of values of a case with the user's arrays.
 GIVEN = "given"
@@ -140,6 +140,16 @@ def check_budget(budget: float) -> None:
     """
     if not 0 < budget < math.inf:
         raise UsageError(f"an error budget of {budget:g} is none: take a finite number above 0")
+
+
+def check_declared(tolerances: Tolerances, outputs: Sequence[str]) -> None:
+    """Check that each output with tolerances of its own exists.
+
+    Raises:
+        UsageError: If a tolerance names another.
+    """
+    for name in tolerances.closeness.keys() - {"*", *outputs}:
+        raise UsageError(f"no output is called {name!r};{did_you_mean(name, outputs)} they are {', '.join(outputs)}")
 
 
 def may_differ(elements: int, budget: float) -> int:

@@ -46,6 +46,15 @@ def test_what_is_missing_is_named(tokenizer: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="has no tokenizer"):
         Texts(lines).read(INPUTS, tmp_path / "empty")
+    transformers.BertConfig().save_pretrained(tmp_path / "empty")
+    with pytest.raises(UsageError, match="knows no word of"):
+        Texts(lines).read(INPUTS, tmp_path / "empty")
+    lines.write_text("a dog")
+    assert Texts(lines).read(INPUTS, tokenizer)["input_ids"].tolist() == [[2, 5, 1, 3]]
+    lines.write_text("dog dogs")
+    with pytest.raises(UsageError, match="knows no word of"):
+        Texts(lines).read(INPUTS, tokenizer)
+    lines.write_text("a cat")
     with pytest.raises(UsageError, match="texts are read by a tokenizer"):
         Texts(lines).read(INPUTS, None)
     with pytest.raises(UsageError, match="does not give input 'pixels'"):
