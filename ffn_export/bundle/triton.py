@@ -14,7 +14,7 @@ from typing import Any
 
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest
 from ffn_export.bundle.publish import staging
-from ffn_export.core import external_files, wire_format
+from ffn_export.core import external_files, plain_file, wire_format
 from ffn_export.core.tensor_spec import merge_dims, parse_inputs
 from ffn_export.errors import UsageError
 
@@ -51,7 +51,10 @@ def write_repository(bundle: Path, repository: Path) -> Path:
     manifest = read_manifest(bundle)
     text = config(manifest)
     destination = repository / bundle.name
-    repository.mkdir(parents=True, exist_ok=True)
+    try:
+        repository.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise plain_file.not_writable(repository, error) from error
     with staging(destination, _check_replaceable) as stage:
         version = stage.directory / VERSION
         for name in (MODEL, *external_files.locations(wire_format.external_tensors(bundle / MODEL))):

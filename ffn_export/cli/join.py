@@ -48,10 +48,13 @@ def command(
     machine that it is on, or else that of the first bundle. Each graph is verified here before it is written.
     """
     import ffn_export as fx
+    from ffn_export.cli.model_file import open_argument
     from ffn_export.cli.progress import progress
     from ffn_export.reports.console import stderr_console
     from ffn_export.reports.tables import parity_summary_table
 
+    for bundle in bundles:
+        open_argument(bundle)
     console = stderr_console(quiet=state.quiet)
     with progress(console) as report:
         verified = fx.join(

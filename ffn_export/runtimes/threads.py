@@ -20,6 +20,8 @@ def chosen_threads(asked: int | None) -> int:
     """
     if asked is None:
         return available_threads()
+    if not isinstance(asked, int):
+        raise UsageError(f"{asked!r} is no number of threads: take 1 or more, or None for all of this process")
     if asked < 1:
         raise UsageError(f"{asked} threads cannot compute anything: take 1 or more, or None for all of this process")
     most = _MOST_FOR_EACH * (os.cpu_count() or 1)

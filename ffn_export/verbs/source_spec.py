@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -101,7 +102,8 @@ class SourceSpec:
 def _no_source(subject: object) -> str:
     if isinstance(subject, type) and issubclass(subject, torch.nn.Module):
         return f"{subject.__name__} is a class: pass a module, such as {subject.__name__}().eval()"
-    return f"{subject!r} is no PyTorch source: pass a torch.nn.Module, a preset, package.module:factory or hf:DIR"
+    what = reprlib.repr(subject)
+    return f"{what} is no PyTorch source: pass a torch.nn.Module, a preset, package.module:factory or hf:DIR"
 
 
 def named_source(

@@ -209,9 +209,10 @@ def test_tolerances_are_of_outputs_that_there_are(file: Path, capfd: Capture) ->
     assert "no output is called 'z'" in told
 
 
-@pytest.mark.parametrize("command", ["verify", "bench", "inspect"])
+@pytest.mark.parametrize("command", ["verify", "bench", "inspect", "join"])
 def test_a_directory_that_is_no_bundle_is_bad_input(command: str, tmp_path: Path, capfd: Capture) -> None:
-    assert "is no bundle" in line_of(capfd, 2, command, str(tmp_path))
+    rest = [str(tmp_path), "-o", str(tmp_path / "out")] if command == "join" else []
+    assert "is no bundle" in line_of(capfd, 2, command, str(tmp_path), *rest)
 
 
 @pytest.mark.slow

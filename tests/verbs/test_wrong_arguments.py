@@ -27,6 +27,21 @@ def test_a_class_is_no_module() -> None:
         fx.export(3)  # type: ignore[arg-type]
 
 
+def test_what_is_no_source_is_told_in_one_line() -> None:
+    with pytest.raises(UsageError) as caught:
+        fx.export(torch.nn.Linear(64, 64).state_dict())  # type: ignore[arg-type]
+    assert "is no PyTorch source" in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("argument", ["jobs", "threads"])
+@pytest.mark.parametrize("number", [0, "2"])
+def test_a_count_is_a_number_above_0(argument: str, number: Any) -> None:
+    model = fx.export("d2l-ffn")
+    with pytest.raises(UsageError, match="take 1 or more"):
+        fx.verify(model, "d2l-ffn", fast=True, runtimes=["ort-cpu"], **{argument: number})
+
+
 def test_an_opset_is_a_number() -> None:
     with pytest.raises(ExportError, match="opset '20' is not written by torch's exporter here: use opset=18 to"):
         fx.export("d2l-ffn", opset="20")  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ class Texts:
         try:
             lines = [line for line in Path(self.file).read_text(encoding="utf-8").splitlines() if line.strip()]
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read {self.file}: {error}") from error
+            raise UsageError(f"cannot read {self.file}: {getattr(error, 'strerror', None) or error}") from error
         if not lines:
             raise UsageError(f"{self.file} has no text")
         directory = self.tokenizer or beside

@@ -11,7 +11,7 @@ from ffn_export.core import onnx_file
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array, Progress, silent
-from ffn_export.errors import RuntimeUnavailableError
+from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.cases.chosen import chosen_cases
 from ffn_export.parity.checks import interface, properties
@@ -170,6 +170,8 @@ def _not_run(model: str, loaded: Collection[str]) -> tuple[str, ...]:
 
 def _in_order(work: Callable[[Item], Result], items: Sequence[Item], jobs: int) -> Iterator[Result]:
     """Yield the result for each item, in order, running ``jobs`` items at a time."""
+    if not isinstance(jobs, int) or jobs < 1:
+        raise UsageError(f"{jobs!r} jobs judge nothing: take 1 or more")
     if jobs == 1:
         yield from map(work, items)
         return

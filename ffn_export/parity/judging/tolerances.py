@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from numbers import Real
 
 from ffn_export.core.plain_data import PlainData
 from ffn_export.errors import UsageError, did_you_mean
@@ -19,10 +20,18 @@ _MOST_FLIPPED = 0.5
 
 @dataclass(frozen=True)
 class Closeness:
-    """The classic test of one output: ``difference <= atol + rtol * |oracle|`` for every element."""
+    """The classic test of one output: ``difference <= atol + rtol * |oracle|`` for every element.
+
+    Raises:
+        UsageError: If a number is negative, or not finite: no error would exceed it.
+    """
 
     atol: float = 0.0
     rtol: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, number in (("atol", self.atol), ("rtol", self.rtol)):
+            _check_bound(name, number)
 
     def factor(self, frontier: tuple[tuple[float, float], ...]) -> float:
         """Return the largest difference as a multiple of its element's bound; 0 without elements."""
@@ -64,6 +73,9 @@ class Tolerances(PlainData):
             judged by the bound, and the weights must be exact. None if they are for all.
         closeness: Output name -> classic test; the name ``*`` stands for every other output.
 
+    Raises:
+        UsageError: If a number is negative or not finite: no error would exceed it.
+
     Examples:
         >>> fx.Tolerances(relative_l2=0.02).declared_words()
         'a relative L2 error of 0.02'
@@ -79,6 +91,18 @@ class Tolerances(PlainData):
     drawn_l2: float | None = None
     budget_of: str | None = None
     closeness: Mapping[str, Closeness] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if each.name.endswith(("_factor", "_ulps")):
+                _check_bound(each.name, getattr(self, each.name))
+        for name in ("relative_l2", "drawn_l2"):
+            if getattr(self, name) is not None:
+                _check_bound(name, getattr(self, name))
+        if not isinstance(self.closeness, Mapping) or not all(
+            isinstance(c, Closeness) for c in self.closeness.values()
+        ):
+            raise UsageError("closeness is a mapping of output names to Closeness(atol, rtol)")
 
     def closeness_of(self, output: str) -> Closeness | None:
         """Return the classic test declared for an output, or None."""
@@ -138,8 +162,8 @@ def check_budget(budget: float) -> None:
     Raises:
         UsageError: If it is not.
     """
-    if not 0 < budget < math.inf:
-        raise UsageError(f"an error budget of {budget:g} is none: take a finite number above 0")
+    if not isinstance(budget, Real) or not 0 < budget < math.inf:
+        raise UsageError(f"an error budget of {_written(budget)} is none: take a finite number above 0")
 
 
 def check_declared(tolerances: Tolerances, outputs: Sequence[str]) -> None:
@@ -182,6 +206,16 @@ def allowed_ulps(
 def explained_ulps(conditioning_ulps: float, tolerances: Tolerances) -> float:
     """Return the largest error that conditioning explains for an imprecise operator."""
     return _known(tolerances.explained_factor * conditioning_ulps)
+
+
+def _check_bound(name: str, number: float) -> None:
+    """Refuse a number that no error exceeds, or that none is within."""
+    if not isinstance(number, Real) or not 0 <= number < math.inf:
+        raise UsageError(f"{name} of {_written(number)} bounds nothing: take a finite number that is not negative")
+
+
+def _written(number: object) -> str:
+    return f"{number:g}" if isinstance(number, float) else repr(number)
 
 
 def _known(ulps: float) -> float:

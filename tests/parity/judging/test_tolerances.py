@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -98,3 +99,19 @@ def test_declarations_in_words(tolerances: Tolerances, words: str) -> None:
 )
 def test_zeros_pass_at_the_size_of_the_output(tolerances: Tolerances, allows: bool) -> None:
     assert tolerances.allows_zeros("y", 4.0) == allows
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, -1.0, "1"])
+def test_a_bound_that_no_error_exceeds_is_refused(number: Any) -> None:
+    for name in ("relative_l2", "drawn_l2", "floor_ulps", "baseline_factor", "explained_factor"):
+        with pytest.raises(UsageError, match="take a finite number"):
+            Tolerances(**{name: number})
+    for name in ("atol", "rtol"):
+        with pytest.raises(UsageError, match=f"{name} of .* bounds nothing"):
+            Closeness(**{name: number})
+
+
+def test_closeness_is_by_output() -> None:
+    for given in (1e-3, {"y": 1e-3}):
+        with pytest.raises(UsageError, match="mapping of output names"):
+            Tolerances(closeness=given)  # type: ignore[arg-type]
