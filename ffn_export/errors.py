@@ -218,9 +218,13 @@ _ALIASES = {
 }
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `` did you mean 'bert-ffn'?`` for the known name that is meant or nearest, or an empty string."""
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return `` did you mean 'bert-ffn'?`` for the known name that is meant or nearest, or an empty string.
+
+    The name may be no text, as in ``dtype=torch.float16`` from Python.
+    """
     names = {each.lower(): each for each in known}
-    alias = _ALIASES.get(name.lower())
-    close = [alias] if alias in names else difflib.get_close_matches(name.lower(), list(names), n=1)
+    word = str(name).lower().removeprefix("torch.")
+    alias = _ALIASES.get(word, word)
+    close = [alias] if alias in names else difflib.get_close_matches(word, list(names), n=1)
     return f" did you mean {names[close[0]]!r}?" if close else ""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from ffn_export.core import onnx_file, vectors
 from ffn_export.errors import UsageError
 from ffn_export.exporter.precision import convert
@@ -85,6 +83,6 @@ def source_of(file: OpenModel, asked: SourceSpec) -> Source | None:
         return convert(source, recorded["dtype"], keep_io=recorded["keep_io"])
     if isinstance(subject, Path):
         raise UsageError(f"{subject} is no PyTorch source")
-    if inputs is None and (isinstance(subject, torch.nn.Module) or not knows_its_inputs(subject)):
+    if inputs is None and not (isinstance(subject, str) and knows_its_inputs(subject)):
         inputs = graph_inputs(onnx_file.load(file.path))
     return replace(asked, inputs=inputs).source()

@@ -127,6 +127,8 @@ def quantize(
         >>> quantized.passed
         True
     """
+    if options is not None and not isinstance(options, QuantizationOptions):
+        raise UsageError(f"{options!r} is no QuantizationOptions: write ffn_export.QuantizationOptions(bits=8)")
     options = options or QuantizationOptions()
     asked = None if metric is None else parse(metric)
     if samples is None and (asked is not None or sensitivity):

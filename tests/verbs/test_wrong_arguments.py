@@ -34,6 +34,25 @@ def test_what_is_no_source_is_told_in_one_line() -> None:
     assert len(str(caught.value)) < 300
 
 
+def test_values_of_another_type_are_told_in_one_line() -> None:
+    verbs: Any = fx  # wrong types on purpose
+    model = fx.export("d2l-ffn")
+    with pytest.raises(UsageError, match=r"torch\.float16.*did you mean 'float16'"):
+        verbs.export("d2l-ffn", dtype=torch.float16)
+    with pytest.raises(UsageError, match="unknown target None"):
+        verbs.fuse(model, target=None)
+    with pytest.raises(UsageError, match="unknown runtime 3"):
+        verbs.verify(model, "d2l-ffn", runtimes=[3])
+    with pytest.raises(UsageError, match="Linear is a class"):
+        verbs.verify(model, against=torch.nn.Linear)
+    with pytest.raises(UsageError, match="is no PyTorch source"):
+        verbs.verify(model, against=model)
+    with pytest.raises(UsageError, match="samples are a mapping of input names to arrays, got str"):
+        verbs.quantize(model, samples="x.npz")
+    with pytest.raises(UsageError, match="8 is no QuantizationOptions"):
+        verbs.quantize(model, 8)
+
+
 @pytest.mark.parametrize("argument", ["jobs", "threads"])
 @pytest.mark.parametrize("number", [0, "2"])
 def test_a_count_is_a_number_above_0(argument: str, number: Any) -> None:

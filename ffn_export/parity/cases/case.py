@@ -11,6 +11,7 @@ from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.size_label import size_label
 from ffn_export.core.tensor_spec import Axis, Dim, TensorSpec, merge_dims
 from ffn_export.core.types import Array
+from ffn_export.errors import UsageError
 from ffn_export.exporter.samples import as_array, check_samples
 from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.extreme_values import THRESHOLD
@@ -209,5 +210,11 @@ def _cycle(sizes: Sequence[int]) -> Iterator[int]:
 
 
 def as_feeds(arrays: Mapping[str, object]) -> dict[str, Array]:
-    """Return the arrays of an ``.npz`` file or of a mapping as NumPy arrays."""
+    """Return the arrays of an ``.npz`` file or of a mapping as NumPy arrays.
+
+    Raises:
+        UsageError: If it is no mapping, such as the path of a file.
+    """
+    if not isinstance(arrays, Mapping):
+        raise UsageError(f"samples are a mapping of input names to arrays, got {type(arrays).__name__}")
     return {name: as_array(array) for name, array in arrays.items()}
