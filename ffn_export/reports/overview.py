@@ -106,7 +106,7 @@ def legend(tolerances: Tolerances) -> str:
     if everywhere is not None:
         allowed = f"atol {everywhere.atol:g}, rtol {everywhere.rtol:g}"
     elif tolerances.relative_l2 is not None:
-        allowed = f"a relative L2 error of {tolerances.budget_words()}, as declared"
+        allowed = f"a relative L2 error of {tolerances.budget_words()}"
     else:
         allowed = (
             f"{tolerances.baseline_factor:g} times PyTorch's own error, at least {tolerances.floor_ulps:g}; on "

@@ -96,7 +96,7 @@ class SourceSpec:
             arrays = texts.read({spec.name: spec.dtype for spec in source.inputs}, beside)
         if arrays is not None:
             source = with_samples(source, arrays)
-        return convert(source, self.dtype or own_dtype(source), keep_io=self.keep_io)
+        return convert(source, own_dtype(source) if self.dtype is None else self.dtype, keep_io=self.keep_io)
 
 
 def _no_source(subject: object) -> str:

@@ -39,6 +39,8 @@ def test_values_of_another_type_are_told_in_one_line() -> None:
     model = fx.export("d2l-ffn")
     with pytest.raises(UsageError, match=r"torch\.float16.*did you mean 'float16'"):
         verbs.export("d2l-ffn", dtype=torch.float16)
+    with pytest.raises(UsageError, match="unknown precision ''"):
+        verbs.export("d2l-ffn", dtype="")
     with pytest.raises(UsageError, match="unknown target None"):
         verbs.fuse(model, target=None)
     with pytest.raises(UsageError, match="unknown runtime 3"):
