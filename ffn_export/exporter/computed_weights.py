@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
@@ -84,7 +85,7 @@ def _known_bytes(value: ir.Value) -> int:
     """Return the size of a value as far as the graph states it."""
     if value.shape is None or value.dtype is None:
         return 0
-    return math.prod(size if isinstance(size, int) else 1 for size in value.shape) * value.dtype.itemsize
+    return math.ceil(math.prod(size if isinstance(size, int) else 1 for size in value.shape) * value.dtype.itemsize)
 
 
 def _is_read_by(leaf: ir.Value, nodes: Iterable[ir.Node]) -> bool:
@@ -123,8 +124,8 @@ def _computed(
     )
     imports = [onnx.helper.make_opsetid("", opsets.get("", 18))]
     try:
-        result: Array = ReferenceEvaluator(onnx.helper.make_model(made, opset_imports=imports)).run(None, feeds)[0]
+        results = ReferenceEvaluator(onnx.helper.make_model(made, opset_imports=imports)).run(None, feeds)
     except Exception as error:  # noqa: BLE001 - what cannot be computed stays in the graph
         expose_own(error)
         return None
-    return result
+    return np.asarray(next(iter(results)))

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import ffn_export as fx
+from ffn_export.core.types import Array
 from ffn_export.exporter import computed_weights
 from ffn_export.fusion.pipeline import fuse
 from tests.exporter.helpers import ops, run
 
 DRAW = np.random.default_rng(0)
-ARRAYS = {
+ARRAYS: dict[str, Array] = {
     "w": DRAW.standard_normal((4, 4), np.float32),
     "u": DRAW.standard_normal((4, 1), np.float32),
     "v": DRAW.standard_normal((1, 4), np.float32),

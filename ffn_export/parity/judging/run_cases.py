@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import onnx_ir as ir
+
 from ffn_export.core import onnx_file
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
