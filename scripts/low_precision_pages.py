@@ -39,7 +39,7 @@ Ours gives the rows of an input one scale where scales of their own gain too lit
 ## Masks of sdpa
 
 These exports have eager attention, which `hf:` takes. A module of yours that is exported with PyTorch's SDPA and a
-boolean mask has `Where(IsNaN(weights), 0, weights)` behind each Softmax, for rows that see no key, which takes time at
+boolean mask has `Where(IsInf(scores), 0, weights)` behind each Softmax, for rows that see no key, which takes time at
 long sequences. Where `ort-cpu` writes attention as one node ([decision 35](decisions/0035-attention-as-one-node.md)),
 these nodes go: the rows are read off the mask, and zeroed behind the node. Elsewhere they stay. A mask of floats, or
 none, has no such nodes; nor has an export with

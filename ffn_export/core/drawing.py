@@ -92,7 +92,7 @@ def draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -
 def _uniform(low: float, high: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draw numbers of a range. The width of the largest range is no float64, so both ends are halved."""
     halves: Array = rng.uniform(low / 2, high / 2, shape)
-    return halves * 2
+    return np.asarray(halves * 2)  # without axes, NumPy's product is a number
 
 
 def _draw_mask(shape: tuple[int, ...], rng: np.random.Generator) -> Array:

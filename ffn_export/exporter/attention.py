@@ -3,7 +3,9 @@
 1. A size of 0 in the target of a ``Reshape`` copies the input's size, unless ``allowzero`` is set.
 2. A row that sees no key is 0 in PyTorch. The translation of a boolean mask adds the lowest finite number to hidden
    scores, and replaces NaN by 0 after the softmax. But a row that has this number everywhere is not NaN: the result is
-   the mean of all values. With minus infinity, which PyTorch adds, the row is NaN and becomes 0.
+   the mean of all values. With minus infinity, which PyTorch adds, the row becomes 0.
+3. A row that sees NaN is NaN in PyTorch. The translation makes 0 of it, as of any NaN. So weights become 0 where the
+   score is minus infinity.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
+
+# First opset with ``IsInf`` of float16 and bfloat16.
+_IS_INF_OF_HALF = 20
 
 
 def keep_empty_sizes(model: ir.Model) -> None:
@@ -46,6 +51,22 @@ def hide_rows(model: ir.Model) -> None:
             value = ir.Value(name=infinite.name, const_value=infinite, shape=ir.Shape([]), type=lowest.type)
             mask.graph.register_initializer(value)
             mask.replace_input_with(2, value)
+            _replace_hidden_alone(model, node)
+
+
+def _replace_hidden_alone(model: ir.Model, where: ir.Node) -> None:
+    """Replace by 0 the weights of hidden scores and no NaN, if the opset has ``IsInf`` for their dtype."""
+    is_nan, softmax = where.inputs[0], where.inputs[2]
+    scores = None if softmax is None else softmax.producer().inputs[0]
+    in_any_opset = scores is not None and scores.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+    if is_nan is None or scores is None or not (in_any_opset or model.opset_imports.get("", 0) >= _IS_INF_OF_HALF):
+        return
+    node = ir.node("IsInf", [scores], {"detect_positive": 0}, name=is_nan.producer().name)
+    node.outputs[0].name, node.outputs[0].type, node.outputs[0].shape = is_nan.name, is_nan.type, is_nan.shape
+    where.graph.insert_before(where, node)
+    where.replace_input_with(0, node.outputs[0])
+    if not is_nan.uses():
+        where.graph.remove(is_nan.producer(), safe=True)
 
 
 def _mask(node: ir.Node) -> ir.Node | None:

@@ -215,6 +215,63 @@ def test_a_graph_may_subtract_where_the_module_does_not(function: Callable[[Tens
     assert not verified(right, ROWS, wrong).passed
 
 
+SIGMOIDS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "probabilities": lambda x: torch.sigmoid(x - 9),
+    "in place": lambda x: (x - 9).sigmoid_(),
+    "silu": lambda x: F.silu(x - 9),
+    "silu in place": lambda x: F.silu(x - 9, inplace=True),
+    "glu": lambda x: F.glu(x - 9),
+}
+
+
+@pytest.mark.parametrize("function", SIGMOIDS.values(), ids=SIGMOIDS.keys())
+def test_small_probabilities_may_be_as_coarse_as_the_kernel_of_sigmoid(function: Callable[[Tensor], Tensor]) -> None:
+    """The head of a detector or of a click model: every output is far below the accuracy of ONNX Runtime's sigmoid."""
+    assert verified(made(OfRows, lambda self, x: function(self.linear(x))), ROWS).failures == ()
+    wrong = made(OfRows, lambda self, x: function(self.linear(x) * 1.001))
+    assert not verified(made(OfRows, lambda self, x: function(self.linear(x))), ROWS, wrong).passed
+
+
+def test_a_number_beside_the_tensors_may_be_an_input() -> None:
+    """Inputs without axes: NumPy makes a number of their product, and no runtime takes that."""
+    inputs = {"x": "float32[batch>=1,seq>=1,16]", "lengths": "float32[]{-2..2}"}
+    right = made(OfLengths, lambda self, x, lengths: self.linear(x) * lengths)
+    assert verified(right, inputs).failures == ()
+    assert verified(right, inputs | {"lengths": "float32[]"}).failures == ()
+    wrong = made(OfLengths, lambda self, x, lengths: self.linear(x) * lengths.abs())
+    assert not verified(right, inputs, wrong).passed
+
+
+def test_a_query_with_nan_sees_nan_under_a_mask() -> None:
+    """Torch's translation makes 0 of the weights of a query with NaN, as of those of a query that sees no key."""
+
+    def attend(self: Of, x: Tensor, lengths: Tensor) -> Tensor:
+        keys = self.table.weight[:8].expand(x.shape[0], 1, 8, 16)
+        seen = torch.arange(8) < lengths[:, None]
+        return F.scaled_dot_product_attention(self.linear(x)[:, None], keys, keys, attn_mask=seen[:, None, None])
+
+    inputs = ROWS | {"lengths": "int64[batch>=1]{0..8}"}
+    right = made(OfLengths, attend)
+    assert verified(right, inputs).failures == ()
+    lost = made(OfLengths, lambda self, x, lengths: attend(self, x, lengths).nan_to_num())
+    assert not verified(right, inputs, lost).passed
+
+
+SELECTING: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "pooling": lambda x: F.max_pool1d(x, 2, 1),
+    "scatter": lambda x: torch.zeros_like(x).scatter_reduce(-1, torch.arange(16).expand(x.shape) // 2, x, "amax"),
+    "shrink": lambda x: F.hardshrink(x),
+    "threshold": lambda x: F.threshold(x, 1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("function", SELECTING.values(), ids=SELECTING.keys())
+def test_what_passes_over_nan_is_warned_of(function: Callable[[Tensor], Tensor]) -> None:
+    right = made(OfRows, lambda self, x: function(x))
+    assert verified(right, ROWS).failures == ()
+    assert not verified(right, ROWS, made(OfRows, lambda self, x: function(x * 1.001))).passed
+
+
 @pytest.mark.slow
 def test_a_long_sum_over_tokens_may_be_added_in_order() -> None:
     """With signs that cancel, rows in order are off by more than PyTorch allows a short sum."""

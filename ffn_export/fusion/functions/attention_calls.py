@@ -199,15 +199,28 @@ def _leads(shape: ir.Shape, query: Heads) -> bool:
 
 
 def _zeroed(softmax: ir.Node) -> tuple[ir.Node, ...]:
-    """Return the nodes that make a row 0 that sees no key: ``Where(IsNaN(weights), 0, weights)``."""
+    """Return the nodes that make a row 0 that sees no key, or none.
+
+    They are ``Where(IsNaN(weights), 0, weights)``, or ``Where(IsInf(scores), 0, weights)`` for minus infinity alone.
+    """
     weights = softmax.outputs[0]
-    is_nan = next((user for user in readers(weights) if is_standard(user, "IsNaN")), None)
-    where = None if is_nan is None else only_reader(is_nan.outputs[0])
-    if is_nan is None or where is None or not is_standard(where, "Where") or len(inputs_of(where)) != 3:
-        return ()
-    condition, yes, no = inputs_of(where)
-    fits = condition is is_nan.outputs[0] and constants.number(yes) == 0 and no is weights
-    return (is_nan, where) if fits else ()
+    for told in (weights, inputs_of(softmax)[0]):
+        for user in readers(told):
+            where = only_reader(user.outputs[0]) if _tells_hidden(user, of_weights=told is weights) else None
+            if where is None or not is_standard(where, "Where") or len(inputs_of(where)) != 3:
+                continue
+            condition, yes, no = inputs_of(where)
+            if condition is user.outputs[0] and constants.number(yes) == 0 and no is weights:
+                return user, where
+    return ()
+
+
+def _tells_hidden(node: ir.Node, *, of_weights: bool) -> bool:
+    """Whether a node is true where a row sees no key; of scores, where this key is not seen."""
+    if of_weights:
+        return is_standard(node, "IsNaN")
+    detects = int_of(node, "detect_negative", 1), int_of(node, "detect_positive", 1)
+    return is_standard(node, "IsInf") and detects == (1, 0)
 
 
 def _is_for_all_heads(step: Step, scores: Scores) -> bool:

@@ -68,7 +68,8 @@ class Case:
             return drawn
         kind = VALUES[self.values]
         changed = (s for s in specs if (not self.only or s.name in self.only) and kind.applies(s))
-        return drawn | {s.name: kind.make(drawn[s.name], s) for s in changed}
+        # NumPy gives a number, which no runtime takes, for a product of an array without axes.
+        return drawn | {s.name: np.asarray(kind.make(drawn[s.name], s)) for s in changed}
 
     def judged(self, specs: Sequence[TensorSpec], output: Array) -> Array:
         """Return an output with zeros in the rows that are not judged."""

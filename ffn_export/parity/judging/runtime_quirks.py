@@ -10,7 +10,8 @@ Measured for OpenVINO 2026.4 and tract 0.23 on an x86-64 CPU:
 
 On any runtime, operators that round their input to 8-bit integers cannot represent NaN or infinity. A row that holds
 infinity becomes NaN as a whole, also where PyTorch goes on with finite numbers, as behind a sigmoid. In ONNX Runtime,
-recurrences, ReduceMax and ReduceMin ignore NaN. TopK and Sign treat NaN otherwise than PyTorch: the standard does not
+recurrences, ReduceMax, ReduceMin, the pooling of largest values and a scatter that keeps the largest or smallest ignore
+NaN, and ThresholdedRelu and Shrink make it 0. TopK and Sign treat NaN otherwise than PyTorch: the standard does not
 order it. CumSum adds in order.
 """
 
@@ -54,7 +55,10 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 
 _TO_INTEGERS = frozenset({"::QuantizeLinear", "::DynamicQuantizeLinear", "com.microsoft::DynamicQuantizeMatMul"})
 _SELECTING = frozenset({"::Sign", "::TopK"})
-_PASSING_OVER = frozenset({"::GRU", "::LSTM", "::RNN", "::ReduceMax", "::ReduceMin"})
+_PASSING_OVER = frozenset(
+    f"::{name}"
+    for name in "GRU LSTM RNN ReduceMax ReduceMin MaxPool GlobalMaxPool ThresholdedRelu Shrink".split()  # noqa: SIM905
+)
 
 
 def of_operators(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
@@ -62,7 +66,7 @@ def of_operators(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
     nodes = tuple(nodes)
     names = {f"{node.domain}::{node.op_type}" for node in nodes}
     found = {
-        DROPS_NAN: any(map(_rounds_to_integers, nodes)) or bool(names & _PASSING_OVER),
+        DROPS_NAN: any(map(_rounds_to_integers, nodes)) or bool(names & _PASSING_OVER) or any(map(_selects, nodes)),
         SPREADS_INFINITY: any(map(_rounds_to_integers, nodes)),
         ORDERS_NAN: bool(names & _SELECTING),
         SUMS_IN_ORDER: "::CumSum" in names,
@@ -74,6 +78,12 @@ def _rounds_to_integers(node: ir.Node) -> bool:
     name = f"{node.domain}::{node.op_type}"
     at_level_4 = name == "com.microsoft::MatMulNBits" and node.attributes.get_int("accuracy_level", 0) == 4
     return at_level_4 or name in _TO_INTEGERS
+
+
+def _selects(node: ir.Node) -> bool:
+    """Whether a scatter keeps the larger or the smaller of two numbers."""
+    scatters = node.domain == "" and node.op_type in ("ScatterElements", "ScatterND")
+    return scatters and node.attributes.get_string("reduction", "none") in ("max", "min")
 
 
 def caveats(runtime: str, values: str, operators: Iterable[str] = ()) -> tuple[str, ...]:

@@ -121,11 +121,12 @@ def test_a_mask_that_is_chosen(hides: str) -> None:
     assert operators(one) == ["Where", "Attention"]
 
 
-def test_a_row_that_sees_no_key_is_zero() -> None:
+@pytest.mark.parametrize("told", ["IsNaN(w0)", "IsInf<detect_positive=0>(sc)"])
+def test_a_row_that_sees_no_key_is_zero(told: str) -> None:
     body = (
         PLAIN.replace("sc =", "s0 =")
         .replace("wt =", "sc = Add(s0, mask) w0 =")
-        .replace("(sc) o", "(sc) n = IsNaN(w0) wt = Where(n, zero, w0) o")
+        .replace("(sc) o", f"(sc) n = {told} wt = Where(n, zero, w0) o")
     )
     inputs = {each: drawn(2, 3, 16, seed=place) for place, each in enumerate("qkv")}
     inputs["mask"] = np.zeros((2, 1, 3, 3), np.float32)
