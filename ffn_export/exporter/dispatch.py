@@ -26,11 +26,13 @@ class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._met_branch = False
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         if func is torch.ops.higher_order.cond:
+            self._met_branch = True
             with self:
                 return _branch(*args, **(kwargs or {}))
         if isinstance(func, HigherOrderOperator):
@@ -47,15 +49,25 @@ class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         PyTorch compiles a branch before running it, and its compiler refuses to work under a mode. The stance that
         turns compilation off is global, and another thread may be timing or judging compiled code. So it is set only if
         the compiler has raised.
+
+        What the compiler keeps of a branch under a mode makes it refuse that branch without one, so it then forgets.
         """
         try:
             with self:
                 return call()
         except Exception as error:  # the compiler's errors are of many types; all others are raised to the caller
-            if not type(error).__module__.startswith("torch._dynamo"):
+            self._met_branch = self._met_branch or _is_of_compiler(error)
+            if not _is_of_compiler(error):
                 raise
+        finally:
+            if self._met_branch:
+                torch.compiler.reset()
         with _STANCE, torch.compiler.set_stance("force_eager"), self:
             return call()
+
+
+def _is_of_compiler(error: Exception) -> bool:
+    return type(error).__module__.startswith("torch._dynamo")
 
 
 def _branch(condition: Any, yes: Callable[..., Any], no: Callable[..., Any], operands: tuple[Any, ...] = ()) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+import onnx_ir as ir
 import pytest
 import torch
 from torch import Tensor, nn
@@ -257,10 +259,38 @@ def test_a_query_with_nan_sees_nan_under_a_mask() -> None:
     assert not verified(right, inputs, lost).passed
 
 
+def test_a_deviation_over_tokens_divides_by_their_number() -> None:
+    """Its graph has the product of a single size."""
+    right = made(OfRows, lambda self, x: self.linear(torch.cat([x.mean(1), x.std(1)], -1)[:, 8:24]))
+    inputs = {"x": "float32[batch>=1,seq>=2,16]"}
+    assert verified(right, inputs).failures == ()
+    wrong = made(OfRows, lambda self, x: self.linear(torch.cat([x.mean(1), x.std(1, correction=0)], -1)[:, 8:24]))
+    assert not verified(right, inputs, wrong).passed
+
+
+def test_two_axes_of_an_input_may_have_one_symbol() -> None:
+    right = made(OfRows, lambda self, x: x.tril(-1).sum(-1))
+    inputs = {"x": "float32[batch>=1,seq>=1,seq>=1]"}
+    assert verified(right, inputs).failures == ()
+    assert not verified(right, inputs, made(OfRows, lambda self, x: x.tril().sum(-1))).passed
+
+
+def test_a_branch_on_a_number() -> None:
+    def branched(bound: float) -> Of:
+        def forward(self: Of, x: Tensor) -> Any:
+            return torch.cond(x.sum() > bound, lambda t: F.relu(self.linear(t)), lambda t: self.linear(t) * 0.5, (x,))
+
+        return made(OfRows, forward)
+
+    inputs = {"x": "float32[batch>=1,16]"}
+    assert verified(branched(0), inputs).failures == ()
+    assert not verified(branched(0), inputs, branched(2)).passed
+
+
 SELECTING: Mapping[str, Callable[[Tensor], Tensor]] = {
     "pooling": lambda x: F.max_pool1d(x, 2, 1),
     "scatter": lambda x: torch.zeros_like(x).scatter_reduce(-1, torch.arange(16).expand(x.shape) // 2, x, "amax"),
-    "shrink": lambda x: F.hardshrink(x),
+    "shrink": F.hardshrink,
     "threshold": lambda x: F.threshold(x, 1.0, 0.0),
 }
 
@@ -281,3 +311,34 @@ def test_a_long_sum_over_tokens_may_be_added_in_order() -> None:
     assert result.failures == ()
     assert any(each.conditioning_ulps > 4 for case in result.cases for each in case.outputs)
     assert not verified(right, inputs, made(OfRows, lambda self, x: self.linear(x + 1.00002).mean(1))).passed
+
+
+FOLDED: Mapping[str, Callable[[Of, Tensor], Tensor]] = {
+    "softmax": lambda self, x: x @ self.linear.weight.softmax(0),
+    "over a deviation": lambda self, x: x @ (self.linear.weight / (self.linear.weight.std(0) + 1)),
+    "normalised": lambda self, x: F.linear(x, F.normalize(self.router.weight)),
+    "parametrised": lambda self, x: self.linear(x),
+}
+
+
+@pytest.mark.parametrize("how", FOLDED)
+def test_weights_in_half_precision_may_be_folded_with_other_roundings(how: str) -> None:
+    inputs = {"x": "float16[batch>=1,seq>=1,16]"}
+
+    def half() -> Of:
+        module = made(OfRows, FOLDED[how])
+        if how == "parametrised":
+            torch.nn.utils.parametrizations.weight_norm(module.linear)
+        return module
+
+    right = half()
+    model = fx.export(right, inputs, dtype="float16")
+    result = fx.verify(model, against=right, inputs=inputs, runtimes=["ort-cpu"], dtype="float16")
+    assert result.failures == ()
+    stored = next(value for value in model.graph.initializers.values() if len(value.shape or ()) == 2)
+    assert stored.const_value is not None
+    numbers = stored.const_value.numpy().copy()
+    numbers[np.unravel_index(np.abs(numbers).argmax(), numbers.shape)] *= np.float16(1.01)
+    stored.const_value = ir.tensor(numbers, name=stored.name)
+    wrong = fx.verify(model, against=right, inputs=inputs, runtimes=["ort-cpu"], dtype="float16")
+    assert any("1 elements differ" in str(each) for each in wrong.failures)

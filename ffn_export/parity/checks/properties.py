@@ -195,6 +195,8 @@ def _along(specs: Sequence[TensorSpec], dim: Dim, feeds: Feeds, change: Callable
 
 def _joined(kept: Array, other: Array, axis: int, size: int) -> Array:
     """Join the first ``size`` positions of one array with the later ones of the other."""
+    # Where two axes have one symbol, the other array is longer along both.
+    other = other[tuple(slice(None if at == axis else length) for at, length in enumerate(kept.shape))]
     return np.concatenate([kept.take(range(size), axis), other.take(range(size, other.shape[axis]), axis)], axis)
 
 

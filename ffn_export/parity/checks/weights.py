@@ -46,6 +46,12 @@ from ffn_export.runtimes.torch_eager import to_numpy
 _SUMS = 64
 # Roundings of a few operators that are folded one by one.
 _FOLDED = 4
+# Operators that copy numbers, and those that round once whoever computes them.
+_COPIES = re.compile(
+    "_to_copy|cat|stack|clone|copy|contiguous|expand|permute|repeat|select|slice|split|t|transpose|unsqueeze|view"
+)
+_ROUND_ONCE = re.compile("add|sub|rsub|mul|div|neg|abs|sqrt")
+_OPERATORS = re.compile(r"(\w+)\(")
 # Bytes of the smallest dtype that these roundings apply to.
 _SINGLE = 4
 # Largest relative distance of a weight in few bits from its parameter.
@@ -141,12 +147,11 @@ class _Tracer:
         self._matrices = [array for array in named.values() if array.ndim == 2 and is_floating(array)]
         for name, array in {**named, **computed, **as_it_runs}.items():
             if is_floating(array):
-                # An exporter folds the operators of a module one by one. In half precision only one of them rounds to
-                # that dtype.
-                folded = _FOLDED * epsilon(array) if array.dtype.itemsize >= _SINGLE else 0.0
-                of_sums = _SUMS * epsilon(array)
-                rounding = 0.0 if name in named else of_sums if name in computed else folded
-                self._layouts.add(name, array, rounding)
+                rounding = 0.0 if name in named else _rounding(array, None if name in computed else name)
+                # In half precision, a difference of two numbers keeps the rounding of the larger.
+                cancels = rounding > 0 and array.dtype.itemsize < _SINGLE
+                absolute = epsilon(array) * float(np.abs(array.astype(np.float32)).max(initial=0)) if cancels else 0.0
+                self._layouts.add(name, array, rounding, absolute)
         self._tables = Tables({**named, **computed, **as_it_runs})
         self._rows = RowIndex(self._layouts)
         # A tensor computed from a parameter may be near it, such as a weight whose norm is already near the wanted one.
@@ -207,6 +212,8 @@ class _Tracer:
         if stored.few_bits is not None:
             found = self._near(stored, there)
             return None if found is None else rounded(stored.few_bits, found)
+        if (whole := self._layouts.computed(array)) is not None:
+            return whole
         if is_setting(array):  # few distinct numbers may be near those of any parameter
             return self._layouts.nearest(array, without)
         return (
@@ -221,6 +228,25 @@ class _Tracer:
     def resembles(self, array: Array) -> str:
         """Return the parameter that an untraced constant correlates with, or an empty string."""
         return self._layouts.resembles(array) if is_floating(array) else ""
+
+
+def _rounding(array: Array, how: str | None) -> float:
+    """Return the allowed relative error of a tensor that a module computes from parameters.
+
+    An exporter folds its operators one by one. In half precision, one rounding is as large as a fault, so it is allowed
+    only where two foldings may round otherwise.
+
+    Args:
+        array: The tensor.
+        how: The operators that compute it; None for those of a parametrisation, which may sum.
+    """
+    if array.dtype.itemsize >= _SINGLE:
+        return (_SUMS if how is None else _FOLDED) * epsilon(array)
+    operators = [] if how is None else [name for name in _OPERATORS.findall(how) if not _COPIES.fullmatch(name)]
+    is_exact = how is not None and (
+        not operators or (len(operators) == 1 and _ROUND_ONCE.fullmatch(operators[0]) is not None)
+    )
+    return 0.0 if is_exact else _FOLDED * epsilon(array)
 
 
 def _unmasked(stored: Array, expected: Array) -> Array:

@@ -38,7 +38,7 @@ LONG = 64
 
 
 class _AsRuntime(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
-    """Replaces functions of float32 that cancel or are approximated, and sums, means and variances over other axes than the last.
+    """Replaces coarse functions of float32, and sums, means and variances over other axes than the last.
 
     Attributes:
         found: Whether an operator was replaced.

@@ -21,6 +21,8 @@ Items = np.ndarray[Any, np.dtype[np.object_]]
 
 # Of a larger tensor only one element is recorded.
 MOST_ITEMS = 64
+# Operations whose operators of ONNX take any number of operands, also one.
+_OF_SEVERAL = frozenset({"+", "*", "min", "max"})
 
 
 class Kind(IntEnum):
@@ -111,7 +113,9 @@ class Operation:
         return tuple(next((size for size in axis if size is not one), one) for axis in zip(*aligned, strict=True))
 
     def folded(self, name: str, operands: Sequence[Expression]) -> Expression:
-        """Apply an operation of two operands from left to right."""
+        """Apply an operation of two operands from left to right; of one operand, as the sum of one, it is that."""
+        if len(operands) == 1 and name in _OF_SEVERAL:
+            return operands[0]
         if len(operands) <= 2 or name == "where":
             return self.make.of(name, *operands)
         return self.folded(name, [self.make.of(name, *operands[:2]), *operands[2:]])

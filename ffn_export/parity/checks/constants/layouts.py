@@ -9,7 +9,17 @@ from itertools import permutations
 import numpy as np
 
 from ffn_export.core.types import Array
-from ffn_export.parity.checks.constants.traced import NEAR, Traced, distance, epsilon, mostly, places, same, sampled
+from ffn_export.parity.checks.constants.traced import (
+    NEAR,
+    Traced,
+    distance,
+    epsilon,
+    mostly,
+    off,
+    places,
+    same,
+    sampled,
+)
 
 _MOST_PERMUTED = 4  # axes; with more, only the stored order is tried
 _ROUNDINGS = 4
@@ -25,10 +35,10 @@ class Layouts:
         self._by_size: dict[int, list[Traced]] = defaultdict(list)
         self._samples: dict[int, Array] = {}
 
-    def add(self, name: str, array: Array, rounding: float = 0.0) -> None:
-        """Add a parameter, whose elements may be off by a relative rounding error."""
+    def add(self, name: str, array: Array, rounding: float = 0.0, absolute: float = 0.0) -> None:
+        """Add a parameter, whose elements may be off by a relative and an absolute rounding error."""
         for how, view in _orders(array):
-            held = Traced(name, how, view, rounding)
+            held = Traced(name, how, view, rounding, absolute)
             self.shapes[view.shape].append(held)
             self._by_size[array.size].append(held)
 
@@ -54,6 +64,20 @@ class Layouts:
         hits = ((samples == have) | (np.isnan(samples) & np.isnan(have))).all(axis=1)
         alike = (views[i] for i in _by_shape(views, np.flatnonzero(hits), stored))
         return next((_named(view, stored) for view in alike if same(stored, view.expected)), None)
+
+    def computed(self, stored: Array) -> Traced | None:
+        """Return the computed tensor that a constant equals in half precision, up to the roundings of its folding.
+
+        It may be near a parameter that it is computed from: a weight whose norm is already near the wanted one.
+        """
+        views, samples = self._like(stored)
+        for index in np.flatnonzero([view.absolute > 0 for view in views]):
+            view, apart = views[index], np.abs(samples[index] - sampled(stored))
+            if (apart <= np.maximum(view.rounding * np.abs(samples[index]), view.absolute)).all() and not off(
+                stored, view
+            )[0]:
+                return _named(view, stored)
+        return None
 
     def nearly_all(self, stored: Array, without: Collection[str] = ()) -> Traced | None:
         """Return the parameter that equals most elements, or nearly all if the graph also holds it exactly."""
