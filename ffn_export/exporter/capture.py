@@ -19,7 +19,7 @@ from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.errors import ExportError
 from ffn_export.exporter import attention, decompositions, experts
-from ffn_export.exporter.checks import check_inference_only, specialised
+from ffn_export.exporter.checks import check_inference_only, check_kept_axes, specialised
 from ffn_export.exporter.chunked_axis import PiecesAsSlices
 from ffn_export.exporter.exact_rules import exact_rules
 from ffn_export.exporter.module_state import evaluation_mode
@@ -53,7 +53,8 @@ def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, i
         del result
         program = source.program or _trace(source)
         check_inference_only(program)
-        program = decompositions.decomposed(program)
+        traced, program = program, decompositions.decomposed(program)
+        check_kept_axes(traced, program, names)
         model = _translate(program, source, names, opset)
     _rename_axes(model, source.inputs)
     return program, model

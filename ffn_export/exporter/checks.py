@@ -133,6 +133,16 @@ def check_output_axes(model: ir.Model, program: torch.export.ExportedProgram) ->
                 raise TracedSizeError(f"axis {axis} of output {value.name!r} was specialised to {got} in the graph")
 
 
+def check_kept_axes(
+    traced: torch.export.ExportedProgram, program: torch.export.ExportedProgram, names: Sequence[str]
+) -> None:
+    """Check that the replacement of operators left each output axis symbolic: it takes a size of 1 for a fixed one."""
+    for name, before, after in zip(names, user_outputs(traced), user_outputs(program), strict=True):
+        for axis, (size, got) in enumerate(zip(before.shape, after.shape, strict=True)):
+            if not isinstance(size, int) and isinstance(got, int):
+                raise TracedSizeError(f"axis {axis} of output {name!r} was specialised to {got} in the trace")
+
+
 def check_inference_only(program: torch.export.ExportedProgram) -> None:
     """Check that no operator runs in training mode, draws random numbers, or changes a buffer.
 

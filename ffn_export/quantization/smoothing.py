@@ -34,7 +34,8 @@ def factors(largest: Array, weights: Sequence[Array], alpha: float) -> Array:
         weights: The ``[d_in, d_out]`` matrices that read the input.
         alpha: Share of the spread that moves into the weights.
     """
-    largest = np.maximum(largest, _LEAST * np.median(largest))
+    seen = largest[largest > 0]  # behind a Relu, most channels may be 0 on the samples, and are not on other inputs
+    largest = np.maximum(largest, _LEAST * np.median(seen) if len(seen) else 0.0)
     rows = np.max([np.abs(matrix).max(axis=1) for matrix in weights], axis=0)
     spread = np.maximum(largest, _SMALLEST) ** alpha / np.maximum(rows, _SMALLEST) ** (1 - alpha)
     smoothed: Array = (spread / np.exp(np.log(spread).mean())).astype(np.float32)

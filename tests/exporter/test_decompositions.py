@@ -37,6 +37,14 @@ def test_a_kernel_of_1_is_a_matrix_product(conv: nn.Module) -> None:
     assert run(model, {"input": np.zeros((2, 4, 0), np.float32)})[0].shape == (2, 6, 0)
 
 
+def test_an_axis_that_is_1_in_the_trace_stays_symbolic() -> None:
+    """At its least length, the convolution before the one of kernel 1 leaves a single place."""
+    source = from_module(nn.Sequential(nn.Conv1d(4, 6, 3), nn.Conv1d(6, 5, 1)), {"input": "float32[batch,4,length>=3]"})
+    model = export_source(source)
+    assert [str(value.shape) for value in model.graph.outputs] == ["[batch,5,length - 2]"]
+    assert_same_function(source, model, *({"batch": 2, "length": length} for length in (3, 4, 9)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "conv",

@@ -241,6 +241,15 @@ def test_rows_of_any_size_are_computed_and_measured_where_their_squares_are_fini
     assert (report.weights[0].smoothing == OF_ITS_OWN) is smoothed
 
 
+@pytest.mark.parametrize("shown", [X[:1, :1], X[:1, :2]])
+def test_channels_that_no_sample_shows_keep_their_weights(shown: Array) -> None:
+    """Behind a Relu more than half of the channels may be 0 on a few samples."""
+    model = graph("m = MatMul(x, w) h = Relu(m) y = MatMul(h, v)")
+    quantized, _ = quantize_by_samples(model, ALL, {"x": shown})
+    for factor in (0.01, 1):
+        assert relative(run(quantized, UNEVEN * factor), run(model, UNEVEN * factor)) < 0.05
+
+
 def test_a_product_of_two_constants_is_divided_once() -> None:
     one = "k = Constant <value = float[40] {" + SPREAD + "}> () l = Mul(k, c) p = MatMul(l, w) q = MatMul(p, v)"
     model = graph(f"{one} y = Add(x, q)")
