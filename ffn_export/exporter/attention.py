@@ -56,17 +56,19 @@ def hide_rows(model: ir.Model) -> None:
 
 def _replace_hidden_alone(model: ir.Model, where: ir.Node) -> None:
     """Replace by 0 the weights of hidden scores and no NaN, if the opset has ``IsInf`` for their dtype."""
-    is_nan, softmax = where.inputs[0], where.inputs[2]
-    scores = None if softmax is None else softmax.producer().inputs[0]
-    in_any_opset = scores is not None and scores.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE)
-    if is_nan is None or scores is None or not (in_any_opset or model.opset_imports.get("", 0) >= _IS_INF_OF_HALF):
+    is_nan, softmax = _made_by(where.inputs[0], "IsNaN"), _made_by(where.inputs[2], "Softmax")
+    scores = None if softmax is None else softmax.inputs[0]
+    if is_nan is None or scores is None or not isinstance(where.graph, ir.Graph):
         return
-    node = ir.node("IsInf", [scores], {"detect_positive": 0}, name=is_nan.producer().name)
-    node.outputs[0].name, node.outputs[0].type, node.outputs[0].shape = is_nan.name, is_nan.type, is_nan.shape
+    in_any_opset = scores.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+    if not in_any_opset and model.opset_imports.get("", 0) < _IS_INF_OF_HALF:
+        return
+    node, before = ir.node("IsInf", [scores], {"detect_positive": 0}, name=is_nan.name), is_nan.outputs[0]
+    node.outputs[0].name, node.outputs[0].type, node.outputs[0].shape = before.name, before.type, before.shape
     where.graph.insert_before(where, node)
     where.replace_input_with(0, node.outputs[0])
-    if not is_nan.uses():
-        where.graph.remove(is_nan.producer(), safe=True)
+    if not before.uses():
+        where.graph.remove(is_nan, safe=True)
 
 
 def _mask(node: ir.Node) -> ir.Node | None:

@@ -18,7 +18,7 @@ from ffn_export.core.quiet import quiet, silent
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.errors import ExportError
-from ffn_export.exporter import attention, decompositions, experts
+from ffn_export.exporter import attention, clips, decompositions, experts
 from ffn_export.exporter.checks import check_inference_only, check_kept_axes, specialised
 from ffn_export.exporter.chunked_axis import PiecesAsSlices
 from ffn_export.exporter.exact_rules import exact_rules
@@ -192,6 +192,7 @@ def _translate(program: torch.export.ExportedProgram, source: Source, names: tup
     NameFixPass()(onnx_program.model)
     attention.keep_empty_sizes(onnx_program.model)
     attention.hide_rows(onnx_program.model)
+    clips.bound(onnx_program.model)
     return onnx_program.model
 
 

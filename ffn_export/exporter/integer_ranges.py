@@ -20,6 +20,7 @@ _ATEN = torch.ops.aten
 _OF_MASKS = ("mask", "pad", "valid")
 # Tried in turn for an input that indexes no table: the first exceeds the traced sizes, the second is smaller.
 _COUNTS = (17, 5)
+_BYTES = ("int8", "uint8")
 # A copy holds the same indices. A view shares storage, so views need no entry here.
 _COPIES = frozenset({_ATEN._to_copy.default, _ATEN.clone.default, _ATEN.lift_fresh_copy.default})
 _ALONG_AXIS = frozenset(
@@ -37,6 +38,9 @@ def with_ranges(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: Ca
     2. 2 for a mask,
     3. the rows of the smallest embedding of the module,
     4. the largest of a few numbers with which the module runs, for inputs such as lengths, positions and features.
+
+    An 8-bit input without the first three holds bytes, such as those of an image: it has the range of its dtype, if the
+    module runs with both ends.
     """
     open_specs = [s for s in specs if not (s.is_floating or s.is_mask) and s.value_range is None]
     if not open_specs:
@@ -48,7 +52,12 @@ def with_ranges(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: Ca
     def bound(spec: TensorSpec) -> TensorSpec:
         if spec not in open_specs:
             return spec
-        rows = watch.rows.get(spec.name) or (2 if is_mask(spec) else smallest or _taken(module, specs, call, spec))
+        rows = watch.rows.get(spec.name) or (2 if is_mask(spec) else smallest)
+        if not rows and spec.dtype in _BYTES:
+            ends = torch.iinfo(getattr(torch, spec.dtype))
+            if all(_takes(module, specs, call, spec, end) for end in (ends.min, ends.max)):
+                return replace(spec, value_range=(ends.min, ends.max))
+        rows = rows or _taken(module, specs, call, spec)
         largest = 1 if spec.dtype == "bool" else torch.iinfo(getattr(torch, spec.dtype)).max
         return replace(spec, value_range=(0, min(max(rows - 1, 0), largest)))
 
@@ -62,16 +71,22 @@ def is_mask(spec: TensorSpec) -> bool:
 
 def _taken(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSignature, spec: TensorSpec) -> int:
     """Return the largest tried number of integers from 0 on whose last one the module accepts."""
-    for count in _COUNTS:
-        inputs = _zeros(specs)
-        inputs[spec.name].fill_(count - 1)
-        try:
-            _run(module, call, inputs)
-        except Exception as error:  # noqa: BLE001 - a user's module may raise anything
-            expose_own(error)
-            continue
-        return count
-    return 2
+    taken = (count for count in _COUNTS if _takes(module, specs, call, spec, count - 1))
+    return next(taken, 2)
+
+
+def _takes(
+    module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: CallSignature, spec: TensorSpec, number: int
+) -> bool:
+    """Whether the module runs with this number everywhere in an input."""
+    inputs = _zeros(specs)
+    inputs[spec.name].fill_(number)
+    try:
+        _run(module, call, inputs)
+    except Exception as error:  # noqa: BLE001 - a user's module may raise anything
+        expose_own(error)
+        return False
+    return True
 
 
 class _TableWatch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped

@@ -37,6 +37,15 @@ def test_a_kernel_of_1_is_a_matrix_product(conv: nn.Module) -> None:
     assert run(model, {"input": np.zeros((2, 4, 0), np.float32)})[0].shape == (2, 6, 0)
 
 
+def test_infinity_passes_the_clip_of_another_operator() -> None:
+    """Torch's exporter writes a lower bound alone, for which ONNX Runtime makes infinity the largest number."""
+    module = module_of(lambda self, x: F.cosine_similarity(x, x + 1, dim=-1))
+    model = export_source(from_module(module, {"x": "float32[rows,4]"}))
+    x = np.array([[np.inf, 1, 2, 3], [1, 2, 3, 4]], np.float32)
+    (result,) = run(model, {"x": x})
+    assert np.isnan(result).tolist() == [True, False]
+
+
 def test_an_axis_that_is_1_in_the_trace_stays_symbolic() -> None:
     """At its least length, the convolution before the one of kernel 1 leaves a single place."""
     source = from_module(nn.Sequential(nn.Conv1d(4, 6, 3), nn.Conv1d(6, 5, 1)), {"input": "float32[batch,4,length>=3]"})

@@ -86,6 +86,15 @@ def test_a_small_dtype_is_not_overrun_by_a_large_table() -> None:
     assert ranges(module, {"ids": "uint8[n]"}) == {"ids": (0, 255)}
 
 
+def test_bytes_that_index_nothing_have_their_whole_range() -> None:
+    module = module_of(lambda self, pixels: pixels.float() / 255)
+    assert ranges(module, {"pixels": "uint8[n]"}) == {"pixels": (0, 255)}
+    assert ranges(module, {"pixels": "int8[n]"}) == {"pixels": (-128, 127)}
+    assert ranges(module, {"mask": "uint8[n]"}) == {"mask": (0, 1)}
+    positions = nn.Parameter(torch.zeros(8, 2))
+    assert ranges(module_of(lambda self, ids: positions[ids.long() + 1]), {"ids": "uint8[n]"}) == {"ids": (0, 4)}
+
+
 def test_looking_at_a_module_in_training_leaves_it_as_it_was() -> None:
     module = nn.Sequential(nn.Embedding(7, 4), nn.Dropout(0.5), nn.BatchNorm1d(4)).train()
     state = torch.random.get_rng_state()

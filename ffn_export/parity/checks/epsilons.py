@@ -21,6 +21,9 @@ _NORMS: Mapping[str, float] = {
     "LayerNormalization": 1e-5,
     "RMSNormalization": 1e-5,
     "SimplifiedLayerNormalization": 1e-5,
+    "BatchNormalization": 1e-5,
+    "GroupNormalization": 1e-5,
+    "InstanceNormalization": 1e-5,
     "SkipLayerNormalization": 1e-12,
     "SkipSimplifiedLayerNormalization": 1e-12,
 }

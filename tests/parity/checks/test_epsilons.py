@@ -89,3 +89,16 @@ def test_the_epsilon_of_a_decomposed_norm() -> None:
     constant, tensor = next((v, t) for v, t in tensors if t is not None and t.size == 1 and 0 < t.numpy().item() < 1e-5)
     constant.const_value = ir.tensor(tensor.numpy() * 10, name=constant.name)
     assert "(Add) has epsilon 1e-05" in found(model, source)[0]
+
+
+@pytest.mark.parametrize(
+    "norm", [nn.BatchNorm1d(4), nn.InstanceNorm1d(4), nn.GroupNorm(2, 4)], ids=lambda norm: type(norm).__name__
+)
+def test_the_epsilon_of_a_norm_over_other_axes(norm: nn.Module) -> None:
+    source = from_module(norm.eval(), {"input": "float32[1<=batch,4,2<=length]"})
+    model = export_source(source)
+    assert found(model, source) == ()
+    node = next(node for node in model.graph if node.op_type.endswith("Normalization"))
+    node.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1.2e-5)
+    (line,) = found(model, source)
+    assert "has epsilon 1.2e-05" in line
