@@ -247,7 +247,7 @@ def test_a_number_beside_the_tensors_may_be_an_input() -> None:
 def test_a_query_with_nan_sees_nan_under_a_mask() -> None:
     """Torch's translation makes 0 of the weights of a query with NaN, as of those of a query that sees no key."""
 
-    def attend(self: Of, x: Tensor, lengths: Tensor) -> Tensor:
+    def attend(self: Any, x: Tensor, lengths: Tensor) -> Tensor:
         keys = self.table.weight[:8].expand(x.shape[0], 1, 8, 16)
         seen = torch.arange(8) < lengths[:, None]
         return F.scaled_dot_product_attention(self.linear(x)[:, None], keys, keys, attn_mask=seen[:, None, None])
@@ -277,7 +277,7 @@ def test_two_axes_of_an_input_may_have_one_symbol() -> None:
 
 def test_a_branch_on_a_number() -> None:
     def branched(bound: float) -> Of:
-        def forward(self: Of, x: Tensor) -> Any:
+        def forward(self: Any, x: Tensor) -> Any:
             return torch.cond(x.sum() > bound, lambda t: F.relu(self.linear(t)), lambda t: self.linear(t) * 0.5, (x,))
 
         return made(OfRows, forward)
@@ -313,7 +313,7 @@ def test_a_long_sum_over_tokens_may_be_added_in_order() -> None:
     assert not verified(right, inputs, made(OfRows, lambda self, x: self.linear(x + 1.00002).mean(1))).passed
 
 
-FOLDED: Mapping[str, Callable[[Of, Tensor], Tensor]] = {
+FOLDED: Mapping[str, Callable[[Any, Tensor], Tensor]] = {
     "softmax": lambda self, x: x @ self.linear.weight.softmax(0),
     "over a deviation": lambda self, x: x @ (self.linear.weight / (self.linear.weight.std(0) + 1)),
     "normalised": lambda self, x: F.linear(x, F.normalize(self.router.weight)),
@@ -325,8 +325,8 @@ FOLDED: Mapping[str, Callable[[Of, Tensor], Tensor]] = {
 def test_weights_in_half_precision_may_be_folded_with_other_roundings(how: str) -> None:
     inputs = {"x": "float16[batch>=1,seq>=1,16]"}
 
-    def half() -> Of:
-        module = made(OfRows, FOLDED[how])
+    def half() -> Any:
+        module: Any = made(OfRows, FOLDED[how])
         if how == "parametrised":
             torch.nn.utils.parametrizations.weight_norm(module.linear)
         return module

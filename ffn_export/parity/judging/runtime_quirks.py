@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # reports import this module and must not import onnx_ir
     import onnx_ir as ir
 
+from ffn_export.core.words import words
+
 SUMS_IN_ORDER = "sums in order"
 DROPS_NAN = "drops NaN"
 FLUSHES_DENORMALS = "flushes denormals"
@@ -56,8 +58,7 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 _TO_INTEGERS = frozenset({"::QuantizeLinear", "::DynamicQuantizeLinear", "com.microsoft::DynamicQuantizeMatMul"})
 _SELECTING = frozenset({"::Sign", "::TopK"})
 _PASSING_OVER = frozenset(
-    f"::{name}"
-    for name in "GRU LSTM RNN ReduceMax ReduceMin MaxPool GlobalMaxPool ThresholdedRelu Shrink".split()  # noqa: SIM905
+    f"::{name}" for name in words("GRU LSTM RNN ReduceMax ReduceMin MaxPool GlobalMaxPool ThresholdedRelu Shrink")
 )
 
 
