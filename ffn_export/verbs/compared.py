@@ -27,8 +27,10 @@ def known_source(file: OpenModel, asked: SourceSpec) -> tuple[Source | None, str
     this is not an error.
 
     Raises:
-        UsageError: If a named source does not resolve.
+        UsageError: If a named source does not resolve, or options say how to load one and none is named.
     """
+    if asked.subject is None:
+        _check_nothing_to_load(asked, "name one with --against; that of a bundle is loaded as its manifest says")
     try:
         return source_of(file, asked), None
     except UsageError as error:
@@ -45,6 +47,7 @@ def reference_of(file: OpenModel, asked: SourceSpec, threads: int) -> Reference:
     """
     subject = asked.subject
     if isinstance(subject, Path) or (isinstance(subject, str) and subject.endswith(".onnx")):
+        _check_nothing_to_load(asked, f"{Path(subject).name} is none")
         return OnnxReference(Path(subject), threads, asked.declared)
     source, why = known_source(file, asked)
     if source is not None:
@@ -86,3 +89,10 @@ def source_of(file: OpenModel, asked: SourceSpec) -> Source | None:
     if inputs is None and not (isinstance(subject, str) and knows_its_inputs(subject)):
         inputs = graph_inputs(onnx_file.load(file.path))
     return replace(asked, inputs=inputs).source()
+
+
+def _check_nothing_to_load(asked: SourceSpec, why: str) -> None:
+    """Check that no option says how a PyTorch source is loaded, where the caller names none."""
+    given = {"--dtype": asked.dtype, "--keep-io": asked.keep_io or None, "--task": asked.task}
+    for option in (each for each, value in given.items() if value is not None):
+        raise UsageError(f"{option} says how a PyTorch source is loaded: {why}")

@@ -27,6 +27,16 @@ def test_a_class_is_no_module() -> None:
         fx.export(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("verb", [fx.verify, fx.bench])
+def test_options_of_loading_need_a_source_that_is_loaded(verb: Callable[..., Any], tmp_path: Path) -> None:
+    model, other = fx.export("d2l-ffn"), tmp_path / "other.onnx"
+    fx.save(model, other)
+    with pytest.raises(UsageError, match="dtype= says how a PyTorch source is loaded: name one with against="):
+        verb(model, dtype="float16")
+    with pytest.raises(UsageError, match=r"keep_io= says how a PyTorch source is loaded: other\.onnx is none"):
+        fx.verify(model, other, keep_io=True)
+
+
 def test_what_is_no_source_is_told_in_one_line() -> None:
     with pytest.raises(UsageError) as caught:
         fx.export(torch.nn.Linear(64, 64).state_dict())  # type: ignore[arg-type]

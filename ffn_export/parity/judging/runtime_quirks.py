@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from ffn_export.core.words import words
+
 if TYPE_CHECKING:  # reports import this module and must not import onnx_ir
     import onnx_ir as ir
-
-from ffn_export.core.words import words
 
 SUMS_IN_ORDER = "sums in order"
 DROPS_NAN = "drops NaN"
