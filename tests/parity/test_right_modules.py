@@ -304,6 +304,13 @@ def test_what_passes_over_nan_is_warned_of(function: Callable[[Tensor], Tensor])
     assert not verified(right, ROWS, made(OfRows, lambda self, x: function(x * 1.001))).passed
 
 
+def test_tokens_that_are_sorted_by_nan_are_warned_of() -> None:
+    right = made(OfRows, lambda self, x: self.linear(x).sort(1)[0])
+    result = verified(right, ROWS)
+    assert (result.failures, any("sorts NaN" in str(each) for each in result.warnings)) == ((), True)
+    assert not verified(right, ROWS, made(OfRows, lambda self, x: self.linear(x).sort(1, descending=True)[0])).passed
+
+
 @pytest.mark.slow
 def test_a_long_sum_over_tokens_may_be_added_in_order() -> None:
     """With signs that cancel, rows in order are off by more than PyTorch allows a short sum."""

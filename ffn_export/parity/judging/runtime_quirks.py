@@ -29,6 +29,7 @@ SUMS_IN_ORDER = "sums in order"
 DROPS_NAN = "drops NaN"
 FLUSHES_DENORMALS = "flushes denormals"
 ORDERS_NAN = "orders NaN"
+SORTS_NAN = "sorts NaN"
 SPREADS_INFINITY = "spreads infinity"
 EMPTY_TENSORS = "empty tensors"
 
@@ -37,7 +38,8 @@ MEANING: Mapping[str, str] = {
     SUMS_IN_ORDER: "adds the products of a row one after the other",
     DROPS_NAN: "gives a number for NaN",
     FLUSHES_DENORMALS: "takes denormal numbers for 0",
-    ORDERS_NAN: "selects and signs NaN otherwise than PyTorch",
+    ORDERS_NAN: "signs NaN otherwise than PyTorch",
+    SORTS_NAN: "sorts NaN otherwise than PyTorch, which moves the numbers, too",
     SPREADS_INFINITY: "gives NaN for a row that holds infinity",
     EMPTY_TENSORS: "treats empty tensors otherwise than ONNX's reference evaluator, with which this graph is right",
 }
@@ -46,6 +48,7 @@ _VALUES: Mapping[str, frozenset[str] | None] = {
     DROPS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
     FLUSHES_DENORMALS: frozenset({"denormal"}),
     ORDERS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
+    SORTS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
     SPREADS_INFINITY: frozenset({"infinite", "infinite in parts"}),
     EMPTY_TENSORS: None,
 }
@@ -56,7 +59,6 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 
 
 _TO_INTEGERS = frozenset({"::QuantizeLinear", "::DynamicQuantizeLinear", "com.microsoft::DynamicQuantizeMatMul"})
-_SELECTING = frozenset({"::Sign", "::TopK"})
 _PASSING_OVER = frozenset(
     f"::{name}" for name in words("GRU LSTM RNN ReduceMax ReduceMin MaxPool GlobalMaxPool ThresholdedRelu Shrink")
 )
@@ -69,7 +71,8 @@ def of_operators(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
     found = {
         DROPS_NAN: any(map(_rounds_to_integers, nodes)) or bool(names & _PASSING_OVER) or any(map(_selects, nodes)),
         SPREADS_INFINITY: any(map(_rounds_to_integers, nodes)),
-        ORDERS_NAN: bool(names & _SELECTING),
+        ORDERS_NAN: "::Sign" in names,
+        SORTS_NAN: "::TopK" in names,
         SUMS_IN_ORDER: "::CumSum" in names,
     }
     return tuple(caveat for caveat, applies in found.items() if applies)

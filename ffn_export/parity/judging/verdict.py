@@ -17,6 +17,7 @@ from ffn_export.parity.judging.runtime_quirks import (
     DROPS_NAN,
     FLUSHES_DENORMALS,
     ORDERS_NAN,
+    SORTS_NAN,
     SPREADS_INFINITY,
     SUMS_IN_ORDER,
 )
@@ -28,8 +29,8 @@ _LISTED = 3
 _SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}
 
 # Caveats that explain NaN and infinity where the oracle has none, and other elements where it has some.
-_INVENT_NAN = frozenset({ORDERS_NAN, SPREADS_INFINITY})
-_LOSE_NAN = frozenset({ORDERS_NAN, DROPS_NAN})
+_INVENT_NAN = frozenset({ORDERS_NAN, SORTS_NAN, SPREADS_INFINITY})
+_LOSE_NAN = frozenset({ORDERS_NAN, SORTS_NAN, DROPS_NAN})
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,8 @@ def limit(
     error: Error, metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool, caveats: Collection[str] = ()
 ) -> float:
     """Return the largest allowed error of an output, including what :func:`output_failure` excuses."""
+    if SORTS_NAN in caveats:
+        return math.inf
     limits = [error.allowed]
     if SUMS_IN_ORDER in caveats:
         limits.append(error.allowed * tolerances.in_order_factor)

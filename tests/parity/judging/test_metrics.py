@@ -15,6 +15,7 @@ from ffn_export.parity.judging.runtime_quirks import (
     DROPS_NAN,
     FLUSHES_DENORMALS,
     ORDERS_NAN,
+    SORTS_NAN,
     SPREADS_INFINITY,
     SUMS_IN_ORDER,
     caveats,
@@ -326,6 +327,7 @@ TO_INTEGERS = {DROPS_NAN, SPREADS_INFINITY}
     ("body", "expected"),
     [
         ("y = Sign(x)", {ORDERS_NAN}),
+        ("y, places = TopK(x, one)", {SORTS_NAN}),
         ("y = CumSum(x, one)", {SUMS_IN_ORDER}),
         ("y = ReduceMax<keepdims = 1>(x)", {DROPS_NAN}),
         ("z, scale, zero = DynamicQuantizeLinear(x) y = DequantizeLinear(z, scale, zero)", TO_INTEGERS),
