@@ -128,6 +128,13 @@ def test_a_weight_that_a_caller_may_override_is_left() -> None:
     assert computed_weights.fold(model) == 0
 
 
+def test_a_weight_that_is_an_output_is_left() -> None:
+    model = graph("m = Neg(w) t = Transpose(m) y = MatMul(x, t)")
+    model.graph.outputs.append(model.graph[0].outputs[0])
+    assert computed_weights.fold(model) == 0
+    assert ops(model) == ["Neg", "Transpose", "MatMul"]
+
+
 class LowRank(nn.Linear):
     def __init__(self, d_in: int, d_out: int) -> None:
         super().__init__(d_in, d_out)
