@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ffn_export.cli.options import PATH
 from ffn_export.core.regression import Comparison, together
 from ffn_export.reports.streams import say
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 baseline_option = click.option(
     "--baseline",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="OLD.json|BUNDLE",
     help="Fail on what is worse than a stored result (verify --json, bench --json), or than a bundle's.",
 )

@@ -12,6 +12,7 @@ from ffn_export.cli.help import Command
 from ffn_export.cli.limits import TIMING, hold, limit_options
 from ffn_export.cli.options import (
     LARGEST_SIZE,
+    PATH,
     Whole,
     common,
     max_ratio_option,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
         "bench model.onnx --against bert-ffn --json -",
     ),
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @click.option(
     "--against",
     metavar="SPEC",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ffn_export.cli.options import several
+from ffn_export.cli.options import PATH, several
 from ffn_export.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ bisection_options = several(
     click.option(
         "--reduce",
         "reduce_to",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="Write the smallest part that fails, with its inputs, to DIR; bisects as well.",
     ),

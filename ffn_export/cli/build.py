@@ -10,6 +10,7 @@ import click
 from ffn_export.cli.built import make
 from ffn_export.cli.help import Command
 from ffn_export.cli.options import (
+    PATH,
     check_option,
     common,
     fast_option,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("exported"),
     show_default=True,
     help="Where bundles go; this one is written to a directory of its name in it.",
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 @click.option("--name", help="Name of the bundle. [default: the preset's, factory's or directory's]")
 @click.option(
     "--triton",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Also write it into a model repository for Triton Inference Server.",
 )

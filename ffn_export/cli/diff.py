@@ -11,7 +11,7 @@ import click
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.model_file import open_argument
-from ffn_export.cli.options import common
+from ffn_export.cli.options import PATH, common
 from ffn_export.cli.report_files import json_option, show
 from ffn_export.cli.state import State
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         "diff old.onnx new.onnx --exit-code --json -",
     ),
 )
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
+@click.argument("a", type=PATH)
+@click.argument("b", type=PATH)
 @json_option
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where the models differ, as git diff does.")
 @limit_options

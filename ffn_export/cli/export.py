@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ffn_export.cli.help import Command
-from ffn_export.cli.options import common, input_option, opset_option, read_npz, samples_option, source_options
+from ffn_export.cli.options import PATH, common, input_option, opset_option, read_npz, samples_option, source_options
 from ffn_export.cli.state import State
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _ONE_BY_ONE = 12
     ),
 )
 @click.argument("spec")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
+@click.option("-o", "--output", type=PATH, required=True, help="The ONNX file to write.")
 @click.option("--name", help="Name of the graph.")
 @opset_option
 @input_option

@@ -9,7 +9,14 @@ import click
 
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
-from ffn_export.cli.options import check_option, common, portable_functions_option, require_fusion_option, target_option
+from ffn_export.cli.options import (
+    PATH,
+    check_option,
+    common,
+    portable_functions_option,
+    require_fusion_option,
+    target_option,
+)
 from ffn_export.cli.report_files import REPORT_FILE
 from ffn_export.cli.state import State
 from ffn_export.reports.streams import say
@@ -28,8 +35,8 @@ if TYPE_CHECKING:
         "fuse model.onnx -o fused.onnx --report -",
     ),
 )
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
+@click.argument("model", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The ONNX file to write.")
 @click.option(
     "--report",
     "report_path",

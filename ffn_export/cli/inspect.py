@@ -9,7 +9,7 @@ import click
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
 from ffn_export.cli.model_file import open_argument
-from ffn_export.cli.options import common, target_option
+from ffn_export.cli.options import PATH, common, target_option
 from ffn_export.cli.report_files import json_option, show
 from ffn_export.cli.state import State
 
@@ -25,7 +25,7 @@ from ffn_export.cli.state import State
         "inspect exported/bert-ffn --json -",
     ),
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @json_option
 @target_option
 @limit_options

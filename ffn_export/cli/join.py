@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ffn_export.cli.help import Command
-from ffn_export.cli.options import common, fast_option, runtime_option, threads_option, trust_option
+from ffn_export.cli.options import PATH, common, fast_option, runtime_option, threads_option, trust_option
 from ffn_export.cli.state import State
 
 
@@ -22,10 +22,8 @@ from ffn_export.cli.state import State
         "join a b -o a --trust",
     ),
 )
-@click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The joined bundle."
-)
+@click.argument("bundles", nargs=-1, required=True, type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, metavar="DIR", help="The joined bundle.")
 @fast_option
 @runtime_option
 @threads_option

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ffn_export.cli.help import Command
-from ffn_export.cli.options import MOST_THREADS, Positive, Whole, common
+from ffn_export.cli.options import MOST_THREADS, PATH, Positive, Whole, common
 from ffn_export.cli.state import State
 
 
@@ -18,11 +18,11 @@ from ffn_export.cli.state import State
     page="docs/matrix.md",
     examples=("matrix zoo.toml", "matrix zoo.toml -o results --jobs 4 --memory 8", "matrix zoo.toml --ray auto"),
 )
-@click.argument("matrix", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("matrix", metavar="FILE", type=PATH)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("matrix"),
     show_default=True,
     help="Where the bundles, cells.jsonl, index.html and junit.xml go.",

@@ -24,6 +24,18 @@ LONGEST = 10.0**9  # seconds
 MOST_THREADS = 2**16  # of any machine; fewer of this one
 
 
+class _Path(click.Path):
+    """A path, which is not empty: an unset variable of a shell would stand for the current directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = _Path(path_type=Path)
+
+
 class Whole(click.IntRange):
     """A whole number within bounds, which click's messages and help call an integer range."""
 
@@ -108,9 +120,7 @@ input_option = click.option(
     metavar="NAME:DTYPE[DIM,...]",
     help="An input, such as x:float32[batch,seq,768]; once for each. Presets and hf:DIR know their own.",
 )
-samples_option = click.option(
-    "--samples", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays to trace with and to verify on."
-)
+samples_option = click.option("--samples", type=PATH, metavar="FILE.npz", help="Arrays to trace with and to verify on.")
 opset_option = click.option(
     "--opset", type=Whole(1, 99), default=20, show_default=True, help="Opset of the export, 18 or higher."
 )

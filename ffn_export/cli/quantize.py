@@ -9,7 +9,7 @@ import click
 
 from ffn_export.cli.help import Command
 from ffn_export.cli.limits import hold, limit_options
-from ffn_export.cli.options import common, runtime_option, threads_option
+from ffn_export.cli.options import PATH, common, runtime_option, threads_option
 from ffn_export.cli.quantization_options import quantization_options
 from ffn_export.cli.report_files import REPORT_FILE, json_option
 from ffn_export.cli.sample_options import GivenSamples, sample_options
@@ -28,8 +28,8 @@ from ffn_export.reports.streams import say
         "quantize exported/bert-ffn -o q4.onnx --bits 4 --budget 0.1",
     ),
 )
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ONNX file to write.")
+@click.argument("model", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The ONNX file to write.")
 @quantization_options(default_bits=BITS[0])
 @sample_options("Real inputs to judge on, to smooth --int8 by and to calibrate --static; without them, drawn ones.")
 @click.option(

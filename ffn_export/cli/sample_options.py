@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ffn_export.cli.options import Command, read_npz, several
+from ffn_export.cli.options import PATH, Command, read_npz, several
 from ffn_export.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ class GivenSamples:
 def sample_options(about: str) -> Callable[[Command], Command]:
     """Add ``--samples``, ``--texts`` and ``--tokenizer``; the command gets them as ``samples``."""
     options = several(
-        click.option("--samples", type=click.Path(path_type=Path), metavar="FILE.npz", help=about),
+        click.option("--samples", type=PATH, metavar="FILE.npz", help=about),
         click.option(
             "--texts",
-            type=click.Path(path_type=Path),
+            type=PATH,
             metavar="FILE.txt",
             help="Samples as texts, one a line, read by the tokenizer of the model or in --tokenizer.",
         ),
-        click.option("--tokenizer", type=click.Path(path_type=Path), metavar="DIR", help="Directory of the tokenizer."),
+        click.option("--tokenizer", type=PATH, metavar="DIR", help="Directory of the tokenizer."),
     )
 
     def decorate(command: Command) -> Command:

@@ -15,6 +15,7 @@ from ffn_export.cli.limits import TUNING, hold, limit_options
 from ffn_export.cli.options import (
     LARGEST_SIZE,
     LONGEST,
+    PATH,
     Positive,
     Whole,
     common,
@@ -55,7 +56,7 @@ _OF_A_SPEC = ("name", "opset", "dtype", "keep_io", "seed", "task", "inputs")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="PATH",
     help="The ONNX file to write of a MODEL; of a SPEC, where bundles go [default: exported]; of a BUNDLE, the tuned "
     "one [default: in its place].",

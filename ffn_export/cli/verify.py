@@ -18,6 +18,7 @@ from ffn_export.cli.help import Command
 from ffn_export.cli.limits import ON_FILES, WITH_A_MODULE, hold, limit_options
 from ffn_export.cli.options import (
     MOST_THREADS,
+    PATH,
     Whole,
     common,
     fast_option,
@@ -63,7 +64,7 @@ _OF_A_RUN = words(
         "verify --rejudge result.json --atol 1e-4",
     ),
 )
-@click.argument("model", type=click.Path(path_type=Path), required=False)
+@click.argument("model", type=PATH, required=False)
 @click.option(
     "--against",
     metavar="SPEC|other.onnx",

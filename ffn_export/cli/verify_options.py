@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ffn_export.cli.options import Positive, Whole, read_npz, several
+from ffn_export.cli.options import PATH, Positive, Whole, read_npz, several
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.commands import verify_command
@@ -55,20 +55,20 @@ tolerance_options = several(  # `tolerances_of` parses them
 evidence_options = several(
     click.option(
         "--load-inputs",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="PATH",
         help="Verify on these inputs alone: an .npz file, or a directory of ONNX test vectors.",
     ),
     click.option("--input-seed", type=Whole(0, 2**31 - 1), metavar="N", help="Seed of the drawn inputs.  [default: 0]"),
     click.option(
         "--save-outputs",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="Keep every case's inputs, oracle and outputs here, as .npz files.",
     ),
     click.option(
         "--failures",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         default=Path("ffn-export-failures"),
         show_default=True,

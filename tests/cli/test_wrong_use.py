@@ -114,6 +114,17 @@ def test_every_number_has_a_range(capfd: Capture) -> None:
                     assert f"Invalid value for '{option.opts[0]}'" in line_of(capfd, 2, name, option.opts[0], number)
 
 
+def test_no_path_is_empty(capfd: Capture) -> None:
+    """An unset variable of a shell gives an empty path, which Python takes for the current directory."""
+    for name in COMMANDS:
+        found = commands.get_command(click.Context(commands), name)
+        assert found is not None
+        for parameter in (each for each in found.params if isinstance(each.type, click.Path)):
+            with pytest.raises(click.BadParameter, match="the path is empty"):
+                parameter.type.convert("", parameter, None)
+    assert line_of(capfd, 2, "build", "bert-ffn", "-o", "").endswith("the path is empty")
+
+
 def test_a_report_takes_no_models_place(file: Path, capfd: Capture) -> None:
     before = file.read_bytes()
     told = line_of(capfd, 2, "verify", str(file), "--against", "d2l-ffn-addnorm", "--json", str(file))
