@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
@@ -25,16 +25,24 @@ ARRAYS: dict[str, Array] = {
     "v": DRAW.standard_normal((1, 4), np.float32),
     "half": DRAW.standard_normal((4, 4)).astype(np.float16),
     "b": DRAW.standard_normal(4, np.float32),
+    "pair": DRAW.standard_normal((2, 2, 4), np.float32),
+    "large": np.full((4, 4), 200, np.float16),
+    "few": np.arange(16, dtype=np.int32).reshape(4, 4),
+    "nan": np.full((4, 4), np.nan, np.float32),
+    "positive": np.abs(DRAW.standard_normal(4, np.float32)),
+    "column": np.ones((1000, 1), np.float32),
+    "row": np.ones((1, 1000), np.float32),
+    "wide": np.array([4, -1]),
     "one": np.array([1]),
     "square": np.array([4, 4]),
 }
 X = DRAW.standard_normal((3, 4), np.float32)
 
 
-def graph(body: str, *, overridable: bool = False) -> ir.Model:
+def graph(body: str, *, overridable: bool = False, opset: int = 20) -> ir.Model:
     """A model of ``x`` [n,4] and ``y`` with those of the arrays that it reads."""
     more = ", float[4,4] w" if overridable else ""
-    text = f'<ir_version: 10, opset_import: ["" : 20]> g (float[n,4] x{more}) => (float[n,4] y) {{ {body} }}'
+    text = f'<ir_version: 10, opset_import: ["" : {opset}]> g (float[n,4] x{more}) => (float[n,4] y) {{ {body} }}'
     parsed = onnx.parser.parse_model(text)
     read = {name for node in parsed.graph.node for name in node.input}
     parsed.graph.initializer.extend(onnx.numpy_helper.from_array(ARRAYS[name], name) for name in ARRAYS if name in read)
@@ -59,6 +67,75 @@ def test_a_computed_weight_is_stored(body: str, left: list[str]) -> None:
     assert [op for op in ops(model) if op != "Constant"] == left
     assert sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value) <= 64
     np.testing.assert_allclose(run(model, {"x": X})[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("opset", "body"),
+    [
+        (11, "s = Softmax<axis = 1>(pair) m = Reshape(s, square) y = MatMul(x, m)"),  # a softmax of 8 numbers
+        (9, "m = BatchNormalization(w, positive, b, b, positive) y = MatMul(x, m)"),
+        (
+            20,
+            "h = ReduceL2(large, one) l = Div(large, h) m = Cast<to = 1>(l) y = MatMul(x, m)",
+        ),  # squares beyond float16
+        (20, "q = ReduceSumSquare<keepdims = 0>(few, one) p = Sub(few, q) m = Cast<to = 1>(p) y = MatMul(x, m)"),
+        (20, "h = Constant<value_float = 0.5>() m = Clip(nan, , h) y = MatMul(x, m)"),
+    ],
+)
+def test_the_numbers_are_those_of_the_opset_and_of_onnxruntime(opset: int, body: str) -> None:
+    model = graph(body, opset=opset)
+    expected = run(model, {"x": X})[0]
+    computed_weights.fold(model)
+    np.testing.assert_array_equal(run(model, {"x": X})[0], expected)
+
+
+def test_a_result_keeps_its_dtype() -> None:
+    model = graph("m = ReduceSumSquare<keepdims = 0>(few, one) h = Cast<to = 6>(x) p = Mul(h, m) y = Cast<to = 1>(p)")
+    expected = run(model, {"x": X})[0]
+    assert computed_weights.fold(model) == 1
+    np.testing.assert_array_equal(run(model, {"x": X})[0], expected)
+
+
+def test_a_weight_in_a_constant_node_is_stored_in_its_place() -> None:
+    model = graph("c = Identity(w) t = Transpose(c) m = Neg(t) y = MatMul(x, m)")
+    constant = ir.Node("", "Constant", [], [ir.AttrTensor("value", ir.tensor(ARRAYS["w"]))])
+    model.graph.insert_before(model.graph[0], constant)
+    ir.convenience.replace_all_uses_with(model.graph.initializers.pop("w"), constant.outputs[0])
+    expected = run(model, {"x": X})[0]
+    assert computed_weights.fold(model) == 1
+    assert ops(model) == ["MatMul"]
+    np.testing.assert_array_equal(run(model, {"x": X})[0], expected)
+
+
+def test_what_takes_much_more_memory_than_the_weights_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = graph("a = Add(column, row) s = ReduceMean<keepdims = 0>(a, one) m = Reshape(s, wide) y = Gemm(x, m)")
+    assert computed_weights.fold(model.clone()) == 0
+    monkeypatch.setattr(computed_weights, "_ALWAYS_SMALL", 2**23)
+    assert computed_weights.fold(model) == 1
+
+
+def test_each_value_on_a_long_chain_is_computed_from_the_value_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = ["v0 = Neg(w) y0 = MatMul(x, v0)"]
+    body += [f"v{n} = Neg(v{n - 1}) y{n} = MatMul(y{n - 1}, v{n})" for n in range(1, 40)]
+    model = graph(" ".join([*body, "y = Identity(y39)"]))
+    computed: list[int] = []
+    evaluate = computed_weights._by_onnxruntime
+
+    def counted(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Array | None:
+        computed.append(len(model.graph.node))
+        return evaluate(model, feeds)
+
+    monkeypatch.setattr(computed_weights, "_by_onnxruntime", counted)
+    assert computed_weights.fold(model) == 1
+    assert computed == [1]
+
+
+def test_an_expression_longer_than_any_parametrisation_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = graph("p = Neg(w) q = Neg(p) r = Neg(q) y = MatMul(x, r)")
+    monkeypatch.setattr(computed_weights, "_LONGEST", 2)
+    assert computed_weights.fold(model) == 0
+    monkeypatch.setattr(computed_weights, "_LONGEST", 3)
+    assert computed_weights.fold(model) == 1
 
 
 STEPS = {  # what else than inputs, and attributes, an operator needs to keep the size of a matrix
