@@ -17,6 +17,7 @@ import onnx
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
 from ffn_export.core.words import words
@@ -55,6 +56,23 @@ def fold(model: ir.Model) -> int:
     return sum(_fold(graph, root, order, model.opset_imports) for root in roots)
 
 
+def is_of_constants(value: ir.Value) -> bool:
+    """Whether a value is a constant, or computed from constants alone, by any operators."""
+    seen: set[ir.Value] = set()
+    waiting = [value]
+    while waiting and len(seen) <= _LONGEST:
+        each = waiting.pop()
+        if each in seen or _is_constant(each):
+            continue
+        seen.add(each)
+        node = each.producer()
+        # An input of the graph or of a body, random numbers, or a node whose body may read values of any kind.
+        if node is None or not any(node.inputs) or node.op_type.startswith("Random") or any(graphs_of(node)):
+            return False
+        waiting += [read for read in node.inputs if read is not None]
+    return not waiting
+
+
 def _is_folded(node: ir.Node) -> bool:
     is_read = bool(node.inputs) and len(node.outputs) == 1 and not node.outputs[0].is_graph_output()
     return node.domain == "" and node.op_type in _FOLDED and is_read
@@ -76,10 +94,11 @@ def _fold(graph: ir.Graph, root: ir.Value, order: Mapping[ir.Node | None, int], 
         for value in node.inputs
         if value is not None and (tensor := constant_tensor(value)) is not None
     }
-    own = sum(tensor.nbytes for leaf, tensor in leaves.items() if _is_read_by(leaf, expression))
+    replaced = [tensor for leaf, tensor in leaves.items() if _is_read_by(leaf, expression)]
+    own = sum(tensor.nbytes for tensor in replaced)
     if max((tensor.size for tensor in leaves.values()), default=1) == 1:
         return 0  # rules read numbers as they stand
-    if own == 0 or _known_bytes(root) > own:
+    if not replaced or _known_bytes(root) > own:
         return 0
     array = _computed(nodes, leaves, root, opsets, own)
     if array is None or array.nbytes > own:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.exporter import computed_weights
 from ffn_export.fusion import sites
-from ffn_export.fusion.constants import is_fixed
 from ffn_export.fusion.views import float_of, input_at, int_of, ints_of, is_standard
 from ffn_export.quantization.matrices import LAYOUT, close, tensor_of
 from ffn_export.quantization.options import INTEGERS, QuantizationOptions
@@ -117,7 +117,7 @@ def is_product(node: ir.Node) -> bool:
 def _has_weights(node: ir.Node) -> bool:
     """Whether a product's second operand is an initializer, or computed from constants alone."""
     weight = input_at(node, 1)
-    return weight is not None and (weight.is_initializer() or is_fixed(weight))
+    return weight is not None and (weight.is_initializer() or computed_weights.is_of_constants(weight))
 
 
 def _is_usual(tensor: ir.TensorProtocol) -> bool:
@@ -138,9 +138,8 @@ def _matrix(node: ir.Node) -> tuple[ir.Value, bool] | str:
         value = input_at(writer, 0)
     tensor = None if value is None else constant_tensor(value)
     if value is None or tensor is None:
-        if not is_fixed(value):
+        if value is None or not computed_weights.is_of_constants(value):
             return "its matrix is no constant"
-        assert value is not None
         writer = value.producer()
         assert writer is not None
         return f"its matrix is computed by {writer.op_type}: fold the constants of the model first"

@@ -13,7 +13,8 @@ import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
-from ffn_export.fusion import opset, sites
+from ffn_export.exporter import computed_weights
+from ffn_export.fusion import ir_version_3, opset, sites
 from ffn_export.fusion.builder import Names
 from ffn_export.fusion.forms.choice import undo
 from ffn_export.fusion.functions.outline import is_outlined
@@ -90,6 +91,7 @@ def quantize(
         weights = tuple(_rewrite(products, options, names) for products in by_matrix(found))
     if weights:
         quantized.opset_imports.setdefault(DOMAIN, 1)
+    ir_version_3.raise_version(quantized)
     return quantized, QuantizationReport(
         options.bits,
         options.block,
@@ -108,6 +110,19 @@ def _why_unseen(product: Product, model: ir.Model, known: Known) -> str | None:
     if value is not None and value.graph is not model.graph:  # its name may be that of a value of the main graph
         return _IN_BODY
     return None if product.reads in known.channels else _UNSEEN
+
+
+def prepared(model: ir.Model) -> ir.Model:
+    """Return a copy in which matrices that are computed from constants are initializers, and no caller overrides any.
+
+    Weight norm and a low-rank update compute a matrix. A file of IR version 3 lists its constants as inputs.
+    """
+    copied = sorted_copy(model)
+    if copied is None:
+        return model
+    ir_version_3.free_constants(copied)
+    computed_weights.fold(copied)
+    return copied
 
 
 def quantize_some(

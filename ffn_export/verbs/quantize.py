@@ -25,6 +25,7 @@ from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances, check_budget
 from ffn_export.parity.reference.references import OnnxReference, graph_inputs
 from ffn_export.quantization.options import BROKEN, DRAWN, INT8_BUDGET, QuantizationOptions
+from ffn_export.quantization.quantize import prepared
 from ffn_export.quantization.result import QuantizationReport
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.runtimes.threads import chosen_threads
@@ -151,7 +152,7 @@ def quantize(
         progress(f"quantizing {file.path.name} to {options.bits} bits")
         bounds = Budget(budget, asked)
         fitted = fit(
-            model,
+            prepared(model),
             options,
             given,
             bounds,

@@ -18,7 +18,7 @@ from ffn_export.fusion.forms.by_rows.split_hidden import SPLIT_HIDDEN_LAYERS
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.sites import find
 from ffn_export.quantization.options import QuantizationOptions
-from ffn_export.quantization.quantize import quantize, quantize_some
+from ffn_export.quantization.quantize import prepared, quantize, quantize_some
 from ffn_export.quantization.result import QuantizationReport
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -226,6 +226,43 @@ def test_a_matrix_of_no_numbers_is_kept() -> None:
     _, report = quantize(ir.from_proto(empty))
     assert report.weights == ()
     assert set((report.kept or {}).values()) == {"its matrix has no numbers"}
+
+
+def test_a_matrix_that_is_computed_from_constants_is_stored_first() -> None:
+    model = graph("n = Neg(w) m = MatMul(x, n) h = Relu(m) y = MatMul(h, v)")
+    quantized, report = quantize(prepared(model), QuantizationOptions(all_products=True))
+    assert [weight.name for weight in report.weights] == ["n", "v"]
+    assert report.kept == {}
+    x = np.ones((1, 3, 40), np.float32)
+    assert relative(run(quantized, x), run(model, x)) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            "n = Neg(w) m = MatMul(x, n) o = Sub(w, n) p = MatMul(x, o) y = MatMul(p, v)",
+            "computed by Sub",
+        ),
+        ("n = RandomNormalLike(w) m = MatMul(x, n) y = MatMul(m, v)", None),
+        ("n = Add(x, x) u = Transpose<perm = [0,2,1]>(n) m = MatMul(n, u) p = MatMul(m, x) y = Add(p, x)", None),
+    ],
+)
+def test_a_product_of_a_computed_matrix_is_named(body: str, reason: str | None) -> None:
+    _, report = quantize(graph(body), QuantizationOptions(all_products=True))
+    assert report.kept is not None
+    assert any(str(reason) in why for why in report.kept.values()) == (reason is not None)
+
+
+def test_the_constants_of_ir_version_3_are_no_inputs_that_a_caller_may_override() -> None:
+    model = graph(FEED_FORWARD, inputs=", float[40,48] w, float[48,40] v")
+    model.ir_version, model.opset_imports[""] = 3, 11
+    x = np.ones((1, 3, 40), np.float32)
+    quantized, report = quantize(prepared(model))
+    assert len(report.weights) == 2
+    assert quantized.ir_version == 4
+    assert relative(run(quantized, x), run(model, x)) < 0.02
+    assert [len(each.graph.inputs) for each in (model, quantized)] == [3, 1]
 
 
 def test_a_matrix_that_a_caller_may_override_is_kept() -> None:
