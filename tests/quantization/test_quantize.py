@@ -139,7 +139,7 @@ def test_a_matrix_of_two_products_is_stored_once() -> None:
     assert [len(weight.nodes) for weight in report.weights] == [2, 2]
     assert len(quantized.graph.initializers) == 4
     x = DRAW.standard_normal((1, 3, 40)).astype(np.float32)
-    assert relative(run(quantized, x), run(model, x)) < 0.02
+    assert relative(run(quantized, x), run(model, x)) < 0.03  # of four products
 
 
 def test_a_matrix_that_one_product_reads_turned_is_stored_both_ways() -> None:
