@@ -49,16 +49,18 @@ class EvaluatorRunner:
     def __init__(self, path: Path) -> None:
         from onnx.reference import ReferenceEvaluator
 
-        from ffn_export.runtimes import contrib_operators, exact_operators, half_precision
+        from ffn_export.runtimes import contrib_operators, exact_operators, half_precision, old_opsets
 
         model = load_to_model(onnx_file.load(path))
         self._nodes = len(model.graph)
         self._dtypes = graph_dtypes(model)
         model = _with_bodies(model)
         name_unused_outputs(model)
+        opset = model.opset_imports.get("", 0)
         operators = [
             *contrib_operators.OPERATORS.values(),
-            *half_precision.operators(model.opset_imports.get("", 0)),
+            *old_opsets.operators(opset),  # the evaluator takes the first of a name
+            *half_precision.operators(opset),
             *exact_operators.OPERATORS,
         ]
         try:

@@ -11,6 +11,7 @@ import pytest
 from ffn_export.core import onnx_file
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.source import Source
+from ffn_export.parity.reference.float64_graph import GraphOracle
 from ffn_export.runtimes.base import Artifact
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.reference import OnnxEvaluator
@@ -50,6 +51,32 @@ def test_standard_operators_in_every_dtype(operator: str, dtype: str, tmp_path: 
     wide = write(tmp_path, f"({', '.join(n.replace(dtype, 'float', 1) for n in names)}) => (float[N,8] y)", body, opset)
     kernel = OrtCpu().load(wide, 1).run({name: array.astype(np.float32) for name, array in feeds.items()})
     assert np.abs(ours["y"].astype(np.float64) - kernel["y"]).max() <= 4 * EPSILON[dtype] * np.abs(kernel["y"]).max()
+
+
+@pytest.mark.parametrize("opset", [9, 11, 12, 13])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Softmax(x)",
+        "y = Softmax <axis = 0> (x)",
+        "y = Softmax <axis = 2> (x)",
+        "y = LogSoftmax <axis = 1> (x)",
+        "y = Hardmax(x)",
+        "y = BatchNormalization <epsilon = 0.1> (x, s, b, b, s)",
+    ],
+)
+@pytest.mark.parametrize("rows", [0, 3])
+def test_operators_of_old_opsets_mean_what_they_meant(opset: int, body: str, rows: int, tmp_path: Path) -> None:
+    weights = ", float[4] s, float[4] b" if "s, b" in body else ""
+    artifact = write(tmp_path, f"(float[N,4,5] x{weights}) => (float[N,4,5] y)", body, opset)
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((rows, 4, 5), np.float32)}
+    if weights:
+        feeds |= {"s": rng.random(4, np.float32) + 0.5, "b": rng.standard_normal(4, np.float32)}
+    expected = OrtCpu().load(artifact, 1).run(feeds)["y"]
+    assert artifact.model_path is not None
+    for found in (OnnxEvaluator().load(artifact, 1).run(feeds)["y"], *GraphOracle(artifact.model_path).run(feeds)):
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
 
 
 def test_a_norm_of_halves_adds_up_in_float32(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class GraphOracle:
     def __init__(self, path: Path) -> None:
         from onnx.reference import ReferenceEvaluator
 
-        from ffn_export.runtimes import contrib_operators, exact_operators
+        from ffn_export.runtimes import contrib_operators, exact_operators, old_opsets
 
         lazy = onnx_file.load(path)
         tensors = (value.const_value for value in lazy.graph.initializers.values())
@@ -48,7 +48,11 @@ class GraphOracle:
         promote(model)
         name_unused_outputs(model)
         self.outputs = [str(value.name) for value in model.graph.outputs]
-        operators = [*contrib_operators.OPERATORS.values(), *exact_operators.OPERATORS]
+        operators = [
+            *contrib_operators.OPERATORS.values(),
+            *old_opsets.operators(model.opset_imports.get("", 0)),
+            *exact_operators.OPERATORS,
+        ]
         try:
             self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
         except Exception as error:  # the evaluator may raise anything
