@@ -59,7 +59,7 @@ def pytest_collection_finish() -> None:
     """Look for garbage less often, and not among modules and tests: it took a fifth of the time of an export."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000)
+    gc.set_threshold(100_000)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def test_names_are_unique_and_all_have_a_baseline() -> None:
 
 
 # `make corpus` has them all.
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == "bert" else pytest.mark.exhaustive) for name in QUICK]
 )

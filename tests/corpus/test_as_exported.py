@@ -63,7 +63,7 @@ def test_an_architecture_agrees_with_its_export() -> None:
     assert result.attentions_left == 0
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_forms_of_ort_cpu_are_counted() -> None:
     result = as_exported.run(by_name()["llama"], "ort-cpu")
     assert result.fault() is None

@@ -277,6 +277,7 @@ def test_two_axes_of_an_input_may_have_one_symbol() -> None:
     assert not verified(right, inputs, made(OfRows, lambda self, x: x.tril().sum(-1))).passed
 
 
+@pytest.mark.integration  # PyTorch compiles a branch before it runs it
 def test_a_branch_on_a_number() -> None:
     def branched(bound: float) -> Of:
         def forward(self: Any, x: Tensor) -> Any:

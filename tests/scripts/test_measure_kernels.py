@@ -89,7 +89,7 @@ def test_what_the_runtime_does_not_know_is_left_out_and_said() -> None:
 ONE_OF_EACH = [next(each for each in KERNELS if each.product == kind) for kind in (None, "is", "follows", "whole")]
 
 
-@pytest.mark.slow
+@pytest.mark.integration  # its time goes to kernels of ONNX Runtime
 @pytest.mark.parametrize("of_each_kind", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_a_table_is_written_in_its_place_and_the_loader_reads_it(
     of_each_kind: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
