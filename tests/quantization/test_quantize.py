@@ -138,8 +138,8 @@ def test_a_matrix_of_two_products_is_stored_once() -> None:
     quantized, report = quantize(model)
     assert [len(weight.nodes) for weight in report.weights] == [2, 2]
     assert len(quantized.graph.initializers) == 4
-    x = DRAW.standard_normal((1, 3, 40)).astype(np.float32)
-    assert relative(run(quantized, x), run(model, x)) < 0.03  # of four products
+    x = DRAW.standard_normal((1, 300, 40)).astype(np.float32)  # of a few rows, the error of four products is any
+    assert relative(run(quantized, x), run(model, x)) < 0.02
 
 
 def test_a_matrix_that_one_product_reads_turned_is_stored_both_ways() -> None:
@@ -238,20 +238,17 @@ def test_a_matrix_that_is_computed_from_constants_is_stored_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    ("body", "named"),
     [
-        (
-            "n = Neg(w) m = MatMul(x, n) o = Sub(w, n) p = MatMul(x, o) y = MatMul(p, v)",
-            "computed by Sub",
-        ),
-        ("n = RandomNormalLike(w) m = MatMul(x, n) y = MatMul(m, v)", None),
-        ("n = Add(x, x) u = Transpose<perm = [0,2,1]>(n) m = MatMul(n, u) p = MatMul(m, x) y = Add(p, x)", None),
+        ("n = Neg(w) m = MatMul(x, n) o = Sub(w, n) p = MatMul(x, o) q = Add(m, p) y = MatMul(q, v)", ["Neg", "Sub"]),
+        ("n = RandomNormalLike(w) m = MatMul(x, n) y = MatMul(m, v)", []),
+        ("n = Add(x, x) u = Transpose<perm = [0,2,1]>(n) m = MatMul(n, u) p = MatMul(m, x) y = Add(p, x)", []),
     ],
 )
-def test_a_product_of_a_computed_matrix_is_named(body: str, reason: str | None) -> None:
+def test_a_product_of_a_computed_matrix_is_named(body: str, named: list[str]) -> None:
     _, report = quantize(graph(body), QuantizationOptions(all_products=True))
-    assert report.kept is not None
-    assert any(str(reason) in why for why in report.kept.values()) == (reason is not None)
+    advice = "fold the constants of the model first"
+    assert list((report.kept or {}).values()) == [f"its matrix is computed by {each}: {advice}" for each in named]
 
 
 def test_the_constants_of_ir_version_3_are_no_inputs_that_a_caller_may_override() -> None:
